@@ -93,7 +93,7 @@ passed "a required backend without a device fails the run, the others run"
 
 start fault
 export GPU_INTEROP_CUDA_LIBRARY=$simulators/libgpu_interop_sim_cuda.so
-expect 1 env SIM_FAIL=cuMemImportFromShareableHandle:1:999 "$work/bundle/run.sh" "${scenario[@]}" --exporter native
+expect 1 env GPU_INTEROP_SIM_FAIL=cuMemImportFromShareableHandle:1:999 "$work/bundle/run.sh" "${scenario[@]}" --exporter native
 shows '^cuda   failed ' results/summary.txt
 shows '^host   passed ' results/summary.txt
 shows '<failure ' results/cuda.xml

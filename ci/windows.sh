@@ -75,8 +75,8 @@ cargo test --no-fail-fast "${rest[@]}" --target "$gnu"
 # Simulators are built before: Cargo does not run there.
 drivers=(sim-cuda sim-d3d sim-hip)
 cargo build --target "$gnu" "${drivers[@]/#/--package=gpu-interop-}"
-GPU_INTEROP_SIM_FOLDER=Z:$(realpath "${CARGO_TARGET_DIR:-target}")/$gnu/debug
-export GPU_INTEROP_SIM_FOLDER
+GPU_INTEROP_SIMULATORS=Z:$(realpath "${CARGO_TARGET_DIR:-target}")/$gnu/debug
+export GPU_INTEROP_SIMULATORS
 cargo test --no-fail-fast "${suite[@]}" "${simulators[@]}" --target "$gnu"
 
 step "conformance, under $(wine --version)"

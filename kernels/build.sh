@@ -9,10 +9,10 @@ shopt -s nullglob
 export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-# Code objects of version 4, which HIP 5.2 to 7.2 load (5.2 refuses version 5). They keep their symbol tables: AMD's
-# loader finds .symtab and .strtab by name, and crashes without them (HIP 5.2 to 6.4).
+# Code objects of version 4, which HIP 5.2 to 7.2 load (5.2 rejects version 5). They keep their symbol tables: AMD's
+# loader looks up .symtab and .strtab by name and crashes without them (HIP 5.2 to 6.4).
 architectures=(gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201)
-# One object for a family, for the members not named above. These are of version 6, which only newer ROCm loads.
+# One object per family for the members not listed above. These have version 6, which only newer ROCm loads.
 families=(gfx9-generic gfx10-1-generic gfx10-3-generic gfx11-generic gfx12-generic)
 
 flags=(-std=c17 -O2 -ffreestanding -fno-ident -Wall -Wextra -Werror)
@@ -27,7 +27,7 @@ build() {
         code_object "$target" "$1" -mcode-object-version=4
     done
     for target in "${families[@]}"; do
-        # -w: clang-19 calls version 6 unfinished, and has no other switch for that.
+        # -w suppresses the warning of clang-19 that version 6 is experimental, which has no switch of its own.
         code_object "$target" "$1" -mcode-object-version=6 -w
     done
 }
@@ -48,16 +48,16 @@ results() { printf '%s\n' prebuilt/*.ptx prebuilt/*.hsaco; }
 check() {
     sha256sum --check --strict --quiet prebuilt/MANIFEST || stale "a file differs from prebuilt/MANIFEST"
     diff <(sed -n 's/^[0-9a-f]\{64\}  //p' prebuilt/MANIFEST) <(sources; results) \
-        || stale "prebuilt/MANIFEST lists other files than there are"
+        || stale "prebuilt/MANIFEST does not list the existing files"
     echo "prebuilt/ was built from these sources"
 }
 
 stale() {
-    echo "kernels/prebuilt is stale: $1; run kernels/build.sh and commit what it writes" >&2
+    echo "kernels/prebuilt is stale: $1; run kernels/build.sh and commit its output" >&2
     exit 1
 }
 
-# Fails unless the tools are there.
+# Fails if a tool is missing.
 tools() {
     local tool
     for tool in clang-19 ld.lld-19; do
@@ -74,7 +74,7 @@ case "${1-}" in
     built=$(mktemp -d)
     trap 'rm -rf "$built"' EXIT
     build "$built"
-    # Only now: a failed build leaves what is there.
+    # Replaced after the build, so that a failed build keeps the old files.
     rm -rf prebuilt
     mkdir prebuilt
     cp "$built"/* prebuilt/
@@ -97,7 +97,7 @@ case "${1-}" in
     diff -r --exclude MANIFEST prebuilt "$built" || {
         sed -n 's/^# /expected: /p' prebuilt/MANIFEST >&2
         echo "here: $(clang-19 --version | head -n 1)" >&2
-        stale "building gives other files"
+        stale "a rebuild yields different files"
     }
     echo "building again gives the same bytes"
     ;;

@@ -1,4 +1,4 @@
-// Kernels on CUDA surface and texture objects. C has no words for these, so the instructions are written out.
+// Kernels on CUDA surface and texture objects, with inline PTX because C has no intrinsics for them.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@ struct texel {
     uint32_t words[4];
 };
 
-// A surface of `depth` slices, layers or faces of `height` rows of `width` texels; what a shape lacks is 1.
+// A surface of `depth` slices, layers or faces of `height` rows of `width` texels; dimensions that a shape lacks are 1.
 struct surface {
     uint64_t object;
     uint32_t shape, width, height, depth, texel_size;
@@ -36,14 +36,14 @@ static inline uint64_t texels(const struct surface *surface) {
     return (uint64_t)surface->width * surface->height * surface->depth;
 }
 
-// Texel `number` of a level whose tightly packed bytes are the pattern.
+// Returns texel `number` of a level whose tightly packed bytes are the pattern.
 static inline struct texel pattern_texel(uint32_t seed, uint64_t number, uint32_t size) {
     struct texel texel = {0};
     switch (size) {
     case 1: texel.words[0] = pattern_word(seed, number / 4) >> number % 4 * 8 & 0xff; break;
     case 2: texel.words[0] = pattern_word(seed, number / 2) >> number % 2 * 16 & 0xffff; break;
     default:
-        // A bound known to the compiler keeps the words in registers.
+        // The constant bound keeps the words in registers.
         for (uint32_t word = 0; word < 4; word++)
             if (word < size / 4)
                 texel.words[word] = pattern_word(seed, number * (size / 4) + word);
@@ -101,7 +101,7 @@ static inline void store(const struct surface *surface, struct position at, stru
     default: return false;                                                                                             \
     }
 
-// False, if there is no such shape or size: nothing may pass as verified that was not read.
+// Returns false for an unknown shape or size, so that unread texels never count as verified.
 static inline bool load(const struct surface *surface, struct position at, struct texel *texel) {
     uint32_t x = at.x * surface->texel_size;
     uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -140,7 +140,7 @@ KERNEL void surface_verify(uint64_t object, uint32_t shape, uint32_t width, uint
         add(mismatches, differing);
 }
 
-// Four channels of a texel, as bits.
+// Bits of the four channels of a texel.
 #define FETCH(instruction, channel, constraint, ...)                                                                   \
     __asm__ volatile("tex." instruction ";"                                                                            \
                      : [r] "=" constraint(channel[0]), [g] "=" constraint(channel[1]), [b] "=" constraint(channel[2]), \
@@ -181,7 +181,7 @@ KERNEL void texture_read(uint64_t texture, GLOBAL uint32_t *channels, uint32_t w
     }
 }
 
-// A mipmapped texture object has normalised coordinates: the driver makes no other.
+// Mipmapped texture objects always have normalised coordinates: the driver creates no others.
 KERNEL void texture_read_level(uint64_t texture, GLOBAL uint32_t *channels, uint32_t width, uint32_t height,
                                uint32_t type, uint32_t level) {
     for (uint64_t number = thread_index(); number < (uint64_t)width * height; number += thread_count()) {

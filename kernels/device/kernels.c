@@ -1,6 +1,6 @@
-// Every kernel. Arguments and meaning are in `../src/signature.rs`, whose order must be the one here.
+// All kernels, in the order of `../src/signature.rs`, which documents arguments and effects.
 //
-// A launch is one-dimensional and of any size: each thread takes every n-th element, n the number of threads.
+// Launches are one-dimensional, of any size: each thread processes every n-th element, where n is the number of threads.
 
 #include "pattern.h"
 #include "vendor.h"

@@ -1,4 +1,4 @@
-// The test pattern. Host code computes the same with `pattern_word` of this crate.
+// Test pattern, identical to `pattern_word` of this crate.
 #pragma once
 
 #include <stdint.h>

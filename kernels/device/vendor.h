@@ -1,9 +1,9 @@
-// What differs between the vendors: the mark of a kernel, and the position of a thread in its launch.
+// Vendor-specific parts: the kernel attribute and the position of a thread in its launch.
 #pragma once
 
 #include <stdint.h>
 
-// Global memory has this number on both.
+// Address space of global memory on both.
 #define GLOBAL __attribute__((address_space(1)))
 
 #if defined(__NVPTX__)
@@ -20,7 +20,7 @@ static inline uint64_t thread_count(void) {
 
 #elif defined(__AMDGCN__)
 
-// Objects hide their symbols by default, and the loader finds only what they do not hide.
+// Symbols are hidden by default, and the loader finds only visible ones.
 #define KERNEL __attribute__((amdgpu_kernel, visibility("protected")))
 
 static inline uint64_t thread_index(void) {
@@ -28,7 +28,7 @@ static inline uint64_t thread_index(void) {
         + __builtin_amdgcn_workitem_id_x();
 }
 
-// AMD's grid is counted in threads, not in blocks.
+// AMD's grid size is the number of threads, not of blocks.
 static inline uint64_t thread_count(void) { return __builtin_amdgcn_grid_size_x(); }
 
 #else

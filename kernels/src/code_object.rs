@@ -1,4 +1,4 @@
-//! AMD's code objects.
+//! Embedded AMD code objects.
 
 macro_rules! code_objects {
     ($($target:literal)*) => {
@@ -6,19 +6,18 @@ macro_rules! code_objects {
     };
 }
 
-/// Every embedded code object and the target that it was built for.
+/// Embedded code objects, with their targets.
 pub static CODE_OBJECTS: &[(&str, &[u8])] = code_objects![
     "gfx906" "gfx908" "gfx90a" "gfx942" "gfx1030" "gfx1100" "gfx1201"
     "gfx9-generic" "gfx10-1-generic" "gfx10-3-generic" "gfx11-generic" "gfx12-generic"
 ];
 
-/// The code object for an AMD GPU, by the name that the runtime gives its architecture (`gcnArchName`), such as
-/// `gfx90a:sramecc+:xnack-`; features after the colon do not matter, the objects run with any. `None` if there is none
-/// for this architecture.
+/// Returns the code object for an AMD GPU by its architecture's name (`gcnArchName`), such as `gfx90a:sramecc+:xnack-`.
+/// The objects run with any features after the colon. Returns `None` for architectures without one.
 ///
-/// It is for `hipModuleLoadData` or `ModuleImage::Binary`. GPUs without an object of their own get that of their
-/// family, which only newer runtimes load: HIP 6.4 does, 5.7 does not (code object version 6; the others are of version
-/// 4, which HIP 5.2 to 7.2 were seen to load).
+/// The object is an argument for `hipModuleLoadData` or `ModuleImage::Binary`. GPUs without their own object get that
+/// of their family, which only newer runtimes load: HIP 6.4 does, 5.7 does not (code object version 6). The others have
+/// version 4, which HIP 5.2 to 7.2 load (measured).
 #[must_use]
 pub fn code_object(gfx_arch: &str) -> Option<&'static [u8]> {
     let arch = gfx_arch.split_once(':').map_or(gfx_arch, |(base, _)| base);
@@ -26,7 +25,7 @@ pub fn code_object(gfx_arch: &str) -> Option<&'static [u8]> {
     find(arch).or_else(|| find(family(arch)?))
 }
 
-/// The generic target that an architecture belongs to, as LLVM groups them. gfx908, gfx90a and gfx942 belong to none.
+/// Returns LLVM's generic target of an architecture. gfx908, gfx90a and gfx942 have none.
 fn family(arch: &str) -> Option<&'static str> {
     Some(match arch {
         "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
@@ -50,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn an_architecture_gets_its_own_object_or_that_of_its_family() {
+    fn an_architecture_gets_its_own_object_or_its_familys() {
         for (arch, expected) in [
             ("gfx90a:sramecc+:xnack-", Some("gfx90a")),
             ("gfx906", Some("gfx906")),

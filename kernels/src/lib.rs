@@ -1,35 +1,34 @@
-//! The kernels that gpu-interop tests with, and the pattern that they write and check.
+//! Test kernels of gpu-interop, and the pattern that they write and verify.
 //!
-//! One device source in C (`kernels/device`), built for NVIDIA as PTX and for AMD as code objects, and embedded here.
-//! The host backend runs CPU versions of [`FILL_PATTERN`], [`VERIFY_PATTERN`] and [`INCREMENT`] under the same names, so
-//! that a scenario is written once.
+//! One device source in C (`kernels/device`) is built for NVIDIA as PTX and for AMD as code objects, and embedded here.
+//! The host backend has CPU versions of [`FILL_PATTERN`], [`VERIFY_PATTERN`] and [`INCREMENT`] with the same names, so
+//! that a scenario runs on every backend.
 //!
-//! * NVIDIA: [`ptx`] has all of [`KERNELS`], for Volta (`sm_70`) and every later GPU. It is PTX 6.0, which every driver
-//!   since 384 reads.
-//! * AMD: [`code_object`] has those of [`KERNELS`] that are not for NVIDIA alone, for gfx906, gfx908, gfx90a, gfx942,
-//!   gfx1030, gfx1100 and gfx1201, and for the rest of the families gfx9, gfx10.1, gfx10.3, gfx11 and gfx12.
+//! * NVIDIA: [`ptx`] contains all [`KERNELS`] for Volta (`sm_70`) and later GPUs, in PTX 6.0, which drivers since 384
+//!   load.
+//! * AMD: [`code_object`] contains the [`KERNELS`] that are not NVIDIA-only, for gfx906, gfx908, gfx90a, gfx942,
+//!   gfx1030, gfx1100 and gfx1201, and for the other members of the families gfx9, gfx10.1, gfx10.3, gfx11 and gfx12.
 //!
-//! The image kernels are for NVIDIA alone: HIP on Linux maps no mipmapped arrays, so there is nothing that they could
-//! work on.
+//! The image kernels are NVIDIA-only: HIP on Linux maps no mipmapped arrays.
 //!
 //! # Rebuilding
-//! The library must build without a compiler for GPUs, so what it embeds is checked in, under `prebuilt`, with the
-//! SHA-256 of everything that it was built from in `prebuilt/MANIFEST`. After a change to `device` or `build.sh`, run
-//! `kernels/build.sh` and commit what it writes; it needs `clang-19` and `lld-19` (Debian's packages), no CUDA and no
-//! ROCm. Otherwise this crate's tests and `kernels/build.sh --check` fail. `kernels/build.sh --verify` builds once more
-//! and compares every byte. `.ci/run` does both.
+//! The library builds without a GPU compiler: the embedded files are checked in under `prebuilt`, with the SHA-256 of
+//! their sources in `prebuilt/MANIFEST`. After a change to `device` or `build.sh`, run `kernels/build.sh` and commit
+//! its output, else this crate's tests and `kernels/build.sh --check` fail. It requires `clang-19` and `lld-19` (Debian
+//! packages), but neither CUDA nor ROCm. `kernels/build.sh --verify` builds again and compares every byte. `.ci/run`
+//! runs both.
 //!
-//! # What this crate promises
-//! * The embedded PTX and code objects are complete, declare each kernel with the parameters of its [`Signature`], and
-//!   were built from the checked-in source.
-//! * A kernel takes any launch that is one-dimensional, whatever its number of blocks and threads, and does all its
-//!   work: each thread takes every n-th element, n the number of threads.
-//! * No dependencies, no `unsafe`, no driver.
+//! # Guarantees
+//! * The embedded PTX and code objects are built from the checked-in source and declare each kernel with the parameters
+//!   of its [`Signature`].
+//! * A kernel completes its work in one-dimensional launches of any number of blocks and threads: each thread processes
+//!   every n-th element, where n is the number of threads.
+//! * The crate has no dependencies, no `unsafe` code and needs no driver.
 //!
-//! # What the caller must do
-//! * Pass arguments of the number, order and types of the [`Signature`], and addresses of memory that is as large as
-//!   the counts say, aligned to 4 bytes, until the kernel has run. No driver checks them.
-//! * Zero a counter before the launch: kernels add to it. It wraps at 2^32 on a GPU.
+//! # Requirements on the caller
+//! * Arguments match the [`Signature`] in number, order and types. Addresses are aligned to 4 bytes and refer to memory
+//!   of the stated counts until the kernel has run. No driver checks this.
+//! * Counters are zeroed before the launch: kernels add to them. They wrap at 2^32 on a GPU.
 
 mod code_object;
 mod pattern;
@@ -46,11 +45,11 @@ pub use signature::{
 
 const PTX: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("../prebuilt/kernels.ptx"), "\0").as_bytes()) {
     Ok(text) => text,
-    #[allow(clippy::panic, reason = "while compiling")]
+    #[allow(clippy::panic, reason = "at compile time")]
     Err(_) => panic!("a NUL within the PTX"),
 };
 
-/// The PTX of all [`KERNELS`], for `cuModuleLoadData` or `ModuleImage::Ptx`.
+/// Returns the PTX of all [`KERNELS`], for `cuModuleLoadData` or `ModuleImage::Ptx`.
 #[must_use]
 pub fn ptx() -> &'static CStr {
     PTX

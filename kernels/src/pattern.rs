@@ -1,13 +1,13 @@
-//! The pattern.
+//! Test pattern.
 
-/// Word `index` of the test pattern with this seed: a mix that makes a word that is shifted, missing or stale
-/// differ from the expected one. The multipliers are those of the "lowbias32" integer hash.
+/// Returns word `index` of the test pattern of a seed: a hash, so that shifted, missing or stale words differ from the
+/// expected ones. The multipliers are those of the "lowbias32" integer hash.
 ///
-/// The pattern in memory is its words, little-endian, one after the other. An image holds the pattern if its texels,
-/// tightly packed, are the pattern's bytes: texel after texel, row after row, slice (or layer, or face) after slice.
+/// In memory the pattern is the sequence of its words, little-endian. An image contains the pattern if its tightly
+/// packed texels are the pattern's bytes, ordered by texel, row and slice (or layer, or face).
 #[must_use]
 pub fn pattern_word(seed: u32, index: u64) -> u32 {
-    // The low and high halves, each on purpose.
+    // Truncation to the low and high halves is intended.
     #[allow(clippy::cast_possible_truncation)]
     let (low, high) = (index as u32, (index >> 32) as u32);
     let mut word = seed ^ low.wrapping_mul(0x9e37_79b9) ^ high.wrapping_mul(0x85eb_ca6b);
@@ -22,9 +22,9 @@ pub fn pattern_word(seed: u32, index: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Whoever computes the pattern elsewhere computes these.
+    /// Reference values for other implementations of the pattern.
     #[test]
-    fn the_pattern_is_this() {
+    fn the_pattern_has_its_reference_values() {
         for (seed, index, word) in [
             (0, 0, 0),
             (0, 1, 0x01fc_e552),
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_tells_words_and_seeds_apart() {
+    fn words_of_different_indices_and_seeds_differ() {
         let words: std::collections::BTreeSet<u32> = (0..100_000).map(|index| pattern_word(7, index)).collect();
         assert_eq!(words.len(), 100_000, "no two near words are equal");
         assert!((0..1000).all(|index| pattern_word(7, index) != pattern_word(8, index)));

@@ -1,21 +1,21 @@
-//! What each kernel takes and does. The order is that of `device/*`.
+//! Signatures and effects of the kernels, in the order of `device/*`.
 
 use std::ffi::CStr;
 
-/// The type of a kernel's parameter.
+/// Type of a kernel parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParameterType {
-    /// A device address of 32-bit words.
+    /// Device address of 32-bit words.
     Ptr,
-    /// A 32-bit integer.
+    /// 32-bit integer.
     U32,
-    /// A 64-bit integer; surface and texture objects are such.
+    /// 64-bit integer, including surface and texture objects.
     U64,
 }
 
 impl ParameterType {
-    /// Size and alignment, bytes.
+    /// Size and alignment in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -25,23 +25,23 @@ impl ParameterType {
     }
 }
 
-/// A parameter of a kernel.
+/// Parameter of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Parameter {
-    /// Its name in the source.
+    /// Name in the source.
     pub name: &'static str,
-    /// Its type.
+    /// Type.
     pub ty: ParameterType,
 }
 
-/// A kernel: its name and parameters.
+/// Name and parameters of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Signature {
-    /// The name that a loaded module finds it by.
+    /// Name of the kernel in a loaded module.
     pub name: &'static CStr,
-    /// Its parameters, in order.
+    /// Parameters in order.
     pub parameters: &'static [Parameter],
-    /// Whether only the PTX has it.
+    /// True if only the PTX contains the kernel.
     pub nvidia_only: bool,
 }
 
@@ -58,59 +58,61 @@ macro_rules! signature {
 /// Writes [`pattern_word`](crate::pattern_word)`(seed, n)` to word `n`, for all `n < count`.
 pub const FILL_PATTERN: Signature = signature!(c"fill_pattern", false, words: Ptr, count: U64, seed: U32);
 
-/// Adds to `*mismatches` how many of `count` words differ from [`pattern_word`](crate::pattern_word)`(seed, n)`.
+/// Adds to `*mismatches` the number of the `count` words that differ from [`pattern_word`](crate::pattern_word)`(seed,
+/// n)`.
 pub const VERIFY_PATTERN: Signature =
     signature!(c"verify_pattern", false, words: Ptr, count: U64, seed: U32, mismatches: Ptr);
 
 /// Adds 1 to each of `count` words.
 pub const INCREMENT: Signature = signature!(c"increment", false, words: Ptr, count: U64);
 
-/// Fills one level of an image with the pattern, through a surface object. Its texels, tightly packed, are then the
-/// pattern's bytes, as [`pattern_word`](crate::pattern_word) says.
+/// Fills one level of an image with the pattern through a surface object. Its tightly packed texels are then the
+/// pattern's bytes, as [`pattern_word`](crate::pattern_word) describes.
 ///
 /// * `object`: a `CUsurfObject` of the level;
 /// * `shape`: a [`SurfaceShape`];
 /// * `width`, `height`, `depth`: the level's extent in texels. `depth` counts slices, layers or faces; dimensions that
-///   the shape lacks are 1. What lies outside of the surface is not written;
-/// * `texel_size`: 1, 2, 4, 8 or 16 bytes. With another value, or an unknown shape, nothing is written.
+///   the shape lacks are 1. Texels outside the surface are not written;
+/// * `texel_size`: 1, 2, 4, 8 or 16 bytes. Other values and unknown shapes write nothing.
 ///
-/// The surface instructions take x in bytes and y and z in rows and slices; the kernel multiplies x by `texel_size`.
+/// The surface instructions take x in bytes, y in rows and z in slices; the kernel multiplies x by `texel_size`.
 pub const SURFACE_FILL: Signature = signature!(
     c"surface_fill", true,
     object: U64, shape: U32, width: U32, height: U32, depth: U32, texel_size: U32, seed: U32
 );
 
-/// Adds to `*mismatches` how many texels of one level differ from what [`SURFACE_FILL`] writes with the same arguments.
-/// Outside of the surface it reads 0; with an unknown shape or texel size every texel differs.
+/// Adds to `*mismatches` the number of texels of one level that differ from those [`SURFACE_FILL`] writes with the same
+/// arguments. Reads outside the surface return 0; with an unknown shape or texel size every texel differs.
 pub const SURFACE_VERIFY: Signature = signature!(
     c"surface_verify", true,
     object: U64, shape: U32, width: U32, height: U32, depth: U32, texel_size: U32, seed: U32, mismatches: Ptr
 );
 
 /// Fetches all texels of a two-dimensional texture object at integer coordinates, which the object's filter, address
-/// mode and normalisation do not change.
+/// mode and normalisation do not affect.
 ///
-/// Texel `(x, y)` goes to words `4 * (y * width + x)` and following of `channels`: four 32-bit channels, 16 bytes a
-/// texel. Channels that the format lacks mean nothing. `texel_type` is a [`TexelType`]; with another value, zeros.
+/// Texel `(x, y)` is written to `channels` from word `4 * (y * width + x)`: four 32-bit channels, 16 bytes per texel.
+/// Channels that the format lacks are undefined. `texel_type` is a [`TexelType`]; other values write zeros.
 pub const TEXTURE_READ: Signature = signature!(
     c"texture_read", true,
     texture: U64, channels: Ptr, width: U32, height: U32, texel_type: U32
 );
 
 /// Fetches the texels of one level of a mipmapped, two-dimensional texture object, which must have normalised
-/// coordinates (CUDA makes no other of a mipmapped array), point filters between texels and levels, and no level bias.
+/// coordinates (the only kind that CUDA creates from a mipmapped array), point filters between texels and levels, and
+/// no level bias.
 ///
-/// `width` and `height` are those of the level. The rest is as in [`TEXTURE_READ`].
+/// `width` and `height` are those of the level. The other arguments are those of [`TEXTURE_READ`].
 pub const TEXTURE_READ_LEVEL: Signature = signature!(
     c"texture_read_level", true,
     texture: U64, channels: Ptr, width: U32, height: U32, texel_type: U32, level: U32
 );
 
-/// Every kernel.
+/// All kernels.
 pub const KERNELS: &[Signature] =
     &[FILL_PATTERN, VERIFY_PATTERN, INCREMENT, SURFACE_FILL, SURFACE_VERIFY, TEXTURE_READ, TEXTURE_READ_LEVEL];
 
-/// The `shape` argument of [`SURFACE_FILL`] and [`SURFACE_VERIFY`].
+/// `shape` argument of [`SURFACE_FILL`] and [`SURFACE_VERIFY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SurfaceShape {
@@ -122,13 +124,12 @@ pub enum SurfaceShape {
     D3,
     /// Layers of one dimension; `height` is 1, `depth` the number of layers.
     D1Layered,
-    /// Layers of two dimensions; `depth` is their number. Cubes are such, six layers each, in the order +x, -x, +y, -y,
-    /// +z, -z.
+    /// Layers of two dimensions; `depth` is their number. A cube has six layers, in the order +x, -x, +y, -y, +z, -z.
     D2Layered,
 }
 
 impl SurfaceShape {
-    /// The argument.
+    /// Value of the argument.
     #[must_use]
     pub const fn argument(self) -> u32 {
         match self {
@@ -141,11 +142,11 @@ impl SurfaceShape {
     }
 }
 
-/// The `texel_type` argument of [`TEXTURE_READ`] and [`TEXTURE_READ_LEVEL`]: what the texture object returns.
+/// `texel_type` argument of [`TEXTURE_READ`] and [`TEXTURE_READ_LEVEL`]: the type that the texture object returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TexelType {
-    /// 32-bit floats: float formats, and integers that the object reads as normalised.
+    /// 32-bit floats: float formats, and integers read as normalised.
     Float,
     /// Unsigned integers.
     Uint,
@@ -154,7 +155,7 @@ pub enum TexelType {
 }
 
 impl TexelType {
-    /// The argument.
+    /// Value of the argument.
     #[must_use]
     pub const fn argument(self) -> u32 {
         match self {

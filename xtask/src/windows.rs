@@ -57,7 +57,7 @@ pub(crate) fn slow(session: &Session) -> Outcome {
     wine.cargo("build")?.args(simulators).check()?;
     wine.cargo("test --no-fail-fast")?
         .args(SUITE.split(' '))
-        .env("GPU_INTEROP_SIM_FOLDER", format!("Z:{}/debian/{GNU}/debug", session.target.display()))
+        .env("GPU_INTEROP_SIMULATORS", format!("Z:{}/debian/{GNU}/debug", session.target.display()))
         .check()
 }
 

@@ -1,4 +1,4 @@
-//! Copies of arrays as the driver describes them.
+//! Encoding of array copies as `CUDA_MEMCPY3D`.
 
 use std::ptr;
 
@@ -9,11 +9,11 @@ use crate::sys::array::{Memcpy3d, Memcpy3dSide, memory_type};
 /// Encodes a copy.
 pub(crate) fn encode(copy: Copy3d) -> Memcpy3d {
     let [width_in_bytes, height, depth] = copy.extent;
-    Memcpy3d { source: side(copy.source), target: side(copy.target), width_in_bytes, height, depth }
+    Memcpy3d { src: side(copy.src), dst: side(copy.dst), width_in_bytes, height, depth }
 }
 
 fn side(side: Side) -> Memcpy3dSide {
-    let [x_in_bytes, y, z] = side.origin;
+    let [x_in_bytes, y, z] = side.offset;
     let mut out = Memcpy3dSide {
         x_in_bytes,
         y,
@@ -47,24 +47,24 @@ mod tests {
     #[test]
     fn each_side_of_a_copy_is_encoded() {
         let mut byte = 0_u8;
-        let array = Side { place: Place::Array(RawArray::new(7)), origin: [8, 2, 3], pitch: 0, height: 0 };
-        let linear = Side { place: Place::Device(DevicePtr::new(0x1000)), origin: [0; 3], pitch: 64, height: 5 };
-        let host = Side { place: Place::Host(&raw mut byte), origin: [0; 3], pitch: 20, height: 3 };
-        let encoded = encode(Copy3d { target: linear, source: array, extent: [20, 3, 2] });
+        let array = Side { place: Place::Array(RawArray::new(7)), offset: [8, 2, 3], pitch: 0, height: 0 };
+        let linear = Side { place: Place::Device(DevicePtr::new(0x1000)), offset: [0; 3], pitch: 64, height: 5 };
+        let host = Side { place: Place::Host(&raw mut byte), offset: [0; 3], pitch: 20, height: 3 };
+        let encoded = encode(Copy3d { dst: linear, src: array, extent: [20, 3, 2] });
         assert_eq!((encoded.width_in_bytes, encoded.height, encoded.depth), (20, 3, 2));
-        let (source, target) = (encoded.source, encoded.target);
-        assert_eq!((source.memory_type, source.array), (memory_type::ARRAY, 7));
-        assert_eq!((source.x_in_bytes, source.y, source.z), (8, 2, 3));
-        assert_eq!((target.memory_type, target.device), (memory_type::DEVICE, 0x1000));
-        assert_eq!((target.pitch, target.height), (64, 5));
-        let encoded = encode(Copy3d { target: array, source: host, extent: [20, 3, 2] });
-        assert_eq!((encoded.source.memory_type, encoded.source.host.cast()), (memory_type::HOST, &raw mut byte));
-        assert_eq!((encoded.source.pitch, encoded.source.height), (20, 3));
-        assert_eq!(encoded.target.array, 7);
+        let (src, dst) = (encoded.src, encoded.dst);
+        assert_eq!((src.memory_type, src.array), (memory_type::ARRAY, 7));
+        assert_eq!((src.x_in_bytes, src.y, src.z), (8, 2, 3));
+        assert_eq!((dst.memory_type, dst.device), (memory_type::DEVICE, 0x1000));
+        assert_eq!((dst.pitch, dst.height), (64, 5));
+        let encoded = encode(Copy3d { dst: array, src: host, extent: [20, 3, 2] });
+        assert_eq!((encoded.src.memory_type, encoded.src.host.cast()), (memory_type::HOST, &raw mut byte));
+        assert_eq!((encoded.src.pitch, encoded.src.height), (20, 3));
+        assert_eq!(encoded.dst.array, 7);
     }
 
     #[test]
-    fn sampling_is_encoded_with_the_numbers_of_the_header() {
+    fn sampling_is_encoded_with_the_headers_constants() {
         use cuda::{CUaddress_mode_enum as A, CUfilter_mode_enum as F};
         let texture = |desc: &TextureDesc| sampling("op", TextureSource::Array(RawArray::new(1)), desc);
         let desc = TextureDesc::new();

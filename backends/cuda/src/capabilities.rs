@@ -1,4 +1,5 @@
-//! What a device can do beyond what the driver's symbols say: from its attributes and the operating system.
+//! Capabilities of a device that depend on its attributes and the operating system, in addition to the driver's
+//! symbols.
 
 use gpu_interop_core::{Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
 use gpu_interop_driver::{DeviceNumber, Driver, both};
@@ -6,7 +7,7 @@ use gpu_interop_driver::{DeviceNumber, Driver, both};
 use crate::sys::attribute as number;
 use crate::vendor::Cuda;
 
-/// Whether a device is part of an embedded system; `absent` is why what only those have is not there.
+/// Support for features of embedded systems only; `absent` is the reason on other devices.
 fn embedded(driver: &Driver<Cuda>, device: DeviceNumber, absent: &str) -> Support {
     driver.flag_or(device, number::INTEGRATED, "the memory of an embedded system", || absent.into())
 }
@@ -21,13 +22,13 @@ fn dma_buf(driver: &Driver<Cuda>, device: DeviceNumber) -> Support {
         embedded
     } else if !driver.version.is_at_least((13, 0)) {
         let version = driver.version;
-        Support::DriverTooOld(format!("drivers import dma-bufs since CUDA 13.0, and this one is {version}"))
+        Support::DriverTooOld(format!("the driver ({version}) imports no dma-bufs; drivers do since CUDA 13.0"))
     } else {
         driver.flag(device, number::DMA_BUF_SUPPORTED, "dma-buf support")
     }
 }
 
-// What no driver changes comes before what a newer one has.
+// Permanent limits are checked before those that a newer driver lifts.
 
 pub(crate) fn memory(driver: &Driver<Cuda>, device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support {
     match kind {

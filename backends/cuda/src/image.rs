@@ -1,4 +1,4 @@
-//! Images as the driver describes them.
+//! Encoding of images as `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`.
 
 use std::ffi::c_uint;
 
@@ -8,7 +8,7 @@ use gpu_interop_driver::array::sizes;
 
 use crate::sys;
 
-/// `CUDA_ARRAY3D_LAYERED` and its kin.
+/// `CUDA_ARRAY3D_*` flags.
 mod flag {
     use std::ffi::c_uint;
 
@@ -19,7 +19,7 @@ mod flag {
     pub(super) const COLOR_ATTACHMENT: c_uint = 0x20;
 }
 
-/// `CUarray_format`. UNORM and SNORM formats have the number of channels in them.
+/// `CUarray_format`. UNORM and SNORM formats include the number of channels.
 fn format(channel: ChannelType, channels: u8) -> Option<c_uint> {
     let by_channels = |one, two, four| match channels {
         1 => Some(one),
@@ -40,7 +40,7 @@ fn format(channel: ChannelType, channels: u8) -> Option<c_uint> {
         ChannelType::Unorm16 => by_channels(195, 196, 197),
         ChannelType::Snorm8 => by_channels(198, 199, 200),
         ChannelType::Snorm16 => by_channels(201, 202, 203),
-        // Since CUDA 12.8; an older driver refuses it.
+        // Since CUDA 12.8; older drivers reject it.
         ChannelType::Unorm1010102 if channels == 4 => Some(0x50),
         _ => None,
     }
@@ -60,7 +60,7 @@ fn flags(shape: ArrayShape, usage: ArrayUsage) -> c_uint {
         | used(ArrayUsage::COLOR_ATTACHMENT, flag::COLOR_ATTACHMENT)
 }
 
-/// Encodes a description that was validated.
+/// Encodes a validated image descriptor.
 pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDesc> {
     let Some(format) = format(desc.format.channel(), desc.format.channels()) else {
         return Err(
@@ -135,7 +135,7 @@ mod tests {
     fn shapes_and_uses_become_extents_and_flags() {
         let rgba8 = ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels");
         let encode = |shape, usage| {
-            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 64, ..MipmappedArrayDesc::new(shape, rgba8) };
+            let desc = MipmappedArrayDesc::new(shape, rgba8).with_usage(usage).with_levels(3).with_offset(64);
             encode("op", &desc).expect("encodes")
         };
         let cubes = encode(ArrayShape::CubeLayered { width: 8, cubes: 2 }, ArrayUsage::SURFACE_LOAD_STORE);
@@ -145,11 +145,8 @@ mod tests {
             cubes.array.flags,
             cuda::CUDA_ARRAY3D_CUBEMAP | cuda::CUDA_ARRAY3D_LAYERED | cuda::CUDA_ARRAY3D_SURFACE_LDST
         );
-        let layout = MipmappedArrayDesc {
-            levels: 2,
-            layout_levels: Some(4),
-            ..MipmappedArrayDesc::new(ArrayShape::Cube { width: 8 }, rgba8)
-        };
+        let layout =
+            MipmappedArrayDesc::new(ArrayShape::Cube { width: 8 }, rgba8).with_levels(2).with_layout_levels(Some(4));
         assert_eq!(super::encode("op", &layout).expect("encodes").levels, 4);
         let flat = encode(ArrayShape::D2 { width: 8, height: 4 }, ArrayUsage::COLOR_ATTACHMENT);
         assert_eq!((flat.array.width, flat.array.height, flat.array.depth), (8, 4, 0));

@@ -1,23 +1,25 @@
-//! The CUDA backend: NVIDIA's driver, looked for and loaded at run time.
+//! CUDA backend: NVIDIA's driver, found and loaded at run time.
 //!
-//! # What this crate promises
-//! * It links nothing: a binary with this crate starts without a driver, and says which paths were tried.
-//! * A function that a driver lacks makes one feature unsupported, not the whole backend.
-//! * The calling thread's current context is the same after every call as before. Work runs in the device's primary
-//!   context, the one that CUDA's runtime, cudarc and most libraries use.
-//! * The driver gets duplicates of descriptors. It closes them on success and, on failure, closes them or not depending
-//!   on the error; either way nothing is leaked and nothing is closed twice.
-//! * A signal of a semaphore comes after the fills of its stream. NVIDIA's driver alone lets it overtake a small one: of
-//!   some 2,500 pairs of `cuMemsetD8Async` (32 to 4,096 bytes) and `cuSignalExternalSemaphoresAsync`, measured with driver
-//!   580 on an H200, one was seen in the wrong order by a stream that had waited. So the first signal after a fill of
-//!   less than 32 KiB has a barrier in front (`cuStreamBatchMemOp`, or a host function where there is none).
+//! # Guarantees
+//! * The crate links no library: a binary with it starts without a driver, and the error of loading lists the paths
+//!   tried.
+//! * A missing function makes one feature unsupported, not the whole backend.
+//! * Every call preserves the calling thread's current context. Work runs in the device's primary context, which the
+//!   CUDA runtime, cudarc and most libraries use.
+//! * The driver receives duplicates of file descriptors. It closes them on success, and on failure depending on the
+//!   error; in every case each duplicate is closed exactly once.
+//! * A semaphore signal follows the earlier fills of its stream. NVIDIA's driver by itself lets a signal overtake a
+//!   small fill: of about 2,500 pairs of `cuMemsetD8Async` (32 to 4,096 bytes) and `cuSignalExternalSemaphoresAsync`,
+//!   measured with driver 580 on an H200, a waiting stream observed one in the wrong order. The first signal after a
+//!   fill of less than 32 KiB is therefore preceded by a barrier (`cuStreamBatchMemOp`, or a host function if that is
+//!   unsupported).
 //!
-//! # What the caller must do
-//! * Whoever fills memory on a lent stream by calling the driver directly needs such a barrier too: this crate does not
-//!   know of that fill.
-//! * Streams lent from elsewhere must belong to the device's primary context.
+//! # Requirements on the caller
+//! * An application that fills memory on a borrowed stream by calling the driver directly enqueues such a barrier
+//!   itself: this crate cannot detect that fill.
+//! * Borrowed streams belong to the device's primary context.
 //!
-//! The file of the driver can be named with the environment variable `GPU_INTEROP_CUDA_LIBRARY`.
+//! The environment variable `GPU_INTEROP_CUDA_LIBRARY` can name the driver's file.
 
 mod array;
 mod capabilities;
@@ -26,6 +28,6 @@ mod sys;
 mod vendor;
 
 gpu_interop_driver::vendor_backend! {
-    /// NVIDIA's driver, CUDA 7.0 or later, loaded and initialised.
+    /// Loaded and initialised NVIDIA driver, CUDA 7.0 or later.
     pub struct CudaBackend(vendor::Cuda);
 }

@@ -1,4 +1,4 @@
-//! What only NVIDIA's driver has: status codes, attributes, structs, functions.
+//! Status codes, attributes, structs and functions of NVIDIA's driver only.
 
 pub(crate) mod array;
 
@@ -6,16 +6,17 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use gpu_interop_driver::{DeviceAddress, DeviceNumber, Handle, Status, driver_table};
 
-/// `CUresult`, beyond what both vendors have.
+/// `CUresult` codes in addition to those of both vendors.
 pub(crate) mod status {
     use gpu_interop_driver::Status;
 
     pub(crate) const STUB_LIBRARY: Status = Status(34);
     pub(crate) const SYSTEM_DRIVER_MISMATCH: Status = Status(803);
     pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: Status = Status(804);
-    /// Beyond those of both vendors: `ECC_UNCORRECTABLE`, `NVLINK_UNCORRECTABLE`, `CONTEXT_IS_DESTROYED` (which HIP answers
-    /// for any stream that it does not know), `MPS_CLIENT_TERMINATED`, `EXTERNAL_DEVICE`.
-    pub(crate) const LOST_TOO: [Status; 5] = [Status(214), Status(220), Status(709), Status(810), Status(911)];
+    /// Codes of a lost context in addition to those of both vendors: `ECC_UNCORRECTABLE`, `NVLINK_UNCORRECTABLE`,
+    /// `CONTEXT_IS_DESTROYED` (HIP returns that number for any unknown stream), `MPS_CLIENT_TERMINATED`,
+    /// `EXTERNAL_DEVICE`.
+    pub(crate) const CONTEXT_LOST: [Status; 5] = [Status(214), Status(220), Status(709), Status(810), Status(911)];
 }
 
 /// `CUdevice_attribute`.
@@ -34,7 +35,7 @@ pub(crate) mod attribute {
     pub(crate) const DMA_BUF_SUPPORTED: c_int = 124;
 }
 
-/// `CUDA_NVSCISYNC_ATTR_SIGNAL` and its twin.
+/// `CUDA_NVSCISYNC_ATTR_SIGNAL`, `CUDA_NVSCISYNC_ATTR_WAIT`.
 pub(crate) mod nv_sci_sync {
     use std::ffi::c_int;
 
@@ -42,7 +43,7 @@ pub(crate) mod nv_sci_sync {
     pub(crate) const WAIT: c_int = 2;
 }
 
-/// `CUstreamBatchMemOpParams` with `memoryBarrier` in it.
+/// `CUstreamBatchMemOpParams` with its `memoryBarrier` member.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BatchMemOp {
@@ -52,7 +53,7 @@ pub(crate) struct BatchMemOp {
 }
 
 impl BatchMemOp {
-    /// `CU_STREAM_MEM_OP_BARRIER` with `CU_STREAM_MEMORY_BARRIER_TYPE_SYS`: for everybody, not just this GPU.
+    /// `CU_STREAM_MEM_OP_BARRIER` with `CU_STREAM_MEMORY_BARRIER_TYPE_SYS`: system scope, not GPU scope.
     pub(crate) const BARRIER: Self = Self { operation: 6, flags: 0, pad: [0; 5] };
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct MipmappedArrayDesc {
 }
 
 driver_table! {
-    /// The functions that only CUDA has, or whose arguments are not those of HIP's.
+    /// Functions that only CUDA has, or whose arguments differ from HIP's.
     pub(crate) struct Functions {
         required {
             get_error_name: fn(code: Status, name: *mut *const c_char) -> Status = c"cuGetErrorName";

@@ -1,4 +1,4 @@
-//! NVIDIA's driver, as far as it differs from AMD's.
+//! [`Vendor`] for NVIDIA's driver.
 
 use std::ffi::{c_char, c_void};
 use std::path::Path;
@@ -18,13 +18,13 @@ use gpu_interop_driver::{
 use crate::sys::{self, Functions, attribute, status};
 use crate::{array, capabilities, image};
 
-/// NVIDIA.
+/// NVIDIA's driver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cuda {}
 
 impl Vendor for Cuda {
     const NAMING: Naming = Naming::Cuda;
-    // `libcuda.so` without a version is the toolkit's stub as often as the driver, so it comes last.
+    // Unversioned `libcuda.so` may be the toolkit's stub, so it comes last.
     const SEARCH: LibrarySearch = LibrarySearch {
         driver: "CUDA driver",
         variable: "GPU_INTEROP_CUDA_LIBRARY",
@@ -32,42 +32,42 @@ impl Vendor for Cuda {
         folders: if cfg!(windows) { &[] } else { &[(None, "/usr/lib/wsl/lib"), (None, "/usr/local/nvidia/lib64")] },
         install: "install NVIDIA's driver, or make its library visible (in a container: the `compute` driver capability)",
     };
-    // `cuDevicePrimaryCtxRetain` came last.
+    // `cuDevicePrimaryCtxRetain` is the newest required function.
     const REQUIRED_SINCE: (u32, u32) = (7, 0);
     const CONSUMES_DESCRIPTORS: bool = true;
-    // Driver 580 answers INVALID_VALUE to any other offset than 0 of what was imported as a dedicated allocation.
+    // Driver 580 returns INVALID_VALUE for every offset other than 0 of an import with the dedicated flag.
     const MAPS_WHOLE_DEDICATED: bool = true;
-    // `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy` and `cuModuleUnload` of driver 580 wait for all that the streams
-    // of the context have, and meanwhile most calls of other threads wait with them.
+    // `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy` and `cuModuleUnload` of driver 580 wait for all pending
+    // work of the context's streams, and block most calls of other threads meanwhile.
     const FREES_WAIT_FOR_STREAMS: bool = true;
-    // On a host with two H200, `cuImportExternalMemory` of what driver 580 exported itself ends with SIGSEGV from 512 MiB on.
-    // Nothing is known of Windows.
+    // On a host with two H200, `cuImportExternalMemory` of memory that driver 580 exported crashes with SIGSEGV from
+    // 512 MiB upwards. Not measured on Windows.
     const IMPORTS_NATIVE_MEMORY: bool = cfg!(unix);
-    // Measured of driver 580 on an H200: of some 2,500 fills of 32 to 4,096 bytes each with a signal behind it, one was not
-    // there yet when another stream had waited for that signal. Of 96,000 each no fill of 16, 32 or 64 KiB was overtaken, no
-    // copy and no kernel.
+    // Measured with driver 580 on an H200: of about 2,500 fills of 32 to 4,096 bytes, each followed by a signal, one
+    // was incomplete after another stream had waited for the signal. Of 96,000 each, no fill of 16, 32 or 64 KiB, no
+    // copy and no kernel was overtaken.
     const OVERTAKEN_FILLS: u64 = 32 << 10;
     const MODULES: &'static str = "CUDA loads PTX, cubins and fat binaries";
 
     type Functions = Functions;
-    /// The device's primary context, which the driver counts the holders of.
+    /// Primary context of the device, which the driver reference-counts.
     type Context = Handle;
     type Previous = ();
     type ImageDesc = sys::MipmappedArrayDesc;
     type CopyDesc = sys::array::Memcpy3d;
 
     unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Functions, MissingSymbol> {
-        // SAFETY: the caller vouches for the library.
+        // SAFETY: the caller's promise for the library.
         unsafe { Functions::load(library) }
     }
 
-    /// 13000 is CUDA 13.0.
+    /// Decodes 13000 as CUDA 13.0.
     fn version(number: u32) -> ApiVersion {
         ApiVersion { api: Naming::Cuda.api(), major: number / 1000, minor: number % 1000 / 10 }
     }
 
-    /// `libcuda.so.580.159.04` is of driver 580.159.04. Where the driver is another system's, as in WSL, its file has a
-    /// number that says nothing: `libcuda.so.1.1`.
+    /// Extracts 580.159.04 from `libcuda.so.580.159.04`. In WSL the number in the file name is not the driver's
+    /// release: `libcuda.so.1.1`.
     fn release(file: &Path) -> Option<String> {
         let version = file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?;
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -80,7 +80,7 @@ impl Vendor for Cuda {
             let mut text: *const c_char = ptr::null();
             // SAFETY: the pointer is valid for the call; an unknown code leaves it null and returns an error.
             let result = unsafe { function(code, &raw mut text) };
-            // SAFETY: on success it is a NUL-terminated string that the driver never frees.
+            // SAFETY: on success `text` is a NUL-terminated string that the driver never frees.
             if result == Status::SUCCESS { unsafe { text_at(text) } } else { None }
         })
     }
@@ -89,7 +89,7 @@ impl Vendor for Cuda {
         match code {
             Status::OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "the device or its address space ran out of memory"),
             Status::NO_DEVICE => {
-                (ErrorKind::NoDevice, "the driver works but sees no device; check CUDA_VISIBLE_DEVICES")
+                (ErrorKind::NoDevice, "the driver loaded but reports no device; check CUDA_VISIBLE_DEVICES")
             }
             Status::NOT_SUPPORTED => (ErrorKind::Unsupported, "this device or system does not support the operation"),
             status::STUB_LIBRARY => (
@@ -98,10 +98,10 @@ impl Vendor for Cuda {
             ),
             status::SYSTEM_DRIVER_MISMATCH | status::COMPAT_NOT_SUPPORTED_ON_DEVICE => (
                 ErrorKind::DriverTooOld,
-                "the kernel's driver and this library do not fit together; restart the machine if the driver was updated, or \
+                "the kernel module and this library have different versions; restart the machine if the driver was updated, or \
                  give the container the machine's library",
             ),
-            code if code.says_lost() || status::LOST_TOO.contains(&code) => LOST,
+            code if code.says_lost() || status::CONTEXT_LOST.contains(&code) => LOST,
             _ if matches!(doing, Doing::ImportingMemory | Doing::ImportingSemaphore) => REFUSED,
             _ => (ErrorKind::Driver, "the driver reported a failure"),
         }
@@ -114,14 +114,14 @@ impl Vendor for Cuda {
         let retained = unsafe { driver.own.primary_ctx_retain.traced(OPERATION, (&raw mut context, device)) };
         driver.check(OPERATION, retained)?;
         if context == 0 {
-            let message = "the driver reported success but gave a null handle";
+            let message = "the driver reported success but returned a null handle";
             return Err(Error::new(ErrorKind::Driver, OPERATION, message));
         }
         Ok(context)
     }
 
     fn close(driver: &Driver<Self>, device: DeviceNumber, _context: &Handle) {
-        // SAFETY: retained once, released once.
+        // SAFETY: `open` retained the context once, and it is released once.
         let released = unsafe { driver.own.primary_ctx_release.traced("cuDevicePrimaryCtxRelease", (device,)) };
         if let Err(error) = driver.check("cuDevicePrimaryCtxRelease", released) {
             tracing::warn!(%error, "releasing the primary context failed");
@@ -132,21 +132,21 @@ impl Vendor for Cuda {
     fn enter(driver: &Driver<Self>, _device: DeviceNumber, context: &Handle) -> Result<Option<()>> {
         let mut current = 0;
         // SAFETY: the pointer is valid for the call.
-        let asked = unsafe { (driver.own.ctx_get_current)(&raw mut current) };
-        if asked == Status::SUCCESS && current == *context {
+        let queried = unsafe { (driver.own.ctx_get_current)(&raw mut current) };
+        if queried == Status::SUCCESS && current == *context {
             return Ok(None);
         }
-        // SAFETY: the context is retained, so live.
+        // SAFETY: the context is live because `open` retained it.
         let pushed = unsafe { driver.own.ctx_push_current.traced("cuCtxPushCurrent", (*context,)) };
         driver.check("cuCtxPushCurrent", pushed)?;
         Ok(Some(()))
     }
 
-    /// Only for threads on which another context is current: kept out of the way of the others.
+    /// Pops the context. Runs only on threads where another context was current, hence cold.
     #[cold]
     fn leave(driver: &Driver<Self>, (): ()) {
         let mut popped = 0;
-        // SAFETY: pops what `enter` pushed on this same thread; pairs nest.
+        // SAFETY: pops the context that `enter` pushed on this thread; pairs nest.
         let result = unsafe { driver.own.ctx_pop_current.traced("cuCtxPopCurrent", (&raw mut popped,)) };
         if let Err(error) = driver.check("cuCtxPopCurrent", result) {
             tracing::error!(%error, "the thread's current context could not be restored");
@@ -155,12 +155,12 @@ impl Vendor for Cuda {
 
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid> {
         let mut bytes = [0; 16];
-        // SAFETY: the pointer is valid for the call. The second version tells a MIG instance from its card.
+        // SAFETY: the pointer is valid for the call. Version 2 distinguishes MIG instances from their GPU.
         let result = unsafe { driver.own.device_get_uuid.get()?.traced("cuDeviceGetUuid", (&raw mut bytes, device)) };
         (result == Status::SUCCESS).then(|| Uuid::from_bytes(bytes)).flatten()
     }
 
-    /// Elsewhere drivers answer "not supported", or success and zeros.
+    /// On other systems drivers return "not supported", or success and zeros.
     fn luid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Luid> {
         if cfg!(not(windows)) {
             return None;
@@ -202,7 +202,7 @@ impl Vendor for Cuda {
         copies::copy(operation, copy).map(array::encode)
     }
 
-    /// PTX has a NUL; compiled images say themselves how long they are.
+    /// PTX ends with a NUL; compiled images contain their length.
     fn module_data(image: ModuleImage<'_>) -> Option<*const c_void> {
         match image {
             ModuleImage::Ptx(text) => Some(text.as_ptr().cast()),
@@ -222,28 +222,28 @@ impl Vendor for Cuda {
         let flag = |bit, flag| if uses.contains(bit) { flag } else { 0 };
         let flags =
             flag(NvSciSyncUse::SIGNAL, sys::nv_sci_sync::SIGNAL) | flag(NvSciSyncUse::WAIT, sys::nv_sci_sync::WAIT);
-        // SAFETY: the caller vouches for the list.
+        // SAFETY: the caller's promise for the list.
         driver.check(NAME, unsafe { function.traced(NAME, (list.as_raw(), device, flags)) })
     }
 
     unsafe fn fence(driver: &Driver<Self>, stream: Handle) -> Result<()> {
         if let Some(batch) = driver.own.stream_batch_mem_op.get() {
             let mut barrier = sys::BatchMemOp::BARRIER;
-            // SAFETY: the caller vouches for the stream; the one operation is read during the call.
+            // SAFETY: the caller's promise for the stream; `barrier` is one operation, read during the call.
             match unsafe { batch.traced("cuStreamBatchMemOp", (stream, 1, &raw mut barrier, 0)) } {
-                // As where the system's administrator has switched stream memory operations off.
+                // Stream memory operations can be disabled by the administrator.
                 Status::NOT_SUPPORTED => {}
                 result => return driver.check("cuStreamBatchMemOp", result),
             }
         }
-        // SAFETY: the caller vouches for the stream.
+        // SAFETY: the caller's promise for the stream.
         unsafe { driver.launch_nothing(stream) }
     }
 
     unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()> {
         const NAME: &str = "cuStreamWaitValue32";
         let function = driver.own.stream_wait_value_32.require(&driver.version)?;
-        // SAFETY: the caller vouches for stream and word.
+        // SAFETY: the caller's promise for stream and word.
         let result = unsafe { function.traced(NAME, (wait.stream, wait.word, wait.value, wait.flags)) };
         driver.check(NAME, result)
     }
@@ -251,7 +251,7 @@ impl Vendor for Cuda {
     unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()> {
         const NAME: &str = "cuStreamWaitValue64";
         let function = driver.own.stream_wait_value_64.require(&driver.version)?;
-        // SAFETY: the caller vouches for stream and word.
+        // SAFETY: the caller's promise for stream and word.
         let result = unsafe { function.traced(NAME, (wait.stream, wait.word, wait.value, wait.flags)) };
         driver.check(NAME, result)
     }
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_release_is_in_the_name_of_the_file() {
+    fn the_release_is_read_from_the_file_name() {
         for (file, expected) in [
             ("/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04", Some("580.159.04")),
             ("/usr/lib64/libcuda.so.550.54", Some("550.54")),

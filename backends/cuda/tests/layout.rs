@@ -1,4 +1,5 @@
-//! The shared descriptors are laid out and numbered as in NVIDIA's headers (cudarc's generated bindings, types only).
+//! Compares layouts and constants of the shared descriptors with NVIDIA's headers (cudarc's generated bindings, types
+//! only).
 
 use cudarc::driver::sys as cuda;
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};

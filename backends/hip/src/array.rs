@@ -1,4 +1,4 @@
-//! Copies of arrays as the runtime describes them.
+//! Encoding of array copies as `HIP_MEMCPY3D`.
 
 use std::ptr;
 
@@ -8,7 +8,7 @@ use crate::sys::array::{Memcpy3d, Memcpy3dSide, memory_type};
 
 /// Encodes a copy.
 pub(crate) fn encode(copy: Copy3d) -> Memcpy3d {
-    Memcpy3d { source: side(copy.source), target: side(copy.target), extent: copy.extent }
+    Memcpy3d { src: side(copy.src), dst: side(copy.dst), extent: copy.extent }
 }
 
 fn side(side: Side) -> Memcpy3dSide {
@@ -17,8 +17,8 @@ fn side(side: Side) -> Memcpy3dSide {
         Place::Device(ptr) => (memory_type::DEVICE, ptr::null_mut(), ptr.get(), 0),
         Place::Array(raw) => (memory_type::ARRAY, ptr::null_mut(), 0, raw.get()),
     };
-    let Side { origin, pitch, height, .. } = side;
-    Memcpy3dSide { origin, level_of_detail: 0, memory_type, host, device, array, pitch, height }
+    let Side { offset, pitch, height, .. } = side;
+    Memcpy3dSide { offset, level_of_detail: 0, memory_type, host, device, array, pitch, height }
 }
 
 #[cfg(test)]
@@ -30,12 +30,12 @@ mod tests {
 
     #[test]
     fn a_copy_out_of_an_array_is_encoded() {
-        let source = Side { place: Place::Array(RawArray::new(7)), origin: [8, 2, 3], pitch: 0, height: 0 };
-        let target = Side { place: Place::Device(DevicePtr::new(0x1000)), origin: [0; 3], pitch: 64, height: 5 };
-        let encoded = encode(Copy3d { source, target, extent: [20, 3, 2] });
-        assert_eq!((encoded.source.memory_type, encoded.source.array, encoded.source.device), (10, 7, 0));
-        assert_eq!(encoded.source.origin, [8, 2, 3]);
-        assert_eq!((encoded.target.memory_type, encoded.target.array, encoded.target.device), (2, 0, 0x1000));
-        assert_eq!((encoded.target.pitch, encoded.target.height, encoded.extent), (64, 5, [20, 3, 2]));
+        let src = Side { place: Place::Array(RawArray::new(7)), offset: [8, 2, 3], pitch: 0, height: 0 };
+        let dst = Side { place: Place::Device(DevicePtr::new(0x1000)), offset: [0; 3], pitch: 64, height: 5 };
+        let encoded = encode(Copy3d { src, dst, extent: [20, 3, 2] });
+        assert_eq!((encoded.src.memory_type, encoded.src.array, encoded.src.device), (10, 7, 0));
+        assert_eq!(encoded.src.offset, [8, 2, 3]);
+        assert_eq!((encoded.dst.memory_type, encoded.dst.array, encoded.dst.device), (2, 0, 0x1000));
+        assert_eq!((encoded.dst.pitch, encoded.dst.height, encoded.extent), (64, 5, [20, 3, 2]));
     }
 }

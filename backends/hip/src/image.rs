@@ -1,4 +1,5 @@
-//! Images as the runtime describes them. On Windows only: elsewhere no runtime maps any.
+//! Encoding of images as `hipExternalMemoryMipmappedArrayDesc`. Used on Windows: runtimes up to HIP 7.2 map no images
+//! elsewhere.
 
 use std::ffi::{c_int, c_uint};
 
@@ -7,7 +8,8 @@ use gpu_interop_driver::array::sizes;
 
 use crate::sys::array::{MipmappedArrayDesc as Encoded, array_flag, channel_kind};
 
-/// The bits and the kind of a channel. HIP describes no normalized channels: whoever samples them says so.
+/// Returns the bits and the kind of a channel. HIP has no normalised channels; the texture's read mode normalises
+/// instead.
 fn channel(channel: ChannelType) -> Option<(c_int, c_uint)> {
     Some(match channel {
         ChannelType::Uint8 => (8, channel_kind::UNSIGNED),
@@ -29,7 +31,7 @@ fn channels(format: ArrayFormat) -> Option<([c_int; 4], c_uint)> {
     Some((all, kind))
 }
 
-/// Encodes a description that was validated.
+/// Encodes a validated image descriptor.
 pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<Encoded> {
     let unsupported = |what: &str| Err(Error::unsupported(operation, what));
     let Some((channel_bits, channel_kind)) = channels(desc.format) else {
@@ -43,7 +45,7 @@ pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Resu
         ArrayShape::D1Layered { .. } | ArrayShape::D2Layered { .. } => array_flag::LAYERED,
         _ => 0,
     };
-    // There is no flag for colour attachments.
+    // HIP has no flag for colour attachments.
     let uses = [
         (ArrayUsage::SURFACE_LOAD_STORE, array_flag::SURFACE_LOAD_STORE),
         (ArrayUsage::TEXTURE_GATHER, array_flag::TEXTURE_GATHER),
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_bits_of_a_kind() {
+    fn channels_are_encoded_as_bits_and_kind() {
         for (channel, count, expected) in [
             (ChannelType::Uint8, 4, Some(([8; 4], 1))),
             (ChannelType::Sint16, 2, Some(([16, 16, 0, 0], 0))),
@@ -83,11 +85,11 @@ mod tests {
 
     #[test]
     fn shapes_and_uses_become_extents_and_flags() {
-        let image = |shape| MipmappedArrayDesc {
-            usage: ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT,
-            levels: 3,
-            offset: 64,
-            ..MipmappedArrayDesc::new(shape, format(ChannelType::Uint8, 4))
+        let image = |shape| {
+            MipmappedArrayDesc::new(shape, format(ChannelType::Uint8, 4))
+                .with_usage(ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT)
+                .with_levels(3)
+                .with_offset(64)
         };
         let layers = encode("op", &image(ArrayShape::D2Layered { width: 8, height: 4, layers: 6 })).expect("encodes");
         assert_eq!((layers.offset, layers.levels, layers.flags), (64, 3, 0x3));

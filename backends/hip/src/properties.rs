@@ -1,4 +1,4 @@
-//! What only `hipDeviceProp_t` tells. The struct has had two layouts, of which three fields are read.
+//! Properties available only from `hipDeviceProp_t`. The struct has two layouts, from which three fields are read.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -7,23 +7,23 @@ use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Status};
 
 use crate::vendor::Hip;
 
-/// Where a field begins, in bytes.
+/// Offsets of fields in bytes.
 mod offset {
     /// `gcnArchName` of `hipDeviceProp_t` of HIP 5.
     pub(super) const ARCHITECTURE_GENERATION_5: usize = 396;
     /// `gcnArchName` of `hipDeviceProp_tR0600`.
     pub(super) const ARCHITECTURE: usize = 1160;
-    /// `luid`, there since HIP 6.
+    /// `luid`, since HIP 6.
     pub(super) const LUID: usize = 272;
-    /// `luidDeviceNodeMask`, there since HIP 6.
+    /// `luidDeviceNodeMask`, since HIP 6.
     pub(super) const LUID_NODE_MASK: usize = 280;
 }
 
-/// `gcnArchName` has this many bytes.
+/// Size of `gcnArchName` in bytes.
 const ARCHITECTURE_LENGTH: usize = 256;
-/// The function's name, of either layout.
+/// Name of the function for both layouts.
 const NAME: &str = "hipGetDeviceProperties";
-/// More than either layout has (792 and 1472), should a runtime append to one.
+/// Size of the buffer in 64-bit words: larger than both layouts (792 and 1472 bytes), in case a runtime appends fields.
 const WORDS: usize = 1024;
 
 /// A `hipDeviceProp_t` as bytes.
@@ -40,9 +40,9 @@ impl Properties {
             Some(get) => (get, offset::ARCHITECTURE, true),
             None => (functions.get_properties_generation_5.get()?, offset::ARCHITECTURE_GENERATION_5, false),
         };
-        // Words, for the alignment.
+        // Words give the buffer the struct's alignment.
         let mut words = vec![0_u64; WORDS];
-        // SAFETY: the buffer is larger than the struct, and aligned like it. Every byte of it is plain data.
+        // SAFETY: the buffer is larger than the struct, has its alignment, and is plain data.
         let result = unsafe { get.traced(NAME, (words.as_mut_ptr().cast::<c_void>(), device)) };
         let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         (result == Status::SUCCESS).then_some(Self { bytes, architecture, has_luid })
@@ -53,32 +53,32 @@ impl Properties {
     }
 }
 
-/// The architecture's name with its features: `gfx90a:sramecc+:xnack-`.
+/// Returns the architecture's name with its features: `gfx90a:sramecc+:xnack-`.
 pub(crate) fn architecture(driver: &Driver<Hip>, device: DeviceNumber) -> Option<String> {
     let properties = Properties::of(driver, device)?;
     let bytes: [u8; ARCHITECTURE_LENGTH] = properties.field(properties.architecture)?;
     let name = CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok()?;
-    // A layout that is neither of the two would give anything.
+    // An unknown layout would yield arbitrary bytes.
     (name.starts_with("gfx") && name.is_ascii()).then(|| name.to_owned())
 }
 
-/// The LUID, which only Windows fills in.
+/// Returns the LUID, which only Windows reports.
 pub(crate) fn luid(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
     if cfg!(not(windows)) {
         return None;
     }
-    in_properties(driver, device).or_else(|| asked(driver, device))
+    from_properties(driver, device).or_else(|| from_function(driver, device))
 }
 
-fn in_properties(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
+fn from_properties(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
     let properties = Properties::of(driver, device).filter(|properties| properties.has_luid)?;
     let bytes: [u8; 8] = properties.field(offset::LUID)?;
     let node_mask = u32::from_ne_bytes(properties.field(offset::LUID_NODE_MASK)?);
     (bytes != [0; 8]).then_some(Luid { bytes, node_mask })
 }
 
-/// It is not known whether the runtime on ROCr has it among the properties.
-fn asked(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
+/// Queries the LUID by its own function, because the runtime on ROCr may omit it from the properties.
+fn from_function(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
     let get = driver.own.get_luid.get()?;
     let (mut bytes, mut node_mask) = ([0_u8; 8], 0);
     let arguments = (bytes.as_mut_ptr().cast::<c_char>(), &raw mut node_mask, device);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_where_the_header_has_them() {
+    fn field_offsets_match_the_header() {
         assert_eq!(offset::ARCHITECTURE, offset_of!(Theirs, gcnArchName));
         assert_eq!(offset::LUID, offset_of!(Theirs, luid));
         assert_eq!(offset::LUID_NODE_MASK, offset_of!(Theirs, luidDeviceNodeMask));

@@ -1,4 +1,4 @@
-//! What only AMD's runtime has: status codes, attributes, structs, functions.
+//! Status codes, attributes, structs and functions of AMD's runtime only.
 
 pub(crate) mod array;
 #[cfg(target_pointer_width = "64")]
@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use gpu_interop_driver::{DeviceAddress, DeviceNumber, Handle, Status, driver_table};
 
-/// `hipError_t`, beyond what both vendors have.
+/// `hipError_t` codes in addition to those of both vendors.
 pub(crate) mod status {
     use gpu_interop_driver::Status;
 
@@ -18,28 +18,28 @@ pub(crate) mod status {
     pub(crate) const UNKNOWN: Status = Status(999);
 }
 
-/// `hipDeviceAttribute_t`. Numbers have stayed what they are since HIP 5, where they were there.
+/// `hipDeviceAttribute_t`. The numbers are unchanged since HIP 5, for attributes that it defines.
 pub(crate) mod attribute {
     use std::ffi::c_int;
 
-    /// Not in the header of HIP 5.2, whose runtime refuses the number.
+    /// Not defined by HIP 5.2, whose runtime rejects the number.
     pub(crate) const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 89;
     pub(crate) const CAN_USE_STREAM_WAIT_VALUE: c_int = 10013;
 }
 
-/// `hipExternalMemoryHandleTypeOpaqueFd`: for dma-bufs too, which have no number of their own. On Linux the runtime looks
-/// at the descriptor and not at the number, and what Vulkan exports on AMD GPUs is a dma-buf whatever it is called.
+/// `hipExternalMemoryHandleTypeOpaqueFd`, also for dma-bufs, which have no number. On Linux the runtime ignores the
+/// number and inspects the file descriptor; on AMD GPUs Vulkan exports dma-bufs for every handle type.
 pub(crate) const MEMORY_OPAQUE_FD: u32 = 1;
-/// `hipExternalSemaphoreHandleTypeOpaqueWin32`: for timeline semaphores too, whose own number the runtime refuses.
+/// `hipExternalSemaphoreHandleTypeOpaqueWin32`, also for timeline semaphores, whose own number the runtime rejects.
 pub(crate) const SEMAPHORE_OPAQUE_WIN32: u32 = 2;
 
-/// Every bit of the word counts.
+/// Mask that compares every bit of a 32-bit word.
 pub(crate) const WHOLE_WORD_32: u32 = u32::MAX;
-/// As [`WHOLE_WORD_32`].
+/// Mask that compares every bit of a 64-bit word.
 pub(crate) const WHOLE_WORD_64: u64 = u64::MAX;
 
 driver_table! {
-    /// The functions that only HIP has, or whose arguments are not those of CUDA's.
+    /// Functions that only HIP has, or whose arguments differ from CUDA's.
     pub(crate) struct Functions {
         required {
             get_device: fn(device: *mut c_int) -> Status = c"hipGetDevice";
@@ -52,7 +52,7 @@ driver_table! {
         optional {
             get_properties: fn(properties: *mut c_void, device: c_int) -> Status
                 = c"hipGetDevicePropertiesR0600" since (6, 0);
-            // The symbol keeps the layout of HIP 5 in later versions, where the header gives its name to the newer one.
+            // In later versions this symbol keeps the layout of HIP 5, while the header maps its name to the newer one.
             get_properties_generation_5: fn(properties: *mut c_void, device: c_int) -> Status
                 = c"hipGetDeviceProperties" since (4, 2);
             get_luid: fn(luid: *mut c_char, node_mask: *mut c_uint, device: DeviceNumber) -> Status
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_header() {
+    fn constants_match_the_header() {
         let codes = [
             (Status::SUCCESS, hip::hipError_t_hipSuccess),
             (Status::INVALID_VALUE, hip::hipError_t_hipErrorInvalidValue),

@@ -1,6 +1,6 @@
-//! AMD's own header, through a C compiler: the structs and numbers of the generation that is installed, which in Debian
-//! is HIP 5. (Those of HIP 6 and later are compared with generated bindings too, on every machine: `layout.rs`.) Where
-//! the header is not installed, the test is left out and says so.
+//! Compares structs and constants with AMD's installed header through a C compiler. Debian installs HIP 5; `layout.rs`
+//! compares HIP 6 and later with generated bindings on every machine. The test is ignored, with the reason, if the
+//! header is missing.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 #[path = "../src/sys/generation_5.rs"]
@@ -22,7 +22,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// Each struct with its size, and each of its fields with its offset, as C sees them.
+/// C name and size of each struct, with the C names and offsets of its fields.
 type Layouts = Vec<(&'static str, usize, Vec<(&'static str, usize)>)>;
 
 macro_rules! layouts {
@@ -46,7 +46,7 @@ macro_rules! layouts {
     };
 }
 
-/// A C program that compiles if the layouts are the header's.
+/// Returns a C program that compiles if the layouts match the header.
 fn program(condition: &str, layouts: Layouts) -> String {
     let mut text = format!("#if {condition}\n");
     for (name, size, fields) in layouts {
@@ -58,7 +58,7 @@ fn program(condition: &str, layouts: Layouts) -> String {
     text + "#endif\n"
 }
 
-/// What the compiler says to a program that includes the header.
+/// Compiles a program that includes the header. The error contains the compiler's output.
 fn compile(folder: &Path, headers: &str, text: &str) -> Result<(), String> {
     let source = folder.join("header.c");
     std::fs::write(&source, format!("#include <stddef.h>\n#include <{HEADER}>\n{text}")).expect("a file");
@@ -73,7 +73,7 @@ fn compile(folder: &Path, headers: &str, text: &str) -> Result<(), String> {
 
 fn structs() -> Result<Completion, Failed> {
     if cfg!(windows) {
-        return Ok(Completion::ignored_with("AMD's header is compared on Linux, where a compiler's name is known"));
+        return Ok(Completion::ignored_with("AMD's header is compared on Linux only"));
     }
     let Some(headers) = HEADERS.into_iter().find(|folder| Path::new(folder).join(HEADER).exists()) else {
         return Ok(Completion::ignored_with("AMD's header is not installed (Debian's package: libamdhip64-dev)"));
@@ -82,7 +82,7 @@ fn structs() -> Result<Completion, Failed> {
     let (five, later) = ("HIP_VERSION_MAJOR == 5", "HIP_VERSION_MAJOR >= 6");
     compile(folder.path(), headers, &program(five, layouts!(generation_5)))?;
     compile(folder.path(), headers, &program(later, layouts!(abi)))?;
-    // The numbers that both generations must have, since the library looks them up by number and not by version.
+    // Constants that must be equal in both generations, because the library does not select them by version.
     let numbers = "
         _Static_assert(hipDeviceAttributeCanUseStreamWaitValue == 10013, \"attribute\");
         _Static_assert(hipStreamNonBlocking == 1 && hipEventDisableTiming == 2, \"flags\");
@@ -91,7 +91,7 @@ fn structs() -> Result<Completion, Failed> {
         _Static_assert(hipExternalSemaphoreHandleTypeD3D12Fence == 4, \"semaphore\");
         _Static_assert(sizeof(hipMemAllocationProp) == 32 && sizeof(hipMemAccessDesc) == 12, \"virtual memory\");";
     compile(folder.path(), headers, numbers)?;
-    // HIP 5.2 has neither this attribute nor another with its number: a name can be declared that is not there yet.
+    // HIP 5.2 defines neither this attribute nor another one with its number, so the program declares the name.
     let managed = "
         #if HIP_VERSION_MAJOR >= 6
         _Static_assert(hipDeviceAttributeVirtualMemoryManagementSupported == 89, \"attribute\");
@@ -105,9 +105,11 @@ fn structs() -> Result<Completion, Failed> {
         _Static_assert(offsetof(hipDeviceProp_t, gcnArchName) == 396, \"gcnArchName\");
         #endif";
     compile(folder.path(), headers, properties)?;
-    // The other generation's layouts must not pass, or nothing was compared.
-    let both = |condition| program(condition, if condition == five { layouts!(abi) } else { layouts!(generation_5) });
-    let refused = [both(five), both(later)].into_iter().filter(|text| compile(folder.path(), headers, text).is_err());
-    assert_eq!(refused.count(), 1, "one generation is installed, and its structs are not those of the other");
+    // Negative control: the other generation's layouts must not compile.
+    let swapped =
+        |condition| program(condition, if condition == five { layouts!(abi) } else { layouts!(generation_5) });
+    let rejected =
+        [swapped(five), swapped(later)].into_iter().filter(|text| compile(folder.path(), headers, text).is_err());
+    assert_eq!(rejected.count(), 1, "exactly one generation is installed, and its structs differ from the other's");
     Ok(Completion::Completed)
 }

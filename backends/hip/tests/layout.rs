@@ -1,5 +1,5 @@
-//! The shared descriptors are laid out and numbered as in AMD's headers of HIP 6 and later (cubecl-hip-sys's generated
-//! bindings, types only). Those of HIP 5 are in `src/sys/generation_5.rs`.
+//! Compares layouts and constants of the shared descriptors with AMD's headers of HIP 6 and later (cubecl-hip-sys's
+//! generated bindings, types only). `src/sys/generation_5.rs` covers HIP 5.
 
 use cubecl_hip_sys as hip;
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
@@ -18,7 +18,7 @@ fn structs() {
     );
     same_textures!(hip::HIP_RESOURCE_DESC, hip::HIP_TEXTURE_DESC);
     same_virtual_memory!(hip::hipMemLocation, hip::hipMemAccessDesc, hip::hipMemAllocationProp);
-    // A surface is made of a shorter struct, which the longer one begins with.
+    // Surfaces are created from a shorter struct, a prefix of the longer one.
     use std::mem::{offset_of, size_of};
     assert_eq!(offset_of!(hip::hipResourceDesc, res), offset_of!(texture::ResourceDesc, array));
     assert!(size_of::<hip::hipResourceDesc>() <= size_of::<texture::ResourceDesc>());
@@ -54,7 +54,7 @@ fn numbers() {
 
 #[test]
 fn handle_kinds() {
-    // In the order of the headers, which is that of `ALL`.
+    // Order of the headers and of `ALL`.
     let memory = [
         hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeOpaqueFd,
         hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeOpaqueWin32,
@@ -67,7 +67,7 @@ fn handle_kinds() {
     ];
     let ours = MemoryHandleKind::ALL.iter().map(|kind| abi::memory_type(*kind));
     assert!(ours.take(memory.len()).eq(memory.map(Some)));
-    assert_eq!(abi::memory_type(MemoryHandleKind::DmaBufFd), Some(9), "a kind of CUDA's alone");
+    assert_eq!(abi::memory_type(MemoryHandleKind::DmaBufFd), Some(9), "a kind that only CUDA has");
     let semaphores = [
         hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueFd,
         hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32,

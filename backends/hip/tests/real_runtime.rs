@@ -1,5 +1,5 @@
-//! AMD's own runtime, on machines that have it: mostly such without an AMD GPU. Where it is not installed, the tests are
-//! left out and say so.
+//! Tests with AMD's installed runtime, mostly on machines without an AMD GPU. Ignored, with the reason, if it is not
+//! installed.
 #![allow(clippy::panic, reason = "these are tests")]
 
 use std::path::Path;
@@ -10,18 +10,18 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 fn main() {
     let trials = vec![
-        Trial::ignorable_test("without_a_gpu_there_is_no_device", without_a_gpu_there_is_no_device),
-        Trial::ignorable_test("with_a_gpu_there_is_one_with_a_pci_address", with_a_gpu_there_is_one_with_a_pci_address),
+        Trial::ignorable_test("without_a_gpu_no_device_is_reported", without_a_gpu_no_device_is_reported),
+        Trial::ignorable_test("with_a_gpu_devices_have_pci_addresses", with_a_gpu_devices_have_pci_addresses),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// Whether the kernel has a driver for GPUs that compute.
+/// Returns whether the kernel's compute driver is present.
 fn has_gpu() -> bool {
     Path::new("/dev/kfd").exists()
 }
 
-/// The backend, or what loading it answered; the outer error where there is no runtime to load.
+/// Loads the backend. The outer error means that no runtime is installed.
 fn load() -> Result<Result<HipBackend, Error>, Completion> {
     match HipBackend::load() {
         Err(error) if error.kind() == ErrorKind::DriverNotFound => {
@@ -31,7 +31,7 @@ fn load() -> Result<Result<HipBackend, Error>, Completion> {
     }
 }
 
-fn without_a_gpu_there_is_no_device() -> Result<Completion, Failed> {
+fn without_a_gpu_no_device_is_reported() -> Result<Completion, Failed> {
     if has_gpu() {
         return Ok(Completion::ignored_with("this machine may have an AMD GPU: it has /dev/kfd"));
     }
@@ -47,13 +47,13 @@ fn without_a_gpu_there_is_no_device() -> Result<Completion, Failed> {
     for part in ["hipInit", "driver: HIP ", "libamdhip64.so", "HIP_VISIBLE_DEVICES"] {
         assert!(text.contains(part), "`{part}` is not in: {text}");
     }
-    // Once more in the same process, as a program does that asks every backend twice.
+    // A second load in the same process must fail in the same way.
     let again = HipBackend::load().err().map(|error| error.kind());
     assert_eq!(again, Some(ErrorKind::NoDevice));
     Ok(Completion::Completed)
 }
 
-fn with_a_gpu_there_is_one_with_a_pci_address() -> Result<Completion, Failed> {
+fn with_a_gpu_devices_have_pci_addresses() -> Result<Completion, Failed> {
     if !has_gpu() {
         return Ok(Completion::ignored_with("this machine has no AMD GPU: it has no /dev/kfd"));
     }

@@ -1,4 +1,4 @@
-//! Every argument that reaches the driver, recorded by a mock of it. Linux only: it is built with the C compiler there.
+//! Checks every argument passed to the runtime, recorded by a mock. Linux only: a C compiler builds the mock.
 
 #[cfg(target_os = "linux")]
 #[path = "recorded/linux.rs"]

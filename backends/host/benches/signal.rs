@@ -1,8 +1,8 @@
-//! What the safe objects cost on top of the backend: 1,000,000 signals each way, heap allocations counted.
+//! Overhead of the safe objects over direct backend calls: 1,000,000 signals each way, with heap allocations counted.
 //!
-//! Direct calls and calls through the safe objects alternate in short rounds on the same semaphore and stream, so that
-//! both see the same machine, and are compared round by round. Ends with status 1 if the safe objects allocate, or cost,
-//! by the lower end of the median's 95 % interval, more than 1.05 of a direct call in each of five attempts.
+//! Direct calls and calls through the safe objects alternate in short rounds on the same semaphore and stream, under
+//! the same machine load, and are compared round by round. Exits with status 1 if the safe objects allocate, or if in
+//! each of five attempts the lower end of the median ratio's 95 % interval exceeds 1.05.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every method is the system allocator's, and counting does not allocate.
+// SAFETY: every method forwards to the system allocator, and counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +43,7 @@ static ALLOCATOR: Counting = Counting;
 const SIGNALS: u64 = 1_000_000;
 const ROUND: u64 = 500;
 const LIMIT: f64 = 1.05;
-/// A machine that is busy with something else spoils one attempt, not all of them.
+/// Number of attempts, because other load can disturb single ones.
 const ATTEMPTS: u32 = 5;
 
 fn main() -> ExitCode {
@@ -69,7 +69,7 @@ fn run() -> Result<bool, Error> {
     let mut value = 0;
     let (mut direct, mut safe) = (Vec::new(), Vec::new());
     let mut allocated = 0;
-    // Warms up the queue, and then alternates.
+    // The first round warms up the queue.
     for round in 0..=(2 * SIGNALS / ROUND) {
         let through_objects = round % 2 == 0;
         let before = ALLOCATIONS.load(Ordering::Relaxed);
@@ -107,7 +107,7 @@ fn run() -> Result<bool, Error> {
     Ok(allocated == 0 && low <= LIMIT)
 }
 
-/// The median, and the lower end of its 95 % interval, which the ranks tell.
+/// Returns the median and the lower end of its 95 % confidence interval, from the ranks.
 fn median(samples: &mut [f64]) -> (f64, f64) {
     samples.sort_unstable_by(f64::total_cmp);
     let middle = samples.len() / 2;

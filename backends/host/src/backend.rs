@@ -1,4 +1,4 @@
-//! The backend and its builder.
+//! [`HostBackend`] and its builder.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use crate::device::HostDevice;
 use crate::exporter_header::ExporterHeader;
 use crate::kernel::{self, HostKernel, KernelCall};
 
-/// The host backend. It has exactly one device: the CPU.
+/// Host backend, with exactly one device: the CPU.
 #[derive(Debug)]
 pub struct HostBackend {
     info: BackendInfo,
@@ -26,13 +26,13 @@ impl Default for HostBackend {
 }
 
 impl HostBackend {
-    /// A backend with the built-in kernels that recognises the exporters it knows.
+    /// Creates a backend with the built-in kernels that detects the headers of known exporters.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A backend with other settings.
+    /// Starts a backend with other settings.
     #[must_use]
     pub fn builder() -> HostBackendBuilder {
         HostBackendBuilder { header: ExporterHeader::Detect, kernels: kernel::builtin() }
@@ -47,21 +47,21 @@ pub struct HostBackendBuilder {
 }
 
 impl HostBackendBuilder {
-    /// Where the data of imported memory begins. [`ExporterHeader::Detect`] unless set.
+    /// Sets the header that precedes the data of imported memory. The default is [`ExporterHeader::Detect`].
     ///
     /// # Safety
-    /// With [`ExporterHeader::None`], no memory is imported that begins with what its exporter's driver reads, such as Mesa's
-    /// lavapipe: work of this backend would overwrite it.
+    /// With [`ExporterHeader::None`], no imported memory starts with a header that its exporter's driver reads, as
+    /// Mesa's lavapipe does: work of this backend would overwrite the header.
     #[must_use]
     pub unsafe fn exporter_header(mut self, header: ExporterHeader) -> Self {
         self.header = header;
         self
     }
 
-    /// Adds a kernel that modules loaded from [`ModuleImage::Builtin`](gpu_interop_core::ModuleImage::Builtin) find
-    /// by name. Replaces one of the same name.
+    /// Adds a kernel to the modules loaded from [`ModuleImage::Builtin`](gpu_interop_core::ModuleImage::Builtin).
+    /// Replaces a kernel of the same name.
     ///
-    /// An error that the kernel returns is reported by the stream's next synchronisation.
+    /// The stream's next synchronisation reports an error that the kernel returns.
     #[must_use]
     pub fn kernel(
         mut self,
@@ -72,17 +72,15 @@ impl HostBackendBuilder {
         self
     }
 
-    /// The backend.
+    /// Builds the backend.
     #[must_use]
     pub fn build(self) -> HostBackend {
         HostBackend {
-            info: BackendInfo {
-                name: "host".into(),
-                driver: concat!("reference implementation on CPU memory ", env!("CARGO_PKG_VERSION")).into(),
-                library: None,
-                simulated: false,
-            },
-            identity: DeviceIdentity { name: "host CPU".into(), kind: DeviceKind::Cpu, ..DeviceIdentity::default() },
+            info: BackendInfo::new(
+                "host",
+                concat!("reference implementation on CPU memory ", env!("CARGO_PKG_VERSION")),
+            ),
+            identity: DeviceIdentity::new("host CPU", DeviceKind::Cpu),
             header: self.header,
             kernels: Arc::new(self.kernels),
         }

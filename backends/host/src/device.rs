@@ -1,4 +1,4 @@
-//! The device: the CPU.
+//! [`HostDevice`]: the CPU as a device.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_void};
@@ -15,6 +15,7 @@ use gpu_interop_core::{
     MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreImport, Support, WaitCondition,
 };
 
+use crate::argument::HostArg;
 use crate::event::EventState;
 use crate::exporter_header::ExporterHeader;
 use crate::graph::{self, Graph};
@@ -26,11 +27,11 @@ use crate::shared_semaphore::SharedSemaphore;
 use crate::stream::StreamState;
 use crate::sys;
 
-/// How many words one allocation of signal memory has: a page of them.
+/// Words per allocation of signal memory: one page.
 const SIGNAL_WORDS: usize = 512;
 
-/// Mappings by their first address. Streams hold it too: what a pending operation touches stays mapped even if the
-/// device is gone.
+/// Mappings by first address. Streams share the map, so memory of pending operations stays mapped after the device is
+/// dropped.
 type Mappings = Mutex<HashMap<u64, Mapping>>;
 
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl HostDevice {
             .with_memory(sys::MEMORY, Support::Native)
             .with_memory(
                 MemoryHandleKind::DmaBufFd,
-                Support::no("the host backend maps memory of the CPU; a dma-buf may be a GPU's"),
+                Support::no("the host backend maps CPU memory; a dma-buf may be GPU memory"),
             )
             .with_semaphore(sys::BINARY_SEMAPHORE, Support::Native)
             .with_semaphore(sys::TIMELINE_SEMAPHORE, Support::Native)
@@ -63,7 +64,7 @@ impl HostDevice {
             .with_feature(Feature::Textures, Support::no("the host backend maps no images"))
             .with_feature(Feature::NamedMemory, names.clone())
             .with_feature(Feature::NamedSemaphores, names)
-            .with_feature(Feature::NvSciSyncAttributes, Support::no("the host backend knows no NvSci"));
+            .with_feature(Feature::NvSciSyncAttributes, Support::no("the host backend does not support NvSci"));
         let native = [
             Feature::MappedBuffer,
             Feature::ExportableMemory,
@@ -93,21 +94,21 @@ impl Drop for HostDevice {
     }
 }
 
-/// A raw value that stands for `object` until [`take`] is called with it.
+/// Converts an object to a raw value that owns a reference until [`take`].
 fn expose<T>(object: Arc<T>) -> usize {
     Arc::into_raw(object).expose_provenance()
 }
 
-/// The object behind a raw value.
+/// Borrows the object of a raw value.
 ///
 /// # Safety
-/// `raw` came from [`expose`] with the same `T` and was not given to [`take`] yet.
+/// `raw` came from [`expose`] with the same `T` and was not passed to [`take`] yet.
 unsafe fn borrow<'a, T>(raw: usize) -> &'a T {
     // SAFETY: the raw value holds a reference count, so the object lives.
     unsafe { &*std::ptr::with_exposed_provenance::<T>(raw) }
 }
 
-/// Another reference to the object behind a raw value.
+/// Clones the reference of a raw value.
 ///
 /// # Safety
 /// As for [`borrow`].
@@ -120,10 +121,10 @@ unsafe fn share<T>(raw: usize) -> Arc<T> {
     }
 }
 
-/// The object behind a raw value, which ends with this.
+/// Takes the reference back from a raw value.
 ///
 /// # Safety
-/// As for [`borrow`], and nothing uses the raw value afterwards.
+/// As for [`borrow`], and the raw value is not used afterwards.
 unsafe fn take<T>(raw: usize) -> Arc<T> {
     // SAFETY: `raw` came from `Arc::into_raw`; its reference count passes to the returned value.
     unsafe { Arc::from_raw(std::ptr::with_exposed_provenance::<T>(raw)) }
@@ -139,7 +140,7 @@ unsafe fn enqueue(stream: RawStream, ops: impl IntoIterator<Item = Op>) -> Resul
     Ok(())
 }
 
-/// Signals as operations.
+/// Converts signals to operations.
 ///
 /// # Safety
 /// The semaphores are live.
@@ -151,7 +152,7 @@ unsafe fn signals(signals: &[RawSignal]) -> impl ExactSizeIterator<Item = Op> {
     })
 }
 
-/// Waits as operations.
+/// Converts waits to operations.
 ///
 /// # Safety
 /// The semaphores are live.
@@ -165,7 +166,8 @@ unsafe fn waits(waits: &[RawWait]) -> impl ExactSizeIterator<Item = Op> {
 
 // SAFETY (of the unsafe methods below): the caller keeps the contract of `gpu_interop_core::backend`: raw values are
 // live, came from this device and are freed once; ranges are valid until the enqueued work has run.
-// SAFETY: every raw value is an `Arc` of an object here, ranges are checked when they are mapped, and work is counted by its stream.
+// SAFETY: every raw value owns a reference to an `Arc`, ranges are checked when they are mapped, and a stream reports
+// idle only after all its operations have run.
 unsafe impl BackendDevice for HostDevice {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
@@ -273,7 +275,7 @@ unsafe impl BackendDevice for HostDevice {
     }
 
     unsafe fn destroy_event(&self, event: RawEvent) -> Result<()> {
-        // SAFETY: live and freed once, by contract. Pending records hold references of their own.
+        // SAFETY: live and freed once, by contract. Pending records own references.
         drop(unsafe { take::<EventState>(event.get()) });
         Ok(())
     }
@@ -298,42 +300,38 @@ unsafe impl BackendDevice for HostDevice {
         unsafe { enqueue(stream, record.map(Op::WaitEvent)) }
     }
 
-    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
+    unsafe fn copy(&self, stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy";
-        let (target, source) = (carried(OPERATION, target)?, carried(OPERATION, source)?);
+        let (dst, src) = (carried(OPERATION, dst)?, carried(OPERATION, src)?);
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, [Op::Copy { target, source, size: length(OPERATION, size)? }]) }
+        unsafe { enqueue(stream, [Op::Copy { dst, src, size: length(OPERATION, size)? }]) }
     }
 
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
+    unsafe fn copy_to_host(&self, stream: RawStream, dst: *mut u8, src: DevicePtr, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy_to_host";
-        let op =
-            Op::Read { target: Carried(target), source: carried(OPERATION, source)?, size: length(OPERATION, size)? };
+        let op = Op::Read { dst: Carried(dst), src: carried(OPERATION, src)?, size: length(OPERATION, size)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
 
-    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
+    unsafe fn copy_from_host(&self, stream: RawStream, dst: DevicePtr, src: *const u8, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy_from_host";
-        let op = Op::Write {
-            target: carried(OPERATION, target)?,
-            source: Carried(source.cast_mut()),
-            size: length(OPERATION, size)?,
-        };
+        let op =
+            Op::Write { dst: carried(OPERATION, dst)?, src: Carried(src.cast_mut()), size: length(OPERATION, size)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
 
-    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+    unsafe fn fill_u8(&self, stream: RawStream, dst: DevicePtr, value: u8, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::fill_u8";
-        let op = Op::FillU8 { target: carried(OPERATION, target)?, value, size: length(OPERATION, size)? };
+        let op = Op::FillU8 { dst: carried(OPERATION, dst)?, value, size: length(OPERATION, size)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
 
-    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()> {
+    unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, count: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::fill_u32";
-        let op = Op::FillU32 { target: carried(OPERATION, target)?, value, count: length(OPERATION, count)? };
+        let op = Op::FillU32 { dst: carried(OPERATION, dst)?, value, count: length(OPERATION, count)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
@@ -412,11 +410,11 @@ unsafe impl BackendDevice for HostDevice {
         // SAFETY: live, by contract.
         let kernels = unsafe { borrow::<BTreeMap<CString, HostKernel>>(module.get()) };
         match kernels.get(name) {
-            // The table is not changed once built, and the module keeps it.
+            // The table never changes after it is built, and the module keeps it alive.
             Some(kernel) => Ok(RawKernel::new(std::ptr::from_ref(kernel).expose_provenance())),
             None => Err(kernels.keys().fold(
                 Error::invalid("HostBackend::module_kernel", "the module has no kernel of this name"),
-                |error, name| error.with_context("present", name.to_string_lossy()),
+                |error, name| error.with_context("kernel of the module", name.to_string_lossy()),
             )),
         }
     }
@@ -426,11 +424,12 @@ unsafe impl BackendDevice for HostDevice {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg<'static>],
+        args: &[KernelArg<'_>],
     ) -> Result<()> {
         // SAFETY: the kernel lives as long as its module, which is live by contract.
         let kernel = unsafe { borrow::<HostKernel>(kernel.get()) }.clone();
-        let launch = Launch { kernel, config: *config, args: args.to_vec() };
+        let args = args.iter().map(|arg| HostArg::new("HostBackend::launch_kernel", *arg)).collect::<Result<_>>()?;
+        let launch = Launch { kernel, config: *config, args };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [Op::Launch(Box::new(launch))]) }
     }
@@ -469,7 +468,7 @@ unsafe impl BackendDevice for HostDevice {
     }
 
     unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {
-        // SAFETY: live and freed once, by contract. Launches hold what they use themselves.
+        // SAFETY: live and freed once, by contract. Launches own clones of its operations.
         drop(unsafe { take::<Graph>(graph.get()) });
         Ok(())
     }

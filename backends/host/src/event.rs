@@ -1,4 +1,4 @@
-//! Events.
+//! Events of streams.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
-/// A point in a stream's work: its last record.
+/// Event: its latest record.
 #[derive(Debug, Default)]
 pub(crate) struct EventState {
     last: Mutex<Option<Arc<Record>>>,
 }
 
 impl EventState {
-    /// Makes `record`, which is enqueued already, the last one.
+    /// Sets the latest record, which is already enqueued.
     pub(crate) fn set(&self, record: Arc<Record>) {
         *lock(&self.last) = Some(record);
     }
 
-    /// The last record, if there is one.
+    /// Returns the latest record, if any.
     pub(crate) fn last_record(&self) -> Option<Arc<Record>> {
         lock(&self.last).clone()
     }
@@ -28,8 +28,8 @@ impl EventState {
     }
 }
 
-/// One record of an event. Each is waited for on its own: a later record of the same event, on another stream, says
-/// nothing about this one.
+/// Record of an event. Waits refer to a record, because a later record of the same event on another stream is
+/// independent of it.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     passed: Mutex<bool>,
@@ -37,7 +37,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The stream reached the record.
+    /// Marks the record as passed.
     pub(crate) fn pass(&self) {
         *lock(&self.passed) = true;
         self.changed.notify_all();
@@ -61,7 +61,7 @@ impl Record {
     }
 }
 
-/// Nothing under these locks can be left half-done by a panic.
+/// Locks a mutex whose contents a panic cannot leave inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

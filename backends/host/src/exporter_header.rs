@@ -1,23 +1,24 @@
-//! Where the data begins in memory that a CPU renderer exported.
+//! Offset of the data in memory exported by a CPU renderer.
 
 use crate::sys;
 
-/// What precedes the data in imported memory.
+/// Header that precedes the data in imported memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExporterHeader {
-    /// Mesa's lavapipe puts one page before the data; that page is recognised and skipped. SwiftShader and plain
-    /// memfds have none.
+    /// Detects and skips the page that Mesa's lavapipe puts before the data. SwiftShader and plain memfds have no
+    /// header.
     #[default]
     Detect,
-    /// Nothing: the data begins at the descriptor's first byte, whatever it holds.
+    /// No header: the data starts at the first byte of the file descriptor, whatever it contains.
     None,
 }
 
-/// The size of lavapipe's header, bytes. Its second word says so.
+/// Size of lavapipe's header in bytes, which is also the header's second word.
 const LAVAPIPE_HEADER: u64 = 4096;
 
 impl ExporterHeader {
-    /// The offset of the data in memory of `size` bytes.
+    /// Returns the offset of the data in memory of `size` bytes.
     pub(crate) fn data_offset(self, memory: sys::Borrowed<'_>, size: u64) -> u64 {
         match self {
             Self::Detect if is_lavapipe(memory, size) => LAVAPIPE_HEADER,
@@ -26,8 +27,8 @@ impl ExporterHeader {
     }
 }
 
-/// lavapipe seals its memfd completely and begins it with the file's size and the header's size, each 64 bits.
-/// Data cannot look like that by accident: nobody else exports memory with these seals.
+/// Detects lavapipe, which sets all seals on its memfd and writes the file size and the header size, 64 bits each, at
+/// its start. Other exporters do not set these seals, so their data is not mistaken for a header.
 fn is_lavapipe(memory: sys::Borrowed<'_>, file_size: u64) -> bool {
     if file_size < LAVAPIPE_HEADER || !sys::is_sealed_completely(memory) {
         return false;

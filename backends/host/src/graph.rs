@@ -1,4 +1,4 @@
-//! Graphs: operations that a stream is given as often as it is wanted.
+//! Graphs: recorded operations that can be enqueued repeatedly.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,23 +14,23 @@ pub(crate) struct Graph {
     ops: Mutex<Vec<Op>>,
 }
 
-/// The node of the operation that was recorded last: how many there are by then.
+/// Returns the node of the operation recorded last: the number of operations recorded so far.
 pub(crate) fn last(stream: &StreamState) -> RawGraphNode {
     RawGraphNode::new(stream.recorded())
 }
 
 impl Graph {
-    /// Ends a stream's recording.
+    /// Ends a stream's recording and returns the graph.
     pub(crate) fn of(stream: &StreamState) -> Self {
         Self { ops: Mutex::new(stream.end_recording()) }
     }
 
-    /// No operation can be left half-done by a panic.
+    /// Locks the operations, which a panic cannot leave inconsistent.
     fn ops(&self) -> MutexGuard<'_, Vec<Op>> {
         self.ops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enqueues it.
+    /// Enqueues the operations on a stream.
     pub(crate) fn launch(&self, stream: &StreamState) {
         stream.enqueue(self.ops().iter().cloned());
     }
@@ -39,7 +39,8 @@ impl Graph {
     pub(crate) fn replace(&self, node: RawGraphNode, new: impl ExactSizeIterator<Item = Op>) -> Result<()> {
         let mut ops = self.ops();
         let batch = node.get().checked_sub(new.len()).and_then(|first| ops.get_mut(first..node.get()));
-        let batch = batch.ok_or_else(|| Error::invalid("HostBackend::graph", "the graph has no such operations"))?;
+        let batch = batch
+            .ok_or_else(|| Error::invalid("HostBackend::graph", "the graph has no batch of this length at the node"))?;
         batch.iter_mut().zip(new).for_each(|(op, new)| *op = new);
         Ok(())
     }

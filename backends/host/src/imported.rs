@@ -1,4 +1,4 @@
-//! Memory this backend can map: imports, and allocations of its own.
+//! Memory that this backend maps: imports and its own exportable allocations.
 
 use gpu_interop_core::{DevicePtr, Error, ErrorKind, MemoryHandle, MemoryImport, Result};
 
@@ -6,7 +6,7 @@ use crate::exporter_header::ExporterHeader;
 use crate::mapping::Mapping;
 use crate::{shared_semaphore, sys};
 
-/// Imported memory: a duplicate of the exporter's handle, and where its data begins.
+/// Imported memory: a duplicate of the exporter's handle and the offset of its data.
 #[derive(Debug)]
 pub(crate) struct ImportedMemory {
     memory: sys::Owned,
@@ -14,15 +14,15 @@ pub(crate) struct ImportedMemory {
 }
 
 impl ImportedMemory {
-    /// Imports the memory of `request` by a duplicate of its handle. The memory is sealed against truncation unless the
-    /// request has the promise that it is not truncated.
+    /// Imports memory through a duplicate of the request's handle. The memory is sealed against truncation unless the
+    /// request promises that no peer truncates it.
     pub(crate) fn new(request: &MemoryImport, header: ExporterHeader) -> Result<Self> {
         const OPERATION: &str = "HostBackend::import_memory";
         let rejected = |message: &str| Error::new(ErrorKind::ImportRejected, OPERATION, message);
         let memory = sys::of_memory(OPERATION, request.handle())?;
         let borrowed = sys::borrow(&memory);
         sys::check_is_memory(borrowed).map_err(|other| {
-            rejected("the host backend maps memory of the CPU only; the handle stands for something else")
+            rejected("the host backend maps CPU memory only, and the handle is of another kind")
                 .with_context("handle", other)
         })?;
         if shared_semaphore::is_semaphore(borrowed) {
@@ -37,7 +37,7 @@ impl ImportedMemory {
                 .with_source(source)
             })?;
         }
-        // Only now: until it was sealed, the size could change.
+        // Read after sealing: before, the size could change.
         let size = sys::size(OPERATION, borrowed)?;
         let data_offset = header.data_offset(borrowed, size);
         let available = size - data_offset;
@@ -59,7 +59,7 @@ impl ImportedMemory {
     }
 }
 
-/// An allocation of this backend's own that can be exported.
+/// Exportable allocation of this backend.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     memory: sys::Owned,
@@ -73,20 +73,24 @@ impl Allocation {
         let page = sys::page();
         let size =
             size.checked_next_multiple_of(page).filter(|size| i64::try_from(*size).is_ok()).ok_or_else(|| {
-                Error::new(ErrorKind::OutOfMemory, "HostBackend::create_exportable", "no machine has this much memory")
-                    .with_context("size", size)
+                Error::new(
+                    ErrorKind::OutOfMemory,
+                    "HostBackend::create_exportable",
+                    "the size rounded up to pages exceeds the address space",
+                )
+                .with_context("size", size)
             })?;
         let memory = sys::create("gpu-interop memory", size)?;
         let mapping = Mapping::new(sys::borrow(&memory), 0, size)?;
         Ok(Self { memory, mapping, size })
     }
 
-    /// The first byte.
+    /// Address of the first byte.
     pub(crate) fn ptr(&self) -> DevicePtr {
         DevicePtr::new(self.mapping.ptr().addr() as u64)
     }
 
-    /// A new handle of the memory.
+    /// Exports a new handle of the memory.
     pub(crate) fn export(&self) -> Result<MemoryHandle> {
         sys::duplicate("HostBackend::export_allocation", sys::borrow(&self.memory)).map(sys::to_memory)
     }

@@ -1,4 +1,4 @@
-//! Kernels: Rust functions, found by name.
+//! Kernels: Rust functions, looked up by name.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -6,12 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_interop_core::{DevicePtr, KernelArg, LaunchConfig};
+use gpu_interop_core::{DevicePtr, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN, pattern_word};
+
+use crate::argument::HostArg;
 
 type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
 
-/// A kernel of the host backend.
+/// Kernel of the host backend.
 #[derive(Clone)]
 pub struct HostKernel(Arc<Function>);
 
@@ -31,50 +33,85 @@ impl fmt::Debug for HostKernel {
     }
 }
 
-/// One launch of a kernel. The function runs once for the whole grid.
+/// Launch of a kernel. The function runs once for the whole grid.
 #[derive(Debug)]
 pub struct KernelCall<'a> {
-    /// The size of the launch.
-    pub config: &'a LaunchConfig,
-    /// The arguments as they were launched.
-    pub args: &'a [KernelArg<'static>],
+    pub(crate) config: &'a LaunchConfig,
+    pub(crate) args: &'a [HostArg],
+}
+
+/// Methods that give the argument at an index if it has this type.
+macro_rules! arguments {
+    ($( $name:ident $variant:ident $what:literal )+) => { $(
+        #[doc = concat!("Returns the argument at `index`, ", $what, ".")]
+        ///
+        /// # Errors
+        /// A message if the argument is missing or of another type.
+        pub fn $name(&self, index: usize) -> Result<$name, String> {
+            match self.args.get(index) {
+                Some(HostArg::$variant(value)) => Ok(*value),
+                other => Err(format!(concat!("argument {} should be ", $what, ", not {:?}"), index, other)),
+            }
+        }
+    )+ };
 }
 
 impl KernelCall<'_> {
-    /// The address argument at `index`, as a pointer into this process.
+    /// Dimensions of the launch.
+    #[must_use]
+    pub fn config(&self) -> &LaunchConfig {
+        self.config
+    }
+
+    /// Number of arguments.
+    #[must_use]
+    pub fn arguments(&self) -> usize {
+        self.args.len()
+    }
+
+    /// Returns the address argument at `index` as a pointer.
     ///
     /// # Errors
-    /// A message if there is no such argument or it is no address.
+    /// A message if the argument is missing or not an address.
     pub fn ptr(&self, index: usize) -> Result<*mut u8, String> {
         match self.args.get(index) {
-            Some(KernelArg::Ptr(address)) => host_ptr(*address),
+            Some(HostArg::Ptr(address)) => host_ptr(*address),
             other => Err(format!("argument {index} should be an address, not {other:?}")),
         }
     }
 
-    /// The 64-bit argument at `index`.
-    ///
-    /// # Errors
-    /// A message if there is no such argument or it is something else.
-    pub fn u64(&self, index: usize) -> Result<u64, String> {
-        match self.args.get(index) {
-            Some(KernelArg::U64(value)) => Ok(*value),
-            other => Err(format!("argument {index} should be a 64-bit integer, not {other:?}")),
-        }
+    arguments! {
+        u8 U8 "an unsigned 8-bit integer"
+        u16 U16 "an unsigned 16-bit integer"
+        u32 U32 "an unsigned 32-bit integer"
+        u64 U64 "an unsigned 64-bit integer"
+        i8 I8 "a signed 8-bit integer"
+        i16 I16 "a signed 16-bit integer"
+        i32 I32 "a signed 32-bit integer"
+        i64 I64 "a signed 64-bit integer"
+        f32 F32 "a 32-bit float"
+        f64 F64 "a 64-bit float"
     }
 
-    /// The 32-bit argument at `index`.
+    /// Returns the struct or array at `index` ([`KernelArg::by_value`](gpu_interop_core::KernelArg::by_value)).
     ///
     /// # Errors
-    /// A message if there is no such argument or it is something else.
-    pub fn u32(&self, index: usize) -> Result<u32, String> {
-        match self.args.get(index) {
-            Some(KernelArg::U32(value)) => Ok(*value),
-            other => Err(format!("argument {index} should be a 32-bit integer, not {other:?}")),
-        }
+    /// A message if the argument is missing, or if its size or alignment differs from those of `T`.
+    ///
+    /// # Safety
+    /// The kernel was launched with a `T` at `index`.
+    pub unsafe fn value<T: Copy>(&self, index: usize) -> Result<T, String> {
+        let read = match self.args.get(index) {
+            // SAFETY: the caller's promise.
+            Some(HostArg::Value(value)) => unsafe { value.read() },
+            _ => None,
+        };
+        read.ok_or_else(|| {
+            format!("argument {index} should be a value of {} bytes, not {:?}", size_of::<T>(), self.args.get(index))
+        })
     }
 
-    /// A slice of 32-bit words: an address at `index`, their number at `index + 1`.
+    /// Returns a slice of 32-bit words: their address at `index`, their number at `index + 1`.
     fn words(&self, index: usize) -> Result<&[AtomicU32], String> {
         let ptr = self.ptr(index)?.cast::<AtomicU32>();
         let count = usize::try_from(self.u64(index + 1)?).map_err(|error| error.to_string())?;
@@ -84,18 +121,18 @@ impl KernelCall<'_> {
         if count > isize::MAX.unsigned_abs() / size_of::<AtomicU32>() {
             return Err(format!("argument {} is more words than the address space has", index + 1));
         }
-        // SAFETY: whoever launched the kernel promised, as `Stream::launch` demands, that the address holds this many
-        // words until the kernel has run. Atomics allow for an exporter that touches them at the same time.
+        // SAFETY: the caller of `Stream::launch` promises that the address holds this many words until the kernel has
+        // run. Atomics permit concurrent access by an exporter.
         Ok(unsafe { std::slice::from_raw_parts(ptr, count) })
     }
 }
 
-/// The pointer behind a device address of this backend.
+/// Converts a device address of this backend to a pointer.
 pub(crate) fn host_ptr(address: DevicePtr) -> Result<*mut u8, String> {
     usize::try_from(address.get()).map(std::ptr::with_exposed_provenance_mut).map_err(|error| error.to_string())
 }
 
-/// The kernels that every host backend has: those of `gpu-interop-kernels` that need no image.
+/// Built-in kernels: CPU versions of the kernels of `gpu-interop-kernels` that use no image.
 pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
     fn fill_pattern(call: &KernelCall<'_>) -> Result<(), String> {
         let seed = call.u32(2)?;
@@ -116,7 +153,7 @@ pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
         if !counter.is_aligned() {
             return Err("argument 3 is not aligned to 4 bytes".into());
         }
-        // SAFETY: whoever launched the kernel promised that this is a 32-bit counter.
+        // SAFETY: the caller of `Stream::launch` promises that the address holds a 32-bit counter.
         unsafe { AtomicU32::from_ptr(counter) }.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }
@@ -140,45 +177,45 @@ mod tests {
 
     use super::*;
 
-    /// Each CPU version takes the arguments of the kernel that it stands for, and no others.
+    /// The CPU version of each kernel accepts exactly the arguments of the GPU version.
     #[test]
-    fn the_twins_have_the_signatures_of_the_kernels() {
+    fn cpu_versions_have_the_signatures_of_the_kernels() {
         let builtin = builtin();
-        let versions: Vec<_> = KERNELS.iter().filter(|kernel| builtin.contains_key(kernel.name)).collect();
-        assert_eq!(versions.len(), builtin.len());
+        let kernels: Vec<_> = KERNELS.iter().filter(|kernel| builtin.contains_key(kernel.name)).collect();
+        assert_eq!(kernels.len(), builtin.len());
         assert!(KERNELS.iter().all(|kernel| kernel.nvidia_only != builtin.contains_key(kernel.name)));
         let config = LaunchConfig::linear(0);
-        for kernel in versions {
+        for kernel in kernels {
             let mut word = 0_u32;
             let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
-            let mut args: Vec<KernelArg<'static>> = kernel
+            let mut args: Vec<HostArg> = kernel
                 .parameters
                 .iter()
                 .map(|parameter| match parameter.ty {
-                    ParameterType::U32 => KernelArg::U32(0),
-                    ParameterType::U64 => KernelArg::U64(0),
-                    _ => KernelArg::Ptr(address),
+                    ParameterType::U32 => HostArg::U32(0),
+                    ParameterType::U64 => HostArg::U64(0),
+                    _ => HostArg::Ptr(address),
                 })
                 .collect();
-            let version = &builtin[kernel.name];
-            assert_eq!(version.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
+            let cpu_version = &builtin[kernel.name];
+            assert_eq!(cpu_version.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
             for index in 0..args.len() {
-                let right = std::mem::replace(&mut args[index], KernelArg::F32(0.0));
-                let refused = version.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
-                assert!(refused.contains(&format!("argument {index} ")), "{:?}: {refused}", kernel.name);
+                let right = std::mem::replace(&mut args[index], HostArg::F32(0.0));
+                let message = cpu_version.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
+                assert!(message.contains(&format!("argument {index} ")), "{:?}: {message}", kernel.name);
                 args[index] = right;
             }
         }
     }
 
-    /// No slice begins at the address 0 or is larger than the address space, whatever a launch says.
+    /// A slice at address 0 or larger than the address space is an error.
     #[test]
-    fn words_that_no_slice_can_have_are_an_error() {
+    fn word_slices_out_of_range_are_an_error() {
         let mut word = 0_u32;
         let config = LaunchConfig::linear(0);
         let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
         for (address, count, argument) in [(DevicePtr::new(0), 0, 0), (address, u64::MAX / 4, 1)] {
-            let args = [KernelArg::Ptr(address), KernelArg::U64(count)];
+            let args = [HostArg::Ptr(address), HostArg::U64(count)];
             let error = KernelCall { config: &config, args: &args }.words(0).expect_err("no slice");
             assert!(error.starts_with(&format!("argument {argument} is ")), "{error}");
         }

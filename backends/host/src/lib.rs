@@ -1,30 +1,33 @@
-//! The host backend: a reference implementation of gpu-interop on CPU memory, with no driver behind it.
+//! Host backend: a reference implementation of gpu-interop on CPU memory, without a driver.
 //!
-//! It imports memory that a CPU renderer exported (lavapipe and SwiftShader export memfds), any other memfd, and
-//! memory of its own; on Windows any file mapping, by handle or by name. Its streams are threads, its semaphores words
-//! in shared memory. Applications run and test their interop code with it on machines without a GPU. It is no simulator
-//! of a vendor's driver: what works here may be refused there, and reports name it.
+//! Applications use it to run and test their interop code on machines without a GPU. It imports memory exported by CPU
+//! renderers (lavapipe and SwiftShader export memfds), any other memfd, and its own memory; on Windows any file
+//! mapping, by handle or by name. Streams are threads, semaphores are words in shared memory. It does not simulate a
+//! vendor's driver: code that works here may fail there.
 //!
-//! # What this crate promises
-//! * Descriptors and handles of an import request are never closed: the import keeps a duplicate.
+//! # Guarantees
+//! * File descriptors and handles of an import request are never closed: the import keeps a duplicate.
 //! * Streams are asynchronous and independent of each other: one thread each.
-//! * Semaphores work between processes, and a wait that a peer never answers can be bounded or cancelled; a peer
-//!   that is killed leaves them usable. On Windows a waiter hears of another process's signal up to a millisecond late.
+//! * Semaphores work between processes. Waits can be bounded or cancelled, and semaphores stay usable after a peer is
+//!   killed. On Windows a waiter observes another process's signal up to a millisecond late.
 //! * Enqueuing a signal or wait allocates nothing once the stream's queue has grown to its working size.
 //!
-//! * Another process cannot truncate memory that is mapped here, after which an access would raise `SIGBUS`. On Linux an
-//!   import seals the file with `F_SEAL_SHRINK`, which lasts as long as the file, and rejects a file that cannot be
-//!   sealed. Memory exported by this crate and by lavapipe is sealed already. SwiftShader's cannot be sealed: the
-//!   requests of `gpu-interop-vulkan` promise for it, and who receives a descriptor from another process promises with
-//!   [`MemoryImport::trusted_peer`](gpu_interop_core::MemoryImport::trusted_peer).
-//! * Streams, and other processes, may access the same bytes at the same time: copies and fills are atomic accesses. A
-//!   byte that is read meanwhile has the old or the new value.
+//! * Another process cannot truncate memory that is mapped here; an access to truncated memory would raise `SIGBUS`. On
+//!   Linux an import seals the file with `F_SEAL_SHRINK`, which lasts as long as the file, and rejects files that
+//!   cannot be sealed. Memory exported by this crate and by lavapipe is already sealed. SwiftShader's memory cannot be
+//!   sealed: requests of `gpu-interop-vulkan` are marked with
+//!   [`MemoryImport::trusted_peer`](gpu_interop_core::MemoryImport::trusted_peer), and applications that receive a file
+//!   descriptor from another process can make that promise themselves.
+//! * Copies and fills use atomic accesses, so streams and other processes may access the same bytes concurrently. A
+//!   concurrent read of a byte returns the old or the new value.
 //!
-//! # What the caller must do
-//! * Register kernels ([`HostBackendBuilder::kernel`]) that touch only the memory they are given.
+//! # Requirements on the caller
+//! * Registered kernels ([`HostBackendBuilder::kernel`]) access only the memory of their arguments.
 //!
+//! # Platforms
 //! Linux and Windows.
 
+mod argument;
 mod backend;
 mod device;
 mod event;

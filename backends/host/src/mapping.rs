@@ -1,4 +1,4 @@
-//! Shared memory mapped into this process.
+//! Mappings of shared memory.
 
 use std::ptr::NonNull;
 
@@ -6,11 +6,11 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::sys;
 
-/// A mapping of a range of shared memory, undone on drop.
+/// Mapping of a range of shared memory, unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
-    /// Length of the whole mapping, bytes; it begins `lead` bytes before the wanted range.
+    /// Length of the whole mapping in bytes. It starts `lead` bytes before the requested range.
     length: usize,
     lead: usize,
 }
@@ -21,18 +21,19 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `size` bytes from `offset`, read and write, shared. Any offset will do.
+    /// Maps `size` bytes from `offset`, shared, for reads and writes. The offset needs no alignment.
     pub(crate) fn new(memory: sys::Borrowed<'_>, offset: u64, size: u64) -> Result<Self> {
         let lead = offset % sys::granularity();
         let describe = |error: Error| error.with_context("offset", offset).with_context("size", size);
         let too_large = || describe(Error::new(ErrorKind::OutOfMemory, "mmap", "the range exceeds the address space"));
         let length = size.checked_add(lead).and_then(|length| usize::try_from(length).ok()).ok_or_else(too_large)?;
         let base = sys::map(memory, offset - lead, length).map_err(describe)?;
-        // `lead` is less than what offsets are multiples of.
+        // `lead` is less than the mapping granularity.
         Ok(Self { base, length, lead: usize::try_from(lead).unwrap_or(0) })
     }
 
-    /// The first byte of the wanted range. Its provenance is exposed, so that it may travel as an address.
+    /// Pointer to the first byte of the requested range. Its provenance is exposed because it is passed as an integer
+    /// address.
     pub(crate) fn ptr(&self) -> *mut u8 {
         let ptr = self.base.as_ptr().wrapping_add(self.lead);
         let _ = ptr.expose_provenance();
@@ -42,8 +43,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `new`, of this length, and nothing uses it any more: whoever hands
-        // out its addresses keeps it until their last use.
+        // SAFETY: this is the mapping of `new`, of this length. Owners that hand out its addresses keep it until their
+        // last use.
         if let Err(error) = unsafe { sys::unmap(self.base, self.length) } {
             tracing::error!(%error, "unmapping shared memory failed");
         }

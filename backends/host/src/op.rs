@@ -1,68 +1,67 @@
-//! The work that a stream can be given.
+//! Operations of streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use gpu_interop_core::backend::{HostFunction, bytes};
-use gpu_interop_core::{
-    DevicePtr, Error, ErrorKind, KernelArg, LaunchConfig, Result, SignalParams, WaitCondition, WaitParams,
-};
+use gpu_interop_core::{DevicePtr, Error, ErrorKind, LaunchConfig, Result, SignalParams, WaitCondition, WaitParams};
 
+use crate::argument::HostArg;
 use crate::event::Record;
 use crate::kernel::{HostKernel, KernelCall, host_ptr};
 use crate::shared_semaphore::SharedSemaphore;
 
-/// A word that a stream waits for or writes.
+/// Value of a word that a stream waits for or writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Word {
     U32(u32),
     U64(u64),
 }
 
-/// A pointer that travels to the stream's thread.
+/// Pointer sent to the stream's thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Carried<T>(pub(crate) *mut T);
 
-// SAFETY: only the stream's thread uses the pointer, and the caller of the backend promised that what it points to
-// stays valid until the operation has run, on whatever thread that is.
+// SAFETY: only the stream's thread uses the pointer, and the caller of the backend promises that its target stays valid
+// on any thread until the operation has run.
 unsafe impl<T> Send for Carried<T> {}
 
-/// A launch, boxed because it is larger than everything else and never on a hot path.
+/// Kernel launch. Boxed in [`Op`] because it is larger than the other operations and not on a hot path.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) kernel: HostKernel,
     pub(crate) config: LaunchConfig,
-    pub(crate) args: Vec<KernelArg<'static>>,
+    pub(crate) args: Vec<HostArg>,
 }
 
-/// One operation of a stream.
+/// Operation of a stream.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     Copy {
-        target: Carried<u8>,
-        source: Carried<u8>,
+        dst: Carried<u8>,
+        src: Carried<u8>,
         size: usize,
     },
-    /// To memory that the operation has for itself.
+    /// Copies to host memory that only the operation accesses.
     Read {
-        target: Carried<u8>,
-        source: Carried<u8>,
+        dst: Carried<u8>,
+        src: Carried<u8>,
         size: usize,
     },
-    /// From memory that is not written meanwhile.
+    /// Copies from host memory that is not written meanwhile.
     Write {
-        target: Carried<u8>,
-        source: Carried<u8>,
+        dst: Carried<u8>,
+        src: Carried<u8>,
         size: usize,
     },
     FillU8 {
-        target: Carried<u8>,
+        dst: Carried<u8>,
         value: u8,
         size: usize,
     },
     FillU32 {
-        target: Carried<u32>,
+        dst: Carried<u32>,
         value: u32,
         count: usize,
     },
@@ -93,8 +92,8 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// Runs the operation on the stream's thread. Once `cancelled` is set only events still pass, so that the
-    /// objects that wait for them are freed.
+    /// Runs the operation on the stream's thread. Once `cancelled` is set only event records run, so that waits for
+    /// them end.
     pub(crate) fn run(self, cancelled: &AtomicBool) -> Result<()> {
         if cancelled.load(Ordering::Relaxed) {
             return match self {
@@ -110,30 +109,30 @@ impl Op {
             };
         }
         match self {
-            Self::Copy { target, source, size } => {
-                // SAFETY: both ranges are valid for `size` bytes until the operation has run and do not overlap, as
-                // the backend's contract demands of its caller.
-                unsafe { bytes::copy(source.0, target.0, size) };
+            Self::Copy { dst, src, size } => {
+                // SAFETY: both ranges are valid for `size` bytes until the operation has run and do not overlap, by the
+                // contract of the backend's caller.
+                unsafe { bytes::copy(src.0, dst.0, size) };
                 Ok(())
             }
-            Self::Read { target, source, size } => {
-                // SAFETY: as for a copy; the host's memory is the operation's own until it has run.
-                unsafe { bytes::read(source.0, target.0, size) };
+            Self::Read { dst, src, size } => {
+                // SAFETY: as for a copy; only the operation accesses the host memory until it has run.
+                unsafe { bytes::read(src.0, dst.0, size) };
                 Ok(())
             }
-            Self::Write { target, source, size } => {
-                // SAFETY: as for a copy; the host's memory is not written until the operation has run.
-                unsafe { bytes::write(source.0, target.0, size) };
+            Self::Write { dst, src, size } => {
+                // SAFETY: as for a copy; the host memory is not written until the operation has run.
+                unsafe { bytes::write(src.0, dst.0, size) };
                 Ok(())
             }
-            Self::FillU8 { target, value, size } => {
+            Self::FillU8 { dst, value, size } => {
                 // SAFETY: as for a copy.
-                unsafe { bytes::fill_u8(target.0, value, size) };
+                unsafe { bytes::fill_u8(dst.0, value, size) };
                 Ok(())
             }
-            Self::FillU32 { target, value, count } => {
+            Self::FillU32 { dst, value, count } => {
                 // SAFETY: as for a copy; the caller promises alignment.
-                unsafe { bytes::fill_u32(target.0, value, count) };
+                unsafe { bytes::fill_u32(dst.0, value, count) };
                 Ok(())
             }
             Self::Signal { semaphore, params } => match params {
@@ -155,7 +154,7 @@ impl Op {
             }
             Self::WaitEvent(record) => record.wait(cancelled),
             Self::HostFunction { function, data } => {
-                // SAFETY: whoever enqueued the function promised that it fits its data; it runs once.
+                // SAFETY: the caller that enqueued the function promises that it accepts `data`; it runs once.
                 unsafe { function(data.0.cast()) };
                 Ok(())
             }
@@ -172,12 +171,12 @@ impl Launch {
     }
 }
 
-/// The pointer behind a device address, for an operation.
+/// Converts a device address to a pointer for an operation.
 pub(crate) fn carried<T>(operation: &'static str, address: DevicePtr) -> Result<Carried<T>> {
     host_ptr(address).map(|ptr| Carried(ptr.cast())).map_err(|message| Error::invalid(operation, message))
 }
 
-/// A byte count of this process.
+/// Converts a byte count to `usize`.
 pub(crate) fn length(operation: &'static str, size: u64) -> Result<usize> {
     usize::try_from(size)
         .map_err(|_| Error::invalid(operation, "the size exceeds the address space").with_context("size", size))
@@ -207,7 +206,7 @@ fn write_word(word: Carried<u8>, value: Word) {
 fn is_met(word: u64, wanted: Word, condition: WaitCondition) -> bool {
     let (value, reached, nor) = match wanted {
         Word::U32(value) => {
-            // The low half is the whole word here.
+            // A 32-bit word is stored in the low half.
             #[allow(clippy::cast_possible_truncation)]
             let low = word as u32;
             (u64::from(value), low.wrapping_sub(value).cast_signed() >= 0, !(low | value) != 0)
@@ -222,7 +221,8 @@ fn is_met(word: u64, wanted: Word, condition: WaitCondition) -> bool {
     }
 }
 
-/// Nobody tells when a plain word changes, so this looks: busily at first, then ever more rarely.
+/// Polls a word until the condition holds: changes of plain memory cause no notification. Spins first, then sleeps for
+/// increasing times.
 fn wait_word(word: Carried<u8>, value: Word, condition: WaitCondition, cancelled: &AtomicBool) -> Result<()> {
     const SPINS: u32 = 500;
     const LONGEST: Duration = Duration::from_micros(200);

@@ -1,4 +1,4 @@
-//! The exporter's side of the host backend's semaphores.
+//! [`HostSemaphore`]: exporter side of the host backend's semaphores.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,26 +12,26 @@ use crate::shared_semaphore::SharedSemaphore;
 
 static NEVER_CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// A semaphore of the host backend's own kind: a word in shared memory.
+/// Semaphore of the host backend: a word in shared memory.
 ///
-/// Exported, it can be imported by a device of this backend in this or another process, or opened again as a
-/// `HostSemaphore`. All methods may be called from any thread. Clones are the same semaphore.
+/// Its exported handle can be imported by a device of this backend in this or another process, or opened as a
+/// `HostSemaphore`. All methods may be called from any thread. Clones refer to the same semaphore.
 #[derive(Debug, Clone)]
 pub struct HostSemaphore {
     shared: Arc<SharedSemaphore>,
 }
 
 impl HostSemaphore {
-    /// A binary semaphore, not signalled.
+    /// Creates an unsignalled binary semaphore.
     ///
     /// # Errors
     /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) or
-    /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory) if the kernel gives no shared memory.
+    /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory) if the system cannot create shared memory.
     pub fn binary() -> Result<Self> {
         SharedSemaphore::new(SemaphorePayload::Binary, 0).map(Self::from)
     }
 
-    /// A timeline semaphore with this value.
+    /// Creates a timeline semaphore with an initial value.
     ///
     /// # Errors
     /// As for [`HostSemaphore::binary`].
@@ -39,43 +39,44 @@ impl HostSemaphore {
         SharedSemaphore::new(SemaphorePayload::Timeline, value).map(Self::from)
     }
 
-    /// Opens what [`HostSemaphore::export`] exported, also in another process. No `unsafe` is needed there: the opened
-    /// semaphore has an [`import_request`](Self::import_request), and as an exporter it makes a `Timeline`.
+    /// Opens a handle of [`HostSemaphore::export`], also in another process. The opened semaphore has an
+    /// [`import_request`](Self::import_request) and can be the exporter of a `Timeline`, so the other process needs no
+    /// `unsafe`.
     ///
     /// # Errors
-    /// [`ErrorKind::ImportRejected`](gpu_interop_core::ErrorKind::ImportRejected) if it is anything else; the handle
-    /// comes back in the error.
+    /// [`ErrorKind::ImportRejected`](gpu_interop_core::ErrorKind::ImportRejected) if the handle is not a semaphore of
+    /// this backend. The error returns the handle.
     pub fn open(handle: SemaphoreHandle) -> Result<Self, ImportError<SemaphoreHandle>> {
         SharedSemaphore::open(&handle).map(Self::from).map_err(|error| ImportError::new(error, handle))
     }
 
-    /// A new handle to the semaphore, owned by the caller and not inherited by other programs, for another process. To import
-    /// the semaphore in this one, use [`import_request`](Self::import_request).
+    /// Exports a new handle for another process. The caller owns it, and child processes do not inherit it. To import
+    /// the semaphore in this process, use [`import_request`](Self::import_request).
     ///
     /// # Errors
-    /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if the process is out of handles.
+    /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if the process has no free handles.
     pub fn export(&self) -> Result<SemaphoreHandle> {
         self.shared.export()
     }
 
-    /// Exports the semaphore as a request for a device of this backend. No vendor's driver has such semaphores.
+    /// Exports the semaphore as an import request for a device of this backend. Vendors' drivers cannot import it.
     ///
     /// # Errors
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<SemaphoreImport> {
-        // SAFETY: the handle is a new one of this semaphore, in shared memory that it keeps; its kind says whether it is binary
-        // or a timeline (`SharedSemaphore::export`). The semaphore is the host's, and said to be.
+        // SAFETY: the handle was just exported from this semaphore and keeps its shared memory alive; its kind states
+        // the payload (`SharedSemaphore::export`), and the request is marked as a host semaphore.
         let request = unsafe { SemaphoreImport::new(self.export()?) };
-        Ok(request.exported_by(DeviceIdentity { kind: DeviceKind::Cpu, ..DeviceIdentity::default() }))
+        Ok(request.exported_by(DeviceIdentity::default().with_kind(DeviceKind::Cpu)))
     }
 
-    /// Whether it is binary or a timeline.
+    /// Payload of the semaphore: binary or timeline.
     #[must_use]
     pub fn payload(&self) -> SemaphorePayload {
         self.shared.payload()
     }
 
-    /// The present value: a timeline's counter; 1 or 0 for a binary semaphore that is signalled or not.
+    /// Current value: the counter of a timeline; 1 for a signalled and 0 for an unsignalled binary semaphore.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.shared.value()
@@ -84,24 +85,24 @@ impl HostSemaphore {
     /// Signals a binary semaphore.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a timeline, or if it is
-    /// already signalled.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a timeline, or if the semaphore
+    /// is already signalled.
     pub fn signal(&self) -> Result<()> {
         self.expect("HostSemaphore::signal", SemaphorePayload::Binary)?;
         self.shared.signal_binary()
     }
 
-    /// Raises a timeline to `value`.
+    /// Signals a timeline with `value`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore, or if
-    /// `value` is not greater than the present one.
+    /// `value` is not greater than the current value.
     pub fn signal_value(&self, value: u64) -> Result<()> {
         self.expect("HostSemaphore::signal_value", SemaphorePayload::Timeline)?;
         self.shared.signal_value(value)
     }
 
-    /// Blocks until a binary semaphore is signalled, and takes the signal.
+    /// Blocks until a binary semaphore is signalled, and resets it.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`;
@@ -129,7 +130,10 @@ impl HostSemaphore {
         if self.payload() == wanted {
             return Ok(());
         }
-        Err(Error::invalid(operation, format!("the semaphore is {:?}, the call is for {wanted:?}", self.payload())))
+        Err(Error::invalid(
+            operation,
+            format!("the semaphore is {:?}, but the call requires {wanted:?}", self.payload()),
+        ))
     }
 }
 
@@ -139,7 +143,7 @@ impl From<SharedSemaphore> for HostSemaphore {
     }
 }
 
-/// `None`, so no limit, for a time too far off to be represented.
+/// Time at which a timeout expires; `None`, no limit, if it cannot be represented.
 fn deadline(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
@@ -159,7 +163,7 @@ mod tests {
         let timeline = HostSemaphore::timeline(4).expect("create");
         timeline.wait_value(4, SOON).expect("the value is already there");
         let start = Instant::now();
-        assert_eq!(timeline.wait_value(5, SOON).expect_err("nobody signals").kind(), ErrorKind::Timeout);
+        assert_eq!(timeline.wait_value(5, SOON).expect_err("no signal").kind(), ErrorKind::Timeout);
         assert!(start.elapsed() >= SOON);
         let peer = HostSemaphore::open(timeline.export().expect("export")).expect("open");
         std::thread::scope(|scope| {
@@ -191,26 +195,26 @@ mod tests {
         assert_eq!(timeline.value(), u64::MAX);
     }
 
-    /// The same handle as one of a semaphore that carries something else.
+    /// Converts a handle to the kind of another payload.
     fn as_payload(handle: SemaphoreHandle, payload: SemaphorePayload) -> SemaphoreHandle {
         sys::to_semaphore(sys::of_semaphore("test", &handle).expect("a handle of this system"), payload)
     }
 
     #[test]
-    fn foreign_handles_are_refused_and_come_back() {
+    fn foreign_handles_are_rejected_and_returned() {
         let binary = HostSemaphore::binary().expect("create");
         let handle = as_payload(binary.export().expect("export"), SemaphorePayload::Timeline);
         let failure = HostSemaphore::open(handle).expect_err("it is binary");
         assert_eq!(failure.kind(), ErrorKind::ImportRejected);
         let handle = as_payload(failure.into_request(), SemaphorePayload::Binary);
-        HostSemaphore::open(handle).expect("the handle came back usable");
+        HostSemaphore::open(handle).expect("the returned handle is usable");
         let memory = sys::create("no semaphore", 4096).expect("shared memory");
         let plain = HostSemaphore::open(sys::to_semaphore(memory, SemaphorePayload::Binary));
         assert_eq!(plain.expect_err("plain memory").kind(), ErrorKind::ImportRejected);
     }
 
     #[test]
-    fn ten_thousand_hand_overs_lose_no_wake_up() {
+    fn ten_thousand_round_trips_lose_no_wake_up() {
         let (ping, pong) = (HostSemaphore::binary().expect("create"), HostSemaphore::timeline(0).expect("create"));
         std::thread::scope(|scope| {
             scope.spawn(|| {

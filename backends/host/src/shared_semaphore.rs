@@ -1,4 +1,4 @@
-//! The state of a semaphore in memory that processes share.
+//! State of a semaphore in shared memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,31 +8,31 @@ use gpu_interop_core::{Error, ErrorKind, Result, SemaphoreHandle, SemaphorePaylo
 use crate::mapping::Mapping;
 use crate::sys;
 
-/// "gpuisem" and a version.
+/// "gpuisem" and a version byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuisem\x01");
 const BINARY: u32 = 1;
 const TIMELINE: u32 = 2;
-/// How long a waiter sleeps before it looks whether it was cancelled.
+/// Interval at which a sleeping waiter checks for cancellation.
 const SLICE: Duration = Duration::from_millis(20);
-/// How often a waiter looks before it sleeps: a peer that is about to signal costs no system call.
+/// Number of checks before a waiter sleeps, which avoids a system call if the signal is imminent.
 const SPINS: u32 = 200;
 
-/// The layout at the start of the shared memory. A peer may write anything at any time, so every field is atomic, and
-/// no value of it can do more harm than a wrong answer.
+/// Layout at the start of the shared memory. A peer may write any value at any time: every field is atomic, and invalid
+/// values cause wrong results but never undefined behaviour.
 #[repr(C)]
 struct State {
     magic: AtomicU64,
     payload: AtomicU32,
-    /// Waiters that are asleep, or about to be. A killed process may leave it too high, which costs its peers a
-    /// superfluous system call a signal.
+    /// Number of waiters that sleep or are about to. A killed process may leave it too high, which costs its peers one
+    /// superfluous system call per signal.
     waiters: AtomicU32,
-    /// A timeline's counter; 0 or 1 for a binary semaphore.
+    /// Counter of a timeline; 0 or 1 for a binary semaphore.
     value: AtomicU64,
-    /// Changes with every signal: the word that waiters sleep on.
+    /// Futex word that waiters sleep on; every signal changes it.
     sequence: AtomicU32,
 }
 
-/// A semaphore in shared memory.
+/// Semaphore in shared memory.
 #[derive(Debug)]
 pub(crate) struct SharedSemaphore {
     memory: sys::Owned,
@@ -40,14 +40,14 @@ pub(crate) struct SharedSemaphore {
     payload: SemaphorePayload,
 }
 
-/// Whether shared memory begins like a semaphore of this backend.
+/// Returns whether shared memory starts with the header of a semaphore of this backend.
 pub(crate) fn is_semaphore(memory: sys::Borrowed<'_>) -> bool {
     let mut magic = [0_u8; 8];
     sys::read_start(memory, &mut magic) && u64::from_ne_bytes(magic) == MAGIC
 }
 
 impl SharedSemaphore {
-    /// A new semaphore; `value` is the initial one.
+    /// Creates a semaphore with an initial value.
     pub(crate) fn new(payload: SemaphorePayload, value: u64) -> Result<Self> {
         let code = match payload {
             SemaphorePayload::Binary => BINARY,
@@ -55,14 +55,14 @@ impl SharedSemaphore {
             SemaphorePayload::KeyedMutex | SemaphorePayload::NvSciSync => {
                 return Err(Error::unsupported(
                     "HostSemaphore::new",
-                    "the host backend has binary and timeline semaphores",
+                    "the host backend supports binary and timeline semaphores only",
                 ));
             }
         };
         let memory = sys::create("gpu-interop semaphore", sys::page())?;
         let mapping = Mapping::new(sys::borrow(&memory), 0, sys::page())?;
         let state = mapping.ptr().cast::<State>();
-        // SAFETY: the mapping is a page, page-aligned, fresh and not shared with anybody yet.
+        // SAFETY: the mapping is a fresh, page-aligned page that is not shared yet.
         unsafe {
             state.write(State {
                 magic: AtomicU64::new(MAGIC),
@@ -75,17 +75,17 @@ impl SharedSemaphore {
         Ok(Self { memory, mapping, payload })
     }
 
-    /// Opens a semaphore of this backend, which may be another process's. The handle stays the caller's.
+    /// Opens a semaphore of this backend, possibly from another process. The caller keeps ownership of the handle.
     pub(crate) fn open(handle: &SemaphoreHandle) -> Result<Self> {
         const OPERATION: &str = "HostBackend::import_semaphore";
         let rejected = |message: String| Error::new(ErrorKind::ImportRejected, OPERATION, message);
         let payload = handle.kind().payload();
         let memory = sys::of_semaphore(OPERATION, handle)?;
         let borrowed = sys::borrow(&memory);
-        // Only memory may be read from.
+        // Reads are limited to shared memory: reading other descriptors could block.
         if sys::check_is_memory(borrowed).is_err() || !is_semaphore(borrowed) {
             return Err(rejected(
-                "the handle is no semaphore of the host backend, which can import no other kind; use a `Timeline` for \
+                "the handle is not a semaphore of the host backend, which imports no other kind; use a `Timeline` for \
                  Vulkan's"
                     .into(),
             ));
@@ -102,12 +102,12 @@ impl SharedSemaphore {
             other => return Err(rejected(format!("the semaphore has the unknown payload {other}"))),
         };
         if actual != payload {
-            return Err(rejected(format!("the semaphore is {actual:?}, the handle says {payload:?}")));
+            return Err(rejected(format!("the semaphore is {actual:?}, but the handle's kind is {payload:?}")));
         }
         Ok(semaphore)
     }
 
-    /// A new handle of the semaphore.
+    /// Exports a new handle of the semaphore.
     pub(crate) fn export(&self) -> Result<SemaphoreHandle> {
         let memory = sys::duplicate("HostSemaphore::export", sys::borrow(&self.memory))?;
         Ok(sys::to_semaphore(memory, self.payload))
@@ -118,12 +118,11 @@ impl SharedSemaphore {
     }
 
     fn state(&self) -> &State {
-        // SAFETY: the mapping is a whole page, aligned, at least as long as `self`, and holds initialised words, all of
-        // them atomic.
+        // SAFETY: the mapping is an aligned page, larger than `State`, and holds initialised words that are all atomic.
         unsafe { &*self.mapping.ptr().cast::<State>() }
     }
 
-    /// The present value.
+    /// Current value.
     pub(crate) fn value(&self) -> u64 {
         self.state().value.load(Ordering::Acquire)
     }
@@ -134,7 +133,7 @@ impl SharedSemaphore {
         if previous >= value {
             return Err(Error::invalid("HostSemaphore::signal_value", "a timeline only grows")
                 .with_context("value", value)
-                .with_context("present value", previous));
+                .with_context("current value", previous));
         }
         self.wake();
         Ok(())
@@ -145,7 +144,7 @@ impl SharedSemaphore {
         if self.state().value.swap(1, Ordering::AcqRel) != 0 {
             return Err(Error::invalid(
                 "HostSemaphore::signal",
-                "the semaphore is already signalled; nothing waited for it",
+                "the semaphore is already signalled; wait for it before the next signal",
             ));
         }
         self.wake();
@@ -155,10 +154,10 @@ impl SharedSemaphore {
     /// Waits until a timeline is at least `value`.
     pub(crate) fn wait_value(&self, value: u64, deadline: Option<Instant>, cancelled: &AtomicBool) -> Result<()> {
         self.wait_until(deadline, cancelled, || self.value() >= value)
-            .map_err(|error| error.with_context("value", value).with_context("present value", self.value()))
+            .map_err(|error| error.with_context("value", value).with_context("current value", self.value()))
     }
 
-    /// Waits for a binary semaphore and takes its signal.
+    /// Waits for a binary semaphore and resets it.
     pub(crate) fn wait_binary(&self, deadline: Option<Instant>, cancelled: &AtomicBool) -> Result<()> {
         let value = &self.state().value;
         self.wait_until(deadline, cancelled, || {
@@ -166,24 +165,24 @@ impl SharedSemaphore {
         })
     }
 
-    /// Counts a waiter that is going to sleep on the returned word while it has the returned value. Whoever calls this
-    /// then looks at [`SharedSemaphore::value`], maybe sleeps, and calls [`SharedSemaphore::leave_wait`].
+    /// Registers a waiter. Returns the futex word and the value to sleep on. The caller then checks
+    /// [`SharedSemaphore::value`], sleeps if needed, and calls [`SharedSemaphore::leave_wait`].
     pub(crate) fn enter_wait(&self) -> (&AtomicU32, u32) {
         let state = self.state();
-        // SeqCst, as in `wake`.
+        // SeqCst: see `wake`.
         state.waiters.fetch_add(1, Ordering::SeqCst);
         (&state.sequence, state.sequence.load(Ordering::SeqCst))
     }
 
-    /// Undoes [`SharedSemaphore::enter_wait`].
+    /// Unregisters a waiter of [`SharedSemaphore::enter_wait`].
     pub(crate) fn leave_wait(&self) {
         self.state().waiters.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn wake(&self) {
         let state = self.state();
-        // SeqCst, here and in `wait_until`: either the waiter sees the new sequence and does not sleep, or it is
-        // counted before this looks for waiters.
+        // SeqCst, here and in `wait_until`: either the waiter reads the new sequence and does not sleep, or it is
+        // registered before this function reads the number of waiters.
         state.sequence.fetch_add(1, Ordering::SeqCst);
         if state.waiters.load(Ordering::SeqCst) != 0 {
             sys::wake(&state.sequence, true);

@@ -1,4 +1,4 @@
-//! Streams: a queue and a thread each.
+//! Streams, each with a queue and a thread.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,17 +10,17 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 use crate::event::{EventState, Record};
 use crate::op::Op;
 
-/// Room for this many operations before the queue allocates.
+/// Number of operations that fit before the queue allocates.
 const INITIAL_CAPACITY: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct StreamState {
     queue: Mutex<Queue>,
-    /// Tells the thread that there is work.
+    /// Notified when operations are enqueued or the stream is closed.
     work: Condvar,
-    /// How many operations have run.
+    /// Number of operations that have run.
     done: AtomicU64,
-    /// How many threads synchronise; they are told whenever `done` changes.
+    /// Number of synchronising threads; if not 0, changes of `done` are notified.
     synchronising: AtomicU32,
     progress: Condvar,
 }
@@ -28,20 +28,20 @@ pub(crate) struct StreamState {
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Op>,
-    /// How many operations were ever enqueued.
+    /// Number of operations enqueued since creation.
     enqueued: u64,
-    /// The thread sleeps or is about to.
+    /// True while the thread sleeps or is about to.
     asleep: bool,
-    /// The stream was destroyed; the thread ends once it has run everything.
+    /// True after the stream is destroyed; the thread ends once it has run all operations.
     closing: bool,
-    /// The first failure since the last synchronisation.
+    /// First failure since the last synchronisation.
     failure: Option<Error>,
-    /// What is enqueued goes here instead.
+    /// Operations enqueued while recording.
     recording: Option<Vec<Op>>,
 }
 
 impl StreamState {
-    /// Starts a stream. `keep` is what its operations need; the thread holds it until it ends.
+    /// Starts a stream. The thread owns `keep`, the resources of its operations, until it ends.
     pub(crate) fn start(cancelled: Arc<AtomicBool>, keep: Arc<impl Send + Sync + 'static>) -> Result<Arc<Self>> {
         let stream = Arc::new(Self {
             queue: Mutex::new(Queue {
@@ -71,13 +71,13 @@ impl StreamState {
         Ok(stream)
     }
 
-    /// Nothing under the lock can be left half-done by a panic.
+    /// Locks the queue, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self, cancelled: &AtomicBool) {
-        // Takes everything that waits at once, so that the lock is not taken for each operation.
+        // Takes all pending operations at once to avoid locking for each.
         let mut batch = VecDeque::with_capacity(INITIAL_CAPACITY);
         loop {
             {
@@ -96,16 +96,17 @@ impl StreamState {
                 std::mem::swap(&mut queue.waiting, &mut batch);
             }
             for op in batch.drain(..) {
-                // A panic, of a kernel or of something that it captured, must not take the thread with it.
+                // A panic of a kernel, or of a value that it captured, must not end the thread.
                 let result = catch_unwind(AssertUnwindSafe(|| op.run(cancelled))).unwrap_or_else(|payload| {
-                    // Dropping the payload could panic again.
+                    // The payload is leaked because dropping it could panic.
                     std::mem::forget(payload);
                     Err(Error::new(ErrorKind::Driver, "HostBackend::launch_kernel", "the kernel panicked"))
                 });
                 if let Err(error) = result {
                     self.lock().failure.get_or_insert(error);
                 }
-                // SeqCst, here and in `synchronize`: either this sees the waiter or the waiter sees the new count.
+                // SeqCst, here and in `synchronize`: either this thread reads the waiter or the waiter reads the new
+                // count.
                 self.done.fetch_add(1, Ordering::SeqCst);
                 if self.synchronising.load(Ordering::SeqCst) != 0 {
                     drop(self.lock());
@@ -115,13 +116,13 @@ impl StreamState {
         }
     }
 
-    /// Appends operations, all of them or, never, none.
+    /// Appends operations.
     pub(crate) fn enqueue(&self, ops: impl IntoIterator<Item = Op>) {
         self.append(&mut self.lock(), ops);
     }
 
-    /// Records `event`. Who sees the new record finds it enqueued already, so that a stream never waits for a record
-    /// behind the wait.
+    /// Records `event`. The record is enqueued before it becomes visible, so that a stream never waits for a record
+    /// enqueued after the wait.
     pub(crate) fn record(&self, event: &EventState) {
         let record = Arc::new(Record::default());
         let mut queue = self.lock();
@@ -129,17 +130,17 @@ impl StreamState {
         event.set(record);
     }
 
-    /// Records what is enqueued from here on, instead of running it.
+    /// Records operations enqueued from here on instead of running them.
     pub(crate) fn begin_recording(&self) {
         self.lock().recording = Some(Vec::new());
     }
 
-    /// How many operations were recorded.
+    /// Number of recorded operations.
     pub(crate) fn recorded(&self) -> usize {
         self.lock().recording.as_ref().map_or(0, Vec::len)
     }
 
-    /// Ends the recording.
+    /// Ends the recording and returns the operations.
     pub(crate) fn end_recording(&self) -> Vec<Op> {
         self.lock().recording.take().unwrap_or_default()
     }
@@ -158,13 +159,13 @@ impl StreamState {
         }
     }
 
-    /// Whether everything has run.
+    /// Returns whether all operations have run.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.lock();
         self.done.load(Ordering::SeqCst) == queue.enqueued
     }
 
-    /// Blocks until everything enqueued so far has run.
+    /// Blocks until all operations enqueued before this call have run.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let mut queue = self.lock();
         let target = queue.enqueued;
@@ -176,12 +177,12 @@ impl StreamState {
         queue.failure.take().map_or(Ok(()), Err)
     }
 
-    /// The first failure since the last report.
+    /// Returns the first failure since the last report.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.lock().failure.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the thread once everything has run.
+    /// Ends the thread after all operations have run.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.work.notify_one();
@@ -195,18 +196,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn synchronising_waits_for_what_was_enqueued_before_it() {
+    fn synchronisation_waits_for_earlier_operations_only() {
         let stream = StreamState::start(Arc::default(), Arc::new(())).expect("stream");
         let [before, after] = [(); 2].map(|()| Arc::new(Record::default()));
         stream.enqueue([Op::WaitEvent(before.clone())]);
         std::thread::scope(|scope| {
             let synchronising = scope.spawn(|| stream.synchronize());
-            // Raised where it looks at what is enqueued.
+            // Incremented where `synchronize` reads the number of enqueued operations.
             while stream.synchronising.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             stream.enqueue([Op::WaitEvent(after.clone())]);
-            assert!(!synchronising.is_finished(), "the earlier operation holds it up");
+            assert!(!synchronising.is_finished(), "the earlier operation is pending");
             before.pass();
             let start = Instant::now();
             while !synchronising.is_finished() && start.elapsed() < Duration::from_secs(10) {
@@ -214,7 +215,7 @@ mod tests {
             }
             let returned = synchronising.is_finished();
             after.pass();
-            assert!(returned, "the later operation holds the earlier synchronisation up");
+            assert!(returned, "the later operation delays the earlier synchronisation");
         });
         stream.close();
     }

@@ -1,4 +1,5 @@
-//! The host backend's timelines as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
+//! [`ExporterTimeline`] of the host backend's timelines, the exporter side of a
+//! [`Timeline`](gpu_interop_core::Timeline).
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -39,18 +40,18 @@ impl ExporterTimeline for HostSemaphore {
     }
 }
 
-/// Sleeps on the words of several semaphores at once.
+/// Waiter that sleeps on the words of several semaphores at once.
 #[derive(Debug, Default)]
 struct Waiter {
     interrupted: AtomicU32,
-    /// The system does not let this process sleep on several words.
+    /// True if the system does not support sleeping on several words.
     polls: AtomicBool,
 }
 
-/// How many timelines are slept on; more are polled.
-const MOST: usize = 127;
-/// How long one sleeps where it has to look by itself.
-const PAUSE: Duration = Duration::from_micros(500);
+/// Maximum number of timelines to sleep on; larger sets are polled.
+const MAX_TIMELINES: usize = 127;
+/// Pause between polls.
+const POLL_PAUSE: Duration = Duration::from_micros(500);
 
 fn shared(timeline: &dyn ExporterTimeline) -> Option<&SharedSemaphore> {
     let timeline: &dyn Any = timeline;
@@ -64,11 +65,11 @@ impl TimelineWaiter for Waiter {
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
         const OPERATION: &str = "HostSemaphore::wait_any";
-        let foreign = || Error::invalid(OPERATION, "the timeline is none of the host backend's");
+        let foreign = || Error::invalid(OPERATION, "the timeline does not belong to the host backend");
         let semaphores = waits.iter().map(|(timeline, value)| Ok((shared(*timeline).ok_or_else(foreign)?, *value)));
         let semaphores: Vec<_> = semaphores.collect::<Result<_>>()?;
-        let polls = self.polls.load(Ordering::Relaxed) || semaphores.len() > MOST;
-        let timeout = if polls { timeout.min(PAUSE) } else { timeout };
+        let polls = self.polls.load(Ordering::Relaxed) || semaphores.len() > MAX_TIMELINES;
+        let timeout = if polls { timeout.min(POLL_PAUSE) } else { timeout };
         let mut words = Vec::with_capacity(semaphores.len() + 1);
         words.push(Word { word: &self.interrupted, expected: 0, shared: false });
         if !polls {
@@ -77,7 +78,7 @@ impl TimelineWaiter for Waiter {
                 words.push(Word { word, expected, shared: true });
             }
         }
-        // After the words were read: what is signalled from here on changes them.
+        // Checked after the words were read: later signals change the words.
         let slept = if semaphores.iter().any(|(semaphore, value)| semaphore.value() >= *value) {
             Ok(())
         } else {
@@ -87,10 +88,10 @@ impl TimelineWaiter for Waiter {
             semaphores.iter().for_each(|(semaphore, _)| semaphore.leave_wait());
         }
         self.interrupted.store(0, Ordering::SeqCst);
-        // Woken, changed meanwhile, interrupted by a signal, time over: the caller looks again in any case.
+        // The caller checks its timelines after every result: woken, value changed, interrupted, timed out.
         if slept == Err(CannotSleep) {
             self.polls.store(true, Ordering::Relaxed);
-            std::thread::sleep(timeout.min(PAUSE));
+            std::thread::sleep(timeout.min(POLL_PAUSE));
         }
         Ok(())
     }
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn any_of_several_ends_a_wait() {
+    fn a_signal_of_any_timeline_ends_a_wait() {
         for polls in [false, true] {
             let waiter = Waiter::default();
             waiter.polls.store(polls, Ordering::Relaxed);
@@ -130,9 +131,9 @@ mod tests {
                 while HostSemaphore::value(&all[2]) < 8 {
                     waiter.wait_any(&waits, LONG).expect("waits");
                 }
-                assert!(start.elapsed() < LONG, "{polls}: the signal woke nobody");
+                assert!(start.elapsed() < LONG, "{polls}: the signal did not wake the waiter");
             });
-            // What is reached already is not waited for.
+            // A value that is already reached ends the wait at once.
             let start = Instant::now();
             waiter.wait_any(&[(&all[0], 5)], LONG).expect("waits");
             assert!(start.elapsed() < LONG, "{polls}");
@@ -140,31 +141,31 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_ends_this_wait_or_the_next_and_no_other() {
+    fn an_interruption_ends_exactly_one_wait() {
         let (waiter, [timeline, ..]) = (Waiter::default(), timelines());
         let start = Instant::now();
         waiter.interrupt();
         waiter.wait_any(&[(&timeline, 6)], LONG).expect("waits");
-        let told = AtomicBool::new(false);
+        let interrupted = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(50));
-                told.store(true, Ordering::SeqCst);
+                interrupted.store(true, Ordering::SeqCst);
                 waiter.interrupt();
             });
-            // A waiter that polls returns again and again.
-            while !told.load(Ordering::SeqCst) {
+            // A polling waiter returns repeatedly.
+            while !interrupted.load(Ordering::SeqCst) {
                 waiter.wait_any(&[(&timeline, 6)], LONG).expect("waits");
             }
         });
-        assert!(start.elapsed() < LONG, "nothing was interrupted");
-        // It may have come between two waits.
+        assert!(start.elapsed() < LONG, "the interruption did not end a wait");
+        // The interruption may have come between two waits.
         waiter.wait_any(&[(&timeline, 6)], Duration::from_millis(1)).expect("waits");
-        assert_eq!(waiter.interrupted.load(Ordering::SeqCst), 0, "an interruption comes twice");
+        assert_eq!(waiter.interrupted.load(Ordering::SeqCst), 0, "an interruption ended two waits");
     }
 
     #[test]
-    fn a_binary_semaphore_is_no_timeline() {
+    fn a_binary_semaphore_is_not_a_timeline() {
         let binary = HostSemaphore::binary().expect("create");
         let timeline: &dyn ExporterTimeline = &binary;
         assert!(timeline.value().is_err() && timeline.handle_kind().is_none());

@@ -1,4 +1,4 @@
-//! What the host backend does, to the byte: ranges, handles that it gives out, and waits that end.
+//! Exact behaviour of the host backend: byte ranges, exported handles, and the end of waits.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn device() -> Device {
     Device::open(&HostBackend::new(), 0).expect("the CPU")
 }
 
-/// The calling thread, as the system shows it while it lives; nothing where it does not.
+/// Path of the calling thread in `/proc` while it lives; empty on systems without one.
 fn thread() -> PathBuf {
     #[cfg(target_os = "linux")]
     let path = format!("/proc/self/task/{}", rustix::thread::gettid().as_raw_nonzero()).into();
@@ -25,7 +25,7 @@ fn thread() -> PathBuf {
     path
 }
 
-/// Memory of the device, imported, from `offset` on.
+/// Maps an exportable allocation twice: as a whole and from `offset`.
 fn mapped(device: &Device, offset: u64) -> (MappedBuffer, MappedBuffer) {
     let exported = device.allocate_exportable(SIZE).expect("memory");
     let request = || exported.import_request().expect("exports");
@@ -34,9 +34,9 @@ fn mapped(device: &Device, offset: u64) -> (MappedBuffer, MappedBuffer) {
     (whole, part)
 }
 
-/// Each kind of work touches its range and no byte around it, wherever that begins and ends, in each of its pages.
+/// Each kind of operation writes its range and no byte around it, for all starts and ends within a page.
 #[test]
-fn work_touches_its_range_and_nothing_around_it() {
+fn operations_write_their_range_only() {
     let device = device();
     let stream = device.create_stream().expect("a stream");
     for offset in [0, 4, 4092, 4096, 8196] {
@@ -71,7 +71,7 @@ fn work_touches_its_range_and_nothing_around_it() {
     }
 }
 
-/// New processes inherit no descriptor, and an importer cannot shrink the memory.
+/// Child processes inherit no file descriptor, and an importer cannot shrink the memory.
 #[test]
 #[cfg(target_os = "linux")]
 fn handles_are_not_inherited_and_memory_does_not_shrink() {
@@ -89,7 +89,7 @@ fn handles_are_not_inherited_and_memory_does_not_shrink() {
         assert!(fcntl_get_seals(fd).expect("a memfd").contains(SealFlags::SHRINK | SealFlags::GROW));
         ftruncate(fd, 0).expect_err("it is sealed");
     }
-    // Nor is what the backend holds itself.
+    // The backend's own file descriptors are not inherited either.
     for entry in std::fs::read_dir("/proc/self/fd").expect("a list").flatten() {
         let target = std::fs::read_link(entry.path()).unwrap_or_default();
         if !target.to_string_lossy().contains("memfd:gpu-interop") {
@@ -104,7 +104,7 @@ fn handles_are_not_inherited_and_memory_does_not_shrink() {
 }
 
 #[test]
-fn a_binary_semaphore_lets_one_wait_go_for_each_signal() {
+fn each_signal_of_a_binary_semaphore_ends_one_wait() {
     let device = device();
     let semaphore = HostSemaphore::binary().expect("creates");
     let imported = device.import_semaphore(semaphore.import_request().expect("exports")).expect("imports");
@@ -121,7 +121,7 @@ fn a_binary_semaphore_lets_one_wait_go_for_each_signal() {
 }
 
 #[test]
-fn a_timeline_lets_waits_go_at_their_value_and_not_before() {
+fn waits_for_a_timeline_end_at_their_value_and_not_before() {
     let semaphore = HostSemaphore::timeline(5).expect("creates");
     for value in [0, 4, 5] {
         semaphore.wait_value(value, Duration::ZERO).expect("reached");
@@ -132,9 +132,9 @@ fn a_timeline_lets_waits_go_at_their_value_and_not_before() {
     }
 }
 
-/// A device that is closed lets go what waits on it, words and semaphores: the stream's thread ends.
+/// Closing a device ends waits for words and semaphores, and its streams' threads.
 #[test]
-fn a_closed_device_keeps_no_stream() {
+fn closing_a_device_ends_its_streams() {
     for what in ["a word", "a binary semaphore", "a timeline"] {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
@@ -160,10 +160,10 @@ fn a_closed_device_keeps_no_stream() {
             sender.send(thread).expect("the test waits");
         });
         let thread =
-            receiver.recv_timeout(LONG).unwrap_or_else(|_| panic!("{what} keeps the device from being closed"));
+            receiver.recv_timeout(LONG).unwrap_or_else(|_| panic!("a wait for {what} blocks closing the device"));
         let start = Instant::now();
         while thread.exists() {
-            assert!(start.elapsed() < LONG, "{what} keeps a stream of a closed device");
+            assert!(start.elapsed() < LONG, "a wait for {what} keeps the stream's thread alive");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -190,7 +190,7 @@ fn a_synchronisation_returns_after_the_work() {
     }
 }
 
-/// Of several failures the first is reported, once.
+/// Of several failures only the first is reported, once.
 #[test]
 fn the_first_failure_is_reported() {
     let device = device();

@@ -1,4 +1,4 @@
-//! What was opened before a fork, in the process that was forked.
+//! Use of objects in a forked child process.
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use gpu_interop_core::{Device, ErrorKind, Timeline, TimelineStrategy};
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(10);
-/// What the forked process ends with if all is as it must be.
+/// Exit status of the child if all calls return errors.
 const DONE: i32 = 7;
 
 #[test]
-fn a_forked_process_meets_errors_and_no_hang() {
+fn a_forked_process_gets_errors_and_does_not_hang() {
     let device = Device::open(&HostBackend::new(), 0).expect("a device");
     let exporter = Arc::new(HostSemaphore::timeline(0).expect("a timeline"));
     let timeline = Timeline::with_strategy(&device, exporter.clone(), TimelineStrategy::HostBridge).expect("a bridge");
@@ -20,10 +20,10 @@ fn a_forked_process_meets_errors_and_no_hang() {
     let mapped = device.import_memory(memory.import_request().expect("exports")).expect("imports");
     let mapped = mapped.map_buffer(..).expect("maps");
     let stream = device.create_stream().expect("a stream");
-    // A bridge's thread runs, and a stream's.
+    // Starts the threads of a bridge and of a stream.
     stream.wait_timeline(&timeline, 1).expect("waits");
     stream.fill(&mapped, 1).expect("fills");
-    // SAFETY: the child calls nothing but what this test is about, and ends without unwinding or running other tests.
+    // SAFETY: the child only makes the calls under test, and exits without unwinding or running other tests.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = |result: gpu_interop_core::Result<()>| {
@@ -31,21 +31,21 @@ fn a_forked_process_meets_errors_and_no_hang() {
         };
         let errors = [stream.synchronize(), stream.synchronize_timeout(LONG)].into_iter().all(refused);
         drop((stream, mapped, memory, timeline, device));
-        // SAFETY: ends the process at once.
+        // SAFETY: `_exit` has no preconditions.
         unsafe { libc::_exit(if errors { DONE } else { 1 }) };
     }
     let (start, mut status) = (Instant::now(), 0);
     // SAFETY: the pointer is valid for the call.
     while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
         if start.elapsed() > LONG {
-            // SAFETY: the child of this test.
+            // SAFETY: `child` is this test's child, not reaped yet.
             unsafe { libc::kill(child, libc::SIGKILL) };
             panic!("the forked process hangs");
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == DONE, "it ended with {status:#x}");
-    // The process that forked goes on.
+    // The parent process continues.
     exporter.signal_value(1).expect("signals");
     stream.synchronize_timeout(LONG).expect("runs");
     let mut found = vec![0; 4096];

@@ -1,4 +1,4 @@
-//! What another process that has a descriptor of the same file can do to this one.
+//! Effects of another process that has a file descriptor of the same file.
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
@@ -15,7 +15,7 @@ fn open() -> Device {
     Device::open(&HostBackend::new(), 0).expect("the host backend always opens")
 }
 
-/// A file of [`SIZE`] bytes of 7, and the peer's descriptor.
+/// Creates a file of [`SIZE`] bytes of value 7. Returns it and the peer's file descriptor.
 fn file(flags: MemfdFlags) -> (OwnedFd, OwnedFd) {
     let fd = rustix::fs::memfd_create("peer", MemfdFlags::CLOEXEC | flags).expect("memfd");
     assert_eq!(rustix::io::pwrite(&fd, &[7; SIZE], 0).expect("written"), SIZE);
@@ -23,7 +23,7 @@ fn file(flags: MemfdFlags) -> (OwnedFd, OwnedFd) {
     (fd, peer)
 }
 
-/// Memory as other processes share it by `shm_open`: it has a name at first, and no seals.
+/// Creates memory like `shm_open`: created by name, without seals.
 fn posix_file() -> (OwnedFd, OwnedFd) {
     let path = format!("/dev/shm/gpu-interop-host-test-{}", std::process::id());
     let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).expect("POSIX memory");
@@ -35,7 +35,7 @@ fn posix_file() -> (OwnedFd, OwnedFd) {
 }
 
 fn request(fd: OwnedFd) -> MemoryImport {
-    // SAFETY: the file has this many bytes; what a peer does to it is what these tests are about.
+    // SAFETY: the file has this many bytes; these tests control its peer.
     unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE as u64) }
 }
 
@@ -55,7 +55,7 @@ fn a_peer_cannot_truncate_mapped_memory() {
 }
 
 #[test]
-fn memory_that_a_peer_can_truncate_needs_the_promise() {
+fn memory_that_a_peer_can_truncate_requires_a_trusted_peer() {
     let device = open();
     for (fd, peer) in [file(MemfdFlags::empty()), posix_file()] {
         let failure = device.import_memory(request(fd)).expect_err("it cannot be sealed");
@@ -64,17 +64,17 @@ fn memory_that_a_peer_can_truncate_needs_the_promise() {
         for advice in ["MFD_ALLOW_SEALING", "MemoryImport::trusted_peer"] {
             assert!(text.contains(advice), "{text}");
         }
-        // SAFETY: the other descriptor is this test's, which truncates only after the last mapping.
+        // SAFETY: this test owns the other file descriptor, and truncates only after the last mapping.
         let trusted = unsafe { failure.into_request().trusted_peer(true) };
-        let memory = device.import_memory(trusted).expect("import with the promise");
+        let memory = device.import_memory(trusted).expect("imports from a trusted peer");
         let map = memory.map_buffer(..).expect("map");
         assert_eq!(read(&device, &map), [7; SIZE]);
         map.close().expect("unmapped");
-        ftruncate(&peer, 4096).expect("nothing seals it");
-        let error = memory.map_buffer(..).expect_err("most of it is gone");
+        ftruncate(&peer, 4096).expect("the file is not sealed");
+        let error = memory.map_buffer(..).expect_err("the file was truncated");
         assert_eq!(error.kind(), ErrorKind::ImportRejected);
         assert!(error.to_string().contains("4096 bytes"), "{error}");
-        memory.map_buffer(0..4096).expect("this is still there");
+        memory.map_buffer(0..4096).expect("the remaining bytes");
     }
 }
 

@@ -1,5 +1,5 @@
-//! What waits goes on soon after what it waits for: within a multiple of what a thread of this machine takes to wake
-//! another, measured in the same run, and never less than a fifth of a second.
+//! Latency of waits: a wait ends within a multiple of the thread wake-up time measured in the same run, with a lower
+//! limit of 200 ms.
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
 use std::sync::mpsc::{Receiver, channel};
@@ -11,13 +11,13 @@ use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(20);
 const BOTH: [TimelineStrategy; 2] = [TimelineStrategy::Native, TimelineStrategy::HostBridge];
-/// Delays between a wait and its signal: none, while the waiter spins, and while it sleeps.
+/// Delays between a wait and its signal: none, 2 ms (the waiter spins) and 60 ms (the waiter sleeps).
 const IDLE: [Duration; 3] = [Duration::ZERO, Duration::from_millis(2), Duration::from_millis(60)];
-/// Odd, for the median: a thread that the system did not run in time is no defect here.
+/// Rounds per median. The median ignores single rounds with a scheduling delay.
 const ROUNDS: usize = 7;
-/// How many times slower than the baseline something may be.
+/// Maximum ratio to the baseline.
 const SLOWER: u32 = 50;
-/// What is soon enough on the fastest machine. Well below the pauses that a defect would add, which are of a second.
+/// Lower bound of the limit, well below the pauses of a second that a defect would add.
 const FLOOR: Duration = Duration::from_millis(200);
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -25,7 +25,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// How long a thread takes to wake another that has slept as long.
+/// Measures the time to wake a thread that has slept for `idle`.
 fn baseline(idle: Duration) -> Duration {
     let times = (0..ROUNDS).map(|_| {
         let pair = Arc::new((Mutex::new(false), Condvar::new()));
@@ -44,9 +44,9 @@ fn baseline(idle: Duration) -> Duration {
     median(times.collect())
 }
 
-/// Fails unless the median of several rounds is soon enough. Each round does what is waited for, and gives the times
-/// of that and of what came of it.
-fn soon(what: &str, mut round: impl FnMut(Duration) -> (Instant, Instant)) {
+/// Fails if the median latency of several rounds exceeds the limit. Each round causes an event and returns its time and
+/// the time when the wait ended.
+fn check_latency(what: &str, mut round: impl FnMut(Duration) -> (Instant, Instant)) {
     for idle in IDLE {
         let before = baseline(idle);
         let times: Vec<_> = (0..ROUNDS)
@@ -55,7 +55,7 @@ fn soon(what: &str, mut round: impl FnMut(Duration) -> (Instant, Instant)) {
                 end.saturating_duration_since(start)
             })
             .collect();
-        // The machine may be busier than it was.
+        // The baseline is measured again because the load may have changed.
         let limit = FLOOR.max(SLOWER * before.max(baseline(idle)));
         let found = median(times.clone());
         assert!(found < limit, "{what}, {idle:?} after the wait: {found:?} of {times:?}, the limit is {limit:?}");
@@ -72,45 +72,45 @@ fn timeline(device: &Device, strategy: TimelineStrategy) -> (HostSemaphore, Time
     (exporter, timeline)
 }
 
-/// Tells when the stream has come this far.
+/// Enqueues a host function that sends the time at which the stream reaches it.
 fn reached(stream: &Stream) -> Receiver<Instant> {
     let (sender, receiver) = channel();
     stream.launch_host_function(move || sender.send(Instant::now()).expect("the test receives")).expect("enqueues");
     receiver
 }
 
-/// The exporter signals each value after the stream waits for it.
-fn a_stream_goes_on_soon(what: &str, device: &Device, exporter: &HostSemaphore, timeline: &Timeline) {
+/// The exporter signals each value while the stream waits for it.
+fn check_exporter_signals(what: &str, device: &Device, exporter: &HostSemaphore, timeline: &Timeline) {
     let stream = device.create_stream().expect("a stream");
     let mut value = 0;
-    soon(what, |idle| {
+    check_latency(what, |idle| {
         value += 1;
         stream.wait_timeline(timeline, value).expect("enqueues");
         let reached = reached(&stream);
         std::thread::sleep(idle);
         let start = Instant::now();
         exporter.signal_value(value).expect("signals");
-        (start, reached.recv_timeout(LONG).expect("the stream goes on"))
+        (start, reached.recv_timeout(LONG).expect("the stream continues"))
     });
 }
 
 #[test]
-fn a_stream_goes_on_soon_after_the_exporter_signals() {
+fn a_stream_continues_soon_after_the_exporter_signals() {
     for strategy in BOTH {
         let device = device();
         let (exporter, timeline) = timeline(&device, strategy);
-        a_stream_goes_on_soon(&format!("a stream, {strategy}"), &device, &exporter, &timeline);
+        check_exporter_signals(&format!("a stream, {strategy}"), &device, &exporter, &timeline);
     }
 }
 
 #[test]
-fn the_exporter_goes_on_soon_after_a_stream_signals() {
+fn the_exporter_continues_soon_after_a_stream_signals() {
     for strategy in BOTH {
         let device = device();
         let (exporter, timeline) = timeline(&device, strategy);
         let stream = device.create_stream().expect("a stream");
         let mut value = 0;
-        soon(&format!("the exporter, {strategy}"), |idle| {
+        check_latency(&format!("the exporter, {strategy}"), |idle| {
             value += 1;
             let (gate, open) = channel::<()>();
             stream.launch_host_function(move || open.recv().expect("it is opened")).expect("enqueues");
@@ -123,13 +123,13 @@ fn the_exporter_goes_on_soon_after_a_stream_signals() {
             });
             std::thread::sleep(idle);
             gate.send(()).expect("the stream waits");
-            (before.recv_timeout(LONG).expect("the stream goes on"), waiting.join().expect("no panic"))
+            (before.recv_timeout(LONG).expect("the stream continues"), waiting.join().expect("no panic"))
         });
     }
 }
 
 #[test]
-fn a_thread_goes_on_soon_after_either_signals() {
+fn a_thread_continues_soon_after_either_signals() {
     for strategy in BOTH {
         for by_stream in [false, true] {
             let device = device();
@@ -137,7 +137,7 @@ fn a_thread_goes_on_soon_after_either_signals() {
             let timeline = Arc::new(timeline);
             let stream = device.create_stream().expect("a stream");
             let mut value = 0;
-            soon(&format!("a thread, {strategy}, by a stream: {by_stream}"), |idle| {
+            check_latency(&format!("a thread, {strategy}, by a stream: {by_stream}"), |idle| {
                 value += 1;
                 let (there, awaited) = (timeline.clone(), value);
                 let waiting = std::thread::spawn(move || {
@@ -157,7 +157,7 @@ fn a_thread_goes_on_soon_after_either_signals() {
     }
 }
 
-/// An exporter without a way to wait for several timelines, as most of other crates are.
+/// Exporter without a waiter for several timelines, like most exporters of other crates.
 #[derive(Debug)]
 struct Plain(HostSemaphore);
 
@@ -175,18 +175,19 @@ impl ExporterTimeline for Plain {
     }
 }
 
-/// The bridge looks at such timelines by itself, and soon.
+/// The bridge polls such timelines.
 #[test]
-fn a_stream_goes_on_soon_after_an_exporter_without_a_waiter_signals() {
+fn a_stream_continues_soon_after_an_exporter_without_a_waiter_signals() {
     let device = device();
     let exporter = HostSemaphore::timeline(0).expect("create");
     let timeline = Timeline::new(&device, Arc::new(Plain(exporter.clone()))).expect("a timeline");
-    a_stream_goes_on_soon("a stream that waits for a polled timeline", &device, &exporter, &timeline);
+    check_exporter_signals("a stream that waits for a polled timeline", &device, &exporter, &timeline);
 }
 
-/// With two timelines on one bridge, none keeps the other: what is enqueued while the bridge sleeps for the first wakes it.
+/// With two timelines on one bridge, neither delays the other: work enqueued while the bridge waits for the first wakes
+/// it.
 #[test]
-fn both_sides_go_on_soon_although_another_stream_waits() {
+fn both_sides_continue_soon_while_another_stream_waits() {
     for plain in [false, true] {
         let device = device();
         let bridged = || {
@@ -203,17 +204,17 @@ fn both_sides_go_on_soon_although_another_stream_waits() {
         let [busy, stream] = [(); 2].map(|()| device.create_stream().expect("a stream"));
         busy.wait_timeline(&idle_timeline, 1).expect("enqueues");
         let mut value = 0;
-        soon(&format!("a stream beside another, plain: {plain}"), |idle| {
+        check_latency(&format!("a stream beside another, plain: {plain}"), |idle| {
             value += 1;
-            // The bridge has gone to sleep for the other one.
+            // The bridge sleeps for the other timeline.
             std::thread::sleep(idle);
             stream.wait_timeline(&timeline, value).expect("enqueues");
             let reached = reached(&stream);
             let start = Instant::now();
             exporter.signal_value(value).expect("signals");
-            (start, reached.recv_timeout(LONG).expect("the stream goes on"))
+            (start, reached.recv_timeout(LONG).expect("the stream continues"))
         });
-        soon(&format!("the exporter beside another, plain: {plain}"), |idle| {
+        check_latency(&format!("the exporter beside another, plain: {plain}"), |idle| {
             value += 1;
             std::thread::sleep(idle);
             let start = Instant::now();
@@ -222,14 +223,14 @@ fn both_sides_go_on_soon_although_another_stream_waits() {
             (start, Instant::now())
         });
         idle_exporter.signal_value(1).expect("signals");
-        busy.synchronize_timeout(LONG).expect("goes on too");
+        busy.synchronize_timeout(LONG).expect("the stream continues");
     }
 }
 
 #[test]
-fn streams_go_on_soon_after_their_timeline_is_abandoned() {
+fn streams_continue_soon_after_their_timeline_is_abandoned() {
     for strategy in BOTH {
-        soon(&format!("an abandoned timeline, {strategy}"), |idle| {
+        check_latency(&format!("an abandoned timeline, {strategy}"), |idle| {
             let device = device();
             let (_exporter, timeline) = timeline(&device, strategy);
             let stream = device.create_stream().expect("a stream");
@@ -237,18 +238,18 @@ fn streams_go_on_soon_after_their_timeline_is_abandoned() {
             let reached = reached(&stream);
             std::thread::sleep(idle);
             let start = Instant::now();
-            timeline.abandon("for the test").expect("lets go");
-            (start, reached.recv_timeout(LONG).expect("the stream goes on"))
+            timeline.abandon("for the test").expect("abandons");
+            (start, reached.recv_timeout(LONG).expect("the stream continues"))
         });
     }
 }
 
-/// What the host backend itself does: words, events, semaphores and synchronisation.
+/// Waits of the host backend itself.
 #[test]
-fn streams_go_on_soon_after_words_events_and_semaphores() {
+fn waits_for_events_and_synchronisation_end_soon() {
     let device = device();
     let [first, second] = [(); 2].map(|()| device.create_stream().expect("a stream"));
-    soon("an event", |idle| {
+    check_latency("an event", |idle| {
         let (gate, open) = channel::<()>();
         first.launch_host_function(move || open.recv().expect("it is opened")).expect("enqueues");
         let event = device.create_event().expect("an event");
@@ -258,10 +259,10 @@ fn streams_go_on_soon_after_words_events_and_semaphores() {
         let reached = reached(&second);
         std::thread::sleep(idle);
         gate.send(()).expect("the stream waits");
-        let start = before.recv_timeout(LONG).expect("the first stream goes on");
-        (start, reached.recv_timeout(LONG).expect("the second stream goes on"))
+        let start = before.recv_timeout(LONG).expect("the first stream continues");
+        (start, reached.recv_timeout(LONG).expect("the second stream continues"))
     });
-    soon("synchronisation", |idle| {
+    check_latency("synchronisation", |idle| {
         let (gate, open) = channel::<()>();
         first.launch_host_function(move || open.recv().expect("it is opened")).expect("enqueues");
         let before = reached(&first);
@@ -272,14 +273,14 @@ fn streams_go_on_soon_after_words_events_and_semaphores() {
             });
             std::thread::sleep(idle);
             gate.send(()).expect("the stream waits");
-            let start = before.recv_timeout(LONG).expect("the stream goes on");
+            let start = before.recv_timeout(LONG).expect("the stream continues");
             (start, waiting.join().expect("no panic"))
         })
     });
 }
 
 #[test]
-fn streams_go_on_soon_after_a_word_is_written() {
+fn streams_continue_soon_after_a_word_is_written() {
     let device = device();
     let memory = device.allocate_exportable(4096).expect("memory");
     let request = memory.import_request().expect("exports");
@@ -287,24 +288,24 @@ fn streams_go_on_soon_after_a_word_is_written() {
     let word = || mapped.slice(8..16).expect("a word");
     let [first, second] = [(); 2].map(|()| device.create_stream().expect("a stream"));
     let mut value = 0;
-    soon("a word", |idle| {
+    check_latency("a word", |idle| {
         value += 1;
         first.wait_value_u64(word(), value, WaitCondition::Equal).expect("enqueues");
         let reached = reached(&first);
         std::thread::sleep(idle);
         let start = Instant::now();
         second.write_value_u64(word(), value).expect("enqueues");
-        (start, reached.recv_timeout(LONG).expect("the stream goes on"))
+        (start, reached.recv_timeout(LONG).expect("the stream continues"))
     });
 }
 
-/// The end of a process that was to signal is noticed as soon, without a notification.
+/// The end of the signalling process is detected by polling.
 #[test]
 #[cfg(unix)]
-fn streams_go_on_soon_after_their_process_ends() {
+fn streams_continue_soon_after_the_signalling_process_ends() {
     let device = device();
     let mut rounds = 0;
-    soon("a process that was killed", |idle| {
+    check_latency("a process that was killed", |idle| {
         rounds += 1;
         let (_exporter, timeline) = timeline(&device, TimelineStrategy::HostBridge);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
@@ -315,7 +316,7 @@ fn streams_go_on_soon_after_their_process_ends() {
         std::thread::sleep(idle);
         let start = Instant::now();
         child.kill().expect("kills");
-        let end = reached.recv_timeout(LONG).expect("the stream goes on");
+        let end = reached.recv_timeout(LONG).expect("the stream continues");
         child.wait().expect("reaps");
         (start, end)
     });

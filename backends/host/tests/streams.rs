@@ -1,4 +1,4 @@
-//! What threads, events and drops do to each other on the host backend's streams.
+//! Interaction of threads, events and drops on the host backend's streams.
 
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ErrorKind, ExternalSemaphore, LaunchConfig, ModuleImage};
+use gpu_interop_core::{Device, ErrorKind, ExternalSemaphore, KernelArg, LaunchConfig, ModuleImage};
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ fn an_event_recorded_again_elsewhere_does_not_satisfy_an_earlier_wait() {
     second.record(&event).expect("record again");
     second.synchronize().expect("idle");
     std::thread::sleep(Duration::from_millis(150));
-    assert!(!ran.load(Ordering::SeqCst), "the wait was for the first stream's record");
+    assert!(!ran.load(Ordering::SeqCst), "the wait refers to the first stream's record");
     peer.signal_value(1).expect("signal");
     waiting.synchronize_timeout(LONG).expect("the first stream reached its record");
     assert!(ran.load(Ordering::SeqCst));
@@ -68,11 +68,11 @@ fn recording_and_waiting_from_two_threads_does_not_deadlock_a_stream() {
             });
         }
     });
-    stream.synchronize_timeout(LONG).expect("no wait is ahead of its record");
+    stream.synchronize_timeout(LONG).expect("no wait precedes its record");
 }
 
 #[test]
-fn work_that_waits_for_nothing_still_runs_when_everything_is_dropped() {
+fn work_without_waits_runs_after_all_objects_are_dropped() {
     for _ in 0..20 {
         let device = open();
         let (peer, semaphore) = timeline(&device);
@@ -83,7 +83,7 @@ fn work_that_waits_for_nothing_still_runs_when_everything_is_dropped() {
         }
         stream.signal(&[semaphore.signal_value(1)]).expect("signal");
         drop((stream, memory, semaphore, device));
-        peer.wait_value(1, LONG).expect("the signal was enqueued, so it comes");
+        peer.wait_value(1, LONG).expect("the enqueued signal runs");
     }
 }
 
@@ -111,7 +111,7 @@ fn the_last_objects_may_be_dropped_in_a_host_function() {
 }
 
 #[test]
-fn a_kernel_that_is_not_there_is_a_bad_argument() {
+fn an_unknown_kernel_is_an_invalid_argument() {
     let module = open().load_module(ModuleImage::Builtin).expect("load");
     for (name, operation, words) in [
         (c"no_such_kernel", "HostBackend::module_kernel", "has no kernel of this name"),
@@ -123,7 +123,57 @@ fn a_kernel_that_is_not_there_is_a_bad_argument() {
     }
 }
 
-/// Panics again when it is dropped, as a payload may.
+/// A parameter of a kernel, with padding behind its first field.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Scale {
+    step: i16,
+    factor: f64,
+}
+
+#[test]
+fn kernels_take_scalars_and_structs_by_value() {
+    let (sender, taken) = mpsc::channel();
+    let backend = HostBackend::builder().kernel(c"scale".to_owned(), move |call| {
+        // SAFETY: the launch below passes a `Scale`.
+        let scale = unsafe { call.value::<Scale>(1) }?;
+        // SAFETY: a `u32` is rejected for its size.
+        let other = unsafe { call.value::<u32>(1) }.expect_err("another size");
+        let scalars = (call.i8(0)?, call.u16(2)?, call.f64(3)?, call.i64(4)?);
+        let _ = sender.send((scale, scalars, call.arguments(), other));
+        call.u32(4).map(drop)
+    });
+    let device = Device::open(&backend.build(), 0).expect("open");
+    let stream = device.create_stream().expect("stream");
+    let kernel = device.load_module(ModuleImage::Builtin).expect("load").kernel(c"scale").expect("kernel");
+    let scale = Scale { step: -3, factor: 0.25 };
+    let launch = |scale: Scale| {
+        let args = [
+            KernelArg::I8(-1),
+            KernelArg::by_value(&scale),
+            KernelArg::U16(40_000),
+            KernelArg::F64(1e300),
+            KernelArg::I64(i64::MIN),
+        ];
+        // SAFETY: the arguments are those that the kernel takes.
+        unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &args) }
+    };
+    launch(scale).expect("launch");
+    let error = stream.synchronize_timeout(LONG).expect_err("argument 4 is signed");
+    assert!(error.to_string().contains("argument 4 should be an unsigned 32-bit integer, not Some(I64("), "{error}");
+    let (found, scalars, count, other) = taken.recv_timeout(LONG).expect("it ran");
+    assert_eq!((found, scalars, count), (scale, (-1, 40_000, 1e300, i64::MIN), 5));
+    assert!(other.contains("argument 1 should be a value of 4 bytes"), "{other}");
+
+    #[repr(align(64))]
+    #[derive(Clone, Copy)]
+    struct Aligned(#[allow(dead_code, reason = "never read")] u8);
+    // SAFETY: nothing is launched.
+    let error = unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &[KernelArg::by_value(&Aligned(0))]) };
+    assert!(error.expect_err("no kernel takes it").to_string().contains("alignment: 64"));
+}
+
+/// Panic payload that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -133,7 +183,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn a_panicking_kernel_leaves_its_stream_alive() {
+fn a_stream_continues_after_a_kernel_panics() {
     let backend = HostBackend::builder().kernel(c"bomb".to_owned(), |_| std::panic::resume_unwind(Box::new(Bomb)));
     let device = Device::open(&backend.build(), 0).expect("open");
     let stream = device.create_stream().expect("stream");
@@ -146,5 +196,5 @@ fn a_panicking_kernel_leaves_its_stream_alive() {
     let flag = ran.clone();
     stream.launch_host_function(move || flag.store(true, Ordering::SeqCst)).expect("launch");
     stream.synchronize_timeout(LONG).expect("the failure was reported once");
-    assert!(ran.load(Ordering::SeqCst), "the stream goes on");
+    assert!(ran.load(Ordering::SeqCst), "the stream continues");
 }

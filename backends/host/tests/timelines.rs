@@ -1,4 +1,4 @@
-//! Timelines on the host backend: natively, and over a bridge.
+//! Timelines on the host backend, native and bridged.
 
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
@@ -39,7 +39,7 @@ fn values_go_both_ways() {
 }
 
 #[test]
-fn a_stream_does_not_go_on_before_its_value() {
+fn a_stream_waits_for_its_value() {
     for strategy in BOTH {
         let device = device();
         let (exporter, timeline) = timeline(&device, strategy, 3);
@@ -51,18 +51,18 @@ fn a_stream_does_not_go_on_before_its_value() {
         for value in [4, 1 << 32, 1 << 63] {
             exporter.signal_value(value).expect("signals");
             std::thread::sleep(Duration::from_millis(30));
-            assert!(!stream.is_idle().expect("asks"), "{strategy}: {value} was enough");
+            assert!(!stream.is_idle().expect("queries"), "{strategy}: {value} was enough");
             assert_eq!(timeline.wait(u64::MAX, Duration::ZERO).expect_err("too early").kind(), ErrorKind::Timeout);
         }
         timeline.signal(u64::MAX - 1).expect_err("not above what a stream will signal");
         exporter.signal_value(u64::MAX - 1).expect("signals");
         timeline.wait(u64::MAX, LONG).expect("the stream signals");
-        assert_eq!(timeline.value().expect("asks"), u64::MAX);
+        assert_eq!(timeline.value().expect("queries"), u64::MAX);
     }
 }
 
 #[test]
-fn a_timeline_begins_where_its_exporter_is() {
+fn a_timeline_starts_at_the_exporters_value() {
     for strategy in BOTH {
         let device = device();
         let (exporter, timeline) = timeline(&device, strategy, 5);
@@ -78,13 +78,13 @@ fn a_timeline_begins_where_its_exporter_is() {
 }
 
 #[test]
-fn an_abandoned_timeline_lets_its_streams_go() {
+fn abandoning_a_timeline_ends_its_streams_waits() {
     for strategy in BOTH {
         let device = device();
         let (_exporter, timeline) = timeline(&device, strategy, 0);
         let stream = device.create_stream().expect("a stream");
         stream.wait_timeline(&timeline, 7).expect("enqueues");
-        timeline.abandon("the renderer is gone").expect("lets go");
+        timeline.abandon("the renderer is gone").expect("abandons");
         let synchronized = stream.synchronize_timeout(LONG);
         if strategy == TimelineStrategy::HostBridge {
             let error = synchronized.expect_err("the wait was not met");
@@ -99,10 +99,10 @@ fn an_abandoned_timeline_lets_its_streams_go() {
     }
 }
 
-/// A process that lives longer than the test.
+/// Starts a process that outlives the test.
 fn another_process() -> std::process::Child {
     let mut command = if cfg!(windows) {
-        // Waits for a line, which never comes.
+        // Waits for a line of input that never arrives.
         let mut command = std::process::Command::new("cmd");
         command.args(["/c", "set /p line="]);
         command
@@ -115,7 +115,7 @@ fn another_process() -> std::process::Child {
 }
 
 #[test]
-fn a_killed_process_is_an_error_and_no_hang() {
+fn a_wait_for_a_killed_process_fails() {
     for strategy in BOTH {
         let device = device();
         let (_exporter, timeline) = timeline(&device, strategy, 0);
@@ -126,7 +126,7 @@ fn a_killed_process_is_an_error_and_no_hang() {
         assert_eq!(timeline.wait(1, Duration::from_millis(120)).expect_err("alive").kind(), ErrorKind::Timeout);
         let start = Instant::now();
         child.kill().expect("kills");
-        // Without a wait of the host, where the bridge watches.
+        // The host waits on native timelines only; the bridge watches the process itself.
         if strategy == TimelineStrategy::Native {
             assert_eq!(timeline.wait(1, LONG).expect_err("dead").kind(), ErrorKind::Cancelled);
         }
@@ -148,13 +148,13 @@ fn a_device_is_closed_with_a_wait_pending() {
         let start = Instant::now();
         drop((stream, timeline, device));
         assert!(start.elapsed() < Duration::from_secs(10));
-        // What was cancelled did not signal.
+        // The cancelled signal did not run.
         assert_eq!(exporter.value(), 0, "{strategy}");
     }
 }
 
 #[test]
-fn strategies_that_do_not_work_say_so() {
+fn impossible_strategies_are_rejected() {
     let device = device();
     let binary = HostSemaphore::binary().expect("create");
     let error = Timeline::new(&device, Arc::new(binary)).expect_err("no timeline");

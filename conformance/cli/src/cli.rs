@@ -21,7 +21,8 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::bench::{self, BenchArgs};
 use crate::call_trace;
 use crate::doctor;
-use crate::emulate::{EmulateArgs, Session};
+use crate::drivers::DriverArgs;
+use crate::emulate::Session;
 use crate::files::{check_writable, to_json, write_file};
 use crate::help::{self, CompletionsArgs, ManArgs};
 use crate::interrupt;
@@ -54,14 +55,14 @@ struct Cli {
 }
 
 impl Cli {
-    /// Starts the requested emulation.
-    fn emulate(&self) -> Verdict<Option<Session>> {
+    /// Starts the requested emulation or simulation.
+    fn enter_drivers(&self) -> Verdict<Option<Session>> {
         match &self.command {
-            None => self.run.emulation.enter(),
-            Some(Command::Run(run)) => run.emulation.enter(),
-            Some(Command::Doctor(doctor)) => doctor.emulation.enter(),
+            None => self.run.drivers.enter(),
+            Some(Command::Run(run)) => run.drivers.enter(),
+            Some(Command::Doctor(doctor)) => doctor.drivers.enter(),
             #[cfg(unix)]
-            Some(Command::Bench(bench)) => bench.emulation.enter(),
+            Some(Command::Bench(bench)) => bench.drivers.enter(),
             Some(_) => Ok(None),
         }
     }
@@ -113,7 +114,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct DoctorArgs {
     #[command(flatten)]
-    emulation: EmulateArgs,
+    drivers: DriverArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -135,7 +136,7 @@ struct RunArgs {
     #[arg(long)]
     backend: Option<String>,
     #[command(flatten)]
-    emulation: EmulateArgs,
+    drivers: DriverArgs,
     /// The device under test, by its number in `conformance doctor`, or `all` for each in turn.
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     device: Devices,
@@ -206,7 +207,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
     // Drivers and scenarios with many imports need more descriptors than the default limit.
     system::raise_handle_limit();
     // Kept until the end of the run.
-    let _session = match cli.emulate() {
+    let _session = match cli.enter_drivers() {
         Ok(session) => session,
         Err(stop) => return not_run(&stop),
     };
@@ -315,7 +316,7 @@ impl FromStr for Devices {
 
 fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     let required = requirement::parse(suite, &args.require)?;
-    let (backend, passed_over) = match args.emulation.backend(args.backend.as_deref())? {
+    let (backend, passed_over) = match args.drivers.backend(args.backend.as_deref())? {
         Some(name) => (suite.backend(&name)?.name().to_owned(), Vec::new()),
         None => suite.default_backend()?,
     };

@@ -1,9 +1,16 @@
-//! Report files.
+//! Report files, and files beside the program.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpu_interop_conformance::{Stop, Verdict, system};
 use serde::Serialize;
+
+/// A file beside the program; for tests, which Cargo puts one folder deeper, there; in a bundle, where the simulators are.
+pub(crate) fn beside(program: &Path, file: &str) -> Option<PathBuf> {
+    let folder = program.parent()?;
+    let folders = [Some(folder.to_owned()), folder.parent().map(Into::into), Some(folder.join("simulators"))];
+    folders.into_iter().flatten().map(|folder| folder.join(file)).find(|file| file.is_file())
+}
 
 /// Formats a value as indented JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {

@@ -29,6 +29,7 @@ mod bench;
 mod call_trace;
 mod cli;
 mod doctor;
+mod drivers;
 mod emulate;
 mod files;
 mod help;
@@ -37,6 +38,7 @@ mod output;
 mod report;
 mod requirement;
 mod runner;
+mod simulate;
 mod subprocess;
 
 use std::process::ExitCode;

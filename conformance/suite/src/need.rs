@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn requirements_are_decided_without_a_device() {
         let (capabilities, host, cuda) = (Capabilities::default(), BackendUnderTest::host(), BackendUnderTest::cuda());
-        let here = DeviceIdentity { name: "one".into(), ..DeviceIdentity::default() };
+        let here = DeviceIdentity::default().with_name("one");
         let devices = [here.clone()];
         let setup = |backend, exporter| Setup {
             backend,

@@ -86,7 +86,7 @@ impl Case<'_> {
             }
             (Answer::Null, Reported::Failure) => {
                 let named = error.operation() == codes::documented(&self.fault.function);
-                let said = error.message().contains("reported success but gave");
+                let said = error.message().contains("reported success but returned");
                 if named && said && error.kind() == ErrorKind::Driver && error.code().is_none() {
                     Ok(())
                 } else {
@@ -138,7 +138,7 @@ impl Case<'_> {
         let said = match (self.fault.answer, &self.name) {
             (Answer::Code(code), Some(name)) => format!("driver returned: {name} ({code})"),
             (Answer::Code(code), None) => format!("driver returned: code {code}"),
-            (Answer::Null, _) => "reported success but gave".into(),
+            (Answer::Null, _) => "reported success but returned".into(),
         };
         if event.error.contains(&said) { Ok(()) } else { Err(format!("the report should say `{said}`")) }
     }
@@ -179,7 +179,7 @@ impl Case<'_> {
         let asked = self.fault.function.ends_with("DeviceGetAttribute") && value.starts_with("unsupported");
         let said = match code {
             codes::INVALID_VALUE => "install a newer one".into(),
-            _ => format!("the driver answered {answered}"),
+            _ => format!("the driver returned {answered}"),
         };
         !asked || value.contains(&said)
     }

@@ -39,7 +39,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         vendor: Vendor::Cuda,
         ordinal: 0,
         // Each call makes the device's context current and restores this one.
-        environment: &[("SIM_CONTEXT", "foreign")],
+        environment: &[("GPU_INTEROP_SIM_CONTEXT", "foreign")],
         without: &[],
         spared: &[],
         whole: true,
@@ -50,7 +50,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         // Not the thread's device, so that each call changes the current device and restores it. Both look alike: a null
         // result in place of a device's number is a device.
         ordinal: 1,
-        environment: &[("SIM_DEVICES", "2"), ("SIM_ALIKE", "1")],
+        environment: &[("GPU_INTEROP_SIM_DEVICES", "2"), ("GPU_INTEROP_SIM_ALIKE", "1")],
         without: &[],
         spared: &[
             ("hipGetDeviceProperties", "asked where hipGetDevicePropertiesR0600 is missing"),
@@ -66,7 +66,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         vendor: Vendor::Hip,
         ordinal: 0,
         // HIP 5.2 has neither attribute, and the exercise has exportable memory and timelines.
-        environment: &[("SIM_HIP_LAYOUT", "5"), ("SIM_ATTRIBUTES", "89:1,10013:1")],
+        environment: &[("GPU_INTEROP_SIM_HIP_LAYOUT", "5"), ("GPU_INTEROP_SIM_ATTRIBUTES", "89:1,10013:1")],
         // Younger than HIP 5; and signal memory, which pinned memory replaces.
         without: &["hipGetDevicePropertiesR0600", "hipExtMallocWithFlags"],
         spared: &[

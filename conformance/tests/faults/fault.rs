@@ -26,7 +26,7 @@ pub(crate) enum Answer {
     Null,
 }
 
-/// A fault, displayed as a rule of `SIM_FAIL`.
+/// A fault, displayed as a rule of `GPU_INTEROP_SIM_FAIL`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// `*` stands for every function: the device is lost.

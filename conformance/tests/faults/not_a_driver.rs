@@ -29,7 +29,7 @@ const FILES: &[File] = &[
     (
         "for another processor",
         |path, library| changed(path, library, 18, &[75, 0]),
-        "is it for this machine's processor?",
+        "check that it is built for this processor architecture",
     ),
     // The type there: an object file, not a library.
     ("not linked", |path, library| changed(path, library, 16, &[1, 0]), "only ET_DYN and ET_EXEC can be loaded"),

@@ -57,7 +57,7 @@ fn every_fault() -> Result<(), Failed> {
             jobs.push(job(Vec::new()));
             if function.contains("ImportExternal") {
                 // With each fate of a failed import's descriptor.
-                let variable = |fate: &str| vec![("SIM_FD_ON_FAILURE", fate.to_owned())];
+                let variable = |fate: &str| vec![("GPU_INTEROP_SIM_FD_ON_FAILURE", fate.to_owned())];
                 jobs.extend(["closed", "open"].map(|fate| job(variable(fate))));
             }
         }

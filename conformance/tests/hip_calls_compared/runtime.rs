@@ -103,8 +103,8 @@ impl Runtime {
         let mut this = this_program().map_err(failed)?;
         let Some(real) = &self.real else {
             // The device of the emulated kernel driver.
-            this.env("SIM_ARCH", "gfx906:sramecc-:xnack-").env("SIM_PCI", "0:3:0");
-            this.env("SIM_VERSION", self.version.number.to_string());
+            this.env("GPU_INTEROP_SIM_ARCH", "gfx906:sramecc-:xnack-").env("GPU_INTEROP_SIM_PCI", "0:3:0");
+            this.env("GPU_INTEROP_SIM_VERSION", self.version.number.to_string());
             return Ok(this);
         };
         let Some(loader) = &real.loader else {

@@ -233,8 +233,8 @@ fn does_nothing() -> Result<(), Failed> {
 /// Drivers may call the functions of all streams one after another, as the simulators do: one that waits for another
 /// stream's work keeps that work away. The host backend's streams call theirs by themselves, so it is not caught there.
 fn waits_in_host_functions() -> Result<Completion, Failed> {
-    if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIM_FOLDER").is_none() {
-        return Ok(Completion::ignored_with("GPU_INTEROP_SIM_FOLDER names no folder with simulators"));
+    if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIMULATORS").is_none() {
+        return Ok(Completion::ignored_with("GPU_INTEROP_SIMULATORS names no folder with simulators"));
     }
     let on = |exporter| format!("timeline.dependencies.bridge@{exporter}");
     let (_, report) = run(&Fault::WaitsInHostFunctions.backend(), &["--filter", &on("native")])?;

@@ -162,7 +162,8 @@ impl Fault {
         let called = name.to_owned();
         BackendUnderTest::new(name, move || {
             let inner = load()?;
-            let info = BackendInfo { name: called.clone(), ..inner.info().clone() };
+            let mut info = inner.info().clone();
+            info.name.clone_from(&called);
             Ok(Arc::new(Sabotaged { inner, info, fault: self }) as Arc<dyn Backend>)
         })
     }
@@ -316,7 +317,7 @@ unsafe impl BackendDevice for SabotagedDevice {
         fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64);
         fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32);
         fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void);
-        fn launch_kernel(&self, stream: RawStream, kernel: RawKernel, config: &LaunchConfig, args: &[KernelArg<'static>]);
+        fn launch_kernel(&self, stream: RawStream, kernel: RawKernel, config: &LaunchConfig, args: &[KernelArg<'_>]);
     }
 
     unsafe fn wait_value_u64(

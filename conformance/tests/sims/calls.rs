@@ -33,7 +33,7 @@ fn cuda() -> Run {
 
 /// Runs one scenario with a fault.
 fn with(run: Run, fault: &str) -> Result<Ran, Failed> {
-    run.filter(SCENARIO).arg("--verbose").env("SIM_FAIL", fault).run()
+    run.filter(SCENARIO).arg("--verbose").env("GPU_INTEROP_SIM_FAIL", fault).run()
 }
 
 /// The last call of a function.
@@ -96,7 +96,7 @@ fn hung() -> Result<(), Failed> {
 fn only_its_own() -> Result<(), Failed> {
     // The third runs in a process of its own, whose first import it is.
     let run = cuda().filter("memory.{read_device_local,write_device_local,round_trip}");
-    let report = run.arg("--verbose").env("SIM_FAIL", &format!("{NATIVE_IMPORT}:2:999")).run()?;
+    let report = run.arg("--verbose").env("GPU_INTEROP_SIM_FAIL", &format!("{NATIVE_IMPORT}:2:999")).run()?;
     let outcomes: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();
     check(outcomes == [Outcome::Passed, Outcome::Failed, Outcome::Passed], format!("{outcomes:?}"))?;
     let traces: Vec<&CallTrace> = report.results.iter().filter_map(|case| case.calls.as_ref()).collect();
@@ -122,7 +122,7 @@ fn without_isolation() -> Result<(), Failed> {
 }
 
 fn not_asked() -> Result<(), Failed> {
-    let run = cuda().filter(SCENARIO).env("SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999"));
+    let run = cuda().filter(SCENARIO).env("GPU_INTEROP_SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999"));
     let report = run.run()?;
     check(report.results.iter().all(|case| case.outcome == Outcome::Failed && case.calls.is_none()), report.text())?;
     check(!report.text().contains("driver calls"), report.text())

@@ -29,7 +29,7 @@ pub(crate) const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cu
 /// Without the barrier that keeps signals behind fills, a host function does.
 fn without_barriers() -> Result<(), Failed> {
     let run = Run::cuda().exporter("native").filter("timeline.{dependencies,large_values}.native");
-    let report = run.env("SIM_FAIL", "cuStreamBatchMemOp_v2:*:801").run()?;
+    let report = run.env("GPU_INTEROP_SIM_FAIL", "cuStreamBatchMemOp_v2:*:801").run()?;
     report.sound(&[], &[("timeline.", 2)])
 }
 
@@ -71,7 +71,8 @@ pub(crate) fn two_devices(run: Run, unsupported: &[&str], pending: usize) -> Res
 
 /// A driver that gives zeros for the UUID: its device is known by its PCI address.
 fn without_uuid() -> Result<(), Failed> {
-    let run = Run::cuda().exporter("native").filter("{identity,environment}.*").env("SIM_UUID", &"0".repeat(32));
+    let run =
+        Run::cuda().exporter("native").filter("{identity,environment}.*").env("GPU_INTEROP_SIM_UUID", &"0".repeat(32));
     let report = run.run()?;
     report.only_unsupported(&[NO_SECOND_DEVICE])?;
     check(report.device.uuid.is_none() && report.device.pci.is_some(), format!("{:?}", report.device))?;
@@ -108,6 +109,7 @@ fn faults() -> Result<(), Failed> {
 /// Nothing depends on how long a call takes.
 fn latency() -> Result<(), Failed> {
     let slow = "cuMemcpyHtoDAsync_v2:2000,cuStreamSynchronize:2000,cuImportExternalMemory:2000";
-    let report = Run::cuda().exporter("native").filter("{memory,stream}.*").env("SIM_LATENCY", slow).run()?;
+    let report =
+        Run::cuda().exporter("native").filter("{memory,stream}.*").env("GPU_INTEROP_SIM_LATENCY", slow).run()?;
     report.sound(&[NO_NATIVE_FORMS], &[("stream.", 10)])
 }

@@ -5,7 +5,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{self, EVERY_KIND, NO_GL_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
 use crate::hip::{NO_EXPORT, NO_RECORDED_WORDS};
-use crate::run::{Ran, Run, SIM_CUDA, check};
+use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -26,7 +26,7 @@ pub(crate) const NO_BINARY: &str = "Direct3D 12 has no binary semaphores, only f
 pub(crate) const NO_HOST_MEMORY: &str = "Direct3D 12 shares no memory that the host can map";
 const NO_IMPORT: &str = "Direct3D 12 imports nothing that compute drivers export";
 /// What HIP does not have of Direct3D 11.
-const NO_SEMAPHORES_OF_11: &str = "HIP's header has semaphores of this kind, and every runtime refuses them";
+const NO_SEMAPHORES_OF_11: &str = "HIP's header declares this semaphore kind, but every runtime rejects it";
 const NO_NAMES: &str = "imports of semaphores by name: HIP ignores the names of semaphores; pass a handle";
 /// HIP functions on Windows that the simulator lacks.
 const NO_HIP_SURFACES: &str = "has no hipCreateSurfaceObject";
@@ -138,7 +138,7 @@ fn not_direct3d() -> Result<(), Failed> {
         "another",
         "does not say that it simulates Direct3D",
     )?;
-    let driver = gpu_interop_test_support::build(SIM_CUDA)?;
+    let driver = gpu_interop_test_support::build(GPU_INTEROP_SIM_CUDA)?;
     fails(with(&driver.display().to_string()), scenario, "a driver", "CreateDXGIFactory2")?;
     Ok(())
 }
@@ -157,7 +157,7 @@ fn faults() -> Result<(), Failed> {
         ("leak_handle", "d3d.10000_cycles", "open descriptors after 10000 cycles"),
         ("leak_handle", "d3d.10000_cycles_11", "open descriptors after 10000 cycles"),
     ] {
-        fails(Run::d3d().env("SIM_D3D", fault), scenario, fault, reason)?;
+        fails(Run::d3d().env("GPU_INTEROP_SIM_D3D", fault), scenario, fault, reason)?;
     }
     Ok(())
 }

@@ -18,13 +18,13 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn on(device: &str) -> Run {
-    Run::cuda().env("SIM_DEVICES", "2").arg("--device").arg(device)
+    Run::cuda().env("GPU_INTEROP_SIM_DEVICES", "2").arg("--device").arg(device)
 }
 
 fn named() -> Result<(), Failed> {
     for device in ["0", "1"] {
         let run = on(device).exporter("native").filter("memory.fill").arg("--verbose");
-        let report = run.env("SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999")).run()?;
+        let report = run.env("GPU_INTEROP_SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999")).run()?;
         let calls = report.results.iter().filter_map(|case| case.calls.as_ref()).flat_map(|calls| &calls.newest);
         let retained: Vec<&str> = calls
             .filter(|call| call.function == "cuDevicePrimaryCtxRetain")
@@ -75,5 +75,8 @@ fn missing() -> Result<(), Failed> {
     let output = on("2").command(&folder.path().join("report.json"))?.output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(2), format!("{}: {text}", output.status))?;
-    check(text.contains("there is no such device; there are 2") && text.contains("ordinal: 2"), text)
+    check(
+        text.contains("no device has this ordinal; the driver reports 2 devices") && text.contains("ordinal: 2"),
+        text,
+    )
 }

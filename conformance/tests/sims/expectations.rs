@@ -8,7 +8,7 @@ use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NATIVE_IMPORT;
-use crate::run::{Ran, Run, SIM_CUDA, check};
+use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -21,14 +21,14 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn run(folder: &Path, expectations: &str) -> Result<Ran, Failed> {
     let file = folder.join("expectations.toml");
     fs::write(&file, expectations)?;
-    fs::copy(gpu_interop_test_support::build(SIM_CUDA)?, folder.join("libcuda.so.580.159.04"))?;
+    fs::copy(gpu_interop_test_support::build(GPU_INTEROP_SIM_CUDA)?, folder.join("libcuda.so.580.159.04"))?;
     let link = folder.join("libcuda.so.1");
     if !link.exists() {
         symlink("libcuda.so.580.159.04", &link)?;
     }
     let run = Run::cuda().env("GPU_INTEROP_CUDA_LIBRARY", &link.to_string_lossy());
     let run = run.exporter("native").filter("memory.round_trip").arg("--expectations").arg(&file.to_string_lossy());
-    run.env("SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999")).run()
+    run.env("GPU_INTEROP_SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999")).run()
 }
 
 fn releases() -> Result<(), Failed> {

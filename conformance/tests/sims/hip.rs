@@ -29,7 +29,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
 const LAUNCHED_ONCE: &str = "HIP before 5.7 runs the kernels of a graph at its first launch only";
 /// HIP 5.2 says so, though it has the functions.
-const NO_WORDS: &str = "the device says that it has no streams that wait for values in memory";
+const NO_WORDS: &str = "the device has no stream waits for values in memory";
 
 /// Timelines work, on Linux although no function of external semaphores was called.
 pub(crate) fn bridged(report: &Ran, least: usize) -> Result<(), Failed> {
@@ -40,7 +40,7 @@ pub(crate) fn bridged(report: &Ran, least: usize) -> Result<(), Failed> {
 /// A driver whose streams cannot wait for words in memory: they signal all the same, by functions of the host.
 fn without_words() -> Result<(), Failed> {
     let attribute = format!("{}:0", hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue);
-    let report = Run::hip_with_exporter().filter("timeline.*").env("SIM_ATTRIBUTES", &attribute).run()?;
+    let report = Run::hip_with_exporter().filter("timeline.*").env("GPU_INTEROP_SIM_ATTRIBUTES", &attribute).run()?;
     report.only_unsupported(&[NO_SEMAPHORES, "streams that wait for a word"])?;
     bridged(&report, if cfg!(windows) { 16 } else { 2 })?;
     report.nothing_alive()
@@ -52,7 +52,7 @@ pub(crate) fn generation_5(run: Run) -> Result<(), Failed> {
 }
 
 fn late_generation_5() -> Result<(), Failed> {
-    mapped_by_hip_5(Run::hip_with_exporter().env("SIM_VERSION", "50731921"), "HIP 5.7")
+    mapped_by_hip_5(Run::hip_with_exporter().env("GPU_INTEROP_SIM_VERSION", "50731921"), "HIP 5.7")
 }
 
 /// On Linux the exporter is virtual memory management, which HIP 5 denies.
@@ -61,7 +61,7 @@ fn managed() -> String {
 }
 
 fn mapped_by_hip_5(run: Run, version: &str) -> Result<(), Failed> {
-    let run = run.env("SIM_HIP_LAYOUT", "5").env("SIM_ATTRIBUTES", &managed());
+    let run = run.env("GPU_INTEROP_SIM_HIP_LAYOUT", "5").env("GPU_INTEROP_SIM_ATTRIBUTES", &managed());
     let report = run.filter("{memory,lifetime,map}.*").run()?;
     check(report.backend.driver.contains(version), report.backend.driver.clone())?;
     report.only_unsupported(&[NO_FORMS, NO_WORDS])?;

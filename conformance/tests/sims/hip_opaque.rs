@@ -15,7 +15,7 @@ use gpu_interop_driver::exportable::abi::ObjectAttributes;
 use libloading::os::windows::Library;
 use libtest_mimic::{Failed, Trial};
 
-use crate::run::{SIM_HIP, check};
+use crate::run::{GPU_INTEROP_SIM_HIP, check};
 use gpu_interop_test_support::{build, this_program};
 
 const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
@@ -27,7 +27,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn started() -> Result<(), Failed> {
-    let output = this_program()?.arg(COMMAND).env(LIBRARY, build(SIM_HIP)?).output()?;
+    let output = this_program()?.arg(COMMAND).env(LIBRARY, build(GPU_INTEROP_SIM_HIP)?).output()?;
     check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 

@@ -60,7 +60,7 @@ fn run(
 fn hanging() -> Run {
     Run::cuda()
         .filter("memory.{read_device_local,write_device_local,round_trip}")
-        .env("SIM_FAIL", &format!("{NATIVE_IMPORT}:2:hang"))
+        .env("GPU_INTEROP_SIM_FAIL", &format!("{NATIVE_IMPORT}:2:hang"))
 }
 
 fn interrupted(signal: fn(Pid) -> Result<(), Failed>) -> Result<(), Failed> {
@@ -76,7 +76,7 @@ fn interrupted(signal: fn(Pid) -> Result<(), Failed>) -> Result<(), Failed> {
 fn failed_before() -> Result<(), Failed> {
     // The first reads, and the second fills.
     let both = Run::cuda().filter("memory.{read_device_local,fill}");
-    let both = both.env("SIM_FAIL", "cuMemcpyDtoHAsync_v2:1:719,cuMemsetD8Async:1:hang");
+    let both = both.env("GPU_INTEROP_SIM_FAIL", "cuMemcpyDtoHAsync_v2:1:719,cuMemsetD8Async:1:hang");
     let (status, said, report) = run(both, "failed", scheduler)?;
     let report: Report = serde_json::from_str(&report)?;
     let ends: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();

@@ -6,7 +6,7 @@ use gpu_interop_conformance::{Observation, SUBCOMMAND};
 use gpu_interop_test_support::{PartialLibrary, build, this_program};
 use libtest_mimic::{Failed, Trial};
 
-use crate::run::{Run, SIM_CUDA, check};
+use crate::run::{GPU_INTEROP_SIM_CUDA, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -103,11 +103,11 @@ const YOUNGER: [&str; 7] = [
 ];
 
 fn old_driver() -> Result<(), Failed> {
-    let mut old = PartialLibrary::of(&build(SIM_CUDA)?)?;
+    let mut old = PartialLibrary::of(&build(GPU_INTEROP_SIM_CUDA)?)?;
     YOUNGER.iter().try_for_each(|function| old.hide(function))?;
     let suite = |arguments: &[&str]| -> Result<Command, Failed> {
         let mut command = this_program()?;
-        command.args(arguments).env("GPU_INTEROP_CUDA_LIBRARY", old.path()).env("SIM_VERSION", "9020");
+        command.args(arguments).env("GPU_INTEROP_CUDA_LIBRARY", old.path()).env("GPU_INTEROP_SIM_VERSION", "9020");
         Ok(command)
     };
     let output = suite(&["doctor"])?.env("GPU_INTEROP_TIMELINE", "bridge").output()?;
@@ -118,7 +118,7 @@ fn old_driver() -> Result<(), Failed> {
     check(text.contains("GPU_INTEROP_TIMELINE=bridge") && text.lines().any(follows), format!("timelines: {text}"))?;
     check(text.contains("SIMULATED"), text)?;
     // A driver that fails is not usable, and the run that asks for it ends.
-    let output = suite(&["run", "--backend", "cuda"])?.env("SIM_FAIL", "cuInit:*:100").output()?;
+    let output = suite(&["run", "--backend", "cuda"])?.env("GPU_INTEROP_SIM_FAIL", "cuInit:*:100").output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(2) && text.contains("cuInit: "), text)
 }

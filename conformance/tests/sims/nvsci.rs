@@ -51,12 +51,15 @@ fn without_libraries() -> Result<(), Failed> {
 }
 
 fn not_embedded() -> Result<(), Failed> {
-    unsupported(Run::nvsci().env("SIM_ATTRIBUTES", "18:0"), "NvSci objects exist on NVIDIA's embedded systems only")
+    unsupported(
+        Run::nvsci().env("GPU_INTEROP_SIM_ATTRIBUTES", "18:0"),
+        "NvSci objects exist on NVIDIA's embedded systems only",
+    )
 }
 
 /// One scenario, which must fail for this reason, and lose nothing on the way.
 fn fails(scenario: &str, fault: &str, reason: &str) -> Result<(), Failed> {
-    let report = Run::nvsci().filter(scenario).env("SIM_FAIL", fault).run()?;
+    let report = Run::nvsci().filter(scenario).env("GPU_INTEROP_SIM_FAIL", fault).run()?;
     failed(&report, &format!("{scenario} {fault}"), reason)?;
     report.nothing_alive()
 }
@@ -159,7 +162,7 @@ fn null_results() -> Result<(), Failed> {
 fn old() -> Result<(), Failed> {
     let newer = ["nvsci.gpu_cache", "nvsci.gpu_compression", "nvsci.deterministic_fences"];
     for versions in ["buf_2.0,sync_2.0", "buf_2.6,sync_2.3", "buf_2.8,sync_2.5"] {
-        let report = Run::nvsci().filter(QUICK).env("SIM_NVSCI", versions).run()?;
+        let report = Run::nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", versions).run()?;
         let is_old = versions == "buf_2.0,sync_2.0";
         for case in &report.results {
             let is_newer = is_old && newer.contains(&case.id.as_str());
@@ -169,12 +172,12 @@ fn old() -> Result<(), Failed> {
         check(report.results.len() == SCENARIOS - 1, report.text())?;
         report.nothing_alive()?;
     }
-    let report = Run::nvsci().filter(newer[2]).env("SIM_NVSCI", "sync_2.0").run()?;
+    let report = Run::nvsci().filter(newer[2]).env("GPU_INTEROP_SIM_NVSCI", "sync_2.0").run()?;
     failed(&report, "sync_2.0", "unsupported: this version of NvSciSync has no deterministic fences")
 }
 
 fn incompatible() -> Result<(), Failed> {
-    let report = Run::nvsci().filter("nvsci.attributes").env("SIM_NVSCI", "incompatible").run()?;
+    let report = Run::nvsci().filter("nvsci.attributes").env("GPU_INTEROP_SIM_NVSCI", "incompatible").run()?;
     failed(&report, "incompatible", "unsupported: the library, or one that it depends on, is of a version")?;
     report.nothing_alive()
 }
@@ -182,18 +185,19 @@ fn incompatible() -> Result<(), Failed> {
 /// What NVIDIA's documents leave open, or only some systems have.
 fn variants() -> Result<(), Failed> {
     for variant in ["wide", "invalid_gpu_id", "imports_hold_nothing", "iso_engine,always_mapped"] {
-        let report = Run::nvsci().filter(QUICK).env("SIM_NVSCI", variant).run()?;
+        let report = Run::nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", variant).run()?;
         report.sound(&[], &[("nvsci.", SCENARIOS - 1)])?;
     }
-    let report = Run::nvsci().filter("nvsci.gpu_cache").env("SIM_NVSCI", "discrete").run()?;
+    let report = Run::nvsci().filter("nvsci.gpu_cache").env("GPU_INTEROP_SIM_NVSCI", "discrete").run()?;
     failed(&report, "discrete", "reconciliation failed")?;
-    let report = Run::nvsci().filter("nvsci.signal_to_stream").env("SIM_NVSCI", "no_common_primitive").run()?;
+    let report =
+        Run::nvsci().filter("nvsci.signal_to_stream").env("GPU_INTEROP_SIM_NVSCI", "no_common_primitive").run()?;
     failed(&report, "no_common_primitive", "NvSciError_UnsupportedConfig (33554433)")?;
     report.nothing_alive()
 }
 
 fn flush() -> Result<(), Failed> {
-    let report = Run::nvsci().filter("nvsci.*").env("SIM_NVSCI", "iso_engine,memsync").run()?;
+    let report = Run::nvsci().filter("nvsci.*").env("GPU_INTEROP_SIM_NVSCI", "iso_engine,memsync").run()?;
     // It says that memory must be synchronised, which one scenario asks not to be so.
     let others = report.results.iter().filter(|case| case.id != "nvsci.gpu_cache");
     check(others.clone().all(|case| case.outcome == Outcome::Passed), report.text())?;
@@ -205,10 +209,10 @@ fn flush() -> Result<(), Failed> {
 /// in a process.
 fn leaks() -> Result<(), Failed> {
     for leak in ["leak_list", "leak_fence"] {
-        let report = Run::nvsci().filter("nvsci.10000_cycles").env("SIM_NVSCI", leak).run()?;
+        let report = Run::nvsci().filter("nvsci.10000_cycles").env("GPU_INTEROP_SIM_NVSCI", leak).run()?;
         check(report.nothing_alive().is_err(), format!("{leak} went unnoticed: {}", report.text()))?;
     }
-    let report = Run::nvsci().filter("nvsci.10000_cycles").env("SIM_NVSCI", "leak_object").run()?;
+    let report = Run::nvsci().filter("nvsci.10000_cycles").env("GPU_INTEROP_SIM_NVSCI", "leak_object").run()?;
     failed(&report, "leak_object", "")
 }
 
@@ -220,7 +224,8 @@ fn skipped_waits() -> Result<(), Failed> {
         ("nvsci.ping_pong", 1, "the second stream did not wait for the first"),
         ("nvsci.ping_pong", 2, "the first stream did not wait for the second"),
     ] {
-        let report = Run::nvsci().filter(scenario).env("SIM_NVSCI", &format!("skip_waits_{object}")).run()?;
+        let report =
+            Run::nvsci().filter(scenario).env("GPU_INTEROP_SIM_NVSCI", &format!("skip_waits_{object}")).run()?;
         failed(&report, &format!("{scenario}, object {object}"), reason)?;
     }
     Ok(())
@@ -229,11 +234,12 @@ fn skipped_waits() -> Result<(), Failed> {
 /// A conflict list is freed with any status code, if there is one. The simulator ends a process that reads it.
 fn conflict_lists() -> Result<(), Failed> {
     for behaviour in ["", "no_conflict_list"] {
-        let report = Run::nvsci().filter("nvsci.{conflict,sync_conflict}").env("SIM_NVSCI", behaviour).run()?;
+        let report =
+            Run::nvsci().filter("nvsci.{conflict,sync_conflict}").env("GPU_INTEROP_SIM_NVSCI", behaviour).run()?;
         report.sound(&[], &[("nvsci.", 2)])?;
         report.nothing_alive()?;
     }
-    let report = Run::nvsci().filter("nvsci.conflict").env("SIM_NVSCI", "conflict_code").run()?;
+    let report = Run::nvsci().filter("nvsci.conflict").env("GPU_INTEROP_SIM_NVSCI", "conflict_code").run()?;
     failed(&report, "conflict_code", "NvSciError_ResourceError (50)")?;
     failed(&report, "conflict_code", "the attribute lists differ in: Size")?;
     report.nothing_alive()
@@ -243,6 +249,6 @@ fn latency() -> Result<(), Failed> {
     let slow =
         "NvSciBufObjAlloc:2000,NvSciSyncObjAlloc:2000,cuSignalExternalSemaphoresAsync:1000,NvSciSyncFenceWait:1000";
     let run = Run::nvsci().filter("nvsci.{raw_both_ways,signal_to_*,cpu_to_stream,ping_pong}");
-    let report = run.env("SIM_LATENCY", slow).run()?;
+    let report = run.env("GPU_INTEROP_SIM_LATENCY", slow).run()?;
     report.sound(&[], &[("nvsci.", 5)])
 }

@@ -17,7 +17,7 @@ use gpu_interop::{
 use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
-use crate::run::{SIM_CUDA, SIM_NVSCI, check};
+use crate::run::{GPU_INTEROP_SIM_CUDA, GPU_INTEROP_SIM_NVSCI, check};
 use gpu_interop_test_support::{build, this_program};
 
 /// With this argument the program is such a process.
@@ -55,14 +55,14 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// What a check did in a process of its own: whether it held, and what it said.
 fn run(name: &str, behaviour: &str) -> Result<Output, Failed> {
-    run_with(&build(SIM_NVSCI)?, name, behaviour)
+    run_with(&build(GPU_INTEROP_SIM_NVSCI)?, name, behaviour)
 }
 
 /// The same with this file as the libraries of NvSci.
 fn run_with(nvsci: &Path, name: &str, behaviour: &str) -> Result<Output, Failed> {
     let mut command = this_program()?;
-    command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", behaviour);
-    command.env("GPU_INTEROP_CUDA_LIBRARY", build(SIM_CUDA)?);
+    command.args([COMMAND, name]).env("GPU_INTEROP_SIM_ATTRIBUTES", "18:1").env("GPU_INTEROP_SIM_NVSCI", behaviour);
+    command.env("GPU_INTEROP_CUDA_LIBRARY", build(GPU_INTEROP_SIM_CUDA)?);
     command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", nvsci);
     Ok(command.output()?)
 }
@@ -381,7 +381,7 @@ const LACKING: &str = "lacking";
 fn lacking() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("libnvsci.so");
-    let mut bytes = std::fs::read(build(SIM_NVSCI)?)?;
+    let mut bytes = std::fs::read(build(GPU_INTEROP_SIM_NVSCI)?)?;
     for function in ["NvSciSyncFenceUpdateFence", "NvSciSyncFenceExtractFence"] {
         // Between two NULs, in the table of names.
         let name = [b"\0", function.as_bytes(), b"\0"].concat();
@@ -424,7 +424,7 @@ fn freed_twice(rig: &Rig) -> Result<(), Failed> {
 fn not_loaded() -> Result<(), Failed> {
     let output = this_program()?
         .args([COMMAND, "flags_of_skipped_memsync_reach_the_driver"])
-        .env("GPU_INTEROP_CUDA_LIBRARY", build(SIM_CUDA)?)
+        .env("GPU_INTEROP_CUDA_LIBRARY", build(GPU_INTEROP_SIM_CUDA)?)
         .env("GPU_INTEROP_NVSCIBUF_LIBRARY", "/nonexistent/libnvscibuf.so")
         .output()?;
     let text = String::from_utf8_lossy(&output.stderr);

@@ -2,29 +2,29 @@
 
 use std::path::PathBuf;
 
-use gpu_interop::vulkan::{BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ash::vk};
+use gpu_interop::vulkan::{BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions, ash::vk};
 use gpu_interop::{DeviceKind, ErrorKind};
 use libtest_mimic::{Completion, Failed};
 
 /// Settings that make a simulator's device the exporter's.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// `SIM_UUID`.
+    /// `GPU_INTEROP_SIM_UUID`.
     pub(crate) uuid: String,
-    /// `SIM_EXPORT_HEADER`.
+    /// `GPU_INTEROP_SIM_EXPORT_HEADER`.
     pub(crate) header: String,
 }
 
 /// The device; `None` if there is no Vulkan, or no device that is a CPU.
 fn vulkan() -> Result<Option<Peer>, Failed> {
-    let devices = match Context::devices() {
+    let devices = match HeadlessContext::devices() {
         Ok(devices) => devices,
         Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::DriverTooOld) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let Some(cpu) = devices.into_iter().find(|device| device.kind == DeviceKind::Cpu) else { return Ok(None) };
     let uuid = cpu.uuid.ok_or("a device of Vulkan has a UUID")?.to_string();
-    let context = Context::new(&ContextOptions::default().device(DeviceChoice::Identity(cpu)))?;
+    let context = HeadlessContext::new(&HeadlessOptions::default().device(DeviceChoice::Identity(cpu)))?;
     let options = BufferOptions::new(4096, vk::BufferUsageFlags::TRANSFER_SRC);
     let request = ExportableBuffer::new(context.interop(), &options)?.import_request()?;
     let mut start = [0; 32];

@@ -14,12 +14,12 @@ use crate::peer::{Peer, SWIFTSHADER_UUID};
 use gpu_interop_test_support::{build, this_program};
 
 /// The packages of the simulators.
-pub(crate) const SIM_CUDA: &str = "gpu-interop-sim-cuda";
+pub(crate) const GPU_INTEROP_SIM_CUDA: &str = "gpu-interop-sim-cuda";
 #[cfg(windows)]
-const SIM_D3D: &str = "gpu-interop-sim-d3d";
-pub(crate) const SIM_HIP: &str = "gpu-interop-sim-hip";
+const GPU_INTEROP_SIM_D3D: &str = "gpu-interop-sim-d3d";
+pub(crate) const GPU_INTEROP_SIM_HIP: &str = "gpu-interop-sim-hip";
 #[cfg(target_os = "linux")]
-pub(crate) const SIM_NVSCI: &str = "gpu-interop-sim-nvsci";
+pub(crate) const GPU_INTEROP_SIM_NVSCI: &str = "gpu-interop-sim-nvsci";
 #[cfg(target_os = "linux")]
 pub(crate) const HIP_ON_CUDA: &str = "gpu-interop-hip-on-cuda";
 
@@ -39,37 +39,39 @@ pub(crate) struct Run {
 impl Run {
     /// On the simulator of CUDA.
     pub(crate) fn cuda() -> Self {
-        Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", SIM_CUDA)])
+        Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA)])
     }
 
     #[cfg(target_os = "linux")]
     /// On the simulators of CUDA, as on an embedded system, and of NvSci.
     pub(crate) fn nvsci() -> Self {
         let libraries = [
-            ("GPU_INTEROP_CUDA_LIBRARY", SIM_CUDA),
-            ("GPU_INTEROP_NVSCIBUF_LIBRARY", SIM_NVSCI),
-            ("GPU_INTEROP_NVSCISYNC_LIBRARY", SIM_NVSCI),
+            ("GPU_INTEROP_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA),
+            ("GPU_INTEROP_NVSCIBUF_LIBRARY", GPU_INTEROP_SIM_NVSCI),
+            ("GPU_INTEROP_NVSCISYNC_LIBRARY", GPU_INTEROP_SIM_NVSCI),
         ];
-        Self::with("cuda", &libraries).env("SIM_ATTRIBUTES", "18:1")
+        Self::with("cuda", &libraries).env("GPU_INTEROP_SIM_ATTRIBUTES", "18:1")
     }
 
     #[cfg(windows)]
     /// On the simulators of CUDA and Direct3D.
     pub(crate) fn d3d() -> Self {
-        let libraries = [("GPU_INTEROP_CUDA_LIBRARY", SIM_CUDA), ("GPU_INTEROP_D3D_LIBRARY", SIM_D3D)];
+        let libraries =
+            [("GPU_INTEROP_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA), ("GPU_INTEROP_D3D_LIBRARY", GPU_INTEROP_SIM_D3D)];
         Self::with("cuda", &libraries)
     }
 
     /// On the simulators of HIP and Direct3D.
     #[cfg(windows)]
     pub(crate) fn hip_d3d() -> Self {
-        let libraries = [("GPU_INTEROP_HIP_LIBRARY", SIM_HIP), ("GPU_INTEROP_D3D_LIBRARY", SIM_D3D)];
+        let libraries =
+            [("GPU_INTEROP_HIP_LIBRARY", GPU_INTEROP_SIM_HIP), ("GPU_INTEROP_D3D_LIBRARY", GPU_INTEROP_SIM_D3D)];
         Self::with("hip", &libraries)
     }
 
     /// On the simulator of HIP.
     pub(crate) fn hip() -> Self {
-        Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", SIM_HIP)])
+        Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", GPU_INTEROP_SIM_HIP)])
     }
 
     /// On the simulator of HIP, with memory to import: its own, and on Windows, where it exports none, Direct3D's.
@@ -84,7 +86,8 @@ impl Run {
     #[cfg(target_os = "linux")]
     /// On the shim of HIP on CUDA, and the simulator of CUDA.
     pub(crate) fn hip_on_cuda() -> Self {
-        let libraries = [("GPU_INTEROP_HIP_LIBRARY", HIP_ON_CUDA), ("HIP_ON_CUDA_LIBRARY", SIM_CUDA)];
+        let libraries =
+            [("GPU_INTEROP_HIP_LIBRARY", HIP_ON_CUDA), ("GPU_INTEROP_SIM_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA)];
         // As HIP's own, its context is there until the process ends.
         Self { contexts: 1, ..Self::with("hip", &libraries) }
     }
@@ -111,7 +114,7 @@ impl Run {
     #[cfg(target_os = "linux")]
     /// With a driver that says it is on the same device.
     pub(crate) fn matching(self, peer: &Peer) -> Self {
-        self.env("SIM_UUID", &peer.uuid).env("SIM_EXPORT_HEADER", &peer.header)
+        self.env("GPU_INTEROP_SIM_UUID", &peer.uuid).env("GPU_INTEROP_SIM_EXPORT_HEADER", &peer.header)
     }
 
     #[cfg(target_os = "linux")]
@@ -125,12 +128,12 @@ impl Run {
         std::fs::write(&manifest, text.to_string())?;
         // The first is the older name of the second.
         self.command.env("VK_ICD_FILENAMES", &manifest).env("VK_DRIVER_FILES", &manifest);
-        Ok(self.env("SIM_UUID", SWIFTSHADER_UUID).env("SIM_EXPORT", "plain"))
+        Ok(self.env("GPU_INTEROP_SIM_UUID", SWIFTSHADER_UUID).env("GPU_INTEROP_SIM_EXPORT", "plain"))
     }
 
     /// With two devices of one model.
     pub(crate) fn two_devices(self) -> Self {
-        Self { contexts: 2 * self.contexts, ..self.env("SIM_DEVICES", "2") }
+        Self { contexts: 2 * self.contexts, ..self.env("GPU_INTEROP_SIM_DEVICES", "2") }
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
@@ -177,7 +180,7 @@ impl Run {
         let json = folder.path().join("report.json");
         let (backend, contexts) = (self.backend, self.contexts);
         let mut command = self.command(&json)?;
-        let output = command.env("SIM_REPORT", folder.path().join("report")).output()?;
+        let output = command.env("GPU_INTEROP_SIM_REPORT", folder.path().join("report")).output()?;
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let report = std::fs::read_to_string(&json).unwrap_or_default();
         let report: Report =
@@ -335,7 +338,7 @@ impl Ran {
 /// The suite fails when a driver does, for each reason, and nothing is lost on the way.
 pub(crate) fn reports_faults(run: fn() -> Run, faults: &[(&str, &str)]) -> Result<(), Failed> {
     for (fault, reason) in faults {
-        let report = run().exporter("native").filter("memory.round_trip").env("SIM_FAIL", fault).run()?;
+        let report = run().exporter("native").filter("memory.round_trip").env("GPU_INTEROP_SIM_FAIL", fault).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
         let told = case.reason.as_deref().unwrap_or_default();
         check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;

@@ -268,6 +268,7 @@ bitflags! {
 
 /// A mipmapped array inside imported memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MipmappedArrayDesc {
     /// Offset of the image in the imported memory, in bytes.
     pub offset: u64,
@@ -293,6 +294,48 @@ impl MipmappedArrayDesc {
     #[must_use]
     pub fn new(shape: ArrayShape, format: ArrayFormat) -> Self {
         Self { offset: 0, shape, format, levels: 1, layout_levels: None, usage: ArrayUsage::empty() }
+    }
+
+    /// Sets where the image starts in the imported memory, in bytes.
+    #[must_use]
+    pub fn with_offset(mut self, offset: u64) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// Sets the number of mip levels.
+    #[must_use]
+    pub fn with_levels(mut self, levels: u32) -> Self {
+        self.levels = levels;
+        self
+    }
+
+    /// Sets the number of mip levels that the memory is laid out for.
+    #[must_use]
+    pub fn with_layout_levels(mut self, levels: impl Into<Option<u32>>) -> Self {
+        self.layout_levels = levels.into();
+        self
+    }
+
+    /// Sets the usage.
+    #[must_use]
+    pub fn with_usage(mut self, usage: ArrayUsage) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// Sets the dimensions of level 0.
+    #[must_use]
+    pub fn with_shape(mut self, shape: ArrayShape) -> Self {
+        self.shape = shape;
+        self
+    }
+
+    /// Sets the texel format.
+    #[must_use]
+    pub fn with_format(mut self, format: ArrayFormat) -> Self {
+        self.format = format;
+        self
     }
 
     /// Number of levels passed to the driver: that of the memory layout.

@@ -12,6 +12,7 @@ use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "support", content = "detail", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Support {
     /// Implemented by the driver.
     Native,
@@ -49,7 +50,8 @@ impl Support {
 
     /// Error of an operation that requires the feature; its kind distinguishes missing support from an old driver.
     /// `what` is the start of the message. `None` if the feature is supported.
-    pub(crate) fn unsupported_error(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
+    #[must_use]
+    pub fn unsupported_error(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
         let kind = match self {
             Self::Native | Self::Emulated(_) => return None,
             Self::Unsupported(_) => ErrorKind::Unsupported,

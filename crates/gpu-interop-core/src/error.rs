@@ -79,11 +79,20 @@ impl fmt::Display for ErrorKind {
 
 /// Status code returned by a driver. A number, so that codes unknown to this library are preserved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct DriverCode {
     /// The number.
     pub value: i64,
     /// The driver's name of the code, if known (`CUDA_ERROR_INVALID_VALUE`).
     pub name: Option<String>,
+}
+
+impl DriverCode {
+    /// A driver's number, and the driver's name for it if it has one.
+    #[must_use]
+    pub fn new(value: i64, name: impl Into<Option<String>>) -> Self {
+        Self { value, name: name.into() }
+    }
 }
 
 impl fmt::Display for DriverCode {
@@ -97,11 +106,20 @@ impl fmt::Display for DriverCode {
 
 /// A library path tried while loading a driver, or a backend tried during selection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LoadAttempt {
     /// The path or name tried.
     pub target: String,
     /// Reason why it was not used.
     pub reason: String,
+}
+
+impl LoadAttempt {
+    /// An attempt to load `target` that failed for `reason`.
+    #[must_use]
+    pub fn new(target: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { target: target.into(), reason: reason.into() }
+    }
 }
 
 impl fmt::Display for LoadAttempt {
@@ -112,6 +130,7 @@ impl fmt::Display for LoadAttempt {
 
 /// Identities of the exporting and the importing device where they differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Mismatch {
     /// Exporting device.
     pub exporter: DeviceIdentity,

@@ -169,6 +169,7 @@ impl From<PciAddress> for String {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum DeviceKind {
     /// Not reported.
     #[default]
@@ -184,6 +185,7 @@ pub enum DeviceKind {
 /// Fields that a driver does not report are `None`; [`DeviceIdentity::compare`] uses the fields known for both devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[non_exhaustive]
 pub struct DeviceIdentity {
     /// Marketing name. Never compared: two cards of one model have equal names.
     pub name: String,
@@ -210,6 +212,47 @@ pub enum IdentityMatch {
 }
 
 impl DeviceIdentity {
+    /// A device known by its name and kind only.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: DeviceKind) -> Self {
+        Self { name: name.into(), kind, ..Self::default() }
+    }
+
+    /// Sets the name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the kind of processor.
+    #[must_use]
+    pub fn with_kind(mut self, kind: DeviceKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets the UUID.
+    #[must_use]
+    pub fn with_uuid(mut self, uuid: impl Into<Option<Uuid>>) -> Self {
+        self.uuid = uuid.into();
+        self
+    }
+
+    /// Sets the LUID.
+    #[must_use]
+    pub fn with_luid(mut self, luid: impl Into<Option<Luid>>) -> Self {
+        self.luid = luid.into();
+        self
+    }
+
+    /// Sets the PCI address.
+    #[must_use]
+    pub fn with_pci(mut self, pci: impl Into<Option<PciAddress>>) -> Self {
+        self.pci = pci.into();
+        self
+    }
+
     /// Compares the strongest field known for both: UUID, then LUID with node mask, then PCI address.
     ///
     /// Without a common field, two CPU devices are the same (there is one host) and a CPU differs from a GPU.

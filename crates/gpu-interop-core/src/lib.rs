@@ -93,7 +93,7 @@ pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
 pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
 pub use import::{MemoryImport, SemaphoreImport};
-pub use kernel::{BinaryImage, KernelArg, LaunchConfig, ModuleImage};
+pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
 pub use mapping::HostMapping;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{

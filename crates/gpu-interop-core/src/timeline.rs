@@ -32,6 +32,7 @@ pub const TIMELINE_VARIABLE: &str = "GPU_INTEROP_TIMELINE";
 /// The application's code is therefore the same for both: release and signal, or wait and acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TimelineStrategy {
     /// The compute driver imports the exporter's timeline; streams signal it and wait for it. The fastest strategy
     /// where supported.

@@ -164,7 +164,7 @@ fn open() -> Device {
     let kinds = [SemaphoreHandleKind::OpaqueFd, SemaphoreHandleKind::TimelineFd];
     let capabilities =
         kinds.into_iter().fold(Capabilities::none(), |all, kind| all.with_semaphore(kind, Support::Native));
-    let info = BackendInfo { name: "trivial".into(), driver: "none".into(), library: None, simulated: true };
+    let info = BackendInfo::new("trivial", "none").with_simulated(true);
     Device::from_backend_device(info, Arc::new(Trivial { identity: DeviceIdentity::default(), capabilities }))
 }
 

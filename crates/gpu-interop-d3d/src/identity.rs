@@ -26,16 +26,15 @@ pub(crate) struct Adapter {
 impl Adapter {
     /// The identity of the node of this adapter that `node_mask` has the bit of. A LUID of zeros is none.
     pub(crate) fn identity(self, node_mask: u32) -> DeviceIdentity {
-        DeviceIdentity {
-            name: self.name,
-            kind: match self.software {
+        DeviceIdentity::new(
+            self.name,
+            match self.software {
                 None => DeviceKind::Unknown,
                 Some(true) => DeviceKind::Cpu,
                 Some(false) => DeviceKind::Gpu,
             },
-            luid: (self.luid != [0; 8]).then_some(Luid { bytes: self.luid, node_mask }),
-            ..DeviceIdentity::default()
-        }
+        )
+        .with_luid((self.luid != [0; 8]).then_some(Luid { bytes: self.luid, node_mask }))
     }
 }
 
@@ -101,10 +100,10 @@ mod tests {
     fn an_adapter_is_the_device_with_its_luid() {
         let adapter = Adapter { name: "card".into(), software: Some(false), luid: luid_bytes(0x1234_5678, 1) };
         let identity = adapter.clone().identity(1);
-        let compute = DeviceIdentity { luid: luid(1), ..DeviceIdentity::default() };
+        let compute = DeviceIdentity::default().with_luid(luid(1));
         check_importer("op", &identity, &compute).expect("the same");
         for other in [luid(2), Some(Luid { bytes: [9; 8], node_mask: 1 })] {
-            let other = DeviceIdentity { luid: other, ..DeviceIdentity::default() };
+            let other = DeviceIdentity::default().with_luid(other);
             let error = check_importer("op", &identity, &other).expect_err("another");
             assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
             assert_eq!(error.mismatch().expect("both").importer, other);

@@ -6,6 +6,7 @@ use crate::flags::MiscFlags;
 
 /// How a Direct3D 11 resource is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Sharing {
     /// By NT handle, without a keyed mutex: something else orders the two sides, a fence say. Windows 10 or later.
     NtHandle,

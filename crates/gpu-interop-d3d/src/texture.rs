@@ -67,7 +67,7 @@ impl TextureSpec {
     pub fn array_desc(&self, usage: ArrayUsage) -> Result<MipmappedArrayDesc> {
         self.check("TextureSpec::array_desc")?;
         let desc = MipmappedArrayDesc::new(self.shape()?, self.texel_format()?.array);
-        Ok(MipmappedArrayDesc { levels: self.levels.into(), usage, ..desc })
+        Ok(desc.with_levels(self.levels.into()).with_usage(usage))
     }
 
     /// Size of the texels of all levels and layers, tightly packed, bytes: the least that the allocation holds.

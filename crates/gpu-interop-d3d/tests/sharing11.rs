@@ -38,7 +38,7 @@ fn a_device_is_known_by_its_adapter() {
     let identity = interop.identity();
     assert_eq!(identity.luid, Some(Luid { bytes: LUID_BYTES, node_mask: 1 }));
     assert_eq!((identity.name.as_str(), identity.kind), ("simulator", DeviceKind::Gpu));
-    let second = DeviceIdentity { luid: Some(Luid { bytes: LUID_BYTES, node_mask: 2 }), ..DeviceIdentity::default() };
+    let second = DeviceIdentity::default().with_luid(Some(Luid { bytes: LUID_BYTES, node_mask: 2 }));
     D3d11Interop::for_importer(interop.device(), identity).expect("the same");
     let error = D3d11Interop::for_importer(interop.device(), &second).expect_err("another node");
     assert_eq!(error.kind(), ErrorKind::DeviceMismatch);

@@ -26,7 +26,7 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
 const PAGE: u64 = 64 << 10;
 
 fn compute(node_mask: u32) -> DeviceIdentity {
-    DeviceIdentity { luid: Some(Luid { bytes: LUID_BYTES, node_mask }), ..DeviceIdentity::default() }
+    DeviceIdentity::default().with_luid(Some(Luid { bytes: LUID_BYTES, node_mask }))
 }
 
 fn interop(behavior: Behavior12) -> (D3d12Interop, std::sync::Arc<Device12>) {
@@ -44,7 +44,7 @@ fn a_device_is_known_by_luid_and_node() {
     assert_eq!(interop.identity().luid, compute(1).luid);
     let (device, _) = Device12::new(Behavior12::default());
     D3d12Interop::for_importer(&device, &compute(1)).expect("the same device");
-    let other = DeviceIdentity { luid: Some(Luid { bytes: [7; 8], node_mask: 1 }), ..DeviceIdentity::default() };
+    let other = DeviceIdentity::default().with_luid(Some(Luid { bytes: [7; 8], node_mask: 1 }));
     let error = D3d12Interop::for_importer(&device, &other).expect_err("another device");
     assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
     assert_eq!(error.mismatch().expect("both").exporter.luid, compute(1).luid);

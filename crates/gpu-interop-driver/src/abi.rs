@@ -1,7 +1,7 @@
-//! The interop descriptors that the CUDA driver and HIP 6 and later have in common, and how requests become them.
+//! Interop descriptors shared by the CUDA driver API and HIP 6 and later, and the encoding of requests into them.
 //!
-//! Both vendors' headers lay these structs out alike and number the handle kinds alike (HIP lacks the last memory kind).
-//! Backends check them against bindings generated from the vendors' headers.
+//! Both vendors' headers give these structs the same layout and the handle kinds the same numbers (HIP lacks the last
+//! memory kind). The tests of the backends compare them with bindings generated from the vendors' headers.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
@@ -19,10 +19,10 @@ pub const MEMORY_DEDICATED: u32 = 1;
 pub const SIGNAL_SKIP_NVSCIBUF_MEMSYNC: u32 = 1;
 /// `CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`.
 pub const WAIT_SKIP_NVSCIBUF_MEMSYNC: u32 = 2;
-/// A keyed mutex wait without end.
+/// Timeout of a keyed mutex wait that never times out.
 pub const INFINITE_MS: u32 = u32::MAX;
 
-/// The number of a memory handle kind.
+/// `CUexternalMemoryHandleType`, `hipExternalMemoryHandleType` of a kind; `None` for kinds of a later version.
 #[must_use]
 pub const fn memory_type(kind: MemoryHandleKind) -> Option<u32> {
     Some(match kind {
@@ -39,7 +39,7 @@ pub const fn memory_type(kind: MemoryHandleKind) -> Option<u32> {
     })
 }
 
-/// The number of a semaphore handle kind.
+/// `CUexternalSemaphoreHandleType`, `hipExternalSemaphoreHandleType` of a kind; `None` for kinds of a later version.
 #[must_use]
 pub const fn semaphore_type(kind: SemaphoreHandleKind) -> Option<u32> {
     Some(match kind {
@@ -57,7 +57,7 @@ pub const fn semaphore_type(kind: SemaphoreHandleKind) -> Option<u32> {
     })
 }
 
-/// An NT handle or a name; the other is null.
+/// NT handle or object name; the other field is null.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Win32 {
@@ -71,9 +71,9 @@ pub struct Win32 {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union Handle {
-    /// A descriptor.
+    /// File descriptor.
     pub fd: c_int,
-    /// An NT handle, name or KMT handle.
+    /// NT handle, object name or KMT handle.
     pub win32: Win32,
     /// An NvSci object.
     pub nv_sci: *const c_void,
@@ -90,7 +90,7 @@ impl Handle {
     const NONE: Self = Self { win32: Win32 { handle: ptr::null_mut(), name: ptr::null() } };
 
     fn fd(fd: c_int) -> Self {
-        // The rest of the union stays 0, as a driver may compare it.
+        // The remaining bytes of the union stay 0: a driver may compare them.
         let mut handle = Self::NONE;
         handle.fd = fd;
         handle
@@ -134,8 +134,8 @@ pub struct MemoryHandleDesc {
 }
 
 impl MemoryHandleDesc {
-    /// Encodes a request. `fd` is the descriptor to give to the driver for fd-based kinds; `None` for kinds without a
-    /// number.
+    /// Encodes a request. `fd` is the file descriptor passed to the driver for fd-based kinds. Returns `None` for kinds
+    /// without a number.
     #[must_use]
     pub fn new(request: &MemoryImport, fd: c_int) -> Option<Self> {
         let handle = match request.handle() {
@@ -197,8 +197,8 @@ pub struct SemaphoreHandleDesc {
 }
 
 impl SemaphoreHandleDesc {
-    /// Encodes a handle. `fd` is the descriptor to give to the driver for fd-based kinds; `None` for kinds without a
-    /// number.
+    /// Encodes a handle. `fd` is the file descriptor passed to the driver for fd-based kinds. Returns `None` for kinds
+    /// without a number.
     #[must_use]
     pub fn new(handle: &SemaphoreHandle, fd: c_int) -> Option<Self> {
         let kind = semaphore_type(handle.kind())?;
@@ -223,9 +223,9 @@ impl SemaphoreHandleDesc {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SemaphoreSignalParams {
-    /// A timeline's new value.
+    /// New value of a timeline.
     pub fence_value: u64,
-    /// Where an NvSciSync fence is written.
+    /// Pointer to which the NvSciSync fence is written.
     pub nv_sci_fence: *mut c_void,
     /// A keyed mutex's key.
     pub key: u64,
@@ -238,7 +238,7 @@ pub struct SemaphoreSignalParams {
 }
 
 impl SemaphoreSignalParams {
-    /// Every byte 0: a binary semaphore's.
+    /// Parameters of a binary semaphore: every byte is 0.
     pub const BINARY: Self = Self {
         fence_value: 0,
         nv_sci_fence: ptr::null_mut(),
@@ -248,7 +248,7 @@ impl SemaphoreSignalParams {
         reserved: [0; 16],
     };
 
-    /// Encodes parameters; `None` for a sort that has no encoding.
+    /// Encodes parameters. Returns `None` for variants without an encoding.
     #[must_use]
     #[inline]
     pub fn new(params: &SignalParams) -> Option<Self> {
@@ -276,9 +276,9 @@ pub struct SemaphoreWaitParams {
     pub nv_sci_fence: *mut c_void,
     /// A keyed mutex's key.
     pub key: u64,
-    /// How long to wait for the key, milliseconds; [`INFINITE_MS`] for ever.
+    /// Timeout of the wait for the key in milliseconds, or [`INFINITE_MS`].
     pub timeout_ms: u32,
-    /// 0: what aligns the next field.
+    /// 0: padding that aligns the next field.
     pub padding: u32,
     /// 0.
     pub params_reserved: [u32; 10],
@@ -289,7 +289,7 @@ pub struct SemaphoreWaitParams {
 }
 
 impl SemaphoreWaitParams {
-    /// Every byte 0: a binary semaphore's.
+    /// Parameters of a binary semaphore: every byte is 0.
     pub const BINARY: Self = Self {
         fence_value: 0,
         nv_sci_fence: ptr::null_mut(),
@@ -301,7 +301,7 @@ impl SemaphoreWaitParams {
         reserved: [0; 16],
     };
 
-    /// Encodes parameters; `None` for a sort that has no encoding.
+    /// Encodes parameters. Returns `None` for variants without an encoding.
     #[must_use]
     #[inline]
     pub fn new(params: &WaitParams) -> Option<Self> {
@@ -319,19 +319,20 @@ impl SemaphoreWaitParams {
     }
 }
 
-/// `CUDA_EXT_SEM_SIGNAL_NODE_PARAMS`, `hipExternalSemaphoreSignalNodeParams`, and their twins for waits.
+/// `CUDA_EXT_SEM_SIGNAL_NODE_PARAMS`, `hipExternalSemaphoreSignalNodeParams` and the `WAIT` structs of the same layout.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SemaphoreNodeParams<T> {
-    /// The semaphores. Only read.
+    /// Handles of the semaphores. The driver only reads them.
     pub semaphores: *const usize,
-    /// As many blocks.
+    /// One parameter block per semaphore.
     pub params: *const T,
-    /// How many.
+    /// Number of semaphores.
     pub count: c_uint,
 }
 
-/// Milliseconds, rounded up: a wait never gives up early. A limit too long to be told from none is cut.
+/// Converts a timeout to milliseconds, rounded up so that a wait never times out early. Longer finite timeouts are
+/// clamped to `INFINITE_MS - 1`.
 fn timeout_ms(timeout: Option<Duration>) -> u32 {
     match timeout {
         None => INFINITE_MS,
@@ -341,7 +342,7 @@ fn timeout_ms(timeout: Option<Duration>) -> u32 {
     }
 }
 
-// The layout on 64-bit systems, by the vendors' headers. Backends compare with generated bindings too.
+// Layout on 64-bit systems according to the vendors' headers.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(size_of::<MemoryHandleDesc>() == 104);
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_never_end_early_and_only_none_is_infinite() {
+    fn timeouts_round_up_and_only_none_is_infinite() {
         assert_eq!(timeout_ms(None), INFINITE_MS);
         assert_eq!(timeout_ms(Some(Duration::ZERO)), 0);
         assert_eq!(timeout_ms(Some(Duration::from_nanos(1))), 1);

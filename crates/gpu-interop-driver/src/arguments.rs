@@ -1,4 +1,4 @@
-//! Arguments as the drivers take them.
+//! Conversion of arguments to the types of the drivers' functions.
 
 use std::ffi::c_void;
 
@@ -7,36 +7,28 @@ use smallvec::SmallVec;
 
 use crate::driver::not_null;
 
-/// A byte or word count of this process.
+/// Converts a byte or word count to `usize`.
 pub(crate) fn count(operation: &'static str, count: u64) -> Result<usize> {
     usize::try_from(count)
         .map_err(|_| Error::invalid(operation, "the size exceeds the address space").with_context("size", count))
 }
 
-/// A handle that a driver gave as a 64-bit number.
+/// Converts a handle that the driver returned as a 64-bit number.
 pub(crate) fn number(operation: &'static str, number: u64) -> Result<usize> {
     usize::try_from(number)
-        .map_err(|_| Error::new(ErrorKind::Driver, operation, "the driver gave a number that is no pointer here"))
+        .map_err(|_| {
+            Error::new(ErrorKind::Driver, operation, "the driver returned a handle that exceeds the pointer size")
+        })
         .and_then(|number| not_null(operation, number))
 }
 
-/// A request whose handle kind the driver has no number for.
+/// Error for a request whose handle kind the API does not number.
 pub(crate) fn no_number(operation: &'static str, api: &str) -> Error {
     Error::unsupported(operation, format!("{api} has no handles of this kind"))
 }
 
-/// A pointer to each argument of a kernel: the driver reads as many bytes there as the kernel declares.
-pub(crate) fn kernel_arguments(
-    operation: &'static str,
-    args: &[KernelArg<'static>],
-) -> Result<SmallVec<[*mut c_void; 16]>> {
-    args.iter()
-        .map(|arg| match arg {
-            KernelArg::Ptr(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            KernelArg::U32(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            KernelArg::U64(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            KernelArg::F32(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            _ => Err(Error::unsupported(operation, "the driver has no kernel arguments of this sort")),
-        })
-        .collect()
+/// Collects a pointer to each kernel argument. The driver reads as many bytes there as the kernel declares.
+pub(crate) fn kernel_arguments(operation: &'static str, args: &[KernelArg<'_>]) -> Result<SmallVec<[*mut c_void; 16]>> {
+    let unresolved = || Error::unsupported(operation, "the driver has no kernel arguments of this type");
+    args.iter().map(|arg| Ok(arg.as_ptr().ok_or_else(unresolved)?.cast_mut().cast())).collect()
 }

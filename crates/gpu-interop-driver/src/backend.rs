@@ -1,4 +1,4 @@
-//! The backend: a vendor's driver and its devices.
+//! [`VendorBackend`]: a vendor's driver and its devices.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::functions::DeviceNumber;
 use crate::status::Status;
 use crate::vendor::{Doing, Vendor};
 
-/// A vendor's driver, loaded and initialised.
+/// Loaded and initialised driver of a vendor.
 #[derive(Debug)]
 pub struct VendorBackend<V: Vendor> {
     info: BackendInfo,
@@ -22,20 +22,20 @@ impl<V: Vendor> VendorBackend<V> {
     /// Finds the driver's library, loads it and initialises it (`cuInit`, `hipInit`).
     ///
     /// # Errors
-    /// [`ErrorKind::DriverNotFound`] with every path tried; [`ErrorKind::SymbolMissing`] if the library is no driver of
-    /// this vendor, or an incomplete one; [`ErrorKind::DriverTooOld`] if it is older than [`Vendor::REQUIRED_SINCE`];
-    /// [`ErrorKind::NoDevice`] if the driver sees no device; else what the driver answers.
+    /// [`ErrorKind::DriverNotFound`] with every path tried; [`ErrorKind::SymbolMissing`] if the library is not this
+    /// vendor's driver, or incomplete; [`ErrorKind::DriverTooOld`] if it is older than [`Vendor::REQUIRED_SINCE`];
+    /// [`ErrorKind::NoDevice`] if the driver reports no device; otherwise the driver's error.
     pub fn load() -> Result<Self> {
         let driver = Driver::load()?;
-        let info = BackendInfo {
-            name: V::NAMING.name().into(),
-            driver: match driver.file.canonicalize().ok().and_then(|file| V::release(&file)) {
+        let info = BackendInfo::new(
+            V::NAMING.name(),
+            match driver.file.canonicalize().ok().and_then(|file| V::release(&file)) {
                 Some(release) => format!("{}, driver {release}", driver.version),
                 None => driver.version.to_string(),
             },
-            library: Some(driver.file.clone()),
-            simulated: driver.simulated,
-        };
+        )
+        .with_library(Some(driver.file.clone()))
+        .with_simulated(driver.simulated);
         Ok(Self { info, driver: Arc::new(driver) })
     }
 }
@@ -46,7 +46,8 @@ impl<V: Vendor> Backend for VendorBackend<V> {
     }
 
     fn devices(&self) -> Result<Vec<DeviceIdentity>> {
-        let found = |ordinal| self.identity(ordinal).map_or_else(|error| unanswering(&error), |(_, identity)| identity);
+        let found =
+            |ordinal| self.identity(ordinal).map_or_else(|error| unidentified(&error), |(_, identity)| identity);
         Ok((0..self.count()?).map(found).collect())
     }
 
@@ -55,7 +56,7 @@ impl<V: Vendor> Backend for VendorBackend<V> {
         let Some(number) = c_int::try_from(ordinal).ok().filter(|number| *number < count) else {
             let message = match count {
                 0 => V::meaning(Doing::Initialising, Status::NO_DEVICE).1.to_owned(),
-                _ => format!("there is no such device; there are {count}"),
+                _ => format!("no device has this ordinal; the driver reports {count} devices"),
             };
             let operation = self.driver.functions.device_get.operation;
             return Err(Error::new(ErrorKind::NoDevice, operation, message).with_context("ordinal", ordinal));
@@ -66,7 +67,7 @@ impl<V: Vendor> Backend for VendorBackend<V> {
 }
 
 impl<V: Vendor> VendorBackend<V> {
-    /// How many devices there are.
+    /// Returns the number of devices.
     fn count(&self) -> Result<c_int> {
         match self.driver.device_count() {
             Err(error) if error.kind() == ErrorKind::NoDevice => Ok(0),
@@ -80,13 +81,13 @@ impl<V: Vendor> VendorBackend<V> {
     }
 }
 
-/// A device in the list that does not say what it is. It hides no other, and keeps their ordinals; it has nothing by
-/// which it could be taken for an exporter's.
-fn unanswering(error: &Error) -> DeviceIdentity {
-    DeviceIdentity { name: format!("a device that does not answer ({error})"), ..DeviceIdentity::default() }
+/// Identity of a device whose properties cannot be queried. It stays in the list so that the other devices keep their
+/// ordinals; without UUID, LUID and PCI address it matches no exporter.
+fn unidentified(error: &Error) -> DeviceIdentity {
+    DeviceIdentity::default().with_name(format!("a device that does not answer ({error})"))
 }
 
-/// Declares a vendor's public backend, so that what a [`Vendor`] is made of stays private to its crate.
+/// Declares a vendor's public backend type, which keeps the implementation of [`Vendor`] private to its crate.
 ///
 /// The crate needs `gpu-interop-core` as a dependency.
 #[macro_export]
@@ -101,10 +102,10 @@ macro_rules! vendor_backend {
             ///
             /// # Errors
             /// [`DriverNotFound`](gpu_interop_core::ErrorKind::DriverNotFound) with every path tried;
-            /// [`SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) if the library is no driver of this vendor,
-            /// or an incomplete one; [`DriverTooOld`](gpu_interop_core::ErrorKind::DriverTooOld) if it is older than
-            /// what this backend needs; [`NoDevice`](gpu_interop_core::ErrorKind::NoDevice) if the driver sees no
-            /// device; else what the driver answers.
+            /// [`SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) if the library is not this vendor's
+            /// driver, or incomplete; [`DriverTooOld`](gpu_interop_core::ErrorKind::DriverTooOld) if it is older than
+            /// this backend requires; [`NoDevice`](gpu_interop_core::ErrorKind::NoDevice) if the driver reports no
+            /// device; otherwise the driver's error.
             pub fn load() -> ::gpu_interop_core::Result<Self> {
                 $crate::VendorBackend::load().map(Self)
             }

@@ -1,7 +1,7 @@
-//! Batches of signals and waits as the drivers take them: an array of handles and one of parameter blocks.
+//! Encoding of signal and wait batches as an array of handles and an array of parameter blocks.
 //!
-//! A block has 144 bytes, of which a timeline or binary semaphore uses 8. Each thread keeps blocks from batch to batch
-//! with the rest 0, so that a batch costs two words a semaphore, and no allocation up to 64.
+//! A block has 144 bytes, of which a timeline or binary semaphore uses 8. Each thread reuses its blocks, whose other
+//! bytes stay 0, so that a batch writes two words per semaphore and allocates nothing for up to 64 semaphores.
 
 use std::cell::RefCell;
 use std::ffi::c_uint;
@@ -11,11 +11,11 @@ use gpu_interop_core::{Error, Result, SignalParams, WaitParams};
 
 use crate::abi::{SemaphoreSignalParams, SemaphoreWaitParams};
 
-/// How many blocks a thread keeps.
-const KEPT: usize = 64;
+/// Number of blocks that each thread reuses.
+const BUFFERED: usize = 64;
 
-/// Refuses a batch that one call does not take. In parts, one could fail after others have been enqueued, where a batch
-/// that fails must have enqueued nothing.
+/// Rejects a batch that exceeds the limit of one call. A batch that fails must have enqueued nothing, which a batch
+/// split into several calls cannot guarantee.
 #[inline]
 pub(crate) fn one_call(operation: &'static str, semaphores: usize, limit: usize) -> Result<()> {
     if semaphores <= limit { Ok(()) } else { Err(too_many(operation, semaphores, limit)) }
@@ -23,22 +23,24 @@ pub(crate) fn one_call(operation: &'static str, semaphores: usize, limit: usize)
 
 #[cold]
 fn too_many(operation: &'static str, semaphores: usize, limit: usize) -> Error {
-    let message = format!("this driver takes {limit} in a call; pass so many at a time, or install a newer driver");
+    let message =
+        format!("this driver takes {limit} in a call; pass at most {limit} at a time, or install a newer driver");
     Error::unsupported(operation, message).with_context("semaphores", semaphores)
 }
 
-/// Calls `call` with a batch of signals: handles, parameter blocks, and their number. Both arrays live until it returns.
+/// Calls `call` with a batch of signals: handles, parameter blocks and their number. Both arrays live until `call`
+/// returns.
 ///
 /// # Errors
-/// `Unsupported` for parameters without an encoding, `InvalidArgument` for more signals than a driver can count; then
-/// `call` was not called. Else what it returns.
+/// `Unsupported` for parameters without an encoding, `InvalidArgument` for more than `c_uint::MAX` signals. `call` is
+/// not called in either case.
 #[inline]
 pub fn with_signals<R>(
     operation: &'static str,
     signals: &[RawSignal],
     call: impl FnOnce(*const usize, *const SemaphoreSignalParams, c_uint) -> R,
 ) -> Result<R> {
-    // The common case, without the thread's blocks.
+    // Fast path for a single timeline signal: a block on the stack.
     if let [RawSignal { semaphore, params: SignalParams::Value(fence_value) }] = signals {
         let block = SemaphoreSignalParams { fence_value: *fence_value, ..SemaphoreSignalParams::BINARY };
         let handle = semaphore.get();
@@ -47,10 +49,10 @@ pub fn with_signals<R>(
     with_blocks(operation, signals, call)
 }
 
-/// The twin of [`with_signals`] for waits.
+/// Counterpart of [`with_signals`] for waits.
 ///
 /// # Errors
-/// As there.
+/// As for [`with_signals`].
 #[inline]
 pub fn with_waits<R>(
     operation: &'static str,
@@ -65,8 +67,8 @@ pub fn with_waits<R>(
     with_blocks(operation, waits, call)
 }
 
-/// Lays a batch out in this thread's blocks, or in new ones if it is too great for them. Out of line: the frame that it
-/// needs is not for a single signal or wait to pay for.
+/// Encodes a batch into this thread's blocks, or into new ones if it does not fit. Not inlined: its stack frame would
+/// slow a single signal or wait down.
 #[inline(never)]
 fn with_blocks<E: Element, R>(
     operation: &'static str,
@@ -74,62 +76,64 @@ fn with_blocks<E: Element, R>(
     call: impl FnOnce(*const usize, *const E::Block, c_uint) -> R,
 ) -> Result<R> {
     let number = c_uint::try_from(batch.len()).map_err(|_| Error::invalid(operation, "the batch is too long"))?;
-    let lay_out = |handles: &mut [usize], blocks: &mut [E::Block]| {
-        let mut others = false;
+    let encode_all = |handles: &mut [usize], blocks: &mut [E::Block]| {
+        let mut dirty = false;
         let mut encoded = Ok(());
         for ((element, handle), block) in batch.iter().zip(&mut *handles).zip(&mut *blocks) {
             *handle = element.semaphore().get();
             match element.fence_value() {
                 Some(value) => E::set_fence_value(block, value),
                 None => {
-                    others = true;
+                    dirty = true;
                     match element.encode() {
-                        Some(whole) => *block = whole,
-                        None => encoded = Err(Error::unsupported(operation, "there are no parameters of this sort")),
+                        Some(params) => *block = params,
+                        None => {
+                            encoded = Err(Error::unsupported(operation, "the driver has no parameters of this kind"))
+                        }
                     }
                 }
             }
         }
-        /// Also if `call` panics.
-        struct ZeroAgain<'a, E: Element>(&'a mut [E::Block], bool);
-        impl<E: Element> Drop for ZeroAgain<'_, E> {
+        /// Zeroes the blocks when dropped, also when `call` panics.
+        struct ZeroOnDrop<'a, E: Element>(&'a mut [E::Block], bool);
+        impl<E: Element> Drop for ZeroOnDrop<'_, E> {
             fn drop(&mut self) {
                 if self.1 {
                     self.0.fill(E::ZERO);
                 }
             }
         }
-        let blocks = ZeroAgain::<E>(blocks, others);
+        let blocks = ZeroOnDrop::<E>(blocks, dirty);
         encoded.map(|()| call(handles.as_ptr(), blocks.0.as_ptr(), number))
     };
-    if batch.len() <= KEPT {
-        E::with_kept(|kept| lay_out(&mut kept.handles, &mut kept.blocks))
+    if batch.len() <= BUFFERED {
+        E::with_buffers(|buffers| encode_all(&mut buffers.handles, &mut buffers.blocks))
     } else {
-        lay_out(&mut vec![0; batch.len()], &mut vec![E::ZERO; batch.len()])
+        encode_all(&mut vec![0; batch.len()], &mut vec![E::ZERO; batch.len()])
     }
 }
 
-/// An element of a batch.
+/// Element of a batch.
 trait Element {
-    /// Its parameter block.
+    /// Parameter block type.
     type Block: Copy + 'static;
-    /// A block whose every byte is 0.
+    /// Block whose bytes are all 0.
     const ZERO: Self::Block;
 
     fn semaphore(&self) -> RawSemaphore;
-    /// All that the block of a timeline or (0) of a binary semaphore has; `None` for other sorts.
+    /// Only non-zero field of the block: the value of a timeline, 0 for a binary semaphore, `None` for other kinds.
     fn fence_value(&self) -> Option<u64>;
     fn set_fence_value(block: &mut Self::Block, value: u64);
-    /// A whole block; `None` for a sort that has no encoding.
+    /// Encodes a whole block. Returns `None` for kinds without an encoding.
     fn encode(&self) -> Option<Self::Block>;
-    /// Runs `action` with blocks that are 0 but for the fence's value, and are so again when it returns.
-    fn with_kept<R>(action: impl FnOnce(&mut Kept<Self::Block>) -> R) -> R;
+    /// Runs `action` with this thread's blocks. On entry and on return only their fence values may be non-zero.
+    fn with_buffers<R>(action: impl FnOnce(&mut Buffers<Self::Block>) -> R) -> R;
 }
 
-/// What a thread keeps.
-struct Kept<B> {
-    handles: [usize; KEPT],
-    blocks: [B; KEPT],
+/// Buffers that each thread reuses.
+struct Buffers<B> {
+    handles: [usize; BUFFERED],
+    blocks: [B; BUFFERED],
 }
 
 macro_rules! element {
@@ -162,15 +166,15 @@ macro_rules! element {
             }
 
             #[inline]
-            fn with_kept<R>(action: impl FnOnce(&mut Kept<$block>) -> R) -> R {
-                const ZERO: Kept<$block> = Kept { handles: [0; KEPT], blocks: [<$block>::BINARY; KEPT] };
+            fn with_buffers<R>(action: impl FnOnce(&mut Buffers<$block>) -> R) -> R {
+                const ZERO: Buffers<$block> = Buffers { handles: [0; BUFFERED], blocks: [<$block>::BINARY; BUFFERED] };
                 thread_local! {
-                    // Zeros that nobody touches cost a thread no memory; there is nothing to drop when it ends.
-                    static BATCH: RefCell<Kept<$block>> = const { RefCell::new(ZERO) };
+                    // Untouched zero pages take no memory, and the type needs no destructor at thread exit.
+                    static BATCH: RefCell<Buffers<$block>> = const { RefCell::new(ZERO) };
                 }
-                BATCH.with(|kept| match kept.try_borrow_mut() {
+                BATCH.with(|buffers| match buffers.try_borrow_mut() {
                     Ok(mut kept) => action(&mut kept),
-                    // The driver called back into this thread.
+                    // Re-entrant call: the driver called back into this thread.
                     Err(_) => action(&mut { ZERO }),
                 })
             }
@@ -194,11 +198,11 @@ mod tests {
         numbered.map(|(params, number)| RawSignal { semaphore: RawSemaphore::new(number), params: *params }).collect()
     }
 
-    /// What a driver sees of a batch.
+    /// Returns the arrays that a driver receives for a batch.
     fn seen(batch: &[RawSignal]) -> (Vec<usize>, Vec<SemaphoreSignalParams>) {
         with_signals("op", batch, |handles, blocks, number| {
             let number = usize::try_from(number).expect("small");
-            // SAFETY: `with_signals` says that both arrays have this many elements.
+            // SAFETY: both arrays have `number` elements, as `with_signals` documents.
             unsafe {
                 (
                     std::slice::from_raw_parts(handles, number).to_vec(),
@@ -210,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_every_size_are_what_was_asked_for() {
-        // Great ones first: what they leave behind must not show in smaller ones.
+    fn batches_of_every_size_are_encoded_in_order() {
+        // Large batches come first: their leftovers must not appear in smaller ones.
         for size in [1, 200, 65, 64, 63, 9, 8, 7, 2, 1] {
             let params: Vec<_> = (0..size).map(|index| SignalParams::Value(size * 1000 + index)).collect();
             let (handles, blocks) = seen(&signals(&params));
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sorts_leave_nothing_in_the_next_batch() {
+    fn other_kinds_leave_nothing_in_the_next_batch() {
         let mixed = [SignalParams::Key(7), SignalParams::Value(5), SignalParams::Binary, SignalParams::Key(9)];
         let (_, blocks) = seen(&signals(&mixed));
         let keys: Vec<_> = blocks.iter().map(|block| (block.key, block.fence_value)).collect();
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_panics_leaves_nothing_either() {
+    fn a_panicking_call_leaves_nothing_in_the_next_batch() {
         let keys = signals(&[SignalParams::Key(7), SignalParams::Key(8)]);
         let panics =
             || -> Result<()> { with_signals("op", &keys, |_, _, _| std::panic::resume_unwind(Box::new("on purpose"))) };
@@ -242,12 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn waits_keep_their_time_limit() {
+    fn key_waits_keep_their_timeout() {
         let key = WaitParams::Key { key: 3, timeout: Some(Duration::from_millis(20)) };
         let waits = [key, WaitParams::Value(6)].map(|params| RawWait { semaphore: RawSemaphore::new(1), params });
         let blocks = with_waits("op", &waits, |_, blocks, number| {
             assert_eq!(number, 2);
-            // SAFETY: `with_waits` says that the array has this many elements.
+            // SAFETY: the array has `number` elements, which is 2.
             unsafe { [blocks.read(), blocks.add(1).read()] }
         })
         .expect("encodes");
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_within_a_batch_disturbs_neither() {
+    fn nested_batches_do_not_share_buffers() {
         let outer = signals(&[SignalParams::Value(1), SignalParams::Value(2)]);
         let blocks = with_signals("op", &outer, |_, blocks, _| {
             let (_, inner) = seen(&signals(&[SignalParams::Value(8), SignalParams::Value(9)]));
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_one_call_does_not_take_is_refused() {
+    fn a_batch_over_the_limit_of_one_call_is_rejected() {
         for (semaphores, limit) in [(1, 1), (3, 3), (3, usize::MAX)] {
             one_call("op", semaphores, limit).expect("one call");
         }

@@ -1,4 +1,4 @@
-//! What a device can do, from its attributes, the driver's symbols and the operating system.
+//! Capabilities of a device, from its attributes, the driver's symbols and the operating system.
 
 use gpu_interop_core::{Capabilities, Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
 
@@ -6,20 +6,20 @@ use crate::driver::Driver;
 use crate::functions::DeviceNumber;
 use crate::vendor::Vendor;
 
-/// Both demands; the first that is not met says why.
+/// Combines two requirements. The first one that is not met supplies the reason.
 #[must_use]
 pub fn both(first: Support, second: Support) -> Support {
     if first.is_supported() { second } else { first }
 }
 
-/// Names are for objects of Windows.
+/// Restricts support for object names to Windows.
 fn on_windows(symbols: Support) -> Support {
-    if cfg!(windows) { symbols } else { Support::no("objects have names on Windows only") }
+    if cfg!(windows) { symbols } else { Support::no("only Windows names objects") }
 }
 
 pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabilities {
     let functions = &driver.functions;
-    // What cannot be destroyed is not made.
+    // Each list includes the functions that destroy the objects.
     macro_rules! has {
         ($($function:ident),+) => {{
             let all = Support::Native;
@@ -47,7 +47,7 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             Feature::MappedMipmappedArray => {
                 has!(get_mapped_mipmapped_array, mipmapped_array_get_level, mipmapped_array_destroy)
             }
-            // Of mapped images.
+            // Surfaces and textures are created from mapped images.
             Feature::Surfaces => has!(get_mapped_mipmapped_array, surface_create, surface_destroy),
             Feature::Textures => has!(get_mapped_mipmapped_array, texture_create, texture_destroy),
             Feature::ExportableMemory => has!(
@@ -84,9 +84,9 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             }
             Feature::NamedMemory => on_windows(memory.clone()),
             Feature::NamedSemaphores => on_windows(semaphore.clone()),
-            // No function that both vendors have.
+            // The function belongs to one vendor: `V::feature` checks it.
             Feature::NvSciSyncAttributes => Support::Native,
-            // A feature of a later version, which nothing here implements.
+            // Features of a later version of the core are unsupported.
             _ => continue,
         };
         all = all.with_feature(*feature, V::feature(driver, device, *feature, symbols));

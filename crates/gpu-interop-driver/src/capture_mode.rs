@@ -1,9 +1,9 @@
-//! The calling thread's capture mode, around calls that a recording of another thread would fail.
+//! Capture mode of the calling thread during calls that another thread's stream capture would make fail.
 //!
-//! While a thread records a graph in *global* mode, which is what PyTorch does, queries, synchronisations and frees of every
-//! other thread answer 900 (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`), and make the recording invalid. A thread in relaxed
-//! mode is not concerned (`cuThreadExchangeStreamCaptureMode`, `hipThreadExchangeStreamCaptureMode`), nor is the recording:
-//! calls of this crate enqueue nothing on a stream that another thread records.
+//! While a thread captures a graph in *global* mode, as PyTorch does, queries, synchronisations and frees on every
+//! other thread return 900 (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`) and invalidate the capture. A thread in relaxed
+//! mode is exempt (`cuThreadExchangeStreamCaptureMode`, `hipThreadExchangeStreamCaptureMode`) and leaves the capture
+//! valid: calls of this crate enqueue nothing on a stream that another thread captures.
 
 use std::ffi::c_uint;
 
@@ -15,13 +15,13 @@ use crate::vendor::Vendor;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`, `hipStreamCaptureModeRelaxed`.
 pub(crate) const RELAXED: c_uint = 2;
 
-/// Puts the thread in relaxed mode: the mode to be restored, `None` if nothing is.
+/// Puts the thread in relaxed mode. Returns the mode to restore, `None` if it did not change.
 #[inline]
 pub(crate) fn relax<V: Vendor>(driver: &Driver<V>) -> Option<c_uint> {
     exchange(driver, RELAXED).filter(|before| *before != RELAXED)
 }
 
-/// Puts the thread in the mode that [`relax`] found.
+/// Restores the mode that [`relax`] returned.
 #[inline]
 pub(crate) fn restore<V: Vendor>(driver: &Driver<V>, mode: c_uint) {
     exchange(driver, mode);
@@ -30,20 +30,20 @@ pub(crate) fn restore<V: Vendor>(driver: &Driver<V>, mode: c_uint) {
 #[inline]
 fn exchange<V: Vendor>(driver: &Driver<V>, mut mode: c_uint) -> Option<c_uint> {
     let entry = &driver.functions.thread_exchange_capture_mode;
-    // Drivers without the function have no recordings of other threads.
+    // Drivers without the function have no capture modes.
     let function = entry.function.get()?;
     // SAFETY: the pointer is valid for the call.
-    let answer = unsafe { function.traced(entry.operation, (&raw mut mode,)) };
-    if answer == Status::SUCCESS {
+    let status = unsafe { function.traced(entry.operation, (&raw mut mode,)) };
+    if status == Status::SUCCESS {
         return Some(mode);
     }
-    refused(driver, entry.operation, answer);
+    report(driver, entry.operation, status);
     None
 }
 
 #[cold]
-fn refused<V: Vendor>(driver: &Driver<V>, operation: &'static str, answer: Status) {
-    if let Err(error) = driver.check(operation, answer) {
-        tracing::debug!(%error, "the thread's capture mode stays; a recording of another thread may be in the way");
+fn report<V: Vendor>(driver: &Driver<V>, operation: &'static str, status: Status) {
+    if let Err(error) = driver.check(operation, status) {
+        tracing::debug!(%error, "the thread's capture mode is unchanged; another thread's stream capture may make calls fail");
     }
 }

@@ -1,7 +1,7 @@
-//! Fills as copies, for drivers whose fills are not to be used ([`Vendor::fills_by_copies`]).
+//! Fills implemented as copies, for drivers with defective fills ([`Vendor::fills_by_copies`]).
 //!
-//! A device keeps memory of its own with some bytes of every value. A fill copies those to the beginning of its target,
-//! and then what is filled behind itself, twice as much each time.
+//! A device owns a buffer with 256 bytes of every byte value. A fill copies one run of it to the start of the target,
+//! then doubles the filled part with copies within the target.
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
@@ -11,26 +11,27 @@ use crate::functions::{DeviceAddress, DeviceNumber, Handle};
 use crate::progress;
 use crate::vendor::Vendor;
 
-/// Bytes of each value.
+/// Bytes per value.
 const RUN: usize = 256;
-/// There is one for each value of a byte.
+/// Number of byte values.
 const VALUES: usize = 256;
 
-/// Memory of the device with [`RUN`] bytes of every value.
+/// Device memory with [`RUN`] bytes of every byte value.
 #[derive(Debug)]
 pub(crate) struct Values(DeviceAddress);
 
 impl Values {
-    /// Allocates and writes them. The device is current.
+    /// Allocates and writes the memory. The device is current.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub(crate) fn new<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Self> {
         let values = Self(V::allocate(driver, RUN * VALUES)?);
         match values.write(driver, device) {
             Ok(()) => Ok(values),
             Err(error) => {
-                // SAFETY: a copy that may be pending is of this memory alone, which the driver frees behind it.
+                // SAFETY: only the copy in `write` uses this memory, and the driver frees memory after the copies that
+                // use it.
                 unsafe { values.free(driver) };
                 Err(error)
             }
@@ -40,25 +41,25 @@ impl Values {
     fn write<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) -> Result<()> {
         let bytes: Vec<u8> = (0..=u8::MAX).flat_map(|value| [value; RUN]).collect();
         let stream = V::create_stream(driver, device, || driver.create_stream())?;
-        // SAFETY: the memory is as large, and the bytes are there until the stream is done.
+        // SAFETY: the memory is as large as `bytes`, which live until the stream is idle, else are leaked below.
         let copied = unsafe { call!(driver.memcpy_htod_async(self.0, bytes.as_ptr().cast(), bytes.len(), stream)) };
         // SAFETY: the stream is live.
         let done = copied.and_then(|()| unsafe { progress::synchronize(driver, stream) });
         if done.is_err() {
-            // The copy may still read them.
+            // A pending copy may still read the bytes.
             std::mem::forget(bytes);
         }
         // SAFETY: the stream is live, and not used elsewhere.
         if let Err(error) = unsafe { V::end_stream(driver, device, stream) } {
-            tracing::warn!(%error, "a stream that was kept could not be destroyed");
+            tracing::warn!(%error, "destroying a stream failed; it is leaked");
         }
         done
     }
 
-    /// Fills `size` bytes at `target`, in the order of `stream`.
+    /// Fills `size` bytes at `dst`, in the order of `stream`.
     ///
     /// # Errors
-    /// What the driver answers. Part of it may have been enqueued.
+    /// The driver's error. Some of the copies may have been enqueued.
     ///
     /// # Safety
     /// Stream and target are live and of this device, which is current, until the fill has run.
@@ -66,31 +67,31 @@ impl Values {
         &self,
         driver: &Driver<V>,
         stream: Handle,
-        target: DeviceAddress,
+        dst: DeviceAddress,
         value: u8,
         size: usize,
     ) -> Result<()> {
         let mut filled = size.min(RUN);
         let run = self.0 + (usize::from(value) * RUN) as u64;
         // SAFETY: the caller's promise; the run is within this memory.
-        unsafe { call!(driver.memcpy_dtod_async(target, run, filled, stream)) }?;
+        unsafe { call!(driver.memcpy_dtod_async(dst, run, filled, stream)) }?;
         while filled < size {
             let more = filled.min(size - filled);
-            let behind = target.checked_add(filled as u64).ok_or_else(|| {
+            let rest = dst.checked_add(filled as u64).ok_or_else(|| {
                 let operation = driver.functions.memcpy_dtod_async.operation;
-                Error::new(ErrorKind::InvalidArgument, operation, "the range ends behind the last address")
+                Error::new(ErrorKind::InvalidArgument, operation, "the range exceeds the address space")
             })?;
-            // SAFETY: the caller's promise; both are within the target, and do not overlap.
-            unsafe { call!(driver.memcpy_dtod_async(behind, target, more, stream)) }?;
+            // SAFETY: the caller's promise; both ranges are within the target and do not overlap.
+            unsafe { call!(driver.memcpy_dtod_async(rest, dst, more, stream)) }?;
             filled += more;
         }
         Ok(())
     }
 
-    /// Frees the memory.
+    /// Frees the memory. Failures are reported through `tracing`.
     ///
     /// # Safety
-    /// No fill is pending, the device is current, and nothing is filled afterwards.
+    /// No fill is pending or enqueued afterwards, and the device is current.
     pub(crate) unsafe fn free<V: Vendor>(&self, driver: &Driver<V>) {
         // SAFETY: the caller's promise.
         if let Err(error) = unsafe { driver.free(self.0) } {
@@ -99,7 +100,7 @@ impl Values {
     }
 }
 
-/// Says that a device's values stay.
+/// Reports that the memory is leaked.
 pub(crate) fn report(error: &Error) {
-    tracing::warn!(%error, "freeing the source of fills failed");
+    tracing::warn!(%error, "freeing the source buffer of fills failed; it is leaked");
 }

@@ -1,4 +1,4 @@
-//! One device, from its opening to its end.
+//! [`VendorDevice`]: an open device.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::mapping::Imports;
 use crate::unfenced::Unfenced;
 use crate::vendor::{Context, Vendor};
 
-/// Calls a function of the driver with the device current, as `call` does. In an unsafe block.
+/// Calls a function of the driver with the device current, like `call`. Expands inside an `unsafe` block.
 macro_rules! current {
     ($device:ident.$enter:ident().$function:ident $($rest:tt)*) => {{
         let (driver, _current) = $device.context.$enter()?;
@@ -28,7 +28,8 @@ macro_rules! current {
     }};
 }
 
-/// As `current`, for functions that write what they made to their first argument: the number and the function's name.
+/// Counterpart of `current` for functions that write a handle to their first argument. Yields the handle and the
+/// function's name in errors.
 macro_rules! create {
     ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {{
         let mut made = 0;
@@ -40,26 +41,26 @@ macro_rules! create {
 mod calls;
 mod memory;
 
-/// A device of a vendor's driver.
+/// Open device of a vendor's driver.
 #[derive(Debug)]
 pub(crate) struct VendorDevice<V: Vendor> {
     context: Arc<Context<V>>,
     identity: DeviceIdentity,
     capabilities: Capabilities,
     architecture: Option<String>,
-    /// Exportable allocations, and imports of such, by their first address.
+    /// Exportable allocations and native imports, by first address.
     allocations: Mutex<HashMap<usize, Allocation<V>>>,
     unfenced: Unfenced,
     graphs: Graphs,
-    /// Those that are mapped as a whole.
+    /// Imports that are mapped as a whole.
     imports: Imports,
-    /// Where they end apart from their image.
+    /// Mipmap level arrays, for drivers that require freeing each.
     levels: Levels,
-    /// Where the host writes words of signal memory.
+    /// Signal memory, for drivers on which the host writes its words.
     host_words: HostWords,
-    /// Where the driver's own fills are not to be used.
+    /// Source of fills, for drivers with defective fills.
     copied_fills: Option<Values>,
-    /// Work may be pending for ever: drivers that wait for all of it before they free anything would, too.
+    /// Set when pending work may never complete. Drivers whose frees wait for all work would block forever.
     abandoned: AtomicBool,
 }
 
@@ -89,15 +90,16 @@ impl<V: Vendor> VendorDevice<V> {
         })
     }
 
-    /// A fill of so many bytes is about to be enqueued.
+    /// Notes a fill of `size` bytes that is about to be enqueued.
     #[inline]
-    fn fills(&self, stream: RawStream, size: u64) {
+    fn note_fill(&self, stream: RawStream, size: u64) {
         if size < V::OVERTAKEN_FILLS {
             self.unfenced.add(stream.get());
         }
     }
 
-    /// Has a stream write a word. Where another stream would not see that, the host writes those of signal memory.
+    /// Enqueues the write of a word. On drivers where other streams do not see such writes, the host writes words of
+    /// signal memory.
     ///
     /// # Safety
     /// The stream is live, and the word is aligned, and live until it is written.
@@ -127,21 +129,21 @@ impl<V: Vendor> VendorDevice<V> {
 
 impl<V: Vendor> Drop for VendorDevice<V> {
     fn drop(&mut self) {
-        // Those that were to be freed when the device could not be made current.
-        let left = std::mem::take(&mut *self.allocations());
-        if self.abandoned.load(Ordering::Relaxed) && !left.is_empty() {
-            // Work that uses them may still be pending, for ever.
-            tracing::error!(allocations = left.len(), "exportable memory of a device that was given up is leaked");
-            std::mem::forget(left);
+        // Allocations whose free failed because the device could not be made current.
+        let unfreed = std::mem::take(&mut *self.allocations());
+        if self.abandoned.load(Ordering::Relaxed) && !unfreed.is_empty() {
+            // Pending work may still use them.
+            tracing::error!(allocations = unfreed.len(), "exportable memory of an abandoned device is leaked");
+            std::mem::forget(unfreed);
             return;
         }
-        if !left.is_empty() || self.copied_fills.is_some() {
+        if !unfreed.is_empty() || self.copied_fills.is_some() {
             let entered = self.context.enter();
-            drop(left);
-            let waits_for_ever = V::FREES_WAIT_FOR_STREAMS && self.abandoned.load(Ordering::Relaxed);
+            drop(unfreed);
+            let free_would_block = V::FREES_WAIT_FOR_STREAMS && self.abandoned.load(Ordering::Relaxed);
             match (entered, &self.copied_fills) {
-                (Ok((driver, _current)), Some(values)) if !waits_for_ever => {
-                    // SAFETY: a device is dropped once its streams are idle, by contract; it is current.
+                (Ok((driver, _current)), Some(values)) if !free_would_block => {
+                    // SAFETY: the streams of a dropped device are idle, by contract; the device is current.
                     unsafe { values.free(driver) };
                 }
                 (Err(error), Some(_)) => copied_fill::report(&error),

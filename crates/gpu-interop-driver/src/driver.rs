@@ -1,11 +1,11 @@
-//! The loaded driver: its functions, and what its status codes mean.
+//! [`Driver`]: a loaded driver, its functions and the conversion of its status codes to errors.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 
 use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind, Result, Support};
 
-use crate::call::{answer, call};
+use crate::call::{call, status};
 use crate::functions::{DeviceAddress, DeviceNumber, EVENT_DISABLE_TIMING, Functions, Handle, STREAM_NON_BLOCKING};
 use crate::library::DriverLibrary;
 use crate::progress;
@@ -14,26 +14,26 @@ use crate::symbol::ApiVersion;
 use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor};
 
-/// A simulator says so with this symbol, so that no report made with one passes for a real one. It is a
-/// number, which says what does the work.
+/// Symbol that simulators, shims, fakes and mocks export, so that reports made with them are marked as simulated. Its
+/// value states the processor that does the work.
 const MARKER: &CStr = c"gpu_interop_simulated";
-/// A GPU does. Otherwise it is the CPU.
+/// Value of [`MARKER`] if a GPU does the work. Every other value means the CPU.
 const ON_GPU: c_int = 2;
 
-/// A vendor's driver, loaded and initialised.
+/// Loaded and initialised driver of a vendor.
 #[derive(Debug)]
 pub struct Driver<V: Vendor> {
-    /// What both vendors have.
+    /// Functions of both vendors.
     pub(crate) functions: Functions,
-    /// What only this one has.
+    /// Functions of this vendor only.
     pub own: V::Functions,
-    /// The version that it says it is.
+    /// Version that the driver reports.
     pub version: ApiVersion,
-    /// The library's file.
+    /// File of the library.
     pub file: PathBuf,
-    /// Whether the library is a simulator, a shim, a fake or a mock.
+    /// True if the library is a simulator, a shim, a fake or a mock.
     pub simulated: bool,
-    /// What its devices are.
+    /// Kind of its devices.
     kind: DeviceKind,
 }
 
@@ -41,28 +41,28 @@ impl<V: Vendor> Driver<V> {
     /// Loads and initialises the driver.
     ///
     /// # Errors
-    /// Those of [`VendorBackend::load`](crate::VendorBackend::load).
+    /// As for [`VendorBackend::load`](crate::VendorBackend::load).
     pub(crate) fn load() -> Result<Self> {
         let library = DriverLibrary::find(&V::SEARCH)?;
-        // SAFETY: the library is the vendor's driver, or what the user named as such.
+        // SAFETY: the library is the vendor's driver, or the file that the user named as such.
         let functions = unsafe { Functions::load(&library, V::NAMING) };
         // SAFETY: as above.
         let found = functions.and_then(|functions| Ok((functions, unsafe { V::functions(&library) }?)));
         let (functions, own) = found.map_err(|missing| {
             missing.error(&library, V::NAMING.api(), version_of::<V>(&library), V::REQUIRED_SINCE)
         })?;
-        // SAFETY: the symbol's type wherever there is one.
+        // SAFETY: every library that exports the symbol declares it with this type.
         let simulated = unsafe { library.symbol::<*const c_int>(MARKER) };
         let file = library.file(Functions::version_symbol(V::NAMING));
         let (version, kind) = (V::version(0), DeviceKind::Gpu);
         let mut driver = Self { functions, own, version, file, simulated: simulated.is_some(), kind };
         let mut number: c_int = 0;
         let (version, init) = (functions.get_version, functions.init);
-        // SAFETY: the pointer is valid for the call. Works before initialisation.
-        let answer = unsafe { version.get().traced(version.operation, (&raw mut number,)) };
-        driver.check_for(Doing::Initialising, version.operation, answer).map_err(|error| {
-            let said = format!("{}, whose version it does not tell", V::NAMING.api());
-            error.with_context("driver", said).with_context("library", driver.file.display())
+        // SAFETY: the pointer is valid for the call, and the function may be called before initialisation.
+        let status = unsafe { version.get().traced(version.operation, (&raw mut number,)) };
+        driver.check_for(Doing::Initialising, version.operation, status).map_err(|error| {
+            let unversioned = format!("{}, whose version it does not tell", V::NAMING.api());
+            error.with_context("driver", unversioned).with_context("library", driver.file.display())
         })?;
         driver.version = V::version(u32::try_from(number).unwrap_or(0));
         if V::UNKNOWN_SINCE.is_some_and(|since| driver.version.major >= since) {
@@ -75,32 +75,33 @@ impl<V: Vendor> Driver<V> {
                 .with_context("driver", driver.version)
                 .with_context("library", driver.file.display()));
         }
-        // SAFETY: 0 is the only flag there is.
-        let answer = unsafe { init.get().traced(init.operation, (0,)) };
-        driver.check_for(Doing::Initialising, init.operation, answer).map_err(|error| {
+        // SAFETY: the only precondition of the function is that its flags are 0.
+        let status = unsafe { init.get().traced(init.operation, (0,)) };
+        driver.check_for(Doing::Initialising, init.operation, status).map_err(|error| {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
-        // It may only know now. A library that does the work on the CPU is on the device of Vulkan's drivers for the CPU.
-        // SAFETY: the library is never unloaded, and writes the number, if at all, while it is initialised.
+        // Read after initialisation, which may set the value. Devices of a library that works on the CPU match Vulkan's
+        // CPU drivers.
+        // SAFETY: the library is never unloaded, and writes the number only during initialisation.
         if simulated.is_some_and(|mark| unsafe { mark.read_volatile() } != ON_GPU) {
             driver.kind = DeviceKind::Cpu;
         }
         Ok(driver)
     }
 
-    /// A status code as a result. `operation` is the function's name in the vendor's documentation.
+    /// Converts a status code to a result. `operation` is the function's name in the vendor's documentation.
     ///
     /// # Errors
-    /// What the code means, unless it is success.
+    /// The meaning of every code but success.
     #[inline]
     pub fn check(&self, operation: &'static str, code: Status) -> Result<()> {
         self.check_for(Doing::Other, operation, code)
     }
 
-    /// As [`Driver::check`], where the code's meaning depends on what the call was for.
+    /// Counterpart of [`Driver::check`] for codes whose meaning depends on the purpose of the call.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Driver::check`].
     #[inline]
     pub fn check_for(&self, doing: Doing, operation: &'static str, code: Status) -> Result<()> {
         if code == Status::SUCCESS { Ok(()) } else { Err(self.error(doing, operation, code)) }
@@ -115,33 +116,34 @@ impl<V: Vendor> Driver<V> {
         let [name, text] = V::describe(&self.own, code);
         let error = Error::new(kind, operation, message).with_code(i64::from(code.0), name);
         match text {
-            // The text of a code that a refused import ended with is about the driver's internals, and misleads.
+            // The driver's text for the code of a rejected import describes driver internals and misleads.
             Some(text) if kind != ErrorKind::ImportRejected => error.with_context("driver's text", text),
             _ => error,
         }
     }
 
-    /// An attribute of a device; `None` if the driver does not tell it.
+    /// Queries an attribute of a device. Returns `None` if the query fails.
     #[must_use]
     pub fn attribute(&self, device: DeviceNumber, attribute: c_int) -> Option<c_int> {
-        self.ask(device, attribute).ok()
+        self.query_attribute(device, attribute).ok()
     }
 
-    /// An attribute of a device, or what the driver answers instead: [`Status::INVALID_VALUE`] if it does not know it.
-    fn ask(&self, device: DeviceNumber, attribute: c_int) -> std::result::Result<c_int, Status> {
+    /// Queries an attribute of a device. The error is the driver's status, [`Status::INVALID_VALUE`] for attributes
+    /// unknown to it.
+    fn query_attribute(&self, device: DeviceNumber, attribute: c_int) -> std::result::Result<c_int, Status> {
         let (mut value, function) = (0, self.functions.device_get_attribute);
         // SAFETY: the pointer is valid for the call; an unknown attribute is an error.
         let result = unsafe { function.get().traced(function.operation, (&raw mut value, attribute, device)) };
         if result == Status::SUCCESS { Ok(value) } else { Err(result) }
     }
 
-    /// Whether an attribute that says so by not being 0 does; `what` the device has then.
+    /// Converts a boolean attribute to support for a feature, which `what` names in messages.
     #[must_use]
     pub fn flag(&self, device: DeviceNumber, attribute: c_int, what: &str) -> Support {
-        self.flag_or(device, attribute, what, || format!("the device says that it has no {what}"))
+        self.flag_or(device, attribute, what, || format!("the device has no {what}"))
     }
 
-    /// As [`Driver::flag`], with another reason where the attribute is 0.
+    /// Counterpart of [`Driver::flag`] with a custom reason for an attribute that is 0.
     #[must_use]
     pub fn flag_or(
         &self,
@@ -150,40 +152,40 @@ impl<V: Vendor> Driver<V> {
         what: &str,
         absent: impl FnOnce() -> String,
     ) -> Support {
-        match self.ask(device, attribute) {
+        match self.query_attribute(device, attribute) {
             Ok(value) if value != 0 => Support::Native,
             Ok(_) => Support::no(absent()),
-            // Attributes only ever come, with newer drivers.
+            // Newer drivers add attributes and never remove any.
             Err(Status::INVALID_VALUE) => Support::DriverTooOld(format!(
-                "the driver ({}) does not know of {what}; install a newer one",
+                "the driver ({}) has no attribute for {what}; install a newer one",
                 self.version
             )),
             Err(code) => {
                 let [name, _] = V::describe(&self.own, code);
-                let code = DriverCode { value: i64::from(code.0), name };
-                Support::no(format!("asked whether the device has {what}, the driver answered {code}"))
+                let code = DriverCode::new(i64::from(code.0), name);
+                Support::no(format!("querying the attribute for {what}, the driver returned {code}"))
             }
         }
     }
 
-    /// Enqueues a function of the host that does nothing: what comes behind waits for everything before
+    /// Enqueues an empty host function: later work on the stream starts after all earlier work has completed
     /// (`cuLaunchHostFunc`, `hipLaunchHostFunc`).
     ///
     /// # Errors
-    /// What the driver answers, or that it lacks the function.
+    /// The driver's error; `DriverTooOld` or `SymbolMissing` if it lacks the function.
     ///
     /// # Safety
     /// The stream is live, and its device is current.
     pub unsafe fn launch_nothing(&self, stream: Handle) -> Result<()> {
         extern "C" fn nothing(_data: *mut c_void) {}
-        // SAFETY: the caller vouches for the stream; the function takes whatever it is given.
+        // SAFETY: the caller's promise for the stream; `nothing` ignores its argument.
         unsafe { call!(self.launch_host_func(stream, nothing, std::ptr::null_mut())) }
     }
 
-    /// Whether a stream has no work left (`cuStreamQuery`, `hipStreamQuery`).
+    /// Returns whether a stream has no pending work (`cuStreamQuery`, `hipStreamQuery`).
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
     /// The stream is live, and its device is current.
@@ -192,11 +194,11 @@ impl<V: Vendor> Driver<V> {
         unsafe { progress::is_idle(self, stream) }
     }
 
-    /// Makes a stream that does not wait for the default one (`cuStreamCreate`, `hipStreamCreateWithFlags`). The device is
-    /// current.
+    /// Creates a stream that does not synchronise with the default stream (`cuStreamCreate`,
+    /// `hipStreamCreateWithFlags`). The device is current.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub fn create_stream(&self) -> Result<Handle> {
         let mut stream = 0;
         // SAFETY: the pointer is valid for the call.
@@ -207,19 +209,19 @@ impl<V: Vendor> Driver<V> {
     /// Destroys a stream (`cuStreamDestroy`, `hipStreamDestroy`).
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
-    /// The stream is live, and nothing uses it any more.
+    /// The stream is live and not used afterwards.
     pub unsafe fn destroy_stream(&self, stream: Handle) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self.stream_destroy(stream)) }
     }
 
-    /// Makes an event without times (`cuEventCreate`, `hipEventCreateWithFlags`). The device is current.
+    /// Creates an event without timing (`cuEventCreate`, `hipEventCreateWithFlags`). The device is current.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub(crate) fn create_event(&self) -> Result<Handle> {
         let mut event = 0;
         // SAFETY: the pointer is valid for the call.
@@ -227,10 +229,10 @@ impl<V: Vendor> Driver<V> {
         not_null(self.functions.event_create.operation, event)
     }
 
-    /// Records an event behind all that a stream has (`cuEventRecord`, `hipEventRecord`).
+    /// Records an event after all work enqueued on a stream (`cuEventRecord`, `hipEventRecord`).
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
     /// Both are live, and their device is current.
@@ -243,7 +245,7 @@ impl<V: Vendor> Driver<V> {
     /// Makes a stream wait for an event (`cuStreamWaitEvent`, `hipStreamWaitEvent`).
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
     /// As for [`Driver::record_event`].
@@ -253,26 +255,26 @@ impl<V: Vendor> Driver<V> {
         unsafe { call!(self.stream_wait_event(stream, event, 0)) }
     }
 
-    /// Whether all has run that an event was recorded behind (`cuEventQuery`, `hipEventQuery`).
+    /// Returns whether all work before a recorded event has completed (`cuEventQuery`, `hipEventQuery`).
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
     /// The event is live, and its device is current.
     pub(crate) unsafe fn has_passed(&self, event: Handle) -> Result<bool> {
         // SAFETY: the caller's promise.
-        match unsafe { answer!(self.event_query(event)) } {
+        match unsafe { status!(self.event_query(event)) } {
             (_, Status::NOT_READY) => Ok(false),
             (operation, code) => self.check(operation, code).map(|()| true),
         }
     }
 
-    /// Destroys an event (`cuEventDestroy`, `hipEventDestroy`). The driver keeps what a pending one needs until it has
-    /// passed.
+    /// Destroys an event (`cuEventDestroy`, `hipEventDestroy`). The driver keeps the resources of a pending event until
+    /// it completes.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
     /// The event is live.
@@ -284,11 +286,11 @@ impl<V: Vendor> Driver<V> {
     /// Frees device memory (`cuMemFree`, `hipFree`).
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
-    /// `address` is the first of live memory that the driver allocated, nothing uses it any more, and its device is
-    /// current.
+    /// `address` is the first address of a live allocation of the driver, the memory is not used afterwards, and its
+    /// device is current.
     pub unsafe fn free(&self, address: DeviceAddress) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { call!(self.mem_free(address)) }
@@ -297,8 +299,8 @@ impl<V: Vendor> Driver<V> {
     pub(crate) fn device_count(&self) -> Result<c_int> {
         let mut count: c_int = 0;
         // SAFETY: the pointer is valid for the call.
-        let (operation, answer) = unsafe { answer!(self.device_get_count(&raw mut count)) };
-        self.check_for(Doing::Initialising, operation, answer)?;
+        let (operation, status) = unsafe { status!(self.device_get_count(&raw mut count)) };
+        self.check_for(Doing::Initialising, operation, status)?;
         Ok(count)
     }
 
@@ -311,19 +313,17 @@ impl<V: Vendor> Driver<V> {
 
     pub(crate) fn identity(&self, device: DeviceNumber) -> Result<DeviceIdentity> {
         let mut name: [c_char; 256] = [0; 256];
-        // SAFETY: the buffer is as long as the call is told.
+        // SAFETY: the buffer has 256 elements.
         unsafe { call!(self.device_get_name(name.as_mut_ptr(), 256, device)) }?;
-        Ok(DeviceIdentity {
-            name: text_in(&mut name),
-            kind: self.kind,
-            uuid: V::uuid(self, device),
-            luid: V::luid(self, device),
-            pci: V::pci(self, device),
-        })
+        Ok(DeviceIdentity::new(text_in(&mut name), self.kind)
+            .with_uuid(V::uuid(self, device))
+            .with_luid(V::luid(self, device))
+            .with_pci(V::pci(self, device)))
     }
 }
 
-/// The text that a driver wrote into a buffer. Whatever it wrote, the text ends with the buffer.
+/// Reads the text that a driver wrote into a buffer. The last byte is overwritten with a NUL, so the text ends within
+/// the buffer.
 #[must_use]
 pub fn text_in(buffer: &mut [c_char]) -> String {
     let Some(last) = buffer.last_mut() else { return String::new() };
@@ -332,20 +332,20 @@ pub fn text_in(buffer: &mut [c_char]) -> String {
     unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_string_lossy().into_owned()
 }
 
-/// A text of the driver; `None` for null.
+/// Copies a string of the driver. Returns `None` for null.
 ///
 /// # Safety
-/// Null, or a NUL-terminated string that lives for the call.
+/// `text` is null, or a NUL-terminated string that lives for the call.
 #[must_use]
 pub unsafe fn text_at(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: not null, so a string, as the caller vouches.
+    // SAFETY: not null, hence a live string by the caller's promise.
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// A result that must not be null although the driver said success.
+/// Rejects a null handle that the driver returned with success.
 #[inline]
 pub(crate) fn not_null(operation: &'static str, handle: usize) -> Result<usize> {
     if handle == 0 {
@@ -354,19 +354,19 @@ pub(crate) fn not_null(operation: &'static str, handle: usize) -> Result<usize> 
     Ok(handle)
 }
 
-/// The error for a success that gave no handle.
+/// Error for a null handle returned with success.
 #[cold]
 pub(crate) fn null(operation: &'static str) -> Error {
-    Error::new(ErrorKind::Driver, operation, "the driver reported success but gave a null handle")
+    Error::new(ErrorKind::Driver, operation, "the driver reported success but returned a null handle")
 }
 
-/// What a library that is no complete driver says of its version.
+/// Queries the version of a library that lacks required symbols.
 fn version_of<V: Vendor>(library: &DriverLibrary) -> Option<ApiVersion> {
     let symbol = Functions::version_symbol(V::NAMING);
-    // SAFETY: the type that the function has in every driver.
+    // SAFETY: the function has this type in every driver.
     let get = unsafe { library.symbol::<unsafe extern "system" fn(*mut c_int) -> Status>(symbol) }?;
     let mut number: c_int = 0;
-    // SAFETY: the pointer is valid for the call. Works before initialisation.
+    // SAFETY: the pointer is valid for the call, and the function may be called before initialisation.
     let result = unsafe { get.traced(symbol.to_str().unwrap_or_default(), (&raw mut number,)) };
     let number = u32::try_from(number).ok().filter(|number| *number > 0)?;
     (result == Status::SUCCESS).then(|| V::version(number))

@@ -1,4 +1,4 @@
-//! Memory of a device that can be exported: the virtual memory management of both drivers.
+//! Exportable device memory, allocated with the virtual memory management API of both drivers.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use crate::functions::{DeviceAddress, DeviceNumber};
 use crate::trace::DriverFunction;
 use crate::vendor::{Context, Doing, Vendor};
 
-/// The structs and numbers of virtual memory management, which are the same in both headers.
+/// Structs and constants of virtual memory management, which are identical in both headers.
 pub mod abi {
     use std::ffi::{c_int, c_uint, c_void};
 
@@ -21,7 +21,7 @@ pub mod abi {
     pub const MEM_HANDLE_TYPE_POSIX_FD: c_uint = 1;
     /// `CU_MEM_HANDLE_TYPE_WIN32`, `hipMemHandleTypeWin32`.
     pub const MEM_HANDLE_TYPE_WIN32: c_uint = 2;
-    /// How this system's processes share memory.
+    /// Handle type of this operating system.
     pub const MEM_HANDLE_TYPE: c_uint = if cfg!(windows) { MEM_HANDLE_TYPE_WIN32 } else { MEM_HANDLE_TYPE_POSIX_FD };
     /// `CU_MEM_ALLOCATION_TYPE_PINNED`, `hipMemAllocationTypePinned`.
     pub const MEM_ALLOCATION_TYPE_PINNED: c_uint = 1;
@@ -50,27 +50,27 @@ pub mod abi {
         pub kind: c_uint,
         /// [`MEM_HANDLE_TYPE`].
         pub requested_handle_types: c_uint,
-        /// Where the memory is.
+        /// Location of the memory.
         pub location: MemLocation,
-        /// [`ObjectAttributes`] where handles are Win32's, or null.
+        /// [`ObjectAttributes`] for Win32 handles, otherwise null.
         pub win32_handle_metadata: *mut c_void,
-        /// 0. HIP's header names only half of them.
+        /// 0. HIP's header names only half of these bytes.
         pub alloc_flags: [u8; 8],
     }
 
-    /// `OBJECT_ATTRIBUTES` of Windows. Whoever asks for Win32 handles must give one.
+    /// `OBJECT_ATTRIBUTES` of Windows, which an allocation with Win32 handles requires.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct ObjectAttributes {
-        /// Its size, bytes.
+        /// Size of the struct in bytes.
         pub length: u32,
         /// Null.
         pub root_directory: *mut c_void,
-        /// Null: nameless.
+        /// Null: the object has no name.
         pub object_name: *mut c_void,
         /// 0: handles are not inherited.
         pub attributes: u32,
-        /// Null: as this process's own objects, for its user and the system.
+        /// Null: the default descriptor, with access for this process's user and the system.
         pub security_descriptor: *mut c_void,
         /// Null.
         pub security_quality_of_service: *mut c_void,
@@ -83,7 +83,7 @@ pub mod abi {
         #[allow(clippy::cast_possible_truncation, reason = "a few bytes")]
         const LENGTH: u32 = size_of::<Self>() as u32;
 
-        /// Of a nameless object that this process's user may use.
+        /// Attributes of an unnamed object with the default security descriptor.
         #[must_use]
         pub const fn nameless() -> Self {
             let null = std::ptr::null_mut();
@@ -102,7 +102,7 @@ pub mod abi {
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct MemAccessDesc {
-        /// Who accesses.
+        /// Device that gets access.
         pub location: MemLocation,
         /// [`MEM_ACCESS_READ_WRITE`].
         pub flags: c_uint,
@@ -114,17 +114,16 @@ use abi::{
     MemAccessDesc, MemAllocationProp, MemLocation, ObjectAttributes,
 };
 
-/// What the driver is told of the objects behind Win32 handles. It may look again when it exports, and nothing says that
-/// it only reads: so this is there until the process ends, in memory that can be written.
+/// Attributes of the objects behind Win32 handles. Drivers may read them again at export and do not document that they
+/// never write, so they are static and mutable.
 struct Nameless(UnsafeCell<ObjectAttributes>);
 
-// SAFETY: nothing here reads or writes what is inside; it is the driver's, whose functions may be called by any thread.
+// SAFETY: this crate never accesses the contents; only the driver does, whose functions may be called on any thread.
 unsafe impl Sync for Nameless {}
 
 static NAMELESS: Nameless = Nameless(UnsafeCell::new(ObjectAttributes::nameless()));
 
-/// Physical memory, and the range of addresses at which it is mapped. When this is dropped, what is made of it by then
-/// is undone.
+/// Physical memory and the address range it is mapped at. Dropping it undoes the steps completed so far.
 #[derive(Debug)]
 pub(crate) struct Allocation<V: Vendor> {
     context: Arc<Context<V>>,
@@ -135,33 +134,37 @@ pub(crate) struct Allocation<V: Vendor> {
 }
 
 impl<V: Vendor> Allocation<V> {
-    /// At least `size` bytes on the context's device, readable and writable by it. The device is current.
+    /// Allocates at least `size` bytes on the context's device, with read and write access for it. The device is
+    /// current.
     pub(crate) fn new(context: &Arc<Context<V>>, size: u64) -> Result<Self> {
         let prop = properties(context.device);
         let size = round_up(&context.driver, &prop, size)?;
-        Self::made_by(context, size, |made| made.create(&prop))
+        Self::build(context, size, |allocation| allocation.create(&prop))
     }
 
-    /// What the driver has exported, once more: `size` bytes, all of it. The handle stays the caller's. The device is
-    /// current.
+    /// Imports all `size` bytes of an allocation that the driver exported. The caller keeps ownership of the handle.
+    /// The device is current.
     pub(crate) fn imported(context: &Arc<Context<V>>, size: u64, handle: *mut c_void) -> Result<Self> {
         let rounded = round_up(&context.driver, &properties(context.device), size)?;
         if rounded as u64 != size {
             let operation = context.driver.functions.mem_import_from_shareable_handle.operation;
-            return Err(Error::invalid(operation, "this is no size of native memory; pass `ExportableMemory::size`")
-                .with_context("next size", rounded));
+            return Err(Error::invalid(
+                operation,
+                "the size is not a multiple of the granularity; pass `ExportableMemory::size`",
+            )
+            .with_context("next valid size", rounded));
         }
-        Self::made_by(context, rounded, |made| made.import(handle))
+        Self::build(context, rounded, |allocation| allocation.import(handle))
     }
 
-    /// Maps what `physical` makes.
-    fn made_by(context: &Arc<Context<V>>, size: usize, physical: impl FnOnce(&mut Self) -> Result<()>) -> Result<Self> {
-        let mut made = Self { context: context.clone(), size, physical: None, reserved: None, mapped: false };
-        physical(&mut made)?;
-        made.reserve()?;
-        made.map()?;
-        made.allow(MemLocation { kind: MEM_LOCATION_TYPE_DEVICE, id: context.device })?;
-        Ok(made)
+    /// Maps the physical memory that `physical` creates or imports.
+    fn build(context: &Arc<Context<V>>, size: usize, physical: impl FnOnce(&mut Self) -> Result<()>) -> Result<Self> {
+        let mut allocation = Self { context: context.clone(), size, physical: None, reserved: None, mapped: false };
+        physical(&mut allocation)?;
+        allocation.reserve()?;
+        allocation.map()?;
+        allocation.allow(MemLocation { kind: MEM_LOCATION_TYPE_DEVICE, id: context.device })?;
+        Ok(allocation)
     }
 
     pub(crate) fn address(&self) -> DeviceAddress {
@@ -190,7 +193,7 @@ impl<V: Vendor> Allocation<V> {
         let (driver, mut handle) = (&*self.context.driver, 0);
         let entry = &driver.functions.mem_import_from_shareable_handle;
         let (import, operation) = (entry.require(&driver.version)?, entry.operation);
-        // SAFETY: the pointer is valid for the call, and the handle open; the driver looks at what it is.
+        // SAFETY: the pointer is valid for the call, and the handle is open; the driver validates its type.
         let result = unsafe { import.traced(operation, (&raw mut handle, exported, MEM_HANDLE_TYPE)) };
         driver.check_for(Doing::ImportingMemory, operation, result)?;
         self.physical = Some(NonZeroU64::new(handle).ok_or_else(|| null(operation))?);
@@ -209,7 +212,7 @@ impl<V: Vendor> Allocation<V> {
 
     fn map(&mut self) -> Result<()> {
         let (driver, address, handle) = (&*self.context.driver, self.address(), self.handle());
-        // SAFETY: the range was reserved for this, whole, and the memory is as large.
+        // SAFETY: the whole range was reserved for this mapping, and the memory has the same size.
         unsafe { call!(driver.mem_map(address, self.size, 0, handle, 0)) }?;
         self.mapped = true;
         Ok(())
@@ -218,13 +221,13 @@ impl<V: Vendor> Allocation<V> {
     fn allow(&self, location: MemLocation) -> Result<()> {
         let driver = &*self.context.driver;
         let access = MemAccessDesc { location, flags: MEM_ACCESS_READ_WRITE };
-        // SAFETY: the range was just mapped, and there is one description.
+        // SAFETY: the range was just mapped, and `access` is one descriptor.
         unsafe { call!(driver.mem_set_access(self.address(), self.size, &raw const access, 1)) }
     }
 
-    /// Frees it. The device is current, and no work uses it.
+    /// Frees the allocation. The device is current, and no pending work uses the memory.
     ///
-    /// All steps are tried. The error is that of the first that failed; what others answer is reported.
+    /// Every step is attempted. Returns the first error; further errors are reported through `tracing`.
     pub(crate) fn free(mut self) -> Result<()> {
         self.undo()
     }
@@ -238,9 +241,9 @@ impl<V: Vendor> Allocation<V> {
             let settled = late.settle(driver, device);
             settled
                 .inspect_err(|error| match error.kind() {
-                    // Reported when the device is closed, if they stay.
+                    // Reported as leaked when the device is closed, unless a later attempt succeeds.
                     ErrorKind::Timeout => tracing::debug!(%error, "reserved addresses are kept"),
-                    _ => tracing::warn!(%error, "reserved addresses are kept: whether they are in use is not known"),
+                    _ => tracing::warn!(%error, "reserved addresses are kept: the driver may still use them"),
                 })
                 .is_ok()
         };
@@ -263,67 +266,69 @@ impl<V: Vendor> Allocation<V> {
         first.map_or(Ok(()), Err)
     }
 
-    /// A new handle of the memory, owned by the caller.
+    /// Exports a new handle of the memory, owned by the caller.
     pub(crate) fn export(&self) -> Result<MemoryHandle> {
         let driver = &*self.context.driver;
-        let mut exported = NOTHING;
+        let mut exported = NO_HANDLE;
         let (target, handle) = ((&raw mut exported).cast::<c_void>(), self.handle());
-        // SAFETY: the allocation is live and was made for export as such a handle; the pointer is to what that kind takes.
+        // SAFETY: the allocation is live and was created for export as this handle type; the pointer is to a value of
+        // that type.
         unsafe { call!(driver.mem_export_to_shareable_handle(target, handle, MEM_HANDLE_TYPE, 0)) }?;
-        // SAFETY: a successful export makes a new handle for the caller.
+        // SAFETY: a successful export returns a new handle that the caller owns.
         unsafe { own(driver.functions.mem_export_to_shareable_handle.operation, exported) }
     }
 }
 
-/// What an export gives.
+/// Type of an exported handle.
 #[cfg(unix)]
 type Exported = std::ffi::c_int;
 #[cfg(windows)]
 type Exported = *mut c_void;
 
-/// No handle.
+/// Value that is never a handle.
 #[cfg(unix)]
-const NOTHING: Exported = -1;
+const NO_HANDLE: Exported = -1;
 #[cfg(windows)]
-const NOTHING: Exported = std::ptr::null_mut();
+const NO_HANDLE: Exported = std::ptr::null_mut();
 
-/// Takes an exported handle over.
+/// Takes ownership of an exported handle.
 ///
 /// # Safety
-/// It is [`NOTHING`], or open and nobody else closes it.
+/// `fd` is [`NO_HANDLE`], or open and owned by the caller.
 #[cfg(unix)]
 unsafe fn own(operation: &'static str, fd: Exported) -> Result<MemoryHandle> {
     use std::os::fd::{FromRawFd, OwnedFd};
 
     if fd < 0 {
-        let message = "the driver reported success but gave no descriptor";
+        let message = "the driver reported success but returned no file descriptor";
         return Err(Error::new(ErrorKind::Driver, operation, message));
     }
     // SAFETY: the caller's promise.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // The driver need not set close-on-exec, and a duplicate may.
+    // Drivers may omit close-on-exec; the duplicate has it set.
     let fd = fd.try_clone().map_err(|error| {
         Error::new(ErrorKind::System, operation, "cannot duplicate the descriptor").with_source(error)
     })?;
     Ok(MemoryHandle::OpaqueFd(fd))
 }
 
-/// As above.
+/// As for the Unix version.
 ///
 /// # Safety
-/// As above.
+/// As for the Unix version.
 #[cfg(windows)]
 unsafe fn own(operation: &'static str, handle: Exported) -> Result<MemoryHandle> {
     use gpu_interop_core::handle::NtHandle;
 
     // SAFETY: the caller's promise.
     let handle = unsafe { NtHandle::from_raw(handle) }.map_err(|error| {
-        Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no handle").with_source(error)
+        Error::new(ErrorKind::Driver, operation, "the driver reported success but returned no handle")
+            .with_source(error)
     })?;
     Ok(MemoryHandle::OpaqueWin32(handle.into()))
 }
 
-/// Pinned memory of a device, which can be exported.
+/// Properties of exportable, pinned device memory.
 fn properties(device: DeviceNumber) -> MemAllocationProp {
     MemAllocationProp {
         kind: MEM_ALLOCATION_TYPE_PINNED,
@@ -340,30 +345,39 @@ fn round_up<V: Vendor>(driver: &Driver<V>, prop: &MemAllocationProp, size: u64) 
     unsafe { call!(driver.mem_get_allocation_granularity(&raw mut granularity, prop, GRANULARITY_MINIMUM)) }?;
     let operation = driver.functions.mem_get_allocation_granularity.operation;
     if granularity == 0 {
-        return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no granularity"));
+        return Err(Error::new(
+            ErrorKind::Driver,
+            operation,
+            "the driver reported success but returned no granularity",
+        ));
     }
     usize::try_from(size).ok().and_then(|size| size.checked_next_multiple_of(granularity)).ok_or_else(|| {
-        Error::new(ErrorKind::OutOfMemory, operation, "no device has this much memory").with_context("size", size)
+        Error::new(
+            ErrorKind::OutOfMemory,
+            operation,
+            "the size rounded up to the granularity exceeds the address space",
+        )
+        .with_context("size", size)
     })
 }
 
-/// Reports what cannot be returned.
+/// Reports leaked device memory.
 pub(crate) fn report(error: &Error) {
     tracing::error!(%error, "freeing device memory failed; it is leaked");
 }
 
 fn unmap<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
-    // SAFETY: mapped by `Allocation::map`, whole, and no work uses it: the owner's promise.
+    // SAFETY: the whole range was mapped by `Allocation::map`, and no work uses it by the owner's promise.
     unsafe { call!(driver.mem_unmap(address, size)) }
 }
 
 pub(crate) fn unreserve<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
-    // SAFETY: reserved by `Allocation::reserve`, whole, and unmapped by now.
+    // SAFETY: the whole range was reserved by `Allocation::reserve` and is unmapped.
     unsafe { call!(driver.mem_address_free(address, size)) }
 }
 
 fn release<V: Vendor>(driver: &Driver<V>, handle: u64) -> Result<()> {
-    // SAFETY: created by `Allocation::create`, and released once.
+    // SAFETY: created by `Allocation::create` or imported by `Allocation::import`, and released once.
     unsafe { call!(driver.mem_release(handle)) }
 }
 

@@ -1,7 +1,7 @@
-//! The functions that both vendors' drivers have, under each one's name.
+//! Table of the functions that both vendors' drivers export, with each vendor's names.
 //!
-//! Opaque handles are pointer-sized integers here. Descriptions of images differ between the vendors, so that the
-//! functions that take one take it as an untyped pointer: the vendor encodes it.
+//! Opaque handles are pointer-sized integers here. Image descriptors differ between the vendors: functions take them as
+//! untyped pointers, and [`Vendor`](crate::Vendor) encodes them.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -30,23 +30,23 @@ pub(crate) const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_DISABLE_TIMING`, `hipEventDisableTiming`.
 pub(crate) const EVENT_DISABLE_TIMING: c_uint = 2;
 
-/// Whose driver it is, and so under which names its functions are looked up.
+/// Vendor whose names the functions are looked up by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
-    /// NVIDIA's.
+    /// NVIDIA: `cu...`.
     Cuda,
-    /// AMD's.
+    /// AMD: `hip...`.
     Hip,
 }
 
 impl Naming {
-    /// The backend's name.
+    /// Name of the backend.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.pick("cuda", "hip")
     }
 
-    /// The API's name in versions and messages.
+    /// Name of the API in versions and messages.
     #[must_use]
     pub fn api(self) -> &'static str {
         self.pick("CUDA", "HIP")
@@ -60,26 +60,26 @@ impl Naming {
     }
 }
 
-/// A function that every driver has.
+/// Function that every driver exports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Required<F> {
-    /// Its name in errors: as in the vendor's documentation.
+    /// Name in the vendor's documentation, used in errors.
     pub(crate) operation: &'static str,
     function: F,
 }
 
-/// A function that a driver may lack.
+/// Function that a driver may lack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Optional<F> {
-    /// Its name in errors: as in the vendor's documentation.
+    /// Name in the vendor's documentation, used in errors.
     pub(crate) operation: &'static str,
     pub(crate) function: OptionalFunction<F>,
 }
 
 impl<F: Copy> Required<F> {
-    /// As [`Optional::require`]; never an error.
+    /// Same signature as [`Optional::require`]; never fails.
     #[inline]
-    #[allow(clippy::unnecessary_wraps, reason = "callers need not know which functions are required")]
+    #[allow(clippy::unnecessary_wraps, reason = "same signature as for optional functions")]
     pub(crate) fn require(&self, _driver: &ApiVersion) -> Result<F> {
         Ok(self.function)
     }
@@ -97,7 +97,7 @@ impl<F: Copy> Optional<F> {
     }
 }
 
-/// The name of a symbol for the dynamic linker.
+/// Symbol name as a C string.
 macro_rules! symbol {
     ($name:ident) => {
         const {
@@ -110,7 +110,7 @@ macro_rules! symbol {
     };
 }
 
-/// The documented name of a function: its symbol, unless that has a version.
+/// Documented name of a function: its symbol, or the given name if the symbol has a version suffix.
 macro_rules! operation {
     ($symbol:ident) => {
         stringify!($symbol)
@@ -140,10 +140,10 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks every function up under its name in `naming`.
+            /// Looks up every function by its name in `naming`.
             ///
             /// # Safety
-            /// The library must be that vendor's driver.
+            /// The library is that vendor's driver.
             pub(crate) unsafe fn load(
                 library: &DriverLibrary,
                 naming: Naming,
@@ -170,15 +170,15 @@ macro_rules! functions {
 }
 
 impl Functions {
-    /// The symbol that tells a driver's version.
+    /// Symbol of the function that returns the driver's version.
     pub(crate) fn version_symbol(naming: Naming) -> &'static CStr {
         naming.pick(c"cuDriverGetVersion", c"hipRuntimeGetVersion")
     }
 }
 
 functions! {
-    /// Both drivers' functions. Optional are those that one may lack without being useless, with the versions of CUDA
-    /// and HIP that introduced them.
+    /// Functions of both drivers. A driver without one of the optional functions is usable; `since` gives the versions
+    /// of CUDA and HIP that introduced them.
     pub(crate) struct Functions {
         required {
             init(c_uint) = cuInit, hipInit;

@@ -1,5 +1,5 @@
-//! Graphs that streams record. A graph ready to be launched has nodes of the one that was recorded, so both live and end
-//! together.
+//! Graphs captured from streams. The nodes of an executable graph belong to the captured graph, so both have the same
+//! lifetime.
 
 use std::collections::HashMap;
 use std::ffi::c_uint;
@@ -18,46 +18,46 @@ use crate::functions::Handle;
 use crate::launch_order::Launches;
 use crate::vendor::Vendor;
 
-/// What belongs to a graph that is launched.
+/// Resources of an executable graph.
 #[derive(Debug)]
 struct Recorded {
-    /// The graph that was recorded.
+    /// Captured graph.
     graph: Handle,
-    /// From its first launch, unless the driver keeps them in order.
+    /// Created at the first launch, for drivers that do not order launches.
     launches: Option<Launches>,
 }
 
-/// Each graph that is launched.
+/// Executable graphs of a device, by handle.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
     recorded: Mutex<HashMap<Handle, Recorded>>,
 }
 
-/// Begins a recording.
+/// Begins a capture.
 ///
 /// # Safety
 /// The stream is live and idle, and its device current.
 pub(crate) unsafe fn begin<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<()> {
-    // Other calls go on as ever, of this thread and others.
+    // Relaxed mode leaves other calls of this and other threads unrestricted.
     // SAFETY: the caller's promise.
     unsafe { call!(driver.stream_begin_capture(stream.get(), RELAXED)) }
 }
 
-/// What a stream records (`cuStreamGetCaptureInfo`, `hipStreamGetCaptureInfo_v2`).
+/// Capture state of a stream (`cuStreamGetCaptureInfo`, `hipStreamGetCaptureInfo_v2`).
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`: nothing.
+    /// 0 is `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`.
     status: c_uint,
-    /// What the next work would wait for, in an array of the graph.
+    /// Nodes that the next work would depend on, in an array owned by the graph.
     nodes: *const Handle,
     count: usize,
 }
 
 impl Recording {
-    /// Asks the driver.
+    /// Queries the driver.
     ///
     /// # Errors
-    /// What the driver answers, or that it lacks the function.
+    /// The driver's error; `DriverTooOld` or `SymbolMissing` if it lacks the function.
     ///
     /// # Safety
     /// The stream is live, and its device is current.
@@ -69,16 +69,16 @@ impl Recording {
         Ok(Self { status, nodes, count })
     }
 
-    /// Whether the stream records.
+    /// Returns whether the stream is capturing.
     pub(crate) fn is_active(&self) -> bool {
         self.status != 0
     }
 }
 
-/// What was recorded last: what the next work would wait for.
+/// Returns the node captured last, on which the next work would depend.
 ///
 /// # Safety
-/// The stream is live and records, and its device is current.
+/// The stream is live and capturing, and its device is current.
 pub(crate) unsafe fn last<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<RawGraphNode> {
     // SAFETY: the caller's promise.
     let Recording { status, nodes, count } = unsafe { Recording::of(driver, stream.get()) }?;
@@ -87,18 +87,18 @@ pub(crate) unsafe fn last<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> R
         return Err(null(operation));
     }
     if count == 1 {
-        // SAFETY: the driver says that there is one; the array is the graph's.
+        // SAFETY: the driver reported one element; the array belongs to the live graph.
         return Ok(RawGraphNode::new(unsafe { nodes.read() }));
     }
-    Err(Error::new(ErrorKind::Driver, operation, "the driver does not tell what it recorded last")
+    Err(Error::new(ErrorKind::Driver, operation, "the driver did not report the node captured last")
         .with_context("nodes", count)
         .with_context("capture status", status))
 }
 
-/// Rejects a copy of an image on a stream that records, where the driver does not record it.
+/// Rejects an image copy on a capturing stream for drivers that do not capture such copies.
 ///
 /// # Errors
-/// `Unsupported` if the stream records; what the driver answers to the question.
+/// `Unsupported` if the stream is capturing; the driver's error if the query fails.
 ///
 /// # Safety
 /// The stream is live, and its device is current.
@@ -107,7 +107,7 @@ pub(crate) unsafe fn check_array_copy<V: Vendor>(
     operation: &'static str,
     stream: RawStream,
 ) -> Result<()> {
-    // A driver without the function records nothing that could be asked about.
+    // Drivers without the function cannot be queried.
     if V::RECORDS_ARRAY_COPIES || driver.functions.stream_get_capture_info.require(&driver.version).is_err() {
         return Ok(());
     }
@@ -121,15 +121,15 @@ pub(crate) unsafe fn check_array_copy<V: Vendor>(
 }
 
 impl Graphs {
-    /// Nothing under the lock can be left half-done by a panic.
+    /// Locks the map, which a panic cannot leave inconsistent.
     fn recorded(&self) -> MutexGuard<'_, HashMap<Handle, Recorded>> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a recording, also with an error.
+    /// Ends a capture, also on failure.
     ///
     /// # Safety
-    /// The stream is live and records, and its device is current.
+    /// The stream is live and capturing, and its device is current.
     pub(crate) unsafe fn end<V: Vendor>(&self, driver: &Driver<V>, stream: RawStream) -> Result<RawGraph> {
         let (mut graph, mut ready) = (0, 0);
         // SAFETY: the caller's promise; the pointer is valid for the call.
@@ -143,16 +143,16 @@ impl Graphs {
                 Ok(RawGraph::new(ready))
             }
             Err(error) => {
-                // SAFETY: nothing else knows the graph.
+                // SAFETY: the graph was just created and has no other user.
                 if let Err(error) = unsafe { call!(driver.graph_destroy(graph)) } {
-                    tracing::warn!(%error, "destroying what a graph was made of failed");
+                    tracing::warn!(%error, "destroying the captured graph of an executable graph failed");
                 }
                 Err(error)
             }
         }
     }
 
-    /// Enqueues what was recorded.
+    /// Enqueues an executable graph.
     ///
     /// # Safety
     /// Graph and stream are live, no other thread uses the graph, and its device is current.
@@ -167,9 +167,9 @@ impl Graphs {
         if V::ORDERS_LAUNCHES {
             return launch();
         }
-        // Out of the table, so that no lock is held over calls of the driver.
-        let kept = self.recorded().get_mut(&graph.get()).and_then(|recorded| recorded.launches.take());
-        let mut launches = kept.map_or_else(|| Launches::new(driver), Ok)?;
+        // Taken out of the map so that no lock is held during calls of the driver.
+        let previous = self.recorded().get_mut(&graph.get()).and_then(|recorded| recorded.launches.take());
+        let mut launches = previous.map_or_else(|| Launches::new(driver), Ok)?;
         // SAFETY: the caller's promise.
         let launched = unsafe { launches.before(driver, stream.get()) }.and_then(|()| launch());
         if launched.is_ok() {
@@ -182,7 +182,7 @@ impl Graphs {
         launched
     }
 
-    /// Leaves a graph alone whose device cannot be made current. What needs no device ends.
+    /// Leaks a graph whose device cannot be made current; frees only resources that need no current device.
     pub(crate) fn forget<V: Vendor>(&self, driver: &Driver<V>, graph: RawGraph) {
         let recorded = self.recorded().remove(&graph.get());
         end_launches(driver, recorded.and_then(|recorded| recorded.launches));
@@ -193,16 +193,16 @@ impl Graphs {
     /// # Safety
     /// The graph is live, not pending and freed once, and its device is current.
     pub(crate) unsafe fn destroy<V: Vendor>(&self, driver: &Driver<V>, graph: RawGraph) -> Result<()> {
-        // Before it is destroyed: another thread may be given its address then.
+        // Removed before the graph is destroyed: the driver may reuse the handle for another thread's graph at once.
         let recorded = self.recorded().remove(&graph.get());
         // SAFETY: the caller's promise.
         let destroyed = unsafe { call!(driver.graph_exec_destroy(graph.get())) };
         let Some(recorded) = recorded else { return destroyed };
         end_launches(driver, recorded.launches);
-        // SAFETY: recorded for this graph alone.
+        // SAFETY: the captured graph belongs to this executable graph only.
         match (destroyed, unsafe { call!(driver.graph_destroy(recorded.graph)) }) {
             (Err(first), Err(error)) => {
-                tracing::warn!(%error, "destroying what a graph was made of failed");
+                tracing::warn!(%error, "destroying the captured graph of an executable graph failed");
                 Err(first)
             }
             (first, second) => first.and(second),
@@ -216,7 +216,7 @@ fn end_launches<V: Vendor>(driver: &Driver<V>, launches: Option<Launches>) {
     }
 }
 
-/// Replaces recorded signals.
+/// Replaces captured signals.
 ///
 /// # Safety
 /// Graph, node and semaphores are live, no other thread uses the graph, and its device is current.
@@ -235,7 +235,7 @@ pub(crate) unsafe fn set_signals<V: Vendor>(
     })?
 }
 
-/// Replaces recorded waits.
+/// Replaces captured waits.
 ///
 /// # Safety
 /// As for [`set_signals`].

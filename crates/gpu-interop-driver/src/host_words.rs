@@ -1,5 +1,5 @@
-//! Words of signal memory that the host writes in a stream's order, for drivers whose streams write words that other streams
-//! do not see.
+//! Stream-ordered writes of signal memory by host functions, for drivers whose stream writes are not visible to other
+//! streams ([`Vendor::WRITES_ARE_SEEN`]).
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -14,11 +14,11 @@ use crate::call::call;
 use crate::driver::Driver;
 use crate::vendor::Vendor;
 
-/// The signal memory of a device, by its first byte for streams.
+/// Signal memory of a device, by first device address.
 #[derive(Debug, Default)]
 pub(crate) struct HostWords(Mutex<BTreeMap<u64, SignalMemory>>);
 
-/// A value, as wide as its word.
+/// Value of 32 or 64 bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value {
     Narrow(u32),
@@ -35,33 +35,34 @@ impl Value {
 }
 
 impl HostWords {
-    /// Nothing under the lock is left half-done by a panic.
+    /// Locks the map, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, SignalMemory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes memory, and returns it.
+    /// Adds memory and returns it.
     pub(crate) fn add(&self, memory: SignalMemory) -> SignalMemory {
         self.lock().insert(memory.ptr.get(), memory);
         memory
     }
 
-    /// Forgets memory, before the driver may give it to somebody else.
+    /// Removes memory. Called before the driver frees it and may reuse its addresses.
     pub(crate) fn remove(&self, memory: SignalMemory) {
         self.lock().remove(&memory.ptr.get());
     }
 
-    /// Where the host finds an aligned word; `None` if it is not in signal memory.
+    /// Returns the host address of an aligned word; `None` if it is outside signal memory.
     fn find(&self, word: DevicePtr, size: usize) -> Option<NonNull<u8>> {
         let words = self.lock();
         let (first, memory) = words.range(..=word.get()).next_back()?;
         let offset = usize::try_from(word.get() - first).ok()?;
         let inside = offset.checked_add(size)? <= memory.size && offset.is_multiple_of(size);
-        // SAFETY: inside of the memory.
+        // SAFETY: the offset is within the memory.
         inside.then(|| unsafe { memory.host.add(offset) })
     }
 
-    /// Has the host write a word once everything that was enqueued before has run; `None` if it is not in signal memory.
+    /// Enqueues a host function that writes a word after all earlier work on the stream. Returns `None` if the word is
+    /// outside signal memory.
     ///
     /// # Safety
     /// The stream is live and its device current, and the word is live until it is written.
@@ -74,17 +75,17 @@ impl HostWords {
     ) -> Option<Result<()>> {
         let host = self.find(word, value.size())?;
         let data = Box::into_raw(Box::new(Write { host, value })).cast::<c_void>();
-        // SAFETY: the stream is live; the function takes what it is given, once.
+        // SAFETY: the stream is live by the caller's promise; `store` takes ownership of `data`, and is called once.
         let launched = unsafe { call!(driver.launch_host_func(stream.get(), store, data)) };
         if launched.is_err() {
-            // SAFETY: what was refused is not called, so the box is still owned here.
+            // SAFETY: a host function that failed to enqueue is never called, so this function still owns the box.
             drop(unsafe { Box::from_raw(data.cast::<Write>()) });
         }
         Some(launched)
     }
 }
 
-/// A word to be written.
+/// Argument of [`store`].
 struct Write {
     host: NonNull<u8>,
     value: Value,
@@ -93,11 +94,11 @@ struct Write {
 /// Writes a word.
 ///
 /// # Safety
-/// `data` is from [`Box::into_raw`] of a [`Write`], and given here once; its word is live.
+/// `data` is from [`Box::into_raw`] of a [`Write`] and passed once; its word is live.
 unsafe extern "C" fn store(data: *mut c_void) {
     // SAFETY: the caller's promise.
     let Write { host, value } = *unsafe { Box::from_raw(data.cast::<Write>()) };
-    // SAFETY: the word is live and aligned, and everybody accesses it atomically.
+    // SAFETY: the word is live and aligned, and all accesses to it are atomic.
     unsafe {
         match value {
             Value::Narrow(value) => AtomicU32::from_ptr(host.as_ptr().cast()).store(value, Ordering::Release),
@@ -122,7 +123,7 @@ mod tests {
         }
         for (word, value) in [(0x1008, Value::Wide(7)), (0x1018, Value::Narrow(9))] {
             let host = words.find(DevicePtr::new(word), value.size()).expect("a word");
-            // SAFETY: inside of `page`.
+            // SAFETY: the word is inside `page`.
             unsafe { store(Box::into_raw(Box::new(Write { host, value })).cast()) };
         }
         words.remove(memory);

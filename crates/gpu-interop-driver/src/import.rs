@@ -15,8 +15,9 @@ use crate::status::Status;
 use crate::trace::DriverFunction;
 use crate::vendor::{Context, Doing, Vendor};
 
-/// Imports memory of the driver's own by its own function, on the current device; `None` for other memory, and where there
-/// is no such function. The request keeps its handle.
+/// Imports memory that the same driver exported with `cuMemImportFromShareableHandle` or
+/// `hipMemImportFromShareableHandle`, on the current device. Returns `None` for other memory and for drivers without
+/// the function. The request keeps its handle.
 pub(crate) fn native<V: Vendor>(context: &Arc<Context<V>>, request: &MemoryImport) -> Option<Result<Allocation<V>>> {
     let has = context.driver.functions.mem_import_from_shareable_handle.function.get().is_some();
     if !(V::IMPORTS_NATIVE_MEMORY && request.is_native() && has) {
@@ -29,7 +30,7 @@ pub(crate) fn native<V: Vendor>(context: &Arc<Context<V>>, request: &MemoryImpor
     #[cfg(windows)]
     let imported = match request.handle().as_win32()? {
         Win32Object::Handle(handle) => Allocation::imported(context, request.size(), handle.as_raw().cast()),
-        // The function takes no names.
+        // The function accepts no object names.
         _ => return None,
     };
     Some(imported)
@@ -43,7 +44,7 @@ pub(crate) fn memory<V: Vendor>(driver: &Driver<V>, request: &MemoryImport) -> R
     request.handle().lend(V::CONSUMES_DESCRIPTORS, |fd| {
         let desc = V::memory_desc(driver, request, fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
         let mut memory = 0;
-        // SAFETY: the descriptor is complete, and borrows from the request for the call.
+        // SAFETY: the descriptor is fully initialised, and the request it borrows from outlives the call.
         let result = unsafe { import.traced(operation, (&raw mut memory, &raw const desc)) };
         driver.check_for(Doing::ImportingMemory, operation, result)?;
         not_null(operation, memory)
@@ -58,12 +59,12 @@ pub(crate) fn semaphore<V: Vendor>(driver: &Driver<V>, request: &SemaphoreImport
         let desc =
             V::semaphore_desc(driver, request.handle(), fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
         let mut semaphore = 0;
-        // SAFETY: the descriptor is complete, and borrows from the request for the call.
+        // SAFETY: the descriptor is fully initialised, and the request it borrows from outlives the call.
         let mut call = |desc: &_| unsafe { import.traced(operation, (&raw mut semaphore, &raw const *desc)) };
         let mut result = call(&desc);
         if let Some(other) = V::other_semaphore_desc(driver, request.handle(), fd, result) {
             tracing::debug!(first = result.0, kind = other.kind, "importing a semaphore as another kind");
-            // Of two failures the first is about the kind that the handle has.
+            // If both attempts fail, the first error is reported: it concerns the handle's actual kind.
             result = if call(&other) == Status::SUCCESS { Status::SUCCESS } else { result };
         }
         driver.check_for(Doing::ImportingSemaphore, operation, result)?;

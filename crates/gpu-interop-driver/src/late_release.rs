@@ -1,8 +1,8 @@
-//! Waiting for what a driver releases after it has reported work as done.
+//! Waits for resources that a driver releases after it has reported their work as complete.
 //!
-//! Called before reserved addresses are unmapped, for drivers that
-//! [release late](crate::vendor::Vendor::releases_late): those run functions of the host on the thread that releases, in
-//! order with it.
+//! Runs before reserved addresses are freed, for drivers that [release late](crate::vendor::Vendor::releases_late).
+//! These run host functions on the thread that releases resources, in the same order, so a host function that has run
+//! proves that earlier releases are done.
 
 use std::ffi::c_void;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -18,81 +18,82 @@ use crate::progress;
 use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
-/// Nothing but the function is on its stream, but others may hold the hardware queue back.
+/// Time limit for the host function. Its stream has no other work, but other streams may block the hardware queue.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Reports that it was run.
+/// Host function that signals its execution through a channel.
 ///
 /// # Safety
-/// `data` is from [`Box::into_raw`] of a sender, and given here once.
-unsafe extern "C" fn tell(data: *mut c_void) {
+/// `data` is from [`Box::into_raw`] of a sender and passed once.
+unsafe extern "C" fn send(data: *mut c_void) {
     // SAFETY: the caller's promise.
     let sender = unsafe { Box::from_raw(data.cast::<SyncSender<()>>()) };
-    // The channel has room for one message; a dropped receiver is no error here.
+    // The channel buffers one message; a dropped receiver is not an error.
     let _ = sender.try_send(());
 }
 
-/// What a device has not given back yet, because the driver did not come to what it releases.
+/// Resources of a device that wait for the driver's late releases.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
-    held: Mutex<Held>,
+    pending: Mutex<Pending>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    /// Reserved addresses, unmapped, with their sizes in bytes.
+struct Pending {
+    /// Reserved and unmapped address ranges, with sizes in bytes.
     ranges: Vec<(DeviceAddress, usize)>,
-    /// Streams with a function that may not have run.
+    /// Streams whose host function may not have run.
     streams: Vec<Handle>,
 }
 
-impl Held {
+impl Pending {
     fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.streams.is_empty()
     }
 }
 
 impl Late {
-    /// Nothing under the lock is left half-done by a panic.
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the state, which a panic cannot leave inconsistent.
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.held().is_empty()
+        self.lock().is_empty()
     }
 
-    /// Keeps reserved addresses until a later [`Late::settle`] succeeds.
+    /// Defers freeing reserved addresses until a later [`Late::settle`] succeeds.
     pub(crate) fn keep(&self, address: DeviceAddress, size: usize) {
-        self.held().ranges.push((address, size));
+        self.lock().ranges.push((address, size));
     }
 
-    /// Waits until the driver has released what work that ended before this call used. What was kept before is given back
-    /// then. The device is current.
+    /// Waits until the driver has released the resources of all work completed before this call, then frees the ranges
+    /// deferred before. The device is current.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if it did not come to it within a second; what it answered to the question.
+    /// [`ErrorKind::Timeout`] if the driver has not run the host function within a second; otherwise the driver's
+    /// error.
     pub(crate) fn settle<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) -> Result<()> {
-        // Ranges kept from here on are not covered by this wait.
-        let Held { ranges, streams } = std::mem::take(&mut *self.held());
-        // SAFETY: only kept here, and with nothing but a function on it.
+        // This wait does not cover ranges deferred from here on.
+        let Pending { ranges, streams } = std::mem::take(&mut *self.lock());
+        // SAFETY: these streams are owned by `self` and have no work but the host function.
         let (idle, busy): (Vec<_>, Vec<_>) =
             streams.into_iter().partition(|stream| unsafe { driver.is_idle(*stream) }.unwrap_or(false));
         idle.into_iter().for_each(|stream| end(driver, device, stream));
-        // Behind one that has not run, another need not be tried.
-        let asked = if busy.is_empty() { wait(driver, device) } else { Ok(Asked::NotYet(None)) };
-        self.held().streams.extend(busy);
-        let settled = asked.and_then(|asked| match asked {
-            Asked::Completed => Ok(()),
-            Asked::NotYet(stream) => {
-                self.held().streams.extend(stream);
+        // While an earlier host function is pending, another one would wait behind it.
+        let outcome = if busy.is_empty() { wait(driver, device) } else { Ok(Outcome::Pending(None)) };
+        self.lock().streams.extend(busy);
+        let settled = outcome.and_then(|outcome| match outcome {
+            Outcome::Completed => Ok(()),
+            Outcome::Pending(stream) => {
+                self.lock().streams.extend(stream);
                 let operation = driver.functions.launch_host_func.operation;
-                let message = "the driver has not run a function of the host within a second; do streams wait in vain?";
+                let message = "the driver has not run a host function within a second; check for streams whose waits are never satisfied";
                 Err(Error::new(ErrorKind::Timeout, operation, message))
             }
         });
         if let Err(error) = settled {
-            self.held().ranges.extend(ranges);
+            self.lock().ranges.extend(ranges);
             return Err(error);
         }
         for (address, size) in ranges {
@@ -103,56 +104,56 @@ impl Late {
         Ok(())
     }
 
-    /// Reports what stays for ever: the device is closed.
+    /// Reports the remaining resources as leaked because the device is closed.
     pub(crate) fn leak(&self, error: &Error) {
-        let Held { ranges, streams } = std::mem::take(&mut *self.held());
+        let Pending { ranges, streams } = std::mem::take(&mut *self.lock());
         for _ in ranges {
             tracing::error!(%error, "reserved addresses of a closed device are leaked");
         }
         for _ in streams {
-            tracing::warn!(%error, "a stream that was kept could not be destroyed");
+            tracing::warn!(%error, "destroying a stream failed; it is leaked");
         }
     }
 }
 
-/// What became of the question.
-enum Asked {
-    /// The function has run.
+/// Result of waiting for the host function.
+enum Outcome {
+    /// The host function has run.
     Completed,
-    /// The function on this stream has not run.
-    NotYet(Option<Handle>),
+    /// The host function has not run. Contains its stream if it was enqueued by this wait.
+    Pending(Option<Handle>),
 }
 
-/// Waits as [`Late::settle`] says.
-fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Asked> {
-    // Drivers without host functions have no such thread.
-    let Ok(launch) = driver.functions.launch_host_func.require(&driver.version) else { return Ok(Asked::Completed) };
+/// Enqueues a host function on a stream of its own and waits for it.
+fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Outcome> {
+    // Drivers without host functions do not release late.
+    let Ok(launch) = driver.functions.launch_host_func.require(&driver.version) else { return Ok(Outcome::Completed) };
     let stream = V::create_stream(driver, device, || driver.create_stream())?;
     let (sender, receiver) = sync_channel::<()>(1);
     let data = Box::into_raw(Box::new(sender));
     let operation = driver.functions.launch_host_func.operation;
-    // SAFETY: the stream is live; the function takes what it is given, once.
-    let launched = driver.check(operation, unsafe { launch.traced(operation, (stream, tell, data.cast::<c_void>())) });
+    // SAFETY: the stream is live; `send` takes ownership of `data`, and is called once.
+    let launched = driver.check(operation, unsafe { launch.traced(operation, (stream, send, data.cast::<c_void>())) });
     if launched.is_err() {
-        // SAFETY: what was refused is not called, so the box is still owned here.
+        // SAFETY: a host function that failed to enqueue is never called, so this function still owns the box.
         drop(unsafe { Box::from_raw(data) });
     } else if receiver.recv_timeout(LIMIT).is_err() {
-        // Destroying it would wait for the function.
-        return Ok(Asked::NotYet(Some(stream)));
+        // Destroying the stream would wait for the function.
+        return Ok(Outcome::Pending(Some(stream)));
     } else {
         // The message is sent before the function returns.
         // SAFETY: the stream is live, and its device current.
         if let Err(error) = unsafe { progress::synchronize(driver, stream) } {
-            tracing::warn!(%error, "what a driver releases late cannot be waited for");
+            tracing::warn!(%error, "waiting for a driver's late releases failed");
         }
     }
     end(driver, device, stream);
-    launched.map(|()| Asked::Completed)
+    launched.map(|()| Outcome::Completed)
 }
 
 fn end<V: Vendor>(driver: &Driver<V>, device: DeviceNumber, stream: Handle) {
-    // SAFETY: the stream is live and idle, and only known here.
+    // SAFETY: the stream is live and idle, and has no other user.
     if let Err(error) = unsafe { V::end_stream(driver, device, stream) } {
-        tracing::warn!(%error, "a stream that was kept could not be destroyed");
+        tracing::warn!(%error, "destroying a stream failed; it is leaked");
     }
 }

@@ -1,5 +1,6 @@
-//! The order of a graph's launches on different streams, for drivers that do not keep it themselves
-//! ([`Vendor::ORDERS_LAUNCHES`]): an event behind each launch, for which the next one waits if it is on another stream.
+//! Order of a graph's launches on different streams, for drivers that do not guarantee it
+//! ([`Vendor::ORDERS_LAUNCHES`]). An event is recorded after each launch; the next launch waits for it if it is on
+//! another stream.
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
@@ -7,18 +8,18 @@ use crate::driver::Driver;
 use crate::functions::Handle;
 use crate::vendor::Vendor;
 
-/// Where a graph was launched last.
+/// Last launch of a graph.
 #[derive(Debug, Clone, Copy)]
 enum Last {
-    /// Nowhere.
+    /// Not launched.
     Never,
-    /// On this stream, with the event recorded after it.
+    /// Launched on this stream, with the event recorded after it.
     On(Handle),
-    /// On this stream, but the driver did not take the event.
+    /// Launched on this stream, but recording the event failed.
     Unmarked(Handle),
 }
 
-/// The launches of one graph.
+/// Launches of one graph.
 #[derive(Debug)]
 pub(crate) struct Launches {
     event: Handle,
@@ -26,35 +27,35 @@ pub(crate) struct Launches {
 }
 
 impl Launches {
-    /// Of a graph that was not launched yet. Its device is current.
+    /// State of a graph that has not been launched. The device is current.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub(crate) fn new<V: Vendor>(driver: &Driver<V>) -> Result<Self> {
         Ok(Self { event: driver.create_event()?, last: Last::Never })
     }
 
-    /// Makes the stream wait for the launch before this one.
+    /// Makes the stream wait for the previous launch.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
     /// The stream is live, and its device current.
     pub(crate) unsafe fn before<V: Vendor>(&self, driver: &Driver<V>, stream: Handle) -> Result<()> {
         match self.last {
-            // SAFETY: the caller's promise; the event is live as long as this.
+            // SAFETY: the caller's promise; `self` owns the live event.
             Last::On(last) if last != stream => unsafe { driver.wait_event(stream, self.event) },
             Last::Unmarked(last) if last != stream => {
                 let message =
-                    "the driver did not mark the end of the launch before on another stream; make another graph";
+                    "the previous launch on another stream has no event to wait for; instantiate another graph";
                 Err(Error::new(ErrorKind::Driver, driver.functions.event_record.operation, message))
             }
             _ => Ok(()),
         }
     }
 
-    /// Notes a launch, which succeeded.
+    /// Records the event after a successful launch.
     ///
     /// # Safety
     /// As for [`Launches::before`].
@@ -63,18 +64,18 @@ impl Launches {
         self.last = match unsafe { driver.record_event(self.event, stream) } {
             Ok(()) => Last::On(stream),
             Err(error) => {
-                tracing::warn!(%error, "the end of a graph's launch has no event: it can be launched on its stream only");
+                tracing::warn!(%error, "recording an event after a graph's launch failed; the graph can be launched on this stream only");
                 Last::Unmarked(stream)
             }
         };
     }
 
-    /// Frees the event.
+    /// Destroys the event.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub(crate) fn end<V: Vendor>(self, driver: &Driver<V>) -> Result<()> {
-        // SAFETY: live, and freed once. The driver keeps what a pending wait needs.
+        // SAFETY: the event is live and destroyed once. The driver keeps the resources of pending waits.
         unsafe { driver.destroy_event(self.event) }
     }
 }

@@ -1,13 +1,14 @@
-//! Descriptors of imports, lent to the driver as duplicates.
+//! Duplicates of file descriptors, lent to the driver during imports.
 
 use std::ffi::c_int;
 
 use gpu_interop_core::{MemoryHandle, Result, SemaphoreHandle};
 
-/// A handle that may be a descriptor.
+/// Handle that may be a file descriptor.
 pub(crate) trait Lend {
-    /// Runs an import with a duplicate of the descriptor, -1 for handles of another sort, and settles afterwards who
-    /// closes the duplicate. `consumes` is whether the driver does on success; on failure some do, some do not.
+    /// Runs an import with a duplicate of the file descriptor, or with -1 for other handles, and closes the duplicate
+    /// afterwards unless the driver has. `consumes` is true if the driver closes it on success; on failure drivers
+    /// differ.
     fn lend<T>(&self, consumes: bool, import: impl FnOnce(c_int) -> Result<T>) -> Result<T>;
 }
 

@@ -1,7 +1,7 @@
-//! Levels of images that end apart from their image.
+//! Mipmap level arrays that are destroyed separately from their image ([`Vendor::LEVELS_END_APART`]).
 //!
-//! Some drivers make a new array each time they are asked for a level. It keeps the image, and so the memory, until it is
-//! destroyed. So a driver is asked once for each level, and the arrays are destroyed before their image.
+//! Some drivers create a new array for each query of a level. The array keeps the image and its memory alive until it
+//! is destroyed. Each level is therefore queried once, and its array is destroyed before the image.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use crate::driver::Driver;
 use crate::functions::Handle;
 use crate::vendor::Vendor;
 
-/// The level arrays of a device, by their image and number.
+/// Level arrays of a device, by image and level.
 #[derive(Debug, Default)]
 pub(crate) struct Levels(Mutex<HashMap<usize, BTreeMap<u32, Handle>>>);
 
 impl Levels {
-    /// The array of a level. `get` asks the driver for it; it is called once for each level, with the lock held.
+    /// Returns the array of a level. `get` queries the driver; it is called once per level, with the lock held.
     pub(crate) fn get(
         &self,
         image: RawMipmappedArray,
@@ -34,27 +34,28 @@ impl Levels {
         Ok(array)
     }
 
-    /// Forgets an image. Before the driver does, which may give the next one the same handle. Returns its level arrays.
+    /// Removes an image and returns its level arrays. Called before the driver destroys the image and may reuse its
+    /// handle.
     pub(crate) fn remove(&self, image: RawMipmappedArray) -> Arrays {
         Arrays(self.lock().remove(&image.get()).unwrap_or_default())
     }
 
-    /// The map is valid at every step.
+    /// Locks the map, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, BTreeMap<u32, Handle>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The level arrays of an image that ends, by number.
+/// Level arrays of a removed image, by level.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arrays(BTreeMap<u32, Handle>);
 
 impl Arrays {
-    /// Destroys them. Failures are reported through `tracing`.
+    /// Destroys the arrays. Failures are reported through `tracing`.
     ///
     /// # Safety
-    /// They are live, nothing uses them any more, and their device is current.
+    /// The arrays are live and not used afterwards, and their device is current.
     pub(crate) unsafe fn destroy<V: Vendor>(self, driver: &Driver<V>) {
         for array in self.0.into_values() {
             // SAFETY: the caller's promise.
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_asked_for_once_and_returned_at_the_end() {
+    fn a_level_is_queried_once_and_returned_by_remove() {
         let levels = Levels::default();
         let get = |image, level, array| levels.get(image, level, || Ok(array)).expect("a level");
         assert_eq!([get(IMAGE, 0, 10), get(IMAGE, 1, 11), get(IMAGE, 0, 12), get(OTHER, 0, 20)], [10, 11, 10, 20]);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_the_driver_did_not_give_is_asked_for_again() {
+    fn a_failed_query_of_a_level_is_repeated() {
         let levels = Levels::default();
         levels.get(IMAGE, 0, || Err(Error::invalid("driver", "no level"))).expect_err("fails");
         assert_eq!(levels.get(IMAGE, 0, || Ok(10)).expect("a level"), 10);

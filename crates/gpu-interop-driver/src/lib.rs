@@ -1,29 +1,29 @@
-//! What the vendor backends share.
+//! Shared implementation of the CUDA and HIP backends.
 //!
-//! NVIDIA's and AMD's drivers are near twins: both are looked for as a shared library, both are tables of C functions
-//! that return a status code, most of the functions differ only in their names, and the interop descriptors have the
-//! same layout since HIP 6. Each of these things is written here once: [`VendorBackend`] and its devices are the whole
-//! backend. What differs is what a vendor's crate says by implementing [`Vendor`].
+//! NVIDIA's and AMD's drivers have the same shape: a shared library of C functions that return a status code. Most
+//! functions differ only in their names, and the interop descriptors have the same layout since HIP 6.
+//! [`VendorBackend`] and its devices implement the whole backend once; `gpu-interop-cuda` and `gpu-interop-hip` supply
+//! the differences by implementing [`Vendor`].
 //!
-//! # What this crate promises
-//! * A library is never unloaded: each backend that is loaded looks it up again, and finds the one that is in the
+//! # Guarantees
+//! * A library is never unloaded. Each backend that is loaded looks it up again and finds the copy already in the
 //!   process.
-//! * None is looked for in the current directory; a file that the user names with the vendor's variable is taken as
-//!   named.
-//! * A missing library is one error with every path tried and the dynamic linker's own words.
-//! * A missing symbol is an error of the function that needs it, or of loading if nothing works without it. Either names
-//!   the symbol, the driver's version, and the version that the symbol came with.
+//! * The current directory is never searched. A file named by the vendor's environment variable is loaded as named.
+//! * A missing library is one error that lists every path tried, with the dynamic linker's message for each.
+//! * A missing optional symbol is an error of the function that needs it; a missing required symbol is an error of
+//!   loading. Both name the symbol, the driver's version and the version that introduced the symbol.
 //! * Encoding a request is a pure function, the same on every operating system.
 //!
-//! * Between a device's method and the driver's function there is nothing but what makes the device current, a look at
-//!   the status, and what a constant of the vendor's asks for.
+//! * A device's method adds to the driver's function only what makes the device current, the check of the status, and
+//!   the workarounds that the constants of [`Vendor`] enable.
 //!
-//! # What it tells
-//! * Every call of a driver's function is two events of `tracing`, [`DRIVER_CALL`]: what is called with what, and what
-//!   came back when. Of a driver that crashes the last is the call that it crashed in.
+//! # Tracing
+//! * Every call of a driver's function emits two `tracing` events with the target [`DRIVER_CALL`]: one with the
+//!   arguments before the call, one with the status and duration after it. If the driver crashes, the last event is the
+//!   call it crashed in.
 //!
-//! # What the caller must do
-//! * Declare functions with the types of the vendor's headers: a symbol's type cannot be checked.
+//! # Requirements on the caller
+//! * Functions are declared with the types of the vendor's headers: the type of a symbol cannot be checked.
 
 pub mod abi;
 mod arguments;

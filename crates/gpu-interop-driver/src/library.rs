@@ -1,4 +1,4 @@
-//! Finding a driver's library.
+//! Search for a driver's library.
 
 use std::error::Error as StdError;
 use std::ffi::{CStr, OsStr, c_void};
@@ -13,24 +13,25 @@ use libloading::os::unix::Library;
 #[cfg(windows)]
 use libloading::os::windows::Library;
 
-/// Where a driver may be.
+/// Names and places to search for a driver.
 #[derive(Debug, Clone, Copy)]
 pub struct LibrarySearch {
-    /// The driver's name in messages: "CUDA driver".
+    /// Name of the driver in messages: "CUDA driver".
     pub driver: &'static str,
-    /// The environment variable that names the library file. If it is set, nothing else is tried.
+    /// Environment variable that names the library file. If it is set, nothing else is tried.
     pub variable: &'static str,
-    /// File names, best first. Looked for among the libraries already in the process, then by the dynamic linker.
+    /// File names in order of preference. Looked up among the libraries already in the process, then by the dynamic
+    /// linker.
     pub names: &'static [&'static str],
-    /// Folders to look in if the dynamic linker finds none: a folder below the value of an environment variable, or,
-    /// without a variable, a whole path. A `*` at the end of a component stands for the rest of a folder's name; of several
-    /// folders the one with the greatest version in its name comes first.
+    /// Folders searched if the dynamic linker finds no library: a folder below the value of an environment variable, or
+    /// an absolute path without a variable. A `*` at the end of a component matches the rest of a folder's name; of
+    /// several matches the one with the greatest version in its name comes first.
     pub folders: &'static [(Option<&'static str>, &'static str)],
-    /// What to install, as the end of a sentence.
+    /// Advice what to install, as the end of a sentence.
     pub install: &'static str,
 }
 
-/// A loaded driver library. Never unloaded: drivers have threads and thread-local data of their own.
+/// Loaded driver library. Never unloaded: drivers own threads and thread-local data.
 #[derive(Debug)]
 pub struct DriverLibrary {
     library: &'static Library,
@@ -38,12 +39,13 @@ pub struct DriverLibrary {
 }
 
 impl DriverLibrary {
-    /// Finds and loads a library: the file that the variable names, and only that (but not in a process with more rights
-    /// than its caller, as setuid programs are: variables are ignored there); else one that is in the process
-    /// already, so that no second copy of a driver's runtime is loaded; else by name; else in the folders.
+    /// Finds and loads a library. If the variable is set, only the file it names is tried; processes with more
+    /// privileges than their caller, such as setuid programs, ignore the variable. Otherwise the order is: a library
+    /// already in the process, so that no second copy of a driver's runtime is loaded; the dynamic linker, by name; the
+    /// folders.
     ///
     /// # Errors
-    /// [`ErrorKind::DriverNotFound`] with every path tried and why it was not loaded.
+    /// [`ErrorKind::DriverNotFound`] with every path tried and the reason why it did not load.
     pub fn find(search: &LibrarySearch) -> Result<Self> {
         let mut attempts = Vec::new();
         let named = trusted_environment::variable(search.variable);
@@ -71,7 +73,7 @@ impl DriverLibrary {
                 .chain(folders)
                 .filter(|name| trusted_environment::is_ignored(name))
                 .fold(error, |error, name| {
-                    error.with_context("ignored in a process with more rights than its caller", name)
+                    error.with_context("ignored in a process with more privileges than its caller", name)
                 })
         })
     }
@@ -84,8 +86,7 @@ impl DriverLibrary {
         match sys::open(file) {
             Ok(library) => Some(Self::keep(library, Path::new(file))),
             Err(error) => {
-                attempts
-                    .push(LoadAttempt { target: file.to_string_lossy().into_owned(), reason: reason(file, &error) });
+                attempts.push(LoadAttempt::new(file.to_string_lossy().into_owned(), reason(file, &error)));
                 None
             }
         }
@@ -95,33 +96,33 @@ impl DriverLibrary {
         Self { library: Box::leak(Box::new(library)), name: name.to_owned() }
     }
 
-    /// The name by which the library was found.
+    /// Name by which the library was found.
     #[must_use]
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// The file that holds a symbol, as the dynamic linker knows it; the name it was found by where that is unknown.
+    /// File that contains a symbol, according to the dynamic linker; [`DriverLibrary::name`] if that is unknown.
     #[must_use]
     pub fn file(&self, symbol: &CStr) -> PathBuf {
-        // SAFETY: the address is only looked up, never called.
+        // SAFETY: a raw pointer is pointer-sized; the address is only looked up, never dereferenced.
         unsafe { self.symbol::<*const c_void>(symbol) }.and_then(sys::file_of).unwrap_or_else(|| self.name.clone())
     }
 
-    /// The address of a symbol as a value of type `T`; `None` if the library has no such symbol.
+    /// Returns the address of a symbol as a value of type `T`; `None` if the library has no such symbol.
     ///
     /// # Safety
-    /// `T` must be pointer-sized: a raw pointer, or a function pointer of the symbol's own type.
+    /// `T` is pointer-sized: a raw pointer, or a function pointer of the symbol's type.
     #[must_use]
     pub unsafe fn symbol<T: Copy>(&self, name: &CStr) -> Option<T> {
-        // SAFETY: the caller vouches for the type.
+        // SAFETY: the caller's promise for the type.
         let symbol = unsafe { self.library.get::<T>(name) }.ok()?;
-        // The library is never unloaded, so the value may outlive the symbol.
+        // The library is never unloaded, so the value may outlive `symbol`.
         Some(*symbol)
     }
 }
 
-/// Files in the search's folders that exist.
+/// Existing library files in the folders of a search.
 fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
     let folder = |(variable, folder): &(Option<&'static str>, &'static str)| match variable {
         Some(variable) => trusted_environment::variable(variable).map(|value| (PathBuf::from(value), *folder)),
@@ -131,14 +132,14 @@ fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
         .folders
         .iter()
         .filter_map(folder)
-        // An empty variable must not make the current directory a place to look in.
+        // An empty variable must not add the current directory.
         .filter(|(root, folder)| root.join(folder).is_absolute())
         .flat_map(|(root, folder)| folders(&root, folder))
         .flat_map(|folder| search.names.iter().map(move |name| folder.join(name)))
         .filter(|path| path.exists())
 }
 
-/// The folders that a pattern below `root` stands for.
+/// Folders below `root` that match a pattern.
 fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let Some((before, after)) = pattern.split_once('*') else { return vec![root.join(pattern)] };
     let path = root.join(before);
@@ -158,13 +159,13 @@ fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
     found.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// The numbers in a name: 10 and 1 of `-10.1`.
+/// Extracts the numbers in a name: 10 and 1 from `-10.1`.
 fn numbers(name: &str) -> Vec<u32> {
     name.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Why a file was not loaded, in the dynamic linker's words. Of a library for another processor it says that there is
-/// no such file.
+/// Reason why a file was not loaded: the dynamic linker's message, with a hint for existing files of another
+/// architecture, which it reports as missing.
 fn reason(file: &OsStr, error: &dyn StdError) -> String {
     let text = chain(error);
     let path = Path::new(file);
@@ -173,12 +174,12 @@ fn reason(file: &OsStr, error: &dyn StdError) -> String {
         && text.contains(&format!("{}: ", path.display()))
         && text.contains("No such file")
     {
-        return format!("{text} (the file is there; is it for this machine's processor?)");
+        return format!("{text} (the file exists; check that it is built for this processor architecture)");
     }
     text
 }
 
-/// The texts of an error and its sources: libloading keeps the dynamic linker's words in the source.
+/// Joins the texts of an error and its sources: libloading stores the dynamic linker's message in the source.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -207,8 +208,8 @@ mod sys {
     }
 
     pub(super) fn open(name: &OsStr) -> Result<Library, libloading::Error> {
-        // SAFETY: the name is a driver's library, whose initialisers are made for being loaded at run time, or a file
-        // that the user named for that purpose.
+        // SAFETY: the name is a driver's library, whose initialisers support loading at run time, or a file that the
+        // user named for this purpose.
         unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }
     }
 
@@ -218,12 +219,13 @@ mod sys {
         if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
             return None;
         }
-        // SAFETY: it was filled.
+        // SAFETY: `dladdr` returned non-zero, so it filled `info`.
         let name = unsafe { info.assume_init() }.dli_fname;
         if name.is_null() {
             return None;
         }
-        // SAFETY: a NUL-terminated string of the dynamic linker, which lives as long as the library: always.
+        // SAFETY: a NUL-terminated string of the dynamic linker that lives as long as the library, which is never
+        // unloaded.
         let bytes = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
         Some(PathBuf::from(OsString::from_vec(bytes)))
     }
@@ -241,14 +243,14 @@ mod sys {
     }
 
     pub(super) fn open(name: &OsStr) -> Result<Library, libloading::Error> {
-        // Names come from the system's folder only, never from the current directory.
+        // Relative names are searched in the system folder only, never in the current directory.
         let flags = if Path::new(name).is_absolute() {
             LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_SYSTEM32
         } else {
             LOAD_LIBRARY_SEARCH_SYSTEM32
         };
-        // SAFETY: the name is a driver's library, whose initialisers are made for being loaded at run time, or a file
-        // that the user named for that purpose.
+        // SAFETY: the name is a driver's library, whose initialisers support loading at run time, or a file that the
+        // user named for this purpose.
         unsafe { Library::load_with_flags(name, flags) }
     }
 
@@ -270,13 +272,13 @@ mod tests {
     };
 
     #[test]
-    fn every_attempt_is_reported_with_the_linkers_words() {
+    fn every_attempt_is_reported_with_the_linkers_message() {
         let error = DriverLibrary::find(&SEARCH).expect_err("there is none");
         assert_eq!(error.kind(), ErrorKind::DriverNotFound);
         let tried: Vec<&str> = error.attempts().iter().map(|attempt| attempt.target.as_str()).collect();
         assert_eq!(tried, SEARCH.names);
-        let words = if cfg!(windows) { "os error 126" } else { "No such file" };
-        assert!(error.attempts()[0].reason.contains(words), "{error}");
+        let expected = if cfg!(windows) { "os error 126" } else { "No such file" };
+        assert!(error.attempts()[0].reason.contains(expected), "{error}");
         assert!(error.to_string().contains("GPU_INTEROP_TEST_LIBRARY"), "{error}");
     }
 
@@ -289,45 +291,45 @@ mod tests {
         let found = folders(&root, "core-*/lib");
         let plain = folders(&root, "core/lib");
         let absent = folders(&root.join("nothing"), "core-*/lib");
-        std::fs::remove_dir_all(&root).expect("nothing is left behind");
+        std::fs::remove_dir_all(&root).expect("removes the folder");
         let expected = ["core-10.1", "core-10", "core-9.2", "core-7.14"].map(|name| root.join(name).join("lib"));
         assert_eq!(found, expected);
         assert_eq!(plain, [root.join("core/lib")]);
         assert!(absent.is_empty(), "{absent:?}");
     }
 
-    /// A file of that name where a program was started is somebody else's, who wants to be loaded into it.
+    /// DLL planting: a library of the driver's name in the current directory is not loaded.
     #[cfg(windows)]
     #[test]
-    fn a_library_planted_in_the_current_folder_is_not_loaded() {
+    fn a_library_planted_in_the_current_directory_is_not_loaded() {
         const PLANTED: &str = "gpu-interop-planted.dll";
         let planted = std::env::current_dir().expect("a folder").join(PLANTED);
         let system = std::env::var_os("SystemRoot").expect("Windows has a folder");
         std::fs::copy(Path::new(&system).join("system32/version.dll"), &planted).expect("copies");
         let error = DriverLibrary::find(&LibrarySearch { names: &[PLANTED], ..SEARCH });
-        // What any other way of loading does: the file is a library.
-        // SAFETY: one of the system's own, without initialisers that do anything.
+        // Control: the default search loads the file, so it is a loadable library.
+        // SAFETY: `version.dll` is a system library whose initialisers have no preconditions.
         let loaded = unsafe { Library::new(PLANTED) }.map(drop);
         let by_path = sys::open(planted.as_os_str()).map(drop);
-        // Closed by now: a file that is loaded cannot be removed.
-        std::fs::remove_file(&planted).expect("nothing is left behind");
-        assert_eq!(error.expect_err("it is not the system's").kind(), ErrorKind::DriverNotFound);
-        loaded.expect("the file can be loaded by whoever looks in the current folder");
-        by_path.expect("a whole path names it");
+        // The library is closed by now: Windows cannot remove a loaded file.
+        std::fs::remove_file(&planted).expect("removes the file");
+        assert_eq!(error.expect_err("the name is not in the system folder").kind(), ErrorKind::DriverNotFound);
+        loaded.expect("the default search finds the file in the current directory");
+        by_path.expect("an absolute path loads the file");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_library_in_the_process_is_found_first() {
+    fn a_library_already_in_the_process_is_found() {
         let names: &[&str] = &["libgpu-interop-no-such.so.2", "libc.so.6"];
-        let library = DriverLibrary::find(&LibrarySearch { names, ..SEARCH }).expect("libc is always there");
+        let library = DriverLibrary::find(&LibrarySearch { names, ..SEARCH }).expect("libc is in the process");
         assert_eq!(library.name(), Path::new("libc.so.6"));
         assert!(library.file(c"getpid").is_absolute(), "{:?}", library.file(c"getpid"));
         // SAFETY: getpid has this type.
         let getpid = unsafe { library.symbol::<unsafe extern "C" fn() -> i32>(c"getpid") }.expect("a symbol");
         // SAFETY: getpid has no preconditions.
         assert_eq!(unsafe { getpid() }.unsigned_abs(), std::process::id());
-        // SAFETY: nothing is called.
+        // SAFETY: a raw pointer is pointer-sized, and is not dereferenced.
         assert!(unsafe { library.symbol::<*const c_void>(c"no_such_symbol") }.is_none());
     }
 }

@@ -1,11 +1,11 @@
-//! Mapped ranges of imports that are mapped as a whole.
+//! Mapped ranges of imports that are mapped as a whole
+//! ([`Vendor::MAPS_WHOLE_IMPORTS`](crate::Vendor::MAPS_WHOLE_IMPORTS)).
 //!
-//! Some drivers map a dedicated allocation from its first byte on only. Others know but one mapping of an import: such a
-//! driver gives addresses in the one mapping that it made when the memory was imported. It keeps one entry for
-//! each address that it gave, so that of two ranges which begin at the same one the first to be freed ends both; or it
-//! gives the import's first address whatever range it was asked for. So it is asked for all of an import, once, and
-//! what is counted and computed is here. Where mapping again costs memory for good, the mapping stays until the import
-//! ends.
+//! Some drivers map a dedicated allocation only from its first byte. Others have a single mapping per import, made at
+//! import: either they keep one entry per returned address, so that freeing one of two ranges with the same first
+//! address frees both, or they return the import's first address for every range. For all of these an import is mapped
+//! once as a whole; this module counts its ranges and computes their addresses. Where each new mapping leaks memory,
+//! the mapping is kept until the import is destroyed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,40 +15,40 @@ use gpu_interop_core::{Error, Result};
 
 use crate::functions::DeviceAddress;
 
-/// The imports of a device that are mapped as a whole.
+/// Imports of a device that are mapped as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Imports(Mutex<HashMap<usize, Arc<Import>>>);
 
 #[derive(Debug)]
 struct Import {
     size: u64,
-    /// Held while the driver maps or frees: between the two it must not be asked for the same address.
+    /// Locked during the driver's map and free calls, which must not run concurrently for one import.
     whole: Mutex<Option<Whole>>,
 }
 
-/// All of an import, mapped.
+/// Mapping of a whole import.
 #[derive(Debug)]
 struct Whole {
     address: DeviceAddress,
-    /// How many of its ranges are in use.
+    /// Number of ranges in use.
     ranges: usize,
 }
 
 impl Imports {
-    /// Notes an import and its size in bytes.
+    /// Adds an import and its size in bytes.
     pub(crate) fn add(&self, memory: RawMemory, size: u64) {
         lock(&self.0).insert(memory.get(), Arc::new(Import { size, whole: Mutex::default() }));
     }
 
-    /// Forgets an import, if it was noted. Before the driver does, which may give the next one the same handle. Returns the
-    /// first address of an import that is still mapped.
+    /// Removes an import, if it was added. Called before the driver destroys the import and may reuse its handle.
+    /// Returns the first address if the import is still mapped.
     pub(crate) fn remove(&self, memory: RawMemory) -> Option<DeviceAddress> {
         let import = lock(&self.0).remove(&memory.get())?;
         lock(&import.whole).take().map(|whole| whole.address)
     }
 
-    /// The address of the byte at `offset`; `None` if the import was not noted. `map` maps as many bytes as it is told,
-    /// from the import's first on, unless a range of it is mapped already.
+    /// Returns the address of the byte at `offset`; `None` if the import was not added. `map` maps the given number of
+    /// bytes from the import's first byte; it is called unless a range is already mapped.
     pub(crate) fn map(
         &self,
         memory: RawMemory,
@@ -61,12 +61,12 @@ impl Imports {
             Some(Whole { address, ranges }) => Ok(Whole { address, ranges: ranges + 1 }),
             None => map(import.size).map(|address| Whole { address, ranges: 1 }),
         };
-        // An import at the end of the address space is the driver's mistake, and no reason to panic.
+        // Wrapping: an address beyond the address space is a driver bug and must not panic.
         Some(mapped.map(|mapped| whole.insert(mapped).address.wrapping_add(offset)))
     }
 
-    /// Ends a range; `None` if the import was not noted. `free` frees all of the import by its first address, if this was
-    /// the last range. If that fails, the mapping is given up. Without `free` the mapping stays for the next range, until
+    /// Frees a range; returns `None` if the import was not added. After the last range, `free` frees the mapping by its
+    /// first address; on failure the mapping is leaked. Without `free` the mapping is kept for later ranges until
     /// [`Imports::remove`].
     pub(crate) fn free(
         &self,
@@ -93,7 +93,7 @@ impl Imports {
     }
 }
 
-/// What is under these locks is valid at every step.
+/// Locks a mutex whose contents a panic cannot leave inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -115,7 +115,7 @@ mod tests {
         imports
     }
 
-    fn refused(code: &'static str) -> Error {
+    fn driver_error(code: &'static str) -> Error {
         Error::invalid("driver", code)
     }
 
@@ -128,7 +128,7 @@ mod tests {
                 calls.borrow_mut().push(("map", size));
                 Ok(BASE)
             });
-            address.expect("noted").expect("maps") - BASE
+            address.expect("added").expect("maps") - BASE
         };
         let free = || {
             let freed = imports.free(
@@ -138,7 +138,7 @@ mod tests {
                     Ok(())
                 }),
             );
-            freed.expect("noted").expect("frees");
+            freed.expect("added").expect("frees");
         };
         assert_eq!([map(0), map(0), map(64)], [0, 0, 64]);
         assert_eq!(*calls.borrow(), [("map", 4096)]);
@@ -146,14 +146,14 @@ mod tests {
         assert_eq!(map(4095), 4095);
         (0..2).for_each(|_| free());
         assert_eq!(*calls.borrow(), [("map", 4096), ("free", BASE)]);
-        // And once more.
+        // The next range maps the import again.
         assert_eq!(map(1), 1);
         free();
         assert_eq!(*calls.borrow(), [("map", 4096), ("free", BASE), ("map", 4096), ("free", BASE)]);
     }
 
     #[test]
-    fn a_mapping_that_stays_is_mapped_once_for_all_of_the_import_s_life() {
+    fn a_kept_mapping_is_mapped_once_until_the_import_is_destroyed() {
         let imports = imports();
         let calls = RefCell::new(0);
         for _ in 0..3 {
@@ -161,31 +161,31 @@ mod tests {
                 *calls.borrow_mut() += 1;
                 Ok(BASE)
             };
-            assert_eq!(imports.map(MEMORY, 64, map).expect("noted").expect("maps"), BASE + 64);
-            imports.free(MEMORY, NEVER_FREED).expect("noted").expect("frees");
+            assert_eq!(imports.map(MEMORY, 64, map).expect("added").expect("maps"), BASE + 64);
+            imports.free(MEMORY, NEVER_FREED).expect("added").expect("frees");
         }
         assert_eq!(*calls.borrow(), 1);
-        let error = imports.free(MEMORY, NEVER_FREED).expect("noted").expect_err("no range is mapped");
+        let error = imports.free(MEMORY, NEVER_FREED).expect("added").expect_err("no range is mapped");
         assert_eq!(error.kind(), gpu_interop_core::ErrorKind::InvalidArgument);
         assert_eq!(imports.remove(MEMORY), Some(BASE), "still mapped");
         assert!(imports.free(MEMORY, NEVER_FREED).is_none());
     }
 
     #[test]
-    fn what_fails_is_not_counted() {
+    fn failed_calls_are_not_counted() {
         let imports = imports();
-        assert!(imports.map(MEMORY, 0, |_| Err(refused("no mapping"))).is_some_and(|mapped| mapped.is_err()));
+        assert!(imports.map(MEMORY, 0, |_| Err(driver_error("no mapping"))).is_some_and(|mapped| mapped.is_err()));
         assert!(imports.free(MEMORY, Some(|_| unreachable!("nothing is mapped"))).is_some_and(|freed| freed.is_err()));
-        imports.map(MEMORY, 0, |_| Ok(BASE)).expect("noted").expect("maps");
-        let error = imports.free(MEMORY, Some(|_| Err(refused("no freeing")))).expect("noted").expect_err("fails");
+        imports.map(MEMORY, 0, |_| Ok(BASE)).expect("added").expect("maps");
+        let error = imports.free(MEMORY, Some(|_| Err(driver_error("no freeing")))).expect("added").expect_err("fails");
         assert_eq!(error.operation(), "driver");
-        // Given up: the next range has the driver map again.
-        let next = imports.map(MEMORY, 8, |_| Ok(BASE + 4096)).expect("noted").expect("maps");
+        // The failed mapping is leaked: the next range maps the import again.
+        let next = imports.map(MEMORY, 8, |_| Ok(BASE + 4096)).expect("added").expect("maps");
         assert_eq!(next, BASE + 4096 + 8);
     }
 
     #[test]
-    fn an_import_that_was_not_noted_or_has_ended_is_mapped_by_its_ranges() {
+    fn an_import_that_was_not_added_or_was_removed_is_mapped_by_range() {
         let imports = imports();
         assert_eq!(imports.remove(MEMORY), None);
         assert!(imports.map(MEMORY, 0, |_| unreachable!("there is no import")).is_none());
@@ -193,8 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_never_frees_what_another_thread_maps() {
-        // As a driver with one entry for each address: mapping notes it, freeing ends it for all.
+    fn map_and_free_of_an_import_never_run_concurrently() {
+        // Models a driver with one entry per address: mapping sets it, freeing clears it.
         let (imports, entry) = (imports(), Mutex::new(false));
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -204,13 +204,13 @@ mod tests {
                             assert!(!std::mem::replace(&mut *lock(&entry), true), "mapped twice");
                             Ok(BASE)
                         };
-                        imports.map(MEMORY, 0, map).expect("noted").expect("maps");
+                        imports.map(MEMORY, 0, map).expect("added").expect("maps");
                         assert!(*lock(&entry), "freed while in use");
                         let free = |_| {
                             assert!(std::mem::replace(&mut *lock(&entry), false), "freed twice");
                             Ok(())
                         };
-                        imports.free(MEMORY, Some(free)).expect("noted").expect("frees");
+                        imports.free(MEMORY, Some(free)).expect("added").expect("frees");
                     }
                 });
             }

@@ -1,60 +1,61 @@
-//! How far a stream's work is.
+//! Queries and synchronisation of streams.
 //!
-//! HIP 5.7 answers 900 to a stream's query and synchronisation while another thread records in global mode, whatever the
-//! mode of the calling thread (seen with 5.7.1; 5.2.3, 6.4.3 and 7.2.4 heed it). An event is queried then.
+//! HIP 5.7 returns 900 for a stream's query and synchronisation while another thread captures in global mode,
+//! regardless of the calling thread's mode (measured with 5.7.1; 5.2.3, 6.4.3 and 7.2.4 respect the mode). An event is
+//! recorded and queried instead.
 
 use std::time::{Duration, Instant};
 
 use gpu_interop_core::{ErrorKind, Result};
 
-use crate::call::answer;
+use crate::call::status;
 use crate::driver::Driver;
 use crate::functions::Handle;
 use crate::graph::Recording;
 use crate::status::Status;
 use crate::vendor::Vendor;
 
-/// The first pause between two looks at an event, and the longest.
+/// First and longest pause between two queries of an event.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
-/// How soon a stream without work comes to an event.
+/// Time within which an idle stream completes an event.
 const PROMPT: Duration = Duration::from_millis(5);
 
-/// Whether a stream has no work left.
+/// Returns whether a stream has no pending work.
 ///
 /// # Errors
-/// What the driver answers.
+/// The driver's error.
 ///
 /// # Safety
 /// The stream is live, and its device is current.
 #[inline]
 pub(crate) unsafe fn is_idle<V: Vendor>(driver: &Driver<V>, stream: Handle) -> Result<bool> {
     // SAFETY: the caller's promise.
-    match unsafe { answer!(driver.stream_query(stream)) } {
+    match unsafe { status!(driver.stream_query(stream)) } {
         (_, Status::NOT_READY) => Ok(false),
-        (operation, refused @ Status::CAPTURE_UNSUPPORTED) => {
+        (operation, rejected @ Status::CAPTURE_UNSUPPORTED) => {
             // SAFETY: the caller's promise.
             let marker = unsafe { Marker::record(driver, stream) };
             let passed = marker.and_then(|marker| marker.map(|marker| marker.passes_within(PROMPT)).transpose());
             match passed {
                 Ok(Some(passed)) => Ok(passed),
                 Err(error) if error.kind() == ErrorKind::DeviceLost => Err(error),
-                _ => driver.check(operation, refused).map(|()| true),
+                _ => driver.check(operation, rejected).map(|()| true),
             }
         }
         (operation, code) => driver.check(operation, code).map(|()| true),
     }
 }
 
-/// Waits until a stream has no work left.
+/// Waits until a stream has no pending work.
 ///
 /// # Errors
-/// What the driver answers.
+/// The driver's error.
 ///
 /// # Safety
 /// As for [`is_idle`].
 pub(crate) unsafe fn synchronize<V: Vendor>(driver: &Driver<V>, stream: Handle) -> Result<()> {
     // SAFETY: the caller's promise.
-    let (operation, code) = unsafe { answer!(driver.stream_synchronize(stream)) };
+    let (operation, code) = unsafe { status!(driver.stream_synchronize(stream)) };
     if code != Status::CAPTURE_UNSUPPORTED {
         return driver.check(operation, code);
     }
@@ -67,20 +68,20 @@ pub(crate) unsafe fn synchronize<V: Vendor>(driver: &Driver<V>, stream: Handle) 
     }
 }
 
-/// An event behind all that a stream had when it was recorded.
+/// Event recorded after all work enqueued on a stream so far.
 struct Marker<'a, V: Vendor> {
     driver: &'a Driver<V>,
     event: Handle,
 }
 
 impl<'a, V: Vendor> Marker<'a, V> {
-    /// `None` on a stream that records itself: an event would be part of the graph, and say nothing.
+    /// Records the event. Returns `None` if the stream itself is capturing: the event would become part of the graph.
     ///
     /// # Safety
     /// As for [`is_idle`].
     #[cold]
     unsafe fn record(driver: &'a Driver<V>, stream: Handle) -> Result<Option<Self>> {
-        // Where the driver does not tell, the stream may record.
+        // If this query fails, the stream may be capturing.
         // SAFETY: the caller's promise.
         if unsafe { Recording::of(driver, stream) }?.is_active() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Words that streams and the host both access: pinned host memory, as both vendors have it.
+//! Signal memory, whose words streams and the host access: pinned host memory.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -10,14 +10,14 @@ use crate::driver::Driver;
 use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
-/// Drivers pin whole pages: a smaller allocation costs the same.
+/// Size in bytes. Drivers pin whole pages, so a smaller allocation costs the same.
 const SIZE: usize = 4096;
 /// `CU_MEMHOSTALLOC_PORTABLE`, `hipHostMallocPortable`.
 const PORTABLE: u32 = 1;
 /// `CU_MEMHOSTALLOC_DEVICEMAP`, `hipHostMallocMapped`.
 const DEVICE_MAPPED: u32 = 2;
 
-/// A page of pinned memory, cleared (`cuMemHostAlloc`, `hipHostMalloc`).
+/// Allocates a zeroed page of pinned memory (`cuMemHostAlloc`, `hipHostMalloc`).
 pub(crate) fn allocate<V: Vendor>(driver: &Driver<V>) -> Result<SignalMemory> {
     let functions = &driver.functions;
     let (allocate, address) = (&functions.mem_host_alloc, &functions.mem_host_get_device_pointer);
@@ -31,22 +31,24 @@ pub(crate) fn allocate<V: Vendor>(driver: &Driver<V>) -> Result<SignalMemory> {
         return Err(Error::new(
             ErrorKind::Driver,
             allocate.operation,
-            "the driver reported success but gave no memory",
+            "the driver reported success but returned no memory",
         ));
     };
-    // SAFETY: the driver gave this many bytes, and nothing else knows them yet.
+    // SAFETY: the driver allocated `SIZE` bytes, which have no other user yet.
     unsafe { memory.write_bytes(0, SIZE) };
     let mut ptr = 0;
     // SAFETY: the memory was just allocated, mapped into the device's address space; the pointer is valid for the call.
-    let answer = unsafe { get_address.traced(address.operation, (&raw mut ptr, host, 0)) };
-    let found = driver.check(address.operation, answer);
+    let status = unsafe { get_address.traced(address.operation, (&raw mut ptr, host, 0)) };
+    let found = driver.check(address.operation, status);
     let memory = SignalMemory { host: memory, ptr: DevicePtr::new(ptr), size: SIZE };
     let found = found.and_then(|()| match ptr {
-        0 => Err(Error::new(ErrorKind::Driver, address.operation, "the driver reported success but gave no address")),
+        0 => {
+            Err(Error::new(ErrorKind::Driver, address.operation, "the driver reported success but returned no address"))
+        }
         _ => Ok(memory),
     });
     if found.is_err() {
-        // SAFETY: nothing knows the memory.
+        // SAFETY: the memory was just allocated and has no other user.
         if let Err(error) = unsafe { free(driver, memory) } {
             tracing::warn!(%error, "freeing pinned memory failed");
         }
@@ -54,10 +56,10 @@ pub(crate) fn allocate<V: Vendor>(driver: &Driver<V>) -> Result<SignalMemory> {
     found
 }
 
-/// Frees what [`allocate`] gave (`cuMemFreeHost`, `hipHostFree`).
+/// Frees memory of [`allocate`] (`cuMemFreeHost`, `hipHostFree`).
 ///
 /// # Safety
-/// `memory` came from [`allocate`], and nothing uses it any more.
+/// `memory` is from [`allocate`] and is not used afterwards.
 pub(crate) unsafe fn free<V: Vendor>(driver: &Driver<V>, memory: SignalMemory) -> Result<()> {
     let function = &driver.functions.mem_free_host;
     let (free, name) = (function.require(&driver.version)?, function.operation);

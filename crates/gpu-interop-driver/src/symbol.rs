@@ -1,4 +1,4 @@
-//! Functions that a driver may lack, and what to tell the user then.
+//! Optional functions of a driver, and the errors for missing symbols.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -7,19 +7,19 @@ use gpu_interop_core::{Error, ErrorKind, Result, Support};
 
 use crate::library::DriverLibrary;
 
-/// The version of an API that a driver implements: CUDA 12.4.
+/// API version that a driver implements: CUDA 12.4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApiVersion {
-    /// The API's name as its users write it.
+    /// Name of the API: `CUDA`, `HIP`.
     pub api: &'static str,
-    /// The major version.
+    /// Major version.
     pub major: u32,
-    /// The minor version.
+    /// Minor version.
     pub minor: u32,
 }
 
 impl ApiVersion {
-    /// Whether this is the version `(major, minor)` or a later one.
+    /// Returns whether this is the version `(major, minor)` or a later one.
     #[must_use]
     pub fn is_at_least(self, (major, minor): (u32, u32)) -> bool {
         (self.major, self.minor) >= (major, minor)
@@ -32,7 +32,7 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// A function of type `F` that a driver may lack without being useless.
+/// Function of type `F`. A driver without it is usable.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionalFunction<F> {
     name: &'static CStr,
@@ -41,30 +41,31 @@ pub struct OptionalFunction<F> {
 }
 
 impl<F: Copy> OptionalFunction<F> {
-    /// The function `name`, which version `since` (major, minor) of its API introduced, as far as it was found.
+    /// Function `name`, introduced by version `since` (major, minor) of its API; `function` is `None` if the library
+    /// lacks it.
     #[must_use]
     pub const fn new(name: &'static CStr, since: (u32, u32), function: Option<F>) -> Self {
         Self { name, since, function }
     }
 
-    /// The function, if the driver has it.
+    /// Returns the function, if the driver has it.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<F> {
         self.function
     }
 
-    /// The function.
+    /// Returns the function or an error for the caller.
     ///
     /// # Errors
-    /// [`ErrorKind::DriverTooOld`] if `driver` is older than the function, [`ErrorKind::SymbolMissing`] if it lacks it all
-    /// the same. Both name the function, the driver's version and the version that introduced it.
+    /// [`ErrorKind::DriverTooOld`] if `driver` is older than the function, otherwise [`ErrorKind::SymbolMissing`]. Both
+    /// name the function, the driver's version and the version that introduced the function.
     #[inline]
     pub fn require(&self, driver: &ApiVersion) -> Result<F> {
         self.function.ok_or_else(|| self.missing(*driver))
     }
 
-    /// Whether `driver` has the function, for its device's capabilities: with the same reason as
+    /// Support of `driver` for the function, for its device's capabilities. The reason is that of
     /// [`OptionalFunction::require`].
     #[must_use]
     pub fn support(&self, driver: ApiVersion) -> Support {
@@ -78,7 +79,7 @@ impl<F: Copy> OptionalFunction<F> {
     #[cold]
     fn missing(&self, driver: ApiVersion) -> Error {
         let kind = if self.is_newer_than(driver) { ErrorKind::DriverTooOld } else { ErrorKind::SymbolMissing };
-        // A name that is not UTF-8 does not occur in a driver's headers.
+        // Names in a driver's headers are ASCII.
         Error::new(kind, self.name.to_str().unwrap_or("dlsym"), self.reason(driver))
     }
 
@@ -92,18 +93,20 @@ impl<F: Copy> OptionalFunction<F> {
         if self.is_newer_than(driver) {
             format!("the driver ({driver}) has no {name}, which came with {since}; install a newer driver")
         } else {
-            format!("the driver ({driver}) has no {name}, although it came with {since}; is its library complete?")
+            format!(
+                "the driver ({driver}) has no {name}, although it came with {since}; check that its installation is complete"
+            )
         }
     }
 }
 
-/// A symbol without which a driver cannot be used at all.
+/// Missing symbol of a required function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingSymbol(pub &'static CStr);
 
 impl MissingSymbol {
-    /// The error of loading `library`, which calls itself `driver`, or says nothing of the sort. `complete_since` is the
-    /// version of `api` (major, minor) since which every driver has every required symbol.
+    /// Error of loading `library`. `driver` is the version it reports, if any; `complete_since` is the version of `api`
+    /// (major, minor) from which every driver has all required symbols.
     #[must_use]
     pub fn error(
         self,
@@ -117,13 +120,11 @@ impl MissingSymbol {
         let (kind, message) = match driver {
             None => (
                 ErrorKind::SymbolMissing,
-                format!("the library has no {name}; it is no {api} driver: name another file, or none"),
+                format!("the library has no {name}, so it is no {api} driver; name another file, or none"),
             ),
             Some(driver) if driver.is_at_least(complete_since) => (
                 ErrorKind::SymbolMissing,
-                format!(
-                    "the library has no {name}, although it says that it is {driver}; drivers have it since {since}"
-                ),
+                format!("the library has no {name}, although it reports {driver}; drivers have it since {since}"),
             ),
             Some(driver) => (
                 ErrorKind::DriverTooOld,
@@ -152,21 +153,21 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_function_is_told_with_both_versions() {
+    fn the_error_for_a_missing_function_names_both_versions() {
         let function = OptionalFunction::<fn()>::new(c"cuMemCreate", SINCE, None);
         let old = function.require(&version(10, 1)).expect_err("missing");
         assert_eq!((old.kind(), old.operation()), (ErrorKind::DriverTooOld, "cuMemCreate"));
         let text = old.to_string();
         assert!(text.contains("(CUDA 10.1) has no cuMemCreate, which came with CUDA 10.2"), "{text}");
         assert_eq!(function.support(version(10, 1)), Support::DriverTooOld(old.message().into()));
-        let crippled = function.require(&version(13, 0)).expect_err("missing");
-        assert_eq!(crippled.kind(), ErrorKind::SymbolMissing);
-        assert!(crippled.to_string().contains("(CUDA 13.0) has no cuMemCreate, although"), "{crippled}");
-        assert_eq!(function.support(version(13, 0)), Support::SymbolMissing(crippled.message().into()));
+        let incomplete = function.require(&version(13, 0)).expect_err("missing");
+        assert_eq!(incomplete.kind(), ErrorKind::SymbolMissing);
+        assert!(incomplete.to_string().contains("(CUDA 13.0) has no cuMemCreate, although"), "{incomplete}");
+        assert_eq!(function.support(version(13, 0)), Support::SymbolMissing(incomplete.message().into()));
     }
 
     #[test]
-    fn a_function_that_is_there_is_given_whatever_the_version_says() {
+    fn a_present_function_is_returned_whatever_the_version() {
         let function = OptionalFunction::<fn() -> u32>::new(c"f", SINCE, Some(|| 7));
         assert_eq!(function.require(&version(9, 0)).expect("there")(), 7);
         assert_eq!(function.support(version(9, 0)), Support::Native);

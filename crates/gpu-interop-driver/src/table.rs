@@ -1,4 +1,4 @@
-//! Tables of a driver's functions.
+//! [`driver_table!`](crate::driver_table): tables of a driver's functions.
 
 /// Declares a struct of function pointers, filled once from a [`DriverLibrary`](crate::DriverLibrary).
 ///
@@ -17,8 +17,9 @@
 /// }
 /// ```
 ///
-/// Loading fails if a required symbol is missing. An optional one becomes an [`OptionalFunction`](crate::OptionalFunction), which knows the major
-/// and minor version that introduced it; of several names the first that exists is taken.
+/// Loading fails if a required symbol is missing. An optional symbol becomes an
+/// [`OptionalFunction`](crate::OptionalFunction) with the major and minor version that introduced it. Of several names
+/// the first existing one is used.
 #[macro_export]
 macro_rules! driver_table {
     (
@@ -41,10 +42,10 @@ macro_rules! driver_table {
         }
 
         impl $table {
-            /// Looks every symbol up.
+            /// Looks up every symbol.
             ///
             /// # Safety
-            /// The library must be the driver whose functions the table declares.
+            /// The library is the driver whose functions the table declares.
             $visibility unsafe fn load(
                 library: &$crate::DriverLibrary,
             ) -> ::std::result::Result<Self, $crate::MissingSymbol> {

@@ -1,4 +1,5 @@
-//! Surfaces and textures as both drivers describe them. Backends check the layouts and numbers against their vendor's.
+//! Descriptors of surfaces and textures, identical for both drivers. The tests of the backends compare layouts and
+//! constants with the vendors' headers.
 
 use std::ffi::{c_int, c_uint};
 
@@ -11,32 +12,32 @@ use crate::functions::Handle;
 pub mod resource_type {
     use std::ffi::c_uint;
 
-    /// One level.
+    /// Array: a single level.
     pub const ARRAY: c_uint = 0;
-    /// Several levels.
+    /// Mipmapped array.
     pub const MIPMAPPED_ARRAY: c_uint = 1;
 }
 
-/// `CU_TRSF_READ_AS_INTEGER` and its kin; HIP's have the same numbers.
+/// `CU_TRSF_*`; HIP's constants have the same values.
 pub mod texture_flag {
     use std::ffi::c_uint;
 
-    /// Elements are read as they are.
+    /// Integer elements are not normalised.
     pub const READ_AS_INTEGER: c_uint = 0x01;
-    /// Coordinates run from 0 to 1.
+    /// Coordinates range from 0 to 1.
     pub const NORMALIZED_COORDINATES: c_uint = 0x02;
     /// Elements are converted from sRGB.
     pub const SRGB: c_uint = 0x10;
 }
 
-/// `CUDA_RESOURCE_DESC`, `HIP_RESOURCE_DESC` of an array or a mipmapped array. The union of the headers has 128 bytes,
-/// aligned to 8. `hipResourceDesc`, of which a surface is made, is its beginning.
+/// `CUDA_RESOURCE_DESC`, `HIP_RESOURCE_DESC` of an array or a mipmapped array. The headers' union has 128 bytes,
+/// aligned to 8. `hipResourceDesc`, from which HIP creates surfaces, is a prefix of it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceDesc {
     /// [`resource_type`].
     pub kind: c_uint,
-    /// The array's handle.
+    /// Handle of the array.
     pub array: u64,
     /// 0.
     pub rest: [u64; 15],
@@ -48,7 +49,7 @@ pub struct ResourceDesc {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct TextureDesc {
-    /// `CUaddress_mode`, one a dimension.
+    /// `CUaddress_mode` of each dimension.
     pub address_mode: [c_uint; 3],
     /// `CUfilter_mode`.
     pub filter_mode: c_uint,
@@ -60,17 +61,17 @@ pub struct TextureDesc {
     pub mipmap_filter_mode: c_uint,
     /// 0.
     pub mipmap_level_bias: f32,
-    /// The first level.
+    /// First level.
     pub min_mipmap_level_clamp: f32,
-    /// The last level.
+    /// Last level.
     pub max_mipmap_level_clamp: f32,
-    /// What is outside of the image.
+    /// Colour outside the image.
     pub border_color: [f32; 4],
     /// 0.
     pub reserved: [c_int; 12],
 }
 
-/// What a surface or a texture is of.
+/// Encodes the source of a surface or texture.
 #[must_use]
 pub fn resource(source: TextureSource) -> ResourceDesc {
     let desc = |kind, array: Handle| ResourceDesc { kind, array: array as u64, rest: [0; 15], flags: 0 };
@@ -80,10 +81,10 @@ pub fn resource(source: TextureSource) -> ResourceDesc {
     }
 }
 
-/// Encodes how a texture is sampled.
+/// Encodes the sampling of a texture.
 ///
 /// # Errors
-/// `Unsupported` for a mode of a later version.
+/// `Unsupported` for modes of a later version.
 pub fn sampling(operation: &'static str, source: TextureSource, desc: &Sampling) -> Result<TextureDesc> {
     let unknown = || Error::unsupported(operation, "the driver has no such filter, address or read mode");
     // CUfilter_mode, HIPfilter_mode.

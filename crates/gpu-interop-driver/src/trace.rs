@@ -1,7 +1,6 @@
-//! Every call of a driver's function, as two events of `tracing`: one before it, one after.
+//! Tracing of the driver's functions: one `tracing` event before each call and one after it.
 //!
-//! A call that does not return, because the driver crashed or hangs, is one whose second event never came. While nobody
-//! subscribes to the events, a call costs one relaxed load more.
+//! A call that crashes or hangs has no second event. Without a subscriber, a call costs one additional relaxed load.
 
 mod shown;
 
@@ -16,28 +15,28 @@ pub use shown::Shown;
 
 use crate::status::Status;
 
-/// The `target` of the events, for a subscriber's filter: `gpu_interop::driver_call=trace`. Their level is `TRACE`.
+/// `target` of the events, for a subscriber's filter: `gpu_interop::driver_call=trace`. Their level is `TRACE`.
 ///
-/// Both events of a call have the fields `call`, a number that pairs them and grows from call to call, and `function`.
-/// The first has `arguments`, a text: pointers and what has more than 32 bits in hexadecimal, the rest in decimal, of
-/// descriptors and batches what they say. The second has `code`, the number that the function returned, `made`, a text:
-/// what it wrote to where the library asked it to, if it succeeded, and `nanoseconds`, how long it took. They come on the
-/// thread of the call.
+/// Both events of a call have the fields `call`, an increasing number that pairs them, and `function`. The first has
+/// `arguments`, a text: pointers and values of more than 32 bits in hexadecimal, others in decimal, descriptors and the
+/// first element of batches by field. The second has `code`, the status, `made`, a text with the values that a
+/// successful call wrote to its out pointers, and `nanoseconds`, the duration. Both are emitted on the thread of the
+/// call.
 ///
-/// Not among them: the questions which context or device is current, that precede almost every call, and those for the
-/// names of status codes.
+/// Two kinds of calls are not traced: queries of the current context or device, which precede almost every call, and
+/// queries of the names of status codes.
 pub const DRIVER_CALL: &str = "gpu_interop::driver_call";
 
-/// A function of a driver.
+/// Function of a driver.
 pub trait DriverFunction: Copy {
-    /// Its arguments, as a tuple.
+    /// Tuple of its arguments.
     type Arguments;
 
-    /// Calls it, and tells whoever subscribes to [`DRIVER_CALL`]. `name` is the function's in the vendor's documentation.
+    /// Calls the function between the two events of [`DRIVER_CALL`]. `name` is its name in the vendor's documentation.
     ///
     /// # Safety
-    /// What the function asks for. Each pointer to a number, or to a descriptor or parameters of [`abi`](crate::abi), is
-    /// null or valid for reads of one.
+    /// The requirements of the function itself. Each pointer to a number, or to a descriptor or parameters of
+    /// [`abi`](crate::abi), is null or valid for reads of one element.
     unsafe fn traced(self, name: &'static str, arguments: Self::Arguments) -> Status;
 }
 
@@ -49,20 +48,20 @@ macro_rules! driver_function {
             #[inline]
             #[allow(non_snake_case, reason = "one name for a type and its value")]
             unsafe fn traced(self, name: &'static str, arguments: Self::Arguments) -> Status {
-                /// The arguments come as values: those that have an address cost every call a store.
+                /// Takes the arguments by value: taking their addresses in the caller would cost every call a store.
                 #[cold]
                 #[inline(never)]
-                unsafe fn told<$($argument: Shown + Copy),*>(
+                unsafe fn call_traced<$($argument: Shown + Copy),*>(
                     function: unsafe extern "system" fn($($argument),*) -> Status,
                     name: &'static str,
                     ($($argument,)*): ($($argument,)*),
                 ) -> Status {
-                    // SAFETY: the caller's promise, for both.
+                    // SAFETY: the caller's promise, for the call and for the pointers.
                     unsafe { between_events(name, &[$(&$argument),*], || function($($argument),*)) }
                 }
                 if Level::TRACE <= LevelFilter::current() {
                     // SAFETY: the caller's promise.
-                    return unsafe { told(self, name, arguments) };
+                    return unsafe { call_traced(self, name, arguments) };
                 }
                 let ($($argument,)*) = arguments;
                 // SAFETY: the caller's promise.
@@ -90,7 +89,7 @@ driver_function!(A, B, C, D, E, F, G, H, I, J, K);
 /// As for [`DriverFunction::traced`], about the pointers among the arguments.
 unsafe fn between_events(name: &'static str, arguments: &[&dyn Shown], call: impl FnOnce() -> Status) -> Status {
     static CALLS: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: the number is all that it says.
+    // Relaxed: the counter orders nothing else.
     let number = CALLS.fetch_add(1, Ordering::Relaxed);
     tracing::trace!(
         target: DRIVER_CALL, call = number, function = name, arguments = %Arguments(arguments), "calls"
@@ -106,7 +105,7 @@ unsafe fn between_events(name: &'static str, arguments: &[&dyn Shown], call: imp
     returned
 }
 
-/// The arguments of a call about to be made, whose caller has vouched for the pointers.
+/// Displays the arguments of a call; its creator vouches for the pointers.
 struct Arguments<'a>(&'a [&'a dyn Shown]);
 
 impl fmt::Display for Arguments<'_> {
@@ -120,7 +119,7 @@ impl fmt::Display for Arguments<'_> {
     }
 }
 
-/// What a call that succeeded wrote to its arguments.
+/// Displays the values that a successful call wrote to its out pointers.
 struct Made<'a>(&'a [&'a dyn Shown]);
 
 impl fmt::Display for Made<'_> {

@@ -1,17 +1,17 @@
-//! Variables of the environment that name what is loaded.
+//! Environment variables that name libraries and folders to load from.
 //!
-//! A process with more rights than its caller (setuid, setgid, capabilities of its file) must not load what the caller
-//! names. The dynamic linker ignores its own variables then, and so do these.
+//! A process with more privileges than its caller (setuid, setgid, file capabilities) must not load libraries that the
+//! caller names. As the dynamic linker does with its own variables, this module ignores these in such a process.
 
 use std::env;
 use std::ffi::OsString;
 
-/// A variable's value, if it is set, not empty, and may be followed.
+/// Returns the value of a variable if it is set, not empty and not ignored.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     value(name).filter(|_| !is_elevated())
 }
 
-/// Whether a variable is set and not followed.
+/// Returns whether a variable is set and ignored.
 pub(crate) fn is_ignored(name: &str) -> bool {
     value(name).is_some() && is_elevated()
 }
@@ -20,21 +20,22 @@ fn value(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether the process has more rights than its caller.
+/// Returns whether the process has more privileges than its caller.
 #[cfg(target_os = "linux")]
 fn is_elevated() -> bool {
-    // SAFETY: takes a number. 0 also where the kernel does not tell, which none since Linux 2.6 is.
+    // SAFETY: takes a number and reads no memory of the caller. Linux has `AT_SECURE` since 2.6; without it the result
+    // is 0.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// As above. Capabilities of files are Linux's.
+/// Version for other Unix systems, which have no file capabilities.
 #[cfg(all(unix, not(target_os = "linux")))]
 fn is_elevated() -> bool {
-    // SAFETY: none of these has preconditions.
+    // SAFETY: these functions have no preconditions.
     unsafe { libc::getuid() != libc::geteuid() || libc::getgid() != libc::getegid() }
 }
 
-/// As above. Windows has no setuid: a program has its caller's rights, or is elevated by a prompt.
+/// Version for Windows, which has no setuid: a program has its caller's privileges, or is elevated by a prompt.
 #[cfg(windows)]
 fn is_elevated() -> bool {
     false

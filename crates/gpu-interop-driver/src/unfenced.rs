@@ -1,4 +1,5 @@
-//! Streams with fills that a signal of a semaphore could overtake.
+//! Streams with fills that a semaphore signal could overtake
+//! ([`Vendor::OVERTAKEN_FILLS`](crate::Vendor::OVERTAKEN_FILLS)).
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::functions::Handle;
 
-/// The streams with a fill behind which no fence was enqueued yet.
+/// Streams with a fill that no fence follows yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unfenced {
     streams: Mutex<HashSet<Handle>>,
-    /// How many they are, for those who signal: mostly none.
+    /// Number of such streams, so that signals skip the lock in the common case of none.
     count: AtomicUsize,
 }
 
@@ -18,17 +19,17 @@ impl Unfenced {
     fn change<T>(&self, change: impl FnOnce(&mut HashSet<Handle>) -> T) -> T {
         let mut streams: MutexGuard<'_, _> = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut streams);
-        // Relaxed: whoever signals behind another thread's fill has ordered the two calls already.
+        // Relaxed: a signal that must follow another thread's fill is already ordered after that call.
         self.count.store(streams.len(), Ordering::Relaxed);
         result
     }
 
-    /// A fill is about to be enqueued.
+    /// Notes a fill that is about to be enqueued.
     pub(crate) fn add(&self, stream: Handle) {
         self.change(|streams| streams.insert(stream));
     }
 
-    /// Whether the stream needs a fence. The next one that asks is told that it needs none.
+    /// Returns whether the stream needs a fence, and clears the mark.
     #[inline]
     pub(crate) fn take(&self, stream: Handle) -> bool {
         self.count.load(Ordering::Relaxed) != 0 && self.change(|streams| streams.remove(&stream))

@@ -1,4 +1,4 @@
-//! What differs between the vendors.
+//! [`Vendor`]: differences between the vendors, implemented by `gpu-interop-cuda` and `gpu-interop-hip`.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
@@ -21,37 +21,37 @@ use crate::library::{DriverLibrary, LibrarySearch};
 use crate::status::Status;
 use crate::symbol::{ApiVersion, MissingSymbol};
 
-/// What a failed call was doing, as far as the meaning of its status code depends on it.
+/// Purpose of a call, where the meaning of its status code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// Starting the driver, or counting its devices.
+    /// Initialising the driver, or counting its devices.
     Initialising,
-    /// Looking a kernel up by the name that the application gave.
+    /// Looking up a kernel by name.
     FindingKernel,
-    /// Importing memory: drivers refuse a handle with whatever code their internals ran into.
+    /// Importing memory: drivers reject a handle with various codes of their internals.
     ImportingMemory,
-    /// Importing a semaphore, as with memory.
+    /// Importing a semaphore: as for memory.
     ImportingSemaphore,
-    /// Anything else.
+    /// Any other call.
     Other,
 }
 
-/// A status code's meaning when a driver refused a handle.
+/// Meaning of a status code if a driver rejects a handle.
 pub const REFUSED: (ErrorKind, &str) = (
     ErrorKind::ImportRejected,
-    "the driver refused the handle; is it of the stated kind and size, and exported by this GPU?",
+    "the driver rejected the handle; check that it is of the stated kind and size, and exported by this GPU",
 );
 
-/// A stream's wait for a word in memory.
+/// Stream wait for a word in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct WordWait<T> {
-    /// The stream that waits.
+    /// Stream that waits.
     pub stream: Handle,
-    /// The word's address.
+    /// Address of the word.
     pub word: DeviceAddress,
-    /// What the word is compared with.
+    /// Value that the word is compared with.
     pub value: T,
-    /// `CUstreamWaitValue_flags`; HIP's `hipStreamWaitValueGte` and its kin have the same numbers.
+    /// `CUstreamWaitValue_flags`; HIP's `hipStreamWaitValue*` have the same values.
     pub flags: c_uint,
 }
 
@@ -67,149 +67,152 @@ impl<T> WordWait<T> {
     }
 }
 
-/// A vendor: what [`VendorBackend`](crate::VendorBackend) and its devices need to know beyond what both share.
+/// Vendor-specific part of [`VendorBackend`](crate::VendorBackend) and its devices.
 ///
-/// The methods get a driver that is loaded and initialised, and keep the contract of `gpu_interop_core::backend`.
+/// The methods receive a loaded and initialised driver, and keep the contract of `gpu_interop_core::backend`.
 pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
-    /// Where its library may be.
+    /// Search for the driver's library.
     const SEARCH: LibrarySearch;
-    /// Under which names its functions are found.
+    /// Names of the driver's functions.
     const NAMING: Naming;
-    /// The version of the API since which every driver has all the required functions.
+    /// API version (major, minor) from which every driver has all required functions.
     const REQUIRED_SINCE: (u32, u32);
-    /// Whether the driver closes a descriptor that it imported.
+    /// True if the driver closes an imported file descriptor.
     const CONSUMES_DESCRIPTORS: bool;
-    /// Whether the driver maps an import as a whole, and cannot tell mappings with the same first address apart: then
-    /// it is asked for all of an import, once.
+    /// True if the driver maps an import as a whole and does not distinguish mappings with the same first address. Such
+    /// imports are mapped once, as a whole.
     const MAPS_WHOLE_IMPORTS: bool = false;
-    /// Whether the driver maps dedicated allocations from their first byte on only. Then it is asked for all of them, too.
+    /// True if the driver maps dedicated allocations only from their first byte. These are mapped once, as a whole.
     const MAPS_WHOLE_DEDICATED: bool = false;
-    /// Whether memory that is said to be the driver's own is imported by the driver's own function.
+    /// True if memory that the request marks as native is imported with `cuMemImportFromShareableHandle` or
+    /// `hipMemImportFromShareableHandle`.
     const IMPORTS_NATIVE_MEMORY: bool = false;
 
-    /// Whether an import that is mapped as a whole stays mapped until it ends, because some drivers never give a mapping
-    /// back.
+    /// True if an import that is mapped as a whole stays mapped until it is destroyed, because some drivers leak
+    /// mappings.
     const KEEPS_MAPPINGS: bool = false;
 
-    /// Whether each level of an image is an object of its own, which [`Vendor::destroy_level`] ends before the image.
+    /// True if each mipmap level is an object that [`Vendor::destroy_level`] must destroy before the image.
     const LEVELS_END_APART: bool = false;
 
-    /// Whether copies of images on a stream that records become part of the graph. Otherwise they are refused there.
+    /// True if image copies on a capturing stream become part of the graph. Otherwise such copies are rejected.
     const RECORDS_ARRAY_COPIES: bool = true;
 
-    /// Whether a word that a stream writes releases another stream that waits for it. Otherwise the host writes words of
-    /// [signal memory](gpu_interop_core::BackendDevice::allocate_signal_memory), in the stream's order.
+    /// True if a word written by a stream releases another stream that waits for it. Otherwise host functions write
+    /// words of [signal memory](gpu_interop_core::BackendDevice::allocate_signal_memory), in stream order.
     const WRITES_ARE_SEEN: bool = true;
 
-    /// The first major version of the API whose structs are not known here. Such a driver is not used.
+    /// First major API version with unknown struct layouts. Such a driver is rejected.
     const UNKNOWN_SINCE: Option<u32> = None;
 
-    /// Whether the driver runs the launches of one graph one after another, also on different streams.
+    /// True if the driver serialises the launches of one graph, also on different streams.
     const ORDERS_LAUNCHES: bool = true;
 
-    /// Whether freeing memory or unloading a module waits for every stream of the device.
+    /// True if freeing memory or unloading a module waits for every stream of the device.
     const FREES_WAIT_FOR_STREAMS: bool = false;
 
-    /// The functions that only this vendor has, or that take other arguments than the other's.
+    /// Functions that only this vendor has, or whose arguments differ between the vendors.
     type Functions: fmt::Debug + Send + Sync;
-    /// What a device's calls need to be current on the calling thread.
+    /// State needed to make a device current on the calling thread.
     type Context: fmt::Debug + Send + Sync;
-    /// What was current before.
+    /// Context or device that was current before.
     type Previous: Copy + fmt::Debug;
-    /// An image in memory, as `get_mapped_mipmapped_array` takes it.
+    /// Image descriptor that `get_mapped_mipmapped_array` takes.
     type ImageDesc;
-    /// A copy of an array, as `memcpy_3d_async` takes it.
+    /// Copy descriptor that `memcpy_3d_async` takes.
     type CopyDesc;
 
-    /// Looks the vendor's own functions up.
+    /// Looks up the vendor's own functions.
     ///
     /// # Errors
-    /// The first required function that is missing.
+    /// The first missing required function.
     ///
     /// # Safety
-    /// The library must be this vendor's driver.
+    /// The library is this vendor's driver.
     unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Self::Functions, MissingSymbol>;
 
-    /// A version as the driver numbers them.
+    /// Decodes the driver's version number.
     fn version(number: u32) -> ApiVersion;
 
-    /// The version of the driver's release, as the name of its library's file has it; `None` where it does not. `file` is
-    /// the file that was loaded, with no links in its path.
+    /// Release version of the driver according to the library's file name; `None` if the name has none. `file` is the
+    /// loaded file, with symbolic links resolved.
     fn release(_file: &Path) -> Option<String> {
         None
     }
 
-    /// The name of a status code and the driver's text for it.
+    /// Name of a status code and the driver's text for it.
     fn describe(functions: &Self::Functions, code: Status) -> [Option<String>; 2];
 
-    /// What a status code other than success means to the user.
+    /// Meaning of a status code other than success.
     fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str);
 
-    /// Makes a device ready for [`Vendor::enter`].
+    /// Prepares a device for [`Vendor::enter`].
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<Self::Context>;
 
-    /// Undoes [`Vendor::open`]; called once. Failures are reported through `tracing`.
+    /// Reverts [`Vendor::open`]; called once. Failures are reported through `tracing`.
     fn close(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context);
 
-    /// Makes a device current on this thread. `None` if it was.
+    /// Makes a device current on this thread. Returns `None` if it already was.
     ///
     /// # Errors
-    /// What the driver answers; then nothing changed.
+    /// The driver's error; nothing changed.
     fn enter(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context) -> Result<Option<Self::Previous>>;
 
-    /// Undoes an [`Vendor::enter`] that changed something, on the same thread. Failures are reported through `tracing`.
+    /// Restores the previous context or device of [`Vendor::enter`] on the same thread. Failures are reported through
+    /// `tracing`.
     fn leave(driver: &Driver<Self>, previous: Self::Previous);
 
-    /// The UUID, if it is one that Vulkan knows too.
+    /// UUID of the device, if Vulkan reports the same one.
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid>;
 
-    /// The LUID, on Windows.
+    /// LUID of the device, on Windows.
     fn luid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Luid>;
 
-    /// The PCI address.
+    /// PCI address of the device.
     fn pci(driver: &Driver<Self>, device: DeviceNumber) -> Option<PciAddress>;
 
-    /// The architecture that compiled images must be built for, if they are chosen by it.
+    /// Architecture that compiled images must be built for, if images are selected by architecture.
     fn architecture(_driver: &Driver<Self>, _device: DeviceNumber) -> Option<String> {
         None
     }
 
-    /// Whether memory handles of a kind can be imported. `symbols` is what the driver's symbols say.
+    /// Support for imports of a memory handle kind. `symbols` is the support according to the driver's symbols.
     fn memory(driver: &Driver<Self>, device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support;
 
-    /// Whether semaphore handles of a kind can be imported. `symbols` is what the driver's symbols say.
+    /// Support for imports of a semaphore handle kind. `symbols` is the support according to the driver's symbols.
     fn semaphore(driver: &Driver<Self>, device: DeviceNumber, kind: SemaphoreHandleKind, symbols: Support) -> Support;
 
-    /// Whether a feature is there. `symbols` is what the driver's symbols say; `Native` if it needs none that both have.
+    /// Support for a feature. `symbols` is the support according to the driver's symbols; `Native` if the feature uses
+    /// no function of both vendors.
     fn feature(driver: &Driver<Self>, device: DeviceNumber, feature: Feature, symbols: Support) -> Support;
 
-    /// Defects of this version of the driver that nothing here works around, each as a sentence.
+    /// Defects of this driver version without a workaround, one sentence each.
     fn known_defects(_driver: &Driver<Self>) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Encodes a memory import, with `fd` for fd-based kinds; `None` for kinds that the driver has no number for.
+    /// Encodes a memory import, with `fd` for fd-based kinds. Returns `None` for kinds without a number.
     fn memory_desc(_driver: &Driver<Self>, request: &MemoryImport, fd: c_int) -> Option<MemoryHandleDesc> {
         MemoryHandleDesc::new(request, fd)
     }
 
-    /// Refuses an import that the driver would accept or refuse without a reason.
+    /// Rejects an import that the driver would accept wrongly or reject without a reason.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for the rejection.
     fn check_memory(_driver: &Driver<Self>, _operation: &'static str, _request: &MemoryImport) -> Result<()> {
         Ok(())
     }
 
-    /// Encodes a semaphore import, with `fd` for fd-based kinds; `None` for kinds that the driver has no number for.
+    /// Encodes a semaphore import, with `fd` for fd-based kinds. Returns `None` for kinds without a number.
     fn semaphore_desc(_driver: &Driver<Self>, handle: &SemaphoreHandle, fd: c_int) -> Option<SemaphoreHandleDesc> {
         SemaphoreHandleDesc::new(handle, fd)
     }
 
-    /// Another encoding of a semaphore import, if the driver answered the first one with a code that calls for it.
+    /// Alternative encoding of a semaphore import, if the status of the first attempt (`_answer`) calls for one.
     fn other_semaphore_desc(
         _driver: &Driver<Self>,
         _handle: &SemaphoreHandle,
@@ -219,22 +222,22 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Ends an array that `mipmapped_array_get_level` gave. Only for vendors with [`Vendor::LEVELS_END_APART`].
+    /// Destroys an array of `mipmapped_array_get_level`. Called for vendors with [`Vendor::LEVELS_END_APART`] only.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
-    /// The array is live, nothing uses it any more, and its device is current.
+    /// The array is live and not used afterwards, and its device is current.
     unsafe fn destroy_level(_driver: &Driver<Self>, _level: Handle) -> Result<()> {
         Ok(())
     }
 
-    /// Makes a stream, of which a wait on the device must hold back no other stream made here. `ordinary` makes one as both
-    /// vendors do (`cuStreamCreate`, `hipStreamCreateWithFlags`). The device is current.
+    /// Creates a stream. A wait on it must not block other streams created here. `ordinary` creates a stream by the
+    /// function of both vendors (`cuStreamCreate`, `hipStreamCreateWithFlags`). The device is current.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     fn create_stream(
         _driver: &Driver<Self>,
         _device: DeviceNumber,
@@ -243,43 +246,43 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         ordinary()
     }
 
-    /// Notes that a recording of a stream that [`Vendor::create_stream`] made did not end as it should.
+    /// Notes that a capture on a stream of [`Vendor::create_stream`] ended with an error.
     fn spoilt(_driver: &Driver<Self>, _device: DeviceNumber, _stream: Handle) {}
 
-    /// Ends a stream that [`Vendor::create_stream`] made: destroys it, or keeps it for the next one.
+    /// Destroys a stream of [`Vendor::create_stream`], or keeps it for reuse.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     ///
     /// # Safety
-    /// The stream is live, not used afterwards, and its device is current.
+    /// The stream is live and not used afterwards, and its device is current.
     unsafe fn end_stream(driver: &Driver<Self>, _device: DeviceNumber, stream: Handle) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { driver.destroy_stream(stream) }
     }
 
-    /// Whether mapped imports are freed like memory, where [`Vendor::MAPS_WHOLE_IMPORTS`]. Otherwise they end with
-    /// their import.
+    /// Returns whether mappings of whole imports ([`Vendor::MAPS_WHOLE_IMPORTS`]) are freed like memory. Otherwise
+    /// destroying the import frees them.
     fn frees_mappings(_driver: &Driver<Self>) -> bool {
         true
     }
 
-    /// Whether memory that a copy used may be released after the copy is reported as done, by the thread that runs
-    /// functions of the host. Reserved addresses are then given back only behind such a function.
+    /// Returns whether the driver may release memory used by a copy after it has reported the copy as complete, on the
+    /// thread that runs host functions. Reserved addresses are then freed only after a host function has run.
     fn releases_late(_driver: &Driver<Self>) -> bool {
         false
     }
 
-    /// How many semaphores one call takes. A greater batch is refused.
+    /// Maximum number of semaphores per call. Larger batches are rejected.
     #[inline]
     fn semaphores_per_call(_driver: &Driver<Self>) -> usize {
         usize::MAX
     }
 
-    /// Encodes a description of an image that was validated.
+    /// Encodes a validated image descriptor.
     ///
     /// # Errors
-    /// `Unsupported` for what the API has no encoding for.
+    /// `Unsupported` for images without an encoding in the API.
     fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<Self::ImageDesc>;
 
     /// Encodes a copy.
@@ -288,44 +291,46 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// `InvalidArgument` for extents that exceed the address space.
     fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<Self::CopyDesc>;
 
-    /// Where the code of a module begins; `None` for sorts that the driver does not load.
+    /// Address of a module's code; `None` for kinds that the driver does not load.
     fn module_data(image: ModuleImage<'_>) -> Option<*const c_void>;
 
-    /// Refuses a compiled image that the driver would not survive.
+    /// Rejects a compiled image that would crash the driver.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for the rejection.
     fn check_image(_operation: &'static str, _image: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    /// What pinned memory needs beyond portable and mapped, so that host and streams see each other's writes at once.
+    /// Flags of pinned memory in addition to portable and mapped that make writes of host and streams visible to each
+    /// other at once.
     const PINNED_FLAGS: c_uint = 0;
 
-    /// Memory that the vendor has for words that streams wait for, cleared. `None`: pinned memory does.
+    /// Allocates the vendor's special memory for words that streams wait for, zeroed. Returns `None` if pinned memory
+    /// suffices.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     fn allocate_signal_memory(_driver: &Driver<Self>) -> Result<Option<SignalMemory>> {
         Ok(None)
     }
 
-    /// Frees what [`Vendor::allocate_signal_memory`] gave; `None` if `memory` is not from there.
+    /// Frees memory of [`Vendor::allocate_signal_memory`]. Returns `None` if `memory` is not from there.
     ///
     /// # Safety
-    /// The memory is live, nothing uses it any more, and the device is current.
+    /// The memory is live and not used afterwards, and the device is current.
     unsafe fn free_signal_memory(_driver: &Driver<Self>, _memory: SignalMemory) -> Option<Result<()>> {
         None
     }
 
-    /// Fills an NvSciSync attribute list with what the device needs. Only for vendors with
-    /// [`Feature::NvSciSyncAttributes`].
+    /// Fills an NvSciSync attribute list with the device's requirements. Called for vendors with
+    /// [`Feature::NvSciSyncAttributes`] only.
     ///
     /// # Errors
-    /// What the driver answers, or that it lacks the function.
+    /// The driver's error; `DriverTooOld` or `SymbolMissing` if it lacks the function.
     ///
     /// # Safety
-    /// The list is valid and used by nobody else, and the device is current.
+    /// The list is valid and not used concurrently, and the device is current.
     unsafe fn fill_nv_sci_sync_attributes(
         _driver: &Driver<Self>,
         _device: DeviceNumber,
@@ -335,27 +340,28 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         Err(Error::unsupported("Vendor::fill_nv_sci_sync_attributes", "this vendor has no NvSciSync"))
     }
 
-    /// Whether the driver's fills with a byte are not to be used. Copies of [`Vendor::allocate`]d memory take their place.
+    /// Returns whether the driver's byte fills are defective. Copies from memory of [`Vendor::allocate`] replace them.
     fn fills_by_copies(_driver: &Driver<Self>) -> bool {
         false
     }
 
-    /// Memory of the current device, freed with [`Driver::free`]. Only for vendors with [`Vendor::fills_by_copies`].
+    /// Allocates memory of the current device, freed with [`Driver::free`]. Called for vendors with
+    /// [`Vendor::fills_by_copies`] only.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     fn allocate(_driver: &Driver<Self>, _size: usize) -> Result<DeviceAddress> {
-        Err(Error::unsupported("Vendor::allocate", "this vendor's fills are not copies"))
+        Err(Error::unsupported("Vendor::allocate", "this vendor's fills need no memory"))
     }
 
-    /// A signal of a semaphore may overtake a fill of fewer bytes than this that was enqueued before it.
+    /// Size in bytes below which a fill may be overtaken by a later semaphore signal on its stream.
     const OVERTAKEN_FILLS: u64 = 0;
 
-    /// Enqueues something that signals of semaphores do not overtake, and that waits for the fills before it. Only for
-    /// vendors with [`Vendor::OVERTAKEN_FILLS`].
+    /// Enqueues an operation that waits for earlier fills and that semaphore signals do not overtake. Called for
+    /// vendors with [`Vendor::OVERTAKEN_FILLS`] only.
     ///
     /// # Errors
-    /// What the driver answers; then nothing is enqueued.
+    /// The driver's error; nothing was enqueued.
     ///
     /// # Safety
     /// The stream is live, and the device is current.
@@ -363,29 +369,29 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// What the driver loads, as a sentence.
+    /// Kinds of modules that the driver loads, as a sentence.
     const MODULES: &'static str;
 
     /// Makes a stream wait for a 32-bit word.
     ///
     /// # Errors
-    /// What the driver answers, or that it lacks the function.
+    /// The driver's error; `DriverTooOld` or `SymbolMissing` if it lacks the function.
     ///
     /// # Safety
     /// Stream and word are live, the word is aligned, and the device is current.
     unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()>;
 
-    /// The 64-bit twin of [`Vendor::wait_value_u32`].
+    /// 64-bit counterpart of [`Vendor::wait_value_u32`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Vendor::wait_value_u32`].
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Vendor::wait_value_u32`].
     unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()>;
 }
 
-/// A device that is open, for as long as something uses it.
+/// Open device, shared by its users.
 #[derive(Debug)]
 pub(crate) struct Context<V: Vendor> {
     pub(crate) driver: Arc<Driver<V>>,
@@ -400,16 +406,17 @@ impl<V: Vendor> Context<V> {
         Ok(Self { driver, device, vendor, late: Late::default() })
     }
 
-    /// The driver, with the device current on this thread until the second value is dropped, and no recording of another
-    /// thread in the way.
+    /// Returns the driver, with the device current on this thread and the thread in relaxed capture mode until the
+    /// second value is dropped.
     #[inline]
-    pub(crate) fn enter(&self) -> Result<(&Driver<V>, Undisturbed<'_, V>)> {
+    pub(crate) fn enter(&self) -> Result<(&Driver<V>, CurrentRelaxed<'_, V>)> {
         let (driver, current) = self.enter_to_enqueue()?;
         let mode = capture_mode::relax(driver);
-        Ok((driver, Undisturbed { mode, current }))
+        Ok((driver, CurrentRelaxed { mode, current }))
     }
 
-    /// As [`Context::enter`], for functions that only enqueue work: recordings of other threads never mind those.
+    /// Counterpart of [`Context::enter`] for functions that only enqueue work, which captures of other threads never
+    /// reject.
     #[inline]
     pub(crate) fn enter_to_enqueue(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
         let driver = &*self.driver;
@@ -430,7 +437,7 @@ impl<V: Vendor> Drop for Context<V> {
     }
 }
 
-/// A device is current while this lives.
+/// Guard that keeps a device current.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Current<'a, V: Vendor> {
@@ -438,16 +445,16 @@ pub(crate) struct Current<'a, V: Vendor> {
     previous: Option<V::Previous>,
 }
 
-/// A device is current, and the thread heeds no recording of another, while this lives.
+/// Guard that keeps a device current and the thread in relaxed capture mode.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Undisturbed<'a, V: Vendor> {
-    /// The thread's capture mode, to be restored.
+pub(crate) struct CurrentRelaxed<'a, V: Vendor> {
+    /// Capture mode to restore.
     mode: Option<c_uint>,
     current: Current<'a, V>,
 }
 
-impl<V: Vendor> Drop for Undisturbed<'_, V> {
+impl<V: Vendor> Drop for CurrentRelaxed<'_, V> {
     #[inline]
     fn drop(&mut self) {
         if let Some(mode) = self.mode {
@@ -460,7 +467,8 @@ impl<V: Vendor> Drop for Current<'_, V> {
     #[inline]
     fn drop(&mut self) {
         if let Some(previous) = self.previous {
-            // On the same thread as `enter`: a `Current` never leaves the call that made it. Pairs nest.
+            // This is the thread that called `enter`: a `Current` never leaves the function that created it, so pairs
+            // nest.
             V::leave(self.driver, previous);
         }
     }

@@ -81,7 +81,7 @@ impl HeadlessContext {
             match Self::on(egl, device, options) {
                 Ok(context) => return Ok(context),
                 Err(error) => {
-                    attempts.push(LoadAttempt { target: format!("EGL device {index}"), reason: error.to_string() });
+                    attempts.push(LoadAttempt::new(format!("EGL device {index}"), error.to_string()));
                 }
             }
         }

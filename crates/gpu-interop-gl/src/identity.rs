@@ -15,20 +15,15 @@ const MOST_DEVICES: i32 = 64;
 /// Calls `glGetUnsignedBytei_vEXT` with `GL_DEVICE_UUID_EXT`, and on Windows `glGetUnsignedBytevEXT` with
 /// `GL_DEVICE_LUID_EXT`.
 pub(crate) fn devices(functions: &Functions, extensions: &[Extension], renderer: &str) -> Vec<DeviceIdentity> {
-    let base = DeviceIdentity {
-        name: renderer.to_owned(),
-        // OpenGL does not report the kind; without a UUID nothing is proven.
-        kind: DeviceKind::Unknown,
-        luid: luid(functions, extensions),
-        ..DeviceIdentity::default()
-    };
+    // OpenGL does not report the kind; without a UUID nothing is proven.
+    let base = DeviceIdentity::new(renderer, DeviceKind::Unknown).with_luid(luid(functions, extensions));
     let Ok(uuids) = &functions.uuids else { return vec![base] };
     let count = integer(&functions.base, sys::NUM_DEVICE_UUIDS_EXT).clamp(1, MOST_DEVICES);
     let of = |index: i32| {
         let mut bytes = [0; sys::UUID_SIZE_EXT];
         // SAFETY: the context is current, has this extension and `count` UUIDs, each of 16 bytes.
         unsafe { (uuids.get_unsigned_byte_i_v)(sys::DEVICE_UUID_EXT, index.unsigned_abs(), bytes.as_mut_ptr()) };
-        DeviceIdentity { uuid: Uuid::from_bytes(bytes), ..base.clone() }
+        base.clone().with_uuid(Uuid::from_bytes(bytes))
     };
     (0..count).map(of).collect()
 }

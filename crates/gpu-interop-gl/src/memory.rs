@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::rc::Rc;
 
 use gpu_interop_core::handle::Win32Object;
-use gpu_interop_core::{Error, ErrorKind, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result, Support};
+use gpu_interop_core::{Error, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result, Support};
 
 use crate::error;
 use crate::functions::need;
@@ -41,17 +41,17 @@ impl GlInterop {
     /// `glImportMemoryWin32HandleEXT` or `glImportMemoryWin32NameEXT`. Protected memory is not supported.
     ///
     /// Some drivers (Mesa's) accept an invalid descriptor without an error. Creating a buffer or texture in it then
-    /// fails with [`ErrorKind::ImportRejected`].
+    /// fails with `ImportRejected`.
     ///
     /// # Errors
     /// Every error returns the request with its handle open and usable, whatever the driver did with its duplicate.
-    /// * [`ErrorKind::Unsupported`], [`ErrorKind::SymbolMissing`]: the reason of
+    /// * `Unsupported`, `SymbolMissing`: the reason of
     ///   [`memory_support`](Self::memory_support).
-    /// * [`ErrorKind::InvalidArgument`], [`ErrorKind::DeviceMismatch`]: those of [`MemoryImport::validate`]; no context
+    /// * `InvalidArgument`, `DeviceMismatch`: those of [`MemoryImport::validate`]; no context
     ///   is current. The driver was not called.
-    /// * [`ErrorKind::ImportRejected`], [`ErrorKind::OutOfMemory`], [`ErrorKind::Driver`]: the driver rejected the
+    /// * `ImportRejected`, `OutOfMemory`, `Driver`: the driver rejected the
     ///   import.
-    /// * [`ErrorKind::System`]: the process is out of descriptors.
+    /// * `System`: the process is out of descriptors.
     pub fn import_memory(&self, request: MemoryImport) -> Result<ImportedMemory, ImportError<MemoryImport>> {
         match self.try_import_memory(&request) {
             Ok(memory) => Ok(memory),
@@ -172,13 +172,7 @@ fn handle_type(kind: MemoryHandleKind, operation: &'static str) -> Result<c_uint
 
 /// Fails with the reason if a capability is unsupported.
 pub(crate) fn supported(support: Support, operation: &'static str, what: &str) -> Result<()> {
-    let kind = match support {
-        Support::Native | Support::Emulated(_) => return Ok(()),
-        Support::Unsupported(_) => ErrorKind::Unsupported,
-        Support::DriverTooOld(_) => ErrorKind::DriverTooOld,
-        Support::SymbolMissing(_) => ErrorKind::SymbolMissing,
-    };
-    Err(Error::new(kind, operation, format!("{what}: {}", support.reason().unwrap_or_default())))
+    support.unsupported_error(operation, what).map_or(Ok(()), Err)
 }
 
 impl ImportedMemory {
@@ -239,6 +233,8 @@ pub(crate) fn delete(interop: &GlInterop, operation: &'static str, delete: impl 
 
 #[cfg(test)]
 mod tests {
+    use gpu_interop_core::ErrorKind;
+
     use super::*;
 
     #[test]

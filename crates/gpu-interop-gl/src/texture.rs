@@ -13,6 +13,7 @@ use crate::sys::{self, TexStorage1d, TexStorage2d, TexStorage3d};
 
 /// Memory layout of the texels; must match the exporter's image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum TextureTiling {
     /// The driver's own layout (`VK_IMAGE_TILING_OPTIMAL`).
     #[default]
@@ -84,11 +85,8 @@ impl TextureSpec {
 
     /// Checks that need no driver: those of [`MipmappedArrayDesc::validate`], with the name of this operation.
     fn check(&self, operation: &'static str, memory_size: u64) -> Result<Geometry> {
-        let desc = MipmappedArrayDesc {
-            offset: self.offset,
-            levels: self.levels,
-            ..MipmappedArrayDesc::new(self.shape, self.format.array())
-        };
+        let desc =
+            MipmappedArrayDesc::new(self.shape, self.format.array()).with_offset(self.offset).with_levels(self.levels);
         desc.validate(memory_size).map_err(|error| {
             let renamed = Error::new(error.kind(), operation, error.message());
             error.context().iter().fold(renamed, |renamed, (key, value)| renamed.with_context(key, value))

@@ -13,7 +13,8 @@ use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandleKind, SemaphoreHan
 use gpu_interop_gl::{Extension, GlInterop, HeadlessContext, HeadlessOptions, TextureFormat, TextureSpec};
 use gpu_interop_vulkan::ash::vk;
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec,
+    BufferOptions, ExportableBuffer, ExportableImage, HeadlessContext as VulkanContext,
+    HeadlessOptions as VulkanOptions, ImageOptions, ImageSpec,
 };
 
 fn skip(why: &dyn std::fmt::Display) {
@@ -40,9 +41,9 @@ fn glow(context: &HeadlessContext) -> glow::Context {
 }
 
 /// The same device in both APIs; `None` if one of them is missing.
-fn same_device() -> Option<(HeadlessContext, Context)> {
+fn same_device() -> Option<(HeadlessContext, VulkanContext)> {
     let gl = headless()?;
-    let vulkan = match Context::new(&ContextOptions::default()) {
+    let vulkan = match VulkanContext::new(&VulkanOptions::default()) {
         Ok(context) => context,
         Err(error) => {
             skip(&error);
@@ -103,7 +104,7 @@ fn extensions_match_the_driver() {
 #[test]
 fn other_devices_are_rejected_with_both_identities() {
     let Some(context) = headless() else { return };
-    let other_device = DeviceIdentity { uuid: Uuid::from_bytes([7; 16]), ..DeviceIdentity::default() };
+    let other_device = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
     let error =
         HeadlessContext::new(&HeadlessOptions::default().device(other_device.clone())).expect_err("no such device");
     assert_eq!(error.kind(), ErrorKind::NoDevice);
@@ -164,7 +165,7 @@ fn failed_creation_keeps_the_earlier_context_current() {
     const OPENGL_ES_API: c_uint = 0x30A0;
     let Some(context) = headless() else { return };
     let egl = Application::new();
-    let other_device = DeviceIdentity { uuid: Uuid::from_bytes([7; 16]), ..DeviceIdentity::default() };
+    let other_device = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
     // The first is rejected after its context was current, the second before its context exists.
     let bad = [HeadlessOptions::default().device(other_device), HeadlessOptions::default().version(99, 0)];
     let fails = |what: &str| {

@@ -14,9 +14,9 @@ use crate::tracking::{Object, Ownership, State};
 /// A `VkBuffer` bound at offset 0 of its own `VkDeviceMemory`. Both are destroyed with the last clone.
 ///
 /// The last clone must not be dropped while work submitted through ash uses the buffer; work submitted through
-/// [`Context`](crate::Context) keeps its buffers alive.
+/// [`HeadlessContext`](crate::HeadlessContext) keeps its buffers alive.
 ///
-/// [`Context`](crate::Context) tracks the owner of a shared buffer:
+/// [`HeadlessContext`](crate::HeadlessContext) tracks the owner of a shared buffer:
 ///
 /// * This device owns a new [`ExportableBuffer`](crate::ExportableBuffer). Release it
 ///   ([`Recording::release`](crate::Recording::release)) before the other API uses it, even if the other API writes it

@@ -44,11 +44,10 @@ pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::Phy
 
 /// The identity that Vulkan 1.0 reports.
 pub(crate) fn name_and_kind(basic: &vk::PhysicalDeviceProperties) -> DeviceIdentity {
-    DeviceIdentity {
-        name: basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        kind: device_kind(basic.device_type),
-        ..DeviceIdentity::default()
-    }
+    DeviceIdentity::new(
+        basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        device_kind(basic.device_type),
+    )
 }
 
 /// Describes the driver of a physical device for reports: name and version in its vendor's spelling, and the Vulkan

@@ -3,7 +3,7 @@
 //! An application that renders or computes with Vulkan creates a [`VulkanInterop`] from its instance and device,
 //! creates [`ExportableBuffer`]s, [`ExportableImage`]s and [`ExportableSemaphore`]s with it, and passes their exports
 //! to an importer: a device of `gpu-interop`, another process, or another Vulkan device ([`ImportedBuffer`],
-//! [`ImportedImage`], [`ImportedSemaphore`]). The Vulkan loader is loaded at run time ([`load`]), so a binary starts
+//! [`ImportedImage`], [`ImportedSemaphore`]). The Vulkan loader is loaded at run time ([`load_entry`]), so a binary starts
 //! without one.
 //!
 //! # Images
@@ -20,7 +20,7 @@
 //! # Queue for transfers of ownership
 //! Data that is only copied is best handed over on a transfer-only queue: a round trip on a graphics queue makes the
 //! GPU switch contexts twice, which can take ten times as long as the rest. [`QueueKind`] has the measurements and
-//! finds the queue family; [`Context::send`] and [`Context::receive`] copy and transfer ownership in one submission.
+//! finds the queue family; [`HeadlessContext::send`] and [`HeadlessContext::receive`] copy and transfer ownership in one submission.
 //!
 //! # Guarantees
 //! * **The device is queried first.** Objects are created only if the device reports that it can share them; anything
@@ -30,7 +30,7 @@
 //!   its duplicate.
 //! * **Invalid requests never reach the driver**: sizes of 0, memory of the wrong size, closed descriptors, and
 //!   descriptors that cannot be GPU objects. Drivers block or crash on some of these.
-//! * **Missing ownership transfers are errors**: a [`Context`] rejects commands on a shared buffer or image that the
+//! * **Missing ownership transfers are errors**: a [`HeadlessContext`] rejects commands on a shared buffer or image that the
 //!   other API owns, and a release or an acquire out of order ([`OwnedBuffer`], [`OwnedImage`]).
 //! * **Objects are freed on drop**, children before parents, and [`Drop`] never panics.
 //! * **Errors name** the `vk*` function, the `VkResult`, the device and the values involved.
@@ -48,7 +48,7 @@
 //!
 //! # Threads and blocking
 //! Every object may be used from every thread; command buffers and queues passed in by the caller follow Vulkan's own
-//! rules. Only [`OwnedSemaphore::wait`] and the methods of [`Context`] documented as blocking block, each with a
+//! rules. Only [`OwnedSemaphore::wait`] and the methods of [`HeadlessContext`] documented as blocking block, each with a
 //! timeout.
 //!
 //! # Platforms
@@ -85,7 +85,7 @@ mod tracking;
 pub use ash;
 pub use buffer::OwnedBuffer;
 pub use context::{
-    BufferCopy, Context, ContextOptions, DeviceChoice, Recording, SemaphoreOp, Submission, ValidationLog,
+    BufferCopy, DeviceChoice, HeadlessContext, HeadlessOptions, Recording, SemaphoreOp, Submission, ValidationLog,
 };
 pub use export::{BufferOptions, ExportableBuffer};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
@@ -95,7 +95,7 @@ pub use image::{ImageImportOptions, ImportedImage};
 pub use import::{BufferImportOptions, ImportedBuffer};
 pub use import_semaphore::ImportedSemaphore;
 pub use interop::VulkanInterop;
-pub use loader::{LOADER_LIBRARY, load, load_from};
+pub use loader::{LOADER_LIBRARY, load_entry, load_entry_from};
 pub use ownership::OwnershipTransfer;
 pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};

@@ -35,25 +35,25 @@ const NO_LOADER: &str = if cfg!(windows) {
 /// # Errors
 /// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load; [`Error::attempts`] has the name
 /// tried and the dynamic linker's text. [`ErrorKind::SymbolMissing`] if the library is not a Vulkan loader.
-pub fn load() -> Result<ash::Entry> {
+pub fn load_entry() -> Result<ash::Entry> {
     // SAFETY: the name is that of the system's Vulkan loader, which is safe to load at run time.
-    unsafe { load_from(LOADER_LIBRARY) }
+    unsafe { load_entry_from(LOADER_LIBRARY) }
 }
 
 /// Loads the Vulkan loader from a library name or path of the caller's choice.
 ///
 /// # Errors
-/// As [`load`].
+/// As [`load_entry`].
 ///
 /// # Safety
 /// If `library` exists, it must be a Vulkan loader, or at least safe to load: its initialisers run, and its
 /// `vkGetInstanceProcAddr` is called as Vulkan's.
-pub unsafe fn load_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> {
+pub unsafe fn load_entry_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> {
     let library = library.as_ref();
     // SAFETY: the caller promises that the library is safe to load.
     let loaded = unsafe { ash::Entry::load_from(library) };
     loaded.map_err(|failure| {
-        let attempt = LoadAttempt { target: library.to_string_lossy().into_owned(), reason: error_texts(&failure) };
+        let attempt = LoadAttempt::new(library.to_string_lossy().into_owned(), error_texts(&failure));
         let error = match failure {
             ash::LoadingError::LibraryLoadFailure(_) => Error::new(ErrorKind::DriverNotFound, OPERATION, NO_LOADER),
             ash::LoadingError::MissingEntryPoint(_) => {

@@ -16,7 +16,7 @@ use crate::interop::VulkanInterop;
 ///   writes.
 /// * **Acquire** before the first Vulkan access after the other API's last one, if Vulkan is to see the other API's
 ///   writes. Vulkan does not require it before an access that overwrites all of a buffer; the old contents are then
-///   undefined. [`Context`](crate::Context) requires it even then.
+///   undefined. [`HeadlessContext`](crate::HeadlessContext) requires it even then.
 /// * An importer acquires before its first read of the exporter's data, and the exporter releases before that.
 ///
 /// A release or an acquire orders memory, not execution: the other side must also wait, for a semaphore that the

@@ -7,6 +7,7 @@ use crate::interop::VulkanInterop;
 
 /// Placement of the memory of a buffer or an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MemoryPlacement {
     /// Host-visible memory (`HOST_VISIBLE | HOST_COHERENT`), which stays mapped:
     /// [`OwnedBuffer::read`](crate::OwnedBuffer::read), [`OwnedImage::read`](crate::OwnedImage::read) and `write` work.

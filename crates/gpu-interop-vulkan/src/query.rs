@@ -12,6 +12,7 @@ use crate::interop::VulkanInterop;
 
 /// Support for one kind of handle. `K` is [`MemoryHandleKind`] or [`SemaphoreHandleKind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExternalFeatures<K> {
     /// Objects can be created for export as this kind (`..._FEATURE_EXPORTABLE_BIT`).
     pub exportable: bool,

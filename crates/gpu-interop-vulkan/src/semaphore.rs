@@ -16,7 +16,7 @@ use crate::query::semaphore_handle_type;
 /// A `VkSemaphore`, binary or timeline. Destroyed with the last clone.
 ///
 /// The last clone must not be dropped while work submitted through ash uses the semaphore; work submitted through
-/// [`Context`](crate::Context) keeps its semaphores alive.
+/// [`HeadlessContext`](crate::HeadlessContext) keeps its semaphores alive.
 #[derive(Debug, Clone)]
 pub struct OwnedSemaphore {
     inner: Arc<Inner>,
@@ -116,7 +116,7 @@ impl OwnedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one, or further above
     /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work submitted
-    /// through a [`Context`](crate::Context) has yet to reach or pass below. [`ErrorKind::Overtaken`] if such work may
+    /// through a [`HeadlessContext`](crate::HeadlessContext) has yet to reach or pass below. [`ErrorKind::Overtaken`] if such work may
     /// signal a greater value first, because it does not wait for this one; [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";

@@ -1,4 +1,4 @@
-//! Ownership state of shared buffers and images, as the commands of a [`Context`](crate::Context) change it.
+//! Ownership state of shared buffers and images, as the commands of a [`HeadlessContext`](crate::HeadlessContext) change it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -10,23 +10,23 @@ use ash::vk;
 use common::{USAGE, assert_same, contents, pattern, vulkan};
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_vulkan::{
-    BufferCopy, BufferImportOptions, BufferOptions, Context, ExportableBuffer, ExportableImage, ImageOptions,
+    BufferCopy, BufferImportOptions, BufferOptions, ExportableBuffer, ExportableImage, HeadlessContext, ImageOptions,
     ImageSpec, ImportedBuffer, MemoryPlacement, OwnedBuffer, OwnershipTransfer,
 };
 
 const SIZE: u64 = 4096;
 
-fn create(context: &Context) -> ExportableBuffer {
+fn create(context: &HeadlessContext) -> ExportableBuffer {
     ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create")
 }
 
-fn import(context: &Context, exported: &ExportableBuffer) -> ImportedBuffer {
+fn import(context: &HeadlessContext, exported: &ExportableBuffer) -> ImportedBuffer {
     let request = exported.import_request().expect("export");
     let options = BufferImportOptions::new(SIZE, USAGE).memory_type(exported.buffer().memory_type());
     ImportedBuffer::new(context.interop(), request, &options).expect("import")
 }
 
-fn own(context: &Context) -> OwnedBuffer {
+fn own(context: &HeadlessContext) -> OwnedBuffer {
     OwnedBuffer::new(context.interop(), SIZE, USAGE, MemoryPlacement::DeviceLocal).expect("buffer")
 }
 
@@ -36,7 +36,7 @@ fn rejected(outcome: Result<()>, operation: &str, words: &str) {
     assert!(error.message().contains(words) && error.message().contains("buffer"), "{error} should contain: {words}");
 }
 
-fn download(context: &Context, buffer: &OwnedBuffer) -> Result<()> {
+fn download(context: &HeadlessContext, buffer: &OwnedBuffer) -> Result<()> {
     context.download(buffer, 0, &mut [0; 4096])
 }
 
@@ -50,9 +50,9 @@ fn missing_release_is_detected_at_the_acquire() {
     rejected(context.acquire(buffer), "Recording::acquire", "release it before the other API uses it");
     // `send` and `receive` acquire first.
     let other = own(&context);
-    let copy = BufferCopy { from: &other, from_offset: 0, to: buffer, to_offset: 0, size: SIZE };
+    let copy = BufferCopy { src: &other, src_offset: 0, dst: buffer, dst_offset: 0, size: SIZE };
     rejected(context.send(&[copy], &[], &[]).map(drop), "Recording::acquire", "already belongs to this device");
-    let copy = BufferCopy { from: buffer, from_offset: 0, to: &other, to_offset: 0, size: SIZE };
+    let copy = BufferCopy { src: buffer, src_offset: 0, dst: &other, dst_offset: 0, size: SIZE };
     rejected(context.receive(&[copy], &[], &[]).map(drop), "Recording::acquire", "already belongs to this device");
     assert_same(&contents(&context, buffer), &pattern(1, SIZE), "after rejected commands");
 }
@@ -167,7 +167,7 @@ fn only_submitted_commands_change_the_state() {
         recording.fill(buffer, 0, SIZE, 0)?;
         context.release(buffer)
     });
-    rejected(late, "Context::submit", "record them again");
+    rejected(late, "HeadlessContext::submit", "record them again");
     rejected(download(&context, buffer), "Recording::copy", "acquire it first");
     context.acquire(buffer).expect("acquire");
     assert_same(&contents(&context, buffer), &pattern(1, SIZE), "the late commands never ran");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ash::vk;
 use common::{USAGE, assert_same, contents, pattern, unvalidated, validated, vulkan};
 use gpu_interop_core::{ErrorKind, SemaphorePayload};
-use gpu_interop_vulkan::{ContextOptions, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp, load_from};
+use gpu_interop_vulkan::{HeadlessOptions, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp, load_entry_from};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(30);
@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(30);
 #[test]
 fn missing_loader_is_named() {
     // SAFETY: no such library exists.
-    let error = unsafe { load_from("libnope-vulkan.so.1") }.err().expect("no such library");
+    let error = unsafe { load_entry_from("libnope-vulkan.so.1") }.err().expect("no such library");
     assert_eq!(error.kind(), ErrorKind::DriverNotFound);
     let attempts = error.attempts();
     assert_eq!(attempts.len(), 1);
@@ -33,13 +33,13 @@ fn missing_loader_is_named() {
 #[test]
 fn other_libraries_are_not_loaders() {
     // SAFETY: the C library is already loaded in every process.
-    let error = unsafe { load_from("libc.so.6") }.err().expect("not a Vulkan loader");
+    let error = unsafe { load_entry_from("libc.so.6") }.err().expect("not a Vulkan loader");
     assert_eq!(error.kind(), ErrorKind::SymbolMissing);
 }
 
 #[test]
 fn validation_errors_are_collected() {
-    let Some(context) = validated(ContextOptions::default()) else { return };
+    let Some(context) = validated(HeadlessOptions::default()) else { return };
     assert_eq!(context.validation_errors(), Vec::<String>::new());
     let info = vk::BufferCreateInfo::default().size(0).usage(USAGE).sharing_mode(vk::SharingMode::EXCLUSIVE);
     let device = context.interop().device();
@@ -55,7 +55,7 @@ fn validation_errors_are_collected() {
 
 #[test]
 fn missing_barriers_are_reported() {
-    let Some(context) = validated(ContextOptions::default()) else { return };
+    let Some(context) = validated(HeadlessOptions::default()) else { return };
     let buffer = OwnedBuffer::new(context.interop(), 64, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
     let hazard = context.run(|recording| {
         recording.keep(&buffer);
@@ -74,7 +74,7 @@ fn missing_barriers_are_reported() {
 
 #[test]
 fn leaked_objects_are_reported() {
-    let Some(context) = validated(ContextOptions::default()) else { return };
+    let Some(context) = validated(HeadlessOptions::default()) else { return };
     let log = context.validation_log().expect("validation is on");
     // SAFETY: the device is alive. The fence is leaked on purpose; destroying the device frees it.
     unsafe { context.interop().device().create_fence(&vk::FenceCreateInfo::default(), None) }.expect("a fence");
@@ -138,7 +138,7 @@ fn transfers_larger_than_the_staging_buffer_are_exact() {
 fn invalid_commands_do_not_reach_the_driver() {
     let Some(context) = vulkan() else { return };
     let Some(other) = vulkan() else { return };
-    let new = |context: &gpu_interop_vulkan::Context, usage| {
+    let new = |context: &gpu_interop_vulkan::HeadlessContext, usage| {
         OwnedBuffer::new(context.interop(), 64, usage, MemoryPlacement::DeviceLocal).expect("buffer")
     };
     let buffer = new(&context, USAGE);
@@ -244,7 +244,7 @@ fn dropped_submissions_keep_buffers_alive() {
 #[test]
 fn dropping_a_context_with_blocked_work_does_not_hang() {
     // Without validation: the device is leaked on purpose, which the layer would report.
-    let Some(context) = unvalidated(ContextOptions::default().timeout(20 * MILLISECOND)) else { return };
+    let Some(context) = unvalidated(HeadlessOptions::default().timeout(20 * MILLISECOND)) else { return };
     let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     let submission = context.submit(&[SemaphoreOp { semaphore: &gate, value: 1 }], &[], |_| Ok(())).expect("submit");
     drop(submission);

@@ -10,8 +10,8 @@ use common::{USAGE, vulkan, vulkan_with};
 use gpu_interop_core::SemaphoreHandleKind;
 use gpu_interop_core::{DeviceKind, ErrorKind, IdentityMatch, MemoryHandleKind};
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ImageQuery, MemoryPlacement, OwnedBuffer,
-    QueueKind, VulkanInterop, device_identity,
+    BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions, ImageQuery, MemoryPlacement,
+    OwnedBuffer, QueueKind, VulkanInterop, device_identity,
 };
 
 #[test]
@@ -44,14 +44,14 @@ fn identity_matches_the_driver() {
 #[test]
 fn devices_can_be_selected() {
     let Some(context) = vulkan() else { return };
-    let devices = Context::devices().expect("devices");
+    let devices = HeadlessContext::devices().expect("devices");
     let index = devices.iter().position(|device| device == context.identity()).expect("the context's own device");
     for choice in [DeviceChoice::Index(index), DeviceChoice::Identity(context.identity().clone())] {
-        let chosen = vulkan_with(ContextOptions::default().device(choice)).expect("the same device again");
+        let chosen = vulkan_with(HeadlessOptions::default().device(choice)).expect("the same device again");
         assert_eq!(chosen.identity(), context.identity());
     }
-    let missing = ContextOptions::default().device(DeviceChoice::Index(devices.len()));
-    let error = Context::new(&missing).expect_err("one past the end");
+    let missing = HeadlessOptions::default().device(DeviceChoice::Index(devices.len()));
+    let error = HeadlessContext::new(&missing).expect_err("one past the end");
     assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert_eq!(error.attempts().len(), devices.len());
 }
@@ -60,8 +60,8 @@ fn devices_can_be_selected() {
 fn transfer_queue_is_found_or_reported_missing() {
     let Some(context) = vulkan() else { return };
     let choice = DeviceChoice::Identity(context.identity().clone());
-    let options = ContextOptions::default().device(choice).queue(QueueKind::TransferOnly);
-    match Context::new(&options) {
+    let options = HeadlessOptions::default().device(choice).queue(QueueKind::TransferOnly);
+    match HeadlessContext::new(&options) {
         Ok(transfer) => assert_ne!(transfer.queue_family(), context.queue_family()),
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::NoDevice);
@@ -238,7 +238,7 @@ fn rejected_semaphores_are_returned() {
 #[test]
 fn instances_of_vulkan_1_0_are_rejected() {
     let Some(context) = vulkan() else { return };
-    let entry = gpu_interop_vulkan::load().expect("Vulkan is installed");
+    let entry = gpu_interop_vulkan::load_entry().expect("Vulkan is installed");
     // An application can enable functions of 1.1 with extensions of 1.0.
     let extensions =
         [vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME.as_ptr(), vk::KHR_EXTERNAL_MEMORY_CAPABILITIES_NAME.as_ptr()];

@@ -11,7 +11,7 @@ use ash::vk;
 use common::{IMAGE_USAGE, USAGE, vulkan};
 use gpu_interop_core::ErrorKind;
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, VulkanInterop,
+    BufferOptions, ExportableBuffer, ExportableImage, HeadlessContext, ImageOptions, ImageSpec, VulkanInterop,
 };
 
 thread_local! {
@@ -68,7 +68,7 @@ unsafe extern "system" fn bind_image(_: vk::Device, _: vk::Image, _: vk::DeviceM
 }
 
 /// The context's device with some functions replaced. Valid on the calling thread.
-fn with_mocks(context: &Context, replace: impl FnOnce(&mut ash::DeviceFnV1_0)) -> VulkanInterop {
+fn with_mocks(context: &HeadlessContext, replace: impl FnOnce(&mut ash::DeviceFnV1_0)) -> VulkanInterop {
     let interop = context.interop();
     let device = interop.device();
     let mut functions = device.fp_v1_0().clone();

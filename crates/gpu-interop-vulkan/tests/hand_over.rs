@@ -11,7 +11,7 @@ use ash::vk;
 use common::{Checked, USAGE, assert_same, contents, pattern, vulkan, vulkan_with};
 use gpu_interop_core::{ErrorKind, Result};
 use gpu_interop_vulkan::{
-    BufferCopy, BufferImportOptions, BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer,
+    BufferCopy, BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions,
     ImportedBuffer, MemoryPlacement, OwnedBuffer, OwnedSemaphore, QueueKind, SemaphoreOp, Submission,
 };
 
@@ -19,26 +19,26 @@ const SIZE: u64 = 20_480;
 const LONG: Duration = Duration::from_secs(30);
 
 /// A buffer of one side's own, with a pattern in it.
-fn own(context: &Context, seed: u32) -> OwnedBuffer {
+fn own(context: &HeadlessContext, seed: u32) -> OwnedBuffer {
     let buffer = OwnedBuffer::new(context.interop(), SIZE, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
     context.upload(&buffer, 0, &pattern(seed, SIZE)).expect("upload");
     buffer
 }
 
 /// A shared buffer, the other side's, as it must be before its first hand-over.
-fn shared(context: &Context) -> ExportableBuffer {
+fn shared(context: &HeadlessContext) -> ExportableBuffer {
     let shared = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
     context.release(shared.buffer()).expect("release");
     shared
 }
 
-fn import(context: &Context, exported: &ExportableBuffer) -> ImportedBuffer {
+fn import(context: &HeadlessContext, exported: &ExportableBuffer) -> ImportedBuffer {
     let options = BufferImportOptions::new(SIZE, USAGE).memory_type(exported.buffer().memory_type());
     ImportedBuffer::new(context.interop(), exported.import_request().expect("export"), &options).expect("import")
 }
 
-fn whole<'a>(from: &'a OwnedBuffer, to: &'a OwnedBuffer) -> BufferCopy<'a> {
-    BufferCopy { from, from_offset: 0, to, to_offset: 0, size: SIZE }
+fn whole<'a>(src: &'a OwnedBuffer, dst: &'a OwnedBuffer) -> BufferCopy<'a> {
+    BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: SIZE }
 }
 
 fn finish(submission: Result<Submission>) {
@@ -46,7 +46,7 @@ fn finish(submission: Result<Submission>) {
 }
 
 /// What one side sends, the other receives, and back, in turns.
-fn exchange(first: &Context, second: &Context) {
+fn exchange(first: &HeadlessContext, second: &HeadlessContext) {
     let exported = shared(first);
     let imported = import(second, &exported);
     for round in 0..5 {
@@ -72,9 +72,9 @@ fn what_is_sent_is_received() {
 fn transfer_only_queues_exchange_or_are_missing() {
     let Some(general) = vulkan() else { return };
     let choice = DeviceChoice::Identity(general.identity().clone());
-    let options = ContextOptions::default().device(choice).queue(QueueKind::TransferOnly);
+    let options = HeadlessOptions::default().device(choice).queue(QueueKind::TransferOnly);
     let Some(family) = general.interop().transfer_only_queue_family() else {
-        let error = Context::new(&options).expect_err("the device has no such queue");
+        let error = HeadlessContext::new(&options).expect_err("the device has no such queue");
         assert_eq!(error.kind(), ErrorKind::NoDevice);
         assert!(error.to_string().contains("TransferOnly; a queue of the kind General copies too"), "{error}");
         return;
@@ -92,7 +92,7 @@ fn an_application_s_own_queue_serves() {
     let queue = first.with_queue(|queue| queue);
     // SAFETY: the queue is of this device and family; only this thread uses it, through either context; the interop
     // keeps the device alive.
-    let context = unsafe { Context::on_queue(first.interop(), first.queue_family(), queue) };
+    let context = unsafe { HeadlessContext::on_queue(first.interop(), first.queue_family(), queue) };
     exchange(&context, &second);
     assert!(context.validation_log().is_none());
     assert_eq!(context.queue_family(), first.queue_family());
@@ -103,7 +103,7 @@ fn an_application_s_own_queue_serves() {
 fn parts_are_exact() {
     let Some(context) = vulkan() else { return };
     let (shared, other, source) = (shared(&context), shared(&context), own(&context, 1));
-    let copy = |from, from_offset, to, to_offset, size| BufferCopy { from, from_offset, to, to_offset, size };
+    let copy = |src, src_offset, dst, dst_offset, size| BufferCopy { src, src_offset, dst, dst_offset, size };
     let zeros = OwnedBuffer::new(context.interop(), SIZE, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
     context.fill(&zeros, 0, SIZE, 0).expect("fill");
     finish(context.send(&[whole(&zeros, shared.buffer()), whole(&zeros, other.buffer())], &[], &[]));
@@ -160,8 +160,8 @@ fn bad_copies_are_refused_and_nothing_is_submitted() {
     for copies in [
         &[][..],
         &[BufferCopy { size: 0, ..good }],
-        &[BufferCopy { from_offset: 1, ..good }],
-        &[good, BufferCopy { to_offset: u64::MAX, ..good }],
+        &[BufferCopy { src_offset: 1, ..good }],
+        &[good, BufferCopy { dst_offset: u64::MAX, ..good }],
         &[whole(&stranger, shared.buffer())],
         &[whole(shared.buffer(), &stranger)],
         &[whole(shared.buffer(), &only_source)],

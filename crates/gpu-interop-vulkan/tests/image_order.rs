@@ -10,20 +10,20 @@ use ash::vk;
 use common::{IMAGE_USAGE, USAGE, assert_same, assert_texels, contents, texels, upload_all, vulkan};
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_vulkan::{
-    Context, ExportableImage, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage, MemoryPlacement, OwnedBuffer,
-    OwnedImage, OwnershipTransfer,
+    ExportableImage, HeadlessContext, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage, MemoryPlacement,
+    OwnedBuffer, OwnedImage, OwnershipTransfer,
 };
 
 /// Size of an image, bytes.
 const SIZE: u64 = 16 * 8 * 4;
 const LENGTH: usize = 16 * 8 * 4;
 
-fn create(context: &Context) -> ExportableImage {
+fn create(context: &HeadlessContext) -> ExportableImage {
     let image = ImageSpec::new(vk::ImageViewType::TYPE_2D, [16, 8, 1], vk::Format::R8G8B8A8_UNORM, IMAGE_USAGE);
     ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect("create")
 }
 
-fn import(context: &Context, exported: &ExportableImage) -> ImportedImage {
+fn import(context: &HeadlessContext, exported: &ExportableImage) -> ImportedImage {
     let request = exported.import_request().expect("export");
     let options = ImageImportOptions::new(*exported.image().spec()).memory_type(exported.image().memory_type());
     ImportedImage::new(context.interop(), request, &options).expect("import")
@@ -35,7 +35,7 @@ fn rejected(outcome: Result<()>, words: &str) {
     assert!(error.message().contains(words), "{error} should contain: {words}");
 }
 
-fn download(context: &Context, image: &OwnedImage) -> Result<()> {
+fn download(context: &HeadlessContext, image: &OwnedImage) -> Result<()> {
     context.download_image(image, 0, 0, &mut [0; LENGTH])
 }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use ash::vk;
 use ash::vk::ImageViewType as View;
 use common::{IMAGE_USAGE, USAGE, assert_same, assert_texels, contents, is_shared, texels, upload_all, vulkan};
-use gpu_interop_core::{ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
+use gpu_interop_core::{ArrayShape, ArrayUsage, ChannelType};
 use gpu_interop_vulkan::{
-    Context, ExportableImage, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage, MemoryPlacement, OwnedBuffer,
-    TexelFormat,
+    ExportableImage, HeadlessContext, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage, MemoryPlacement,
+    OwnedBuffer, TexelFormat,
 };
 
 /// Odd extents, so that rows, levels and layers have no power of two in common.
@@ -32,7 +32,7 @@ fn shapes(format: vk::Format) -> Vec<ImageSpec> {
     shapes.into_iter().flat_map(|image| [image, image.levels(2), with_all_levels(image)]).collect()
 }
 
-fn import(context: &Context, exported: &ExportableImage, memory: MemoryPlacement) -> ImportedImage {
+fn import(context: &HeadlessContext, exported: &ExportableImage, memory: MemoryPlacement) -> ImportedImage {
     let request = exported.import_request().expect("export");
     assert_eq!(request.is_dedicated(), exported.image().is_dedicated());
     assert_eq!(request.size(), exported.image().allocation_size());
@@ -41,7 +41,7 @@ fn import(context: &Context, exported: &ExportableImage, memory: MemoryPlacement
     ImportedImage::new(context.interop(), request, &options).expect("import")
 }
 
-fn both_directions(first: &Context, second: &Context, options: &ImageOptions) {
+fn both_directions(first: &HeadlessContext, second: &HeadlessContext, options: &ImageOptions) {
     let exported = ExportableImage::new(first.interop(), options).expect("create");
     assert!(exported.image().is_dedicated() || !options.dedicated);
     assert_eq!(exported.image().spec(), &options.image);
@@ -137,7 +137,7 @@ fn array_desc_matches_the_image() {
     let behind = ExportableImage::new(context.interop(), &options.offset(5000)).expect("create");
     let moved = behind.array_desc().expect("optimal tiling");
     assert!(moved.offset >= 5000 && moved.offset == behind.image().offset(), "{moved:?}");
-    assert_eq!(MipmappedArrayDesc { offset: 0, ..moved }, desc);
+    assert_eq!(moved.with_offset(0), desc);
     let request = behind.import_request().expect("export");
     moved.validate(request.size()).expect("it fits its own memory");
     assert_eq!(request.image(), Some(&moved));
@@ -150,7 +150,7 @@ fn commands_of_one_recording_see_earlier_writes() {
     let image = ImageSpec::new(View::TYPE_2D, [64, 64, 1], vk::Format::R32_UINT, IMAGE_USAGE).levels(2);
     let exported = ExportableImage::new(first.interop(), &ImageOptions::new(image)).expect("create");
     let imported = import(&second, &exported, MemoryPlacement::DeviceLocal);
-    let buffer = |context: &Context| {
+    let buffer = |context: &HeadlessContext| {
         OwnedBuffer::new(context.interop(), 32 << 10, USAGE, MemoryPlacement::DeviceLocal).expect("buffer")
     };
     let (source, target) = (buffer(&first), buffer(&second));

@@ -133,13 +133,13 @@ fn invalid_commands_on_images_are_rejected() {
 
 #[test]
 fn rejected_imports_return_the_handle() {
-    use gpu_interop_core::{DeviceIdentity, MemoryImport, Uuid};
+    use gpu_interop_core::{MemoryImport, Uuid};
     use gpu_interop_vulkan::{ImageImportOptions, ImportedImage};
     use std::os::fd::AsRawFd;
 
     let Some(context) = vulkan() else { return };
     let exported = create(&context, flat());
-    let foreign = DeviceIdentity { uuid: Uuid::from_bytes([0xee; 16]), ..context.identity().clone() };
+    let foreign = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
     let request = || exported.import_request().expect("export");
     let larger = ImageSpec::new(View::TYPE_2D, [512, 512, 1], FORMAT, IMAGE_USAGE);
     let good = ImageImportOptions::new(flat());

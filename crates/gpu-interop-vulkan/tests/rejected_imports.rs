@@ -168,7 +168,7 @@ fn memory_of_another_device_is_rejected() {
     let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
-    let other = DeviceIdentity { uuid: Uuid::from_bytes([0xee; 16]), ..context.identity().clone() };
+    let other = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
     let request = exported.import_request().expect("export").exported_by(other.clone());
     let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
         .expect_err("another device");
@@ -236,7 +236,7 @@ fn descriptors_that_cannot_be_semaphores_are_rejected() {
 fn memory_of_cpu_backends_is_rejected() {
     let _serialised = serialised();
     let Some(context) = vulkan() else { return };
-    let host = DeviceIdentity { kind: gpu_interop_core::DeviceKind::Cpu, ..DeviceIdentity::default() };
+    let host = DeviceIdentity::default().with_kind(gpu_interop_core::DeviceKind::Cpu);
     for exporter in [Some(host), None] {
         // SAFETY: rejected before a driver sees it.
         let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(memfd(SIZE)), SIZE).native(true) };

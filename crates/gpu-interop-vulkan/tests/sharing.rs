@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{USAGE, assert_same, contents, pattern, vulkan};
 use gpu_interop_core::{ErrorKind, MemoryHandleKind, MemoryImport, SemaphoreHandleKind};
 use gpu_interop_vulkan::{
-    BufferImportOptions, BufferOptions, Context, ExportableBuffer, ExportableSemaphore, ImportedBuffer,
+    BufferImportOptions, BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, ImportedBuffer,
     ImportedSemaphore, MemoryPlacement, SemaphoreOp,
 };
 use rustix::io::FdFlags;
@@ -24,7 +24,7 @@ fn variants() -> impl Iterator<Item = BufferOptions> {
     })
 }
 
-fn import(context: &Context, exporter: &ExportableBuffer, options: &BufferOptions) -> ImportedBuffer {
+fn import(context: &HeadlessContext, exporter: &ExportableBuffer, options: &BufferOptions) -> ImportedBuffer {
     let request = exporter.import_request().expect("export");
     assert_eq!(request.is_dedicated(), exporter.buffer().is_dedicated());
     let import = BufferImportOptions::new(options.size, options.usage)
@@ -34,14 +34,14 @@ fn import(context: &Context, exporter: &ExportableBuffer, options: &BufferOption
 }
 
 /// Transfers ownership of the buffer from one device to the other.
-fn hand_over(from: (&Context, &ExportableBuffer), to: (&Context, &ImportedBuffer), to_importer: bool) {
+fn hand_over(from: (&HeadlessContext, &ExportableBuffer), to: (&HeadlessContext, &ImportedBuffer), to_importer: bool) {
     let (exporter, importer) = ((from.0, from.1.buffer()), (to.0, to.1.buffer()));
     let (source, target) = if to_importer { (exporter, importer) } else { (importer, exporter) };
     source.0.release(source.1).expect("release");
     target.0.acquire(target.1).expect("acquire");
 }
 
-fn both_directions(first: &Context, second: &Context) {
+fn both_directions(first: &HeadlessContext, second: &HeadlessContext) {
     for options in variants() {
         let exported = ExportableBuffer::new(first.interop(), &options).expect("create");
         assert!(exported.buffer().is_dedicated() || !options.dedicated);

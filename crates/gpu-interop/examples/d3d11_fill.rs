@@ -1,4 +1,5 @@
-//! Memory that Direct3D 11 allocated, filled by the compute side, read back by Direct3D 11, ordered by a keyed mutex.
+//! Example: memory allocated by Direct3D 11, filled by the compute device, read back by Direct3D 11, ordered by a keyed
+//! mutex.
 
 #[cfg(windows)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -7,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(not(windows))]
 fn main() {
-    eprintln!("Direct3D is a part of Windows");
+    eprintln!("Direct3D requires Windows");
     std::process::exit(2);
 }
 
@@ -31,7 +32,7 @@ mod direct3d {
     pub(super) fn run() -> Result<(), Box<dyn Error>> {
         let (interop, device) = both_sides()?;
 
-        // The exporting side: a buffer with a keyed mutex, which is as if released with key 0.
+        // The exporting side: a buffer with a keyed mutex, initially released with key 0.
         let sharing = Sharing::NtHandleKeyedMutex;
         let exported = ExportableResource::buffer(&interop, SIZE.into(), BindFlags::VERTEX_BUFFER, sharing)?;
         let mutex = exported.keyed_mutex()?;
@@ -46,9 +47,9 @@ mod direct3d {
         stream.signal(&[turn.release_key(1)])?;
 
         // Direct3D acquires it with that key, and reads.
-        // SAFETY: this thread is the only one.
+        // SAFETY: no other thread uses the mutex.
         unsafe { mutex.acquire(1, PATIENCE) }?;
-        // SAFETY: the objects are of one device; nothing else uses its context.
+        // SAFETY: the objects belong to one device, whose context has no other user.
         let read = unsafe { words(&interop, &exported) }?;
         // SAFETY: as above.
         unsafe { mutex.release(0) }?;
@@ -57,7 +58,7 @@ mod direct3d {
         Ok(())
     }
 
-    /// A device of Direct3D, and the compute device that is the same: the first adapter that has both.
+    /// Opens the first adapter that is a Direct3D device and a compute device.
     fn both_sides() -> Result<(D3d11Interop, Device), Box<dyn Error>> {
         // SAFETY: the call has no arguments.
         let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }?;
@@ -66,7 +67,7 @@ mod direct3d {
             let mut device = None;
             let (kind, flags) = (D3D_DRIVER_TYPE_UNKNOWN, D3D11_CREATE_DEVICE_FLAG::default());
             let (none, version) = (HMODULE::default(), D3D11_SDK_VERSION);
-            // SAFETY: the answer goes to a live variable.
+            // SAFETY: the out pointer is to a live variable.
             let created =
                 unsafe { D3D11CreateDevice(&adapter, kind, none, flags, None, version, Some(&mut device), None, None) };
             let (Ok(()), Some(device)) = (created, device) else { continue };
@@ -79,7 +80,7 @@ mod direct3d {
         Err("no adapter has both Direct3D 11 and a compute driver".into())
     }
 
-    /// What is in the shared buffer, copied to one that the host reads.
+    /// Reads the shared buffer through a staging buffer.
     unsafe fn words(interop: &D3d11Interop, exported: &ExportableResource) -> Result<Vec<u32>, Box<dyn Error>> {
         let desc = D3D11_BUFFER_DESC {
             ByteWidth: SIZE,
@@ -88,12 +89,12 @@ mod direct3d {
             ..D3D11_BUFFER_DESC::default()
         };
         let mut host = None;
-        // SAFETY: the description outlives the call.
+        // SAFETY: the descriptor outlives the call.
         unsafe { interop.device().CreateBuffer(&desc, None, Some(&mut host)) }?;
         let host = host.ok_or("no buffer was created")?;
         let mut mapped = D3D11_MAPPED_SUBRESOURCE::default();
-        // SAFETY: both buffers are live and of one size; the copy is done when mapping returns, and nothing writes to
-        // the host's buffer while it is mapped.
+        // SAFETY: both buffers are live and of equal size; the copy has completed when mapping returns, and nothing
+        // writes to the staging buffer while it is mapped.
         unsafe {
             let context = interop.device().GetImmediateContext()?;
             context.CopyResource(&host, exported.resource());

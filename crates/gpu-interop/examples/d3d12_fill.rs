@@ -1,4 +1,5 @@
-//! Memory that Direct3D 12 allocated, filled by the compute side, read back by Direct3D 12, ordered by a fence.
+//! Example: memory allocated by Direct3D 12, filled by the compute device, read back by Direct3D 12, ordered by a
+//! fence.
 
 #[cfg(windows)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -7,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(not(windows))]
 fn main() {
-    eprintln!("Direct3D is a part of Windows");
+    eprintln!("Direct3D requires Windows");
     std::process::exit(2);
 }
 
@@ -45,8 +46,8 @@ mod direct3d {
         stream.fill_u32(&buffer, PATTERN)?;
         stream.signal_timeline(&timeline, 1)?;
 
-        // Direct3D's queue waits for that, and copies to where the host can read.
-        // SAFETY: the objects are of one device, and kept until the fence says that the queue is done with them.
+        // Direct3D's queue waits for the fence and copies to a readback buffer.
+        // SAFETY: the objects belong to one device, and live until the fence reports that the queue has finished.
         let read = unsafe {
             let queue: ID3D12CommandQueue = interop.device().CreateCommandQueue(&D3D12_COMMAND_QUEUE_DESC::default())?;
             let host = host_buffer(interop.device())?;
@@ -72,14 +73,14 @@ mod direct3d {
         Ok(())
     }
 
-    /// A device of Direct3D, and the compute device that is the same: the first adapter that has both.
+    /// Opens the first adapter that is a Direct3D device and a compute device.
     fn both_sides() -> std::result::Result<(D3d12Interop, Device), Box<dyn std::error::Error>> {
         // SAFETY: the call has no arguments.
         let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }?;
         // SAFETY: the argument is a plain value.
         for adapter in (0..).map_while(|index| unsafe { factory.EnumAdapters1(index) }.ok()) {
             let mut device: Option<ID3D12Device> = None;
-            // SAFETY: the device is asked for by the interface that it is kept as.
+            // SAFETY: the requested interface is that of `device`.
             let created = unsafe { D3D12CreateDevice(&adapter, D3D_FEATURE_LEVEL_11_0, &mut device) };
             let (Ok(()), Some(device)) = (created, device) else { continue };
             let interop = D3d12Interop::new(&device)?;
@@ -91,7 +92,7 @@ mod direct3d {
         Err("no adapter has both Direct3D 12 and a compute driver".into())
     }
 
-    /// A buffer that the host reads. Such memory cannot be shared.
+    /// Creates a readback buffer. Readback memory cannot be shared.
     unsafe fn host_buffer(device: &ID3D12Device) -> Result<ID3D12Resource> {
         let memory = D3D12_HEAP_PROPERTIES { Type: D3D12_HEAP_TYPE_READBACK, ..D3D12_HEAP_PROPERTIES::default() };
         let desc = D3D12_RESOURCE_DESC {
@@ -105,7 +106,7 @@ mod direct3d {
             ..D3D12_RESOURCE_DESC::default()
         };
         let mut buffer = None;
-        // SAFETY: the descriptions outlive the call.
+        // SAFETY: the descriptors outlive the call.
         unsafe {
             let state = D3D12_RESOURCE_STATE_COPY_DEST;
             device.CreateCommittedResource(&memory, D3D12_HEAP_FLAG_NONE, &desc, state, None, &mut buffer)?;
@@ -113,10 +114,10 @@ mod direct3d {
         buffer.ok_or_else(|| std::io::Error::other("no buffer was created").into())
     }
 
-    /// What is in the host's buffer.
+    /// Reads the readback buffer.
     unsafe fn words(host: &ID3D12Resource) -> Result<Vec<u32>> {
         let mut address = std::ptr::null_mut();
-        // SAFETY: the buffer is that long, and nothing writes to it while it is mapped.
+        // SAFETY: the buffer has this length, and nothing writes to it while it is mapped.
         unsafe {
             host.Map(0, None, Some(&mut address))?;
             let words = std::slice::from_raw_parts(address.cast::<u32>(), WORDS).to_vec();

@@ -1,10 +1,12 @@
 //! Memory that Vulkan allocated, filled by the compute side, read back by Vulkan.
 
-use gpu_interop::vulkan::{BufferOptions, Context, ContextOptions, ExportableBuffer, ash::vk::BufferUsageFlags};
+use gpu_interop::vulkan::{
+    BufferOptions, ExportableBuffer, HeadlessContext, HeadlessOptions, ash::vk::BufferUsageFlags,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The exporting side. An application passes its own instance and device to `VulkanInterop` instead.
-    let vulkan = Context::new(&ContextOptions::default())?;
+    let vulkan = HeadlessContext::new(&HeadlessOptions::default())?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;
     let exported = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(4096, usage))?;
     // The compute side is the first to write.

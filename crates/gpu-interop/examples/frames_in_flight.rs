@@ -1,20 +1,20 @@
-//! Three frames in flight between Vulkan and the compute side, with one timeline a direction.
+//! Example: three frames in flight between Vulkan and the compute device, with one timeline per direction.
 //!
-//! Each frame has a buffer of its own. Vulkan fills it (`rendered`), a stream works on it (`computed`), and Vulkan copies it
-//! to where the host looks at it. With one counter for both directions Vulkan's value of a later frame would overtake the
-//! stream's of an earlier one.
+//! Each frame has its own buffer. Vulkan fills it (`rendered`), a stream processes it (`computed`), and Vulkan copies
+//! it to host-visible memory. With a single counter for both directions, Vulkan's value of a later frame would overtake
+//! the stream's value of an earlier one.
 //!
-//! A queue of Vulkan that waits holds back everything submitted to it later. So the copy of a frame, which waits for the
-//! stream, is submitted after the next two frames were rendered. Submitted at once, it would leave one frame in flight.
+//! A waiting Vulkan queue blocks all later submissions. The copy of a frame, which waits for the stream, is therefore
+//! submitted after the next two frames were rendered; submitted at once, it would leave one frame in flight.
 //!
-//! The argument: how many frames (300).
+//! Argument: the number of frames (default 300).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableSemaphore, MemoryPlacement, OwnedBuffer,
-    OwnedSemaphore, SemaphoreOp, ash::vk::BufferUsageFlags,
+    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, HeadlessOptions, MemoryPlacement,
+    OwnedBuffer, OwnedSemaphore, SemaphoreOp, ash::vk::BufferUsageFlags,
 };
 use gpu_interop::{Device, MappedBuffer, Timeline};
 
@@ -22,16 +22,19 @@ const SIZE: u64 = 64 << 10;
 const IN_FLIGHT: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a frame needs, used again by every third one.
+/// Resources of a frame, reused by every third frame.
 struct Frame {
     shared: ExportableBuffer,
     mapped: MappedBuffer,
     seen: OwnedBuffer,
 }
 
-/// A timeline of Vulkan's, and the same for streams.
-fn timeline(vulkan: &Context, device: &Device) -> Result<(OwnedSemaphore, Timeline), Box<dyn std::error::Error>> {
-    // One that cannot be exported will do, too: then the host carries its values.
+/// Creates a Vulkan timeline semaphore and the `Timeline` for streams.
+fn timeline(
+    vulkan: &HeadlessContext,
+    device: &Device,
+) -> Result<(OwnedSemaphore, Timeline), Box<dyn std::error::Error>> {
+    // Without export support, the host bridges the values.
     match ExportableSemaphore::timeline(vulkan.interop(), 0) {
         Ok(exported) => Ok((exported.semaphore().clone(), Timeline::new(device, Arc::new(exported))?)),
         Err(_) => {
@@ -43,7 +46,7 @@ fn timeline(vulkan: &Context, device: &Device) -> Result<(OwnedSemaphore, Timeli
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let frames = std::env::args().nth(1).map_or(Ok(300), |frames| frames.parse::<u32>())?;
-    let vulkan = Context::new(&ContextOptions::default())?;
+    let vulkan = HeadlessContext::new(&HeadlessOptions::default())?;
     let device = gpu_interop::device_for(vulkan.identity())?;
     let stream = device.create_stream()?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;
@@ -54,12 +57,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let seen = OwnedBuffer::new(vulkan.interop(), SIZE, usage, MemoryPlacement::HostVisible)?;
         ring.push(Frame { shared, mapped, seen });
     }
-    // Vulkan signals these, and streams wait for them.
+    // Vulkan signals this timeline, and streams wait for it.
     let (rendered, renders) = timeline(&vulkan, &device)?;
-    // The other way: streams signal these.
+    // The other direction: streams signal this timeline.
     let (computed, computes) = timeline(&vulkan, &device)?;
 
-    // Vulkan takes a frame back and copies it to where the host can read.
+    // Vulkan acquires a frame and copies it to host-visible memory.
     let finish = |number: u32| -> Result<(), Box<dyn std::error::Error>> {
         let frame = &ring[number as usize % IN_FLIGHT];
         let waits = [SemaphoreOp { semaphore: &computed, value: u64::from(number) }];
@@ -78,17 +81,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let in_flight = u32::try_from(IN_FLIGHT)?;
     for number in 1..=frames {
         let value = u64::from(number);
-        // The slot's last frame.
+        // Wait for the previous frame of this slot.
         if number > in_flight {
             finish(number - in_flight)?;
         }
         let frame = &ring[number as usize % IN_FLIGHT];
-        // Vulkan fills the buffer and hands it over.
+        // Vulkan fills the buffer and releases it.
         vulkan.submit(&[], &[SemaphoreOp { semaphore: &rendered, value }], |commands| {
             commands.fill(frame.shared.buffer(), 0, SIZE, number)?;
             commands.release(frame.shared.buffer())
         })?;
-        // The stream waits for this frame, overwrites the second half, and hands it back.
+        // The stream waits for this frame, overwrites the second half, and signals.
         stream.wait_timeline(&renders, value)?;
         stream.fill_u32(frame.mapped.slice(SIZE / 2..)?, !number)?;
         stream.signal_timeline(&computes, value)?;
@@ -96,7 +99,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for number in frames.saturating_sub(in_flight) + 1..=frames {
         finish(number)?;
     }
-    // What a stream could not deliver would be an error here.
+    // Synchronisation reports failures of the stream's work.
     stream.synchronize_timeout(PATIENCE)?;
     let each = start.elapsed() / frames.max(1);
     println!("{frames} frames by strategy {}, {each:?} each, with {}", renders.strategy(), device.identity());

@@ -1,15 +1,15 @@
-//! A buffer that goes back and forth between Vulkan and the compute side, ordered by a timeline.
+//! Example: a buffer passed back and forth between Vulkan and the compute device, ordered by a timeline.
 //!
-//! `GPU_INTEROP_TIMELINE=native` or `bridge` says how the timeline works; without it, the fastest way that there is.
-//! The arguments: how many rounds (1,000), and `transfer` for a queue of Vulkan's that only copies.
+//! `GPU_INTEROP_TIMELINE=native` or `bridge` selects the strategy of the timeline; the default is the fastest
+//! available. Arguments: the number of rounds (default 1,000), and `transfer` for a Vulkan transfer queue.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_interop::Timeline;
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableSemaphore, MemoryPlacement, OwnedBuffer,
-    OwnedSemaphore, QueueKind, SemaphoreOp, ash::vk::BufferUsageFlags,
+    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, HeadlessOptions, MemoryPlacement,
+    OwnedBuffer, OwnedSemaphore, QueueKind, SemaphoreOp, ash::vk::BufferUsageFlags,
 };
 
 const SIZE: u64 = 64 << 10;
@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let transfer = std::env::args().nth(2).is_some_and(|queue| queue == "transfer");
     let queue = if transfer { QueueKind::TransferOnly } else { QueueKind::General };
 
-    // Vulkan's side. A timeline that cannot be exported will do, too: then the host carries its values.
-    let vulkan = Context::new(&ContextOptions::default().queue(queue))?;
+    // Vulkan's side. Without export support of the timeline, the host bridges the values.
+    let vulkan = HeadlessContext::new(&HeadlessOptions::default().queue(queue))?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;
     let shared = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(SIZE, usage))?;
     let seen = OwnedBuffer::new(vulkan.interop(), SIZE, usage, MemoryPlacement::HostVisible)?;
@@ -43,16 +43,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
     for round in 1..=rounds {
         let (ready, done, back) = (3 * u64::from(round) - 2, 3 * u64::from(round) - 1, 3 * u64::from(round));
-        // Vulkan fills the buffer and hands it over.
+        // Vulkan fills the buffer and releases it.
         vulkan.submit(&[], &[SemaphoreOp { semaphore: &semaphore, value: ready }], |commands| {
             commands.fill(shared.buffer(), 0, SIZE, round)?;
             commands.release(shared.buffer())
         })?;
-        // The stream waits, overwrites the second half, and hands it back.
+        // The stream waits, overwrites the second half, and signals.
         stream.wait_timeline(&timeline, ready)?;
         stream.fill_u32(buffer.slice(SIZE / 2..)?, !round)?;
         stream.signal_timeline(&timeline, done)?;
-        // Vulkan takes it back and copies it to where the host can read.
+        // Vulkan acquires it and copies it to host-visible memory.
         let waits = [SemaphoreOp { semaphore: &semaphore, value: done }];
         vulkan.submit(&waits, &[SemaphoreOp { semaphore: &semaphore, value: back }], |commands| {
             commands.acquire(shared.buffer())?;

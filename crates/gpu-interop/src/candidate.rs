@@ -1,4 +1,4 @@
-//! The backends compiled into this build.
+//! Backends compiled into this build.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use gpu_interop_core::{Backend, Error, Result};
 
 use crate::selection::BackendName;
 
-/// A backend that may be loaded.
+/// Backend that may be loaded.
 #[enum_dispatch]
 pub(crate) trait Candidate {
-    /// Which backend it is.
+    /// Name of the backend.
     fn name(&self) -> BackendName;
 
-    /// Loads its driver.
+    /// Loads the backend's driver.
     fn load(&self) -> Result<Arc<dyn Backend>>;
 }
 
-/// Every candidate. Closed on purpose: other backends are passed to
-/// [`Device::open`](gpu_interop_core::Device::open) by the application itself.
+/// Candidates of this build. The set is closed: applications pass other backends to
+/// [`Device::open`](gpu_interop_core::Device::open).
 #[enum_dispatch(Candidate)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyCandidate {
-    /// A backend that this build does not contain. Tried like the others, so that reports name it.
+    /// Backend that this build does not contain. It is tried like the others so that errors name it.
     #[cfg_attr(all(feature = "cuda", feature = "hip", feature = "host"), allow(dead_code, reason = "none is absent"))]
     Absent(AbsentCandidate),
     #[cfg(feature = "cuda")]
@@ -33,7 +33,7 @@ pub(crate) enum AnyCandidate {
     Host(HostCandidate),
 }
 
-/// In the order in which `auto` tries them: GPUs first, the CPU last.
+/// Candidates in the order of `auto`: GPUs first, the CPU last.
 pub(crate) const CANDIDATES: &[AnyCandidate] = &[
     #[cfg(feature = "cuda")]
     AnyCandidate::Cuda(CudaCandidate),

@@ -1,4 +1,4 @@
-//! Which backend to use.
+//! Selection of a backend.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::candidate::{CANDIDATES, Candidate};
 
-/// The environment variable that names the backend: `cuda`, `hip`, `host` or `auto`.
+/// Environment variable that names the backend: `cuda`, `hip`, `host` or `auto`.
 pub const BACKEND_VARIABLE: &str = "GPU_INTEROP_BACKEND";
 
-/// The backends this project has or will have. A build contains those whose cargo feature is on.
+/// Backends of this project. A build contains those whose Cargo feature is enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -35,19 +35,19 @@ impl fmt::Display for BackendName {
     }
 }
 
-/// What the application or its user asked for.
+/// Backend requested by the application or its user.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendChoice {
     /// The first backend of this build that has a device: `cuda`, then `hip`, then `host`.
     #[default]
     Auto,
-    /// This one or an error.
+    /// This backend, or an error.
     Named(BackendName),
 }
 
 impl BackendChoice {
-    /// What [`BACKEND_VARIABLE`] says; [`BackendChoice::Auto`] if it is not set or empty.
+    /// Reads [`BACKEND_VARIABLE`]; [`BackendChoice::Auto`] if it is not set or empty.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if it names no backend.
@@ -85,12 +85,13 @@ impl fmt::Display for BackendChoice {
     }
 }
 
-/// A backend that was selected, and what was tried before it.
+/// Selected backend, and the backends tried before it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Selection {
     /// The backend. It has at least one device.
     pub backend: Arc<dyn Backend>,
-    /// The backends that were tried first and why they were not taken. Worth showing to a user who wonders why the
+    /// Backends tried first, and the reasons why they were not selected. Applications can show these to explain why the
     /// CPU does the work.
     pub passed_over: Vec<LoadAttempt>,
 }
@@ -103,10 +104,10 @@ pub fn load() -> Result<Selection> {
     select(BackendChoice::from_env()?)
 }
 
-/// Loads a backend. One that loads but has no device does not count.
+/// Loads a backend that has at least one device.
 ///
 /// # Errors
-/// For a named backend, why it cannot be used ([`ErrorKind::Unsupported`] if this build does not contain it). For
+/// For a named backend, the error of loading it ([`ErrorKind::Unsupported`] if this build does not contain it). For
 /// [`BackendChoice::Auto`], [`ErrorKind::NoDevice`] with every backend that was tried.
 pub fn select(choice: BackendChoice) -> Result<Selection> {
     first_usable("gpu_interop::select", choice, |backend| {
@@ -122,8 +123,8 @@ pub fn select(choice: BackendChoice) -> Result<Selection> {
 /// through CUDA, an AMD GPU through HIP, a CPU renderer's device through the host backend.
 ///
 /// # Errors
-/// [`ErrorKind::NoDevice`] if no backend has a device that is proven to be the same; the error says what each one
-/// answered. [`ErrorKind::InvalidArgument`] if the variable names no backend.
+/// [`ErrorKind::NoDevice`] if no backend has a device that is proven to be the same; the error contains the failure of
+/// each backend. [`ErrorKind::InvalidArgument`] if the variable names no backend.
 pub fn device_for(exporter: &DeviceIdentity) -> Result<Device> {
     let choice = BackendChoice::from_env()?;
     first_usable("gpu_interop::device_for", choice, |backend| Device::open_matching(backend, exporter))
@@ -131,7 +132,8 @@ pub fn device_for(exporter: &DeviceIdentity) -> Result<Device> {
         .map_err(|error| error.with_context("exporter", exporter))
 }
 
-/// The first backend allowed by `choice` for which `accept` succeeds, what `accept` gave, and the failures before it.
+/// Returns the first backend allowed by `choice` for which `accept` succeeds, the result of `accept`, and the failures
+/// before it.
 fn first_usable<T>(
     operation: &'static str,
     choice: BackendChoice,
@@ -152,7 +154,7 @@ fn first_usable<T>(
             Err(error) if matches!(choice, BackendChoice::Named(_)) => {
                 return Err(error.with_backend(&name.to_string()));
             }
-            Err(error) => passed_over.push(LoadAttempt { target: name.to_string(), reason: error.to_string() }),
+            Err(error) => passed_over.push(LoadAttempt::new(name.to_string(), error.to_string())),
         }
     }
     Err(Error::new(
@@ -163,7 +165,7 @@ fn first_usable<T>(
     .with_attempts(passed_over))
 }
 
-/// Every backend, in the order in which `auto` tries them, each loaded or with the reason why not.
+/// Loads every backend, in the order of `auto`. Each entry is the backend or the error of loading it.
 #[must_use]
 pub fn available() -> Vec<(BackendName, Result<Arc<dyn Backend>>)> {
     CANDIDATES.iter().map(|candidate| (candidate.name(), candidate.load())).collect()
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_that_is_not_compiled_in_is_an_error_that_says_so() {
+    fn a_backend_that_is_not_compiled_in_is_unsupported() {
         use crate::candidate::{AbsentCandidate, Candidate};
         let error = AbsentCandidate(BackendName::Hip).load().expect_err("absent");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -196,19 +198,14 @@ mod tests {
     #[test]
     fn a_device_is_found_by_its_exporters_identity() {
         use gpu_interop_core::{DeviceKind, Uuid};
-        let selection = select(BackendChoice::Named(BackendName::Host)).expect("the host backend always works");
+        let selection = select(BackendChoice::Named(BackendName::Host)).expect("the host backend always loads");
         assert_eq!(selection.backend.info().name, "host");
-        let lavapipe = DeviceIdentity {
-            name: "llvmpipe".into(),
-            kind: DeviceKind::Cpu,
-            uuid: Uuid::from_bytes([7; 16]),
-            ..DeviceIdentity::default()
-        };
+        let lavapipe = DeviceIdentity::new("llvmpipe", DeviceKind::Cpu).with_uuid(Uuid::from_bytes([7; 16]));
         let open = |identity: &DeviceIdentity| {
             first_usable("test", BackendChoice::Auto, |backend| Device::open_matching(backend, identity))
         };
         assert_eq!(open(&lavapipe).expect("the CPU").1.backend().name, "host");
-        let card = DeviceIdentity { name: "some card".into(), kind: DeviceKind::Gpu, ..lavapipe };
+        let card = lavapipe.with_name("some card").with_kind(DeviceKind::Gpu);
         let error = open(&card).expect_err("no GPU backend in this build");
         assert_eq!(error.kind(), ErrorKind::NoDevice);
         assert!(error.attempts().iter().any(|attempt| attempt.target == "host"), "{error}");

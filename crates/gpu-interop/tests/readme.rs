@@ -1,7 +1,7 @@
-//! The README's example is the compiled one.
+//! Compares the README's example with `examples/fill.rs`.
 
 #[test]
-fn the_readme_shows_the_compiled_example() {
+fn the_readme_contains_the_compiled_example() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).expect(path);
     let readme = read("README.md");

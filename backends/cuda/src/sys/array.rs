@@ -1,4 +1,4 @@
-//! Copies of arrays.
+//! Structs of array copies.
 
 use std::ffi::{c_uint, c_void};
 
@@ -13,7 +13,7 @@ pub(crate) mod memory_type {
     pub(crate) const ARRAY: c_uint = 3;
 }
 
-/// One side of a [`Memcpy3d`].
+/// Side of a [`Memcpy3d`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3dSide {
@@ -30,12 +30,12 @@ pub(crate) struct Memcpy3dSide {
     pub(crate) height: usize,
 }
 
-/// `CUDA_MEMCPY3D`, which has the same fields for both sides.
+/// `CUDA_MEMCPY3D`, whose two sides have the same fields.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3d {
-    pub(crate) source: Memcpy3dSide,
-    pub(crate) target: Memcpy3dSide,
+    pub(crate) src: Memcpy3dSide,
+    pub(crate) dst: Memcpy3dSide,
     pub(crate) width_in_bytes: usize,
     pub(crate) height: usize,
     pub(crate) depth: usize,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_header() {
+    fn constants_match_the_header() {
         use cuda::CUmemorytype_enum as M;
         assert_eq!(memory_type::HOST, M::CU_MEMORYTYPE_HOST as u32);
         assert_eq!(memory_type::DEVICE, M::CU_MEMORYTYPE_DEVICE as u32);
@@ -61,7 +61,7 @@ mod tests {
     fn structs_are_laid_out_as_in_the_header() {
         type Copy = cuda::CUDA_MEMCPY3D_st;
         assert_eq!(size_of::<Memcpy3d>(), size_of::<Copy>());
-        let side = |field, target| if target { offset_of!(Memcpy3d, target) + field } else { field };
+        let side = |field, dst| if dst { offset_of!(Memcpy3d, dst) + field } else { field };
         let pairs = [
             (offset_of!(Memcpy3dSide, x_in_bytes), offset_of!(Copy, srcXInBytes), offset_of!(Copy, dstXInBytes)),
             (offset_of!(Memcpy3dSide, y), offset_of!(Copy, srcY), offset_of!(Copy, dstY)),
@@ -75,8 +75,8 @@ mod tests {
             (offset_of!(Memcpy3dSide, pitch), offset_of!(Copy, srcPitch), offset_of!(Copy, dstPitch)),
             (offset_of!(Memcpy3dSide, height), offset_of!(Copy, srcHeight), offset_of!(Copy, dstHeight)),
         ];
-        for (ours, source, target) in pairs {
-            assert_eq!((side(ours, false), side(ours, true)), (source, target));
+        for (ours, src, dst) in pairs {
+            assert_eq!((side(ours, false), side(ours, true)), (src, dst));
         }
         assert_eq!(offset_of!(Memcpy3d, width_in_bytes), offset_of!(Copy, WidthInBytes));
         assert_eq!(offset_of!(Memcpy3d, height), offset_of!(Copy, Height));

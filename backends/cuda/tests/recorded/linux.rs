@@ -1,4 +1,4 @@
-//! What reaches each function of the driver.
+//! Expected arguments of each function of the driver.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 use std::collections::BTreeSet;
@@ -24,8 +24,8 @@ use libtest_mimic::{Arguments, Trial};
 
 const VARIABLE: &str = "GPU_INTEROP_CUDA_LIBRARY";
 const TESTS: [(&str, fn()); 3] = [
-    ("every_argument_is_that_of_the_headers", arguments),
-    ("each_attribute_decides_what_it_is_about", attributes),
+    ("every_argument_matches_the_headers", arguments),
+    ("each_attribute_controls_its_capabilities", attributes),
     ("every_code_of_every_function_is_reported", codes),
 ];
 
@@ -74,24 +74,24 @@ fn arguments() {
     every_function(&recorder);
 }
 
-/// No function of the tables is left out.
+/// Fails if a function of the tables has no expectation.
 fn every_function(recorder: &Recorder) {
     const SOURCES: [&str; 2] =
         [include_str!("../../src/sys.rs"), include_str!("../../../../crates/gpu-interop-driver/src/functions.rs")];
-    // Names and texts of codes are not recorded. LUIDs are asked for on Windows only.
-    const NOT_HERE: [&str; 3] = ["cuGetErrorName", "cuGetErrorString", "cuDeviceGetLuid"];
+    // Names and texts of codes are not recorded. LUIDs are queried on Windows only.
+    const NOT_RECORDED: [&str; 3] = ["cuGetErrorName", "cuGetErrorString", "cuDeviceGetLuid"];
     let (called, known) = (recorder.symbols(), recorder::symbols_of(&SOURCES, "cu"));
     assert!(known.len() > 60, "{known:?}");
     let missing: BTreeSet<_> = known
         .iter()
-        // Documented and older names of what has a version.
+        // Unversioned names of versioned functions.
         .filter(|name| !called.contains(*name) && !called.contains(&format!("{name}_v2")))
-        .filter(|name| !NOT_HERE.contains(&name.as_str()))
+        .filter(|name| !NOT_RECORDED.contains(&name.as_str()))
         .collect();
     assert!(missing.is_empty(), "no expectation has {missing:?}");
 }
 
-/// Ranges, of a dedicated allocation and of another.
+/// Mapped ranges of a dedicated and of an ordinary import.
 fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let import = |dedicated| {
         // SAFETY: the mock imports nothing.
@@ -115,7 +115,7 @@ fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
         recorder.entered("a range's end", &[free(MAPPED + 4096)]);
         device.destroy_memory(memory).expect("ends");
         recorder.entered("an import's end", std::slice::from_ref(&end));
-        // The driver maps the whole of a dedicated allocation, once.
+        // A dedicated import is mapped once, as a whole.
         let memory = import(true);
         recorder.take();
         assert_eq!(device.map_buffer(memory, 4096, 8192).expect("maps"), DevicePtr::new(MAPPED + 4096));
@@ -131,7 +131,7 @@ fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
     }
 }
 
-/// What is said to be CUDA's own is imported, mapped and freed by CUDA's own functions.
+/// Native memory is imported, mapped and freed with the virtual memory management functions.
 fn native(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let size = GRANULARITY;
     // SAFETY: the mock imports nothing.
@@ -154,14 +154,17 @@ fn native(device: &dyn BackendDevice, recorder: &mut Recorder) {
             call!("cuMemRelease", "", "0x404"),
         ];
         recorder.entered("its end", &end);
-        assert!(request.handle().as_fd().is_some_and(|fd| rustix::fs::fstat(fd).is_ok()), "the request keeps it");
+        assert!(
+            request.handle().as_fd().is_some_and(|fd| rustix::fs::fstat(fd).is_ok()),
+            "the request keeps its file descriptor"
+        );
         let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(size - 1)), size - 1).native(true);
-        device.import_memory(&request).expect_err("no granule");
-        recorder.entered("a part of a granule", &allocates()[..1]);
+        device.import_memory(&request).expect_err("less than the granularity");
+        recorder.entered("less than the granularity", &allocates()[..1]);
     }
 }
 
-/// Shapes with the extent and the flags that the header says they have, each use, and each format.
+/// Extents and flags of every shape, every use and every format, as documented in the header.
 fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
     use cuda::{
         CUDA_ARRAY3D_COLOR_ATTACHMENT as COLOR, CUDA_ARRAY3D_CUBEMAP as CUBEMAP, CUDA_ARRAY3D_LAYERED as LAYERED,
@@ -186,14 +189,14 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
     for (shape, [width, height, depth], of_shape) in shapes {
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
-            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 4096, ..MipmappedArrayDesc::new(shape, format) };
+            let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
             let number = cuda::CUarray_format_enum::CU_AD_FORMAT_UNSIGNED_INT8 as u32;
             let flags = of_shape | of_use;
             let shown = format!(
                 "{{offset 4096, extent {width} {height} {depth}, format {number:#x}, channels 4, flags {flags:#x}, levels \
                  3, reserved 0}}"
             );
-            // The C library writes 0 without a prefix.
+            // The C library prints 0 without the prefix 0x.
             let shown = shown.replace("flags 0x0,", "flags 0,");
             mapped(device, recorder, &desc, &shown);
         }
@@ -234,7 +237,7 @@ fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedA
     recorder.entered(&format!("{desc:?}"), &[map]);
 }
 
-/// Between arrays, device memory and host memory.
+/// Copies between arrays, device memory and host memory.
 fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
     use cuda::CUmemorytype_enum as Type;
     let [host, device_memory, array] =
@@ -246,7 +249,7 @@ fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
     }
 }
 
-/// Fills that a signal could overtake have a barrier behind them, once, and on their stream only.
+/// One barrier follows the fills that a signal could overtake, on their stream only.
 fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let (target, other) = (DevicePtr::new(0x9000), RawStream::new(0x513));
     let signal = [RawSignal { semaphore: RawSemaphore::new(0x5e1), params: SignalParams::Value(3) }];
@@ -264,7 +267,7 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
             device.signal_semaphores(other, &signal).expect("signals");
             recorder.enqueued("another stream's signal", &[signals(0x513)]);
             device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
-            recorder.enqueued("a signal behind a fill", &[barriers, &[signals(STREAM)]].concat());
+            recorder.enqueued("a signal after a fill", &[barriers, &[signals(STREAM)]].concat());
             device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
             recorder.enqueued("the next signal", &[signals(STREAM)]);
         };
@@ -274,14 +277,14 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
         fenced(&|| device.fill_u8(STREAM_OF_TEST, target, 1, 32768).expect("fills"), &[]);
         fenced(&|| device.fill_u32(STREAM_OF_TEST, target, 1, 8191).expect("fills"), &barriers);
         fenced(&|| device.fill_u32(STREAM_OF_TEST, target, 1, 8192).expect("fills"), &[]);
-        // Where the batch is not supported, a function of the host takes its place.
+        // If the batch is unsupported, a host function replaces it.
         recorder.control("fail cuStreamBatchMemOp_v2 801\n");
         device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills");
         recorder.take();
         device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
         let instead = [barriers[0].clone(), call!("cuLaunchHostFunc", "", "{STREAM:#x}"), signals(STREAM)];
-        recorder.enqueued("a signal behind a fill", &instead);
-        // A barrier that failed is tried again.
+        recorder.enqueued("a signal after a fill", &instead);
+        // A failed barrier is attempted again.
         recorder.control("fail cuStreamBatchMemOp_v2 999\n");
         device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills");
         recorder.take();
@@ -318,7 +321,7 @@ fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
     }
 }
 
-/// What a device says that it can do.
+/// Names of the supported capabilities.
 fn supported(capabilities: &Capabilities) -> BTreeSet<String> {
     let features = Feature::ALL.iter().filter(|feature| capabilities.feature(**feature).is_supported());
     let memory = MemoryHandleKind::ALL.iter().filter(|kind| capabilities.memory(**kind).is_supported());
@@ -330,7 +333,7 @@ fn supported(capabilities: &Capabilities) -> BTreeSet<String> {
         .collect()
 }
 
-/// Which attributes are asked, of which device, and what each of them decides.
+/// Checks which attributes of which device are queried, and the capabilities that each controls.
 fn attributes() {
     use cuda::CUdevice_attribute_enum as A;
     let backend = CudaBackend::load().expect("loads");
@@ -345,20 +348,20 @@ fn attributes() {
         (A::CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, &["semaphore TimelineFd"]),
         (A::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &["StreamMemoryOperations64"]),
         (A::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &["memory DmaBufFd"]),
-        // Not asked on Linux.
+        // Not queried on Linux.
         (A::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, &[]),
     ];
     let everything = supported(backend.open(ORDINAL).expect("opens").capabilities());
     assert!(everything.len() > 20, "{everything:?}");
-    let mut asked: BTreeSet<String> =
+    let mut queried: BTreeSet<String> =
         recorder.take().into_iter().filter(|line| line.starts_with("cuDeviceGetAttribute ")).collect();
     let places =
         [A::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, A::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, A::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
     for attribute in decides[..6].iter().map(|(attribute, _)| *attribute).chain(places) {
         let line = format!("cuDeviceGetAttribute {} {DEVICE}", attribute as i32);
-        assert!(asked.remove(&line), "{line} was not asked: {asked:#?}");
+        assert!(queried.remove(&line), "{line} was not queried: {queried:#?}");
     }
-    assert!(asked.is_empty(), "asked without need, or of another device: {asked:#?}");
+    assert!(queried.is_empty(), "queried without need, or of another device: {queried:#?}");
     for (attribute, lost) in decides {
         let number = attribute as i32;
         for (answer, lost) in [(1, &[][..]), (7, &[]), (0, lost)] {
@@ -367,7 +370,7 @@ fn attributes() {
             let missing: Vec<&String> = everything.difference(&left).collect();
             assert_eq!(missing, lost, "where {attribute:?} is {answer}");
         }
-        // No answer is no support. Every code counts.
+        // A failed query with any code means no support.
         for code in recorder::CODES {
             recorder.control(&format!("fail cuDeviceGetAttribute {code}\n"));
             let device = backend.open(ORDINAL).expect("opens");
@@ -381,14 +384,14 @@ fn attributes() {
     assert_eq!((pci.domain, pci.bus, pci.device, pci.function), (9, 195, 31, 0));
 }
 
-/// Every code of every function, except success, is an error with that number.
+/// Every status code except success, of every function, is an error with that code.
 fn codes() {
     use ErrorKind as K;
 
     let backend = CudaBackend::load().expect("loads");
     let mut recorder = Recorder::new(Names::Cuda);
     for function in ["cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDevicePrimaryCtxRetain"] {
-        // No device is not an error of counting.
+        // "No device" is not an error of the count.
         let open = || backend.open(ORDINAL).map(|_| ());
         if function != "cuDeviceGetCount" {
             recorder.every_code([function, ""], open);
@@ -433,7 +436,7 @@ fn codes() {
         (803, K::DriverTooOld),
         (804, K::DriverTooOld),
     ];
-    // Neighbours of those, and what no header has, mean nothing more.
+    // Adjacent and undefined codes are plain driver errors.
     let others =
         [1, 3, 33, 35, 99, 101, 201, 213, 219, 400, 701, 703, 708, 711, 713, 720, 800, 802, 805, 809, 910, 999];
     let of_call = [&lost[..], &known, &others.map(|code| (code, K::Driver))].concat();

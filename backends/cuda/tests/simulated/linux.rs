@@ -9,7 +9,7 @@ use gpu_interop_test_support::tests;
 const VARIABLE: &str = "GPU_INTEROP_CUDA_LIBRARY";
 const FILE: &str = "libgpu_interop_sim_cuda.so";
 
-/// Functions that came with CUDA 10.0.
+/// Functions introduced by CUDA 10.0.
 const EXTERNAL: [&str; 10] = [
     "cuImportExternalMemory",
     "cuDestroyExternalMemory",
@@ -23,7 +23,7 @@ const EXTERNAL: [&str; 10] = [
     "cuWaitExternalSemaphoresAsync",
 ];
 
-/// Functions that came with CUDA 10.2.
+/// Functions introduced by CUDA 10.2.
 const VIRTUAL_MEMORY: [&str; 10] = [
     "cuMemGetAllocationGranularity",
     "cuMemCreate",
@@ -37,19 +37,19 @@ const VIRTUAL_MEMORY: [&str; 10] = [
     "cuMemExportToShareableHandle",
 ];
 
-/// A function that came with CUDA 11.7.
+/// Functions introduced by CUDA 11.7.
 const WORDS: &str = "cuStreamWaitValue32_v2";
 
 pub(crate) fn main() {
     let tests = tests![
         a_complete_driver_works_and_is_reported_as_simulated,
         an_old_driver_is_reported_by_symbol_and_version,
-        a_symbol_missing_from_a_new_driver_is_not_blamed_on_its_age,
+        a_symbol_missing_from_a_new_driver_is_an_incomplete_installation,
         a_driver_without_a_required_symbol_does_not_load,
-        files_that_are_no_driver_are_named,
+        files_other_than_drivers_are_named,
         codes_of_initialisation_have_the_right_kind,
         a_stub_that_fails_every_call_is_named,
-        features_of_embedded_systems_are_unsupported_for_the_right_reason,
+        features_of_embedded_systems_are_unsupported_with_the_actual_reason,
         success_with_a_null_handle_is_a_failure,
     ];
     probe::main(report, tests);
@@ -64,7 +64,7 @@ fn report() {
 }
 
 fn cuda() -> Probe {
-    Probe::simulator(VARIABLE, "gpu-interop-sim-cuda").env("SIM_NAME", "the GPU under test")
+    Probe::simulator(VARIABLE, "gpu-interop-sim-cuda").env("GPU_INTEROP_SIM_NAME", "the GPU under test")
 }
 
 fn a_complete_driver_works_and_is_reported_as_simulated() {
@@ -77,8 +77,8 @@ fn a_complete_driver_works_and_is_reported_as_simulated() {
 
 fn an_old_driver_is_reported_by_symbol_and_version() {
     let missing = EXTERNAL.into_iter().chain(VIRTUAL_MEMORY).chain([WORDS]);
-    let text = cuda().without(missing).env("SIM_VERSION", "9020").run();
-    // It can do what it can do.
+    let text = cuda().without(missing).env("GPU_INTEROP_SIM_VERSION", "9020").run();
+    // Features of older versions still work.
     assert_line(&text, "load|ok", &[]);
     assert_line(&text, "stream|ok", &[]);
     let memory = "the driver (CUDA 9.2) has no cuImportExternalMemory, which came with CUDA 10.0";
@@ -94,7 +94,7 @@ fn an_old_driver_is_reported_by_symbol_and_version() {
     assert_line(&text, "feature|stream memory operations, 32 bit|", &[wait]);
 }
 
-fn a_symbol_missing_from_a_new_driver_is_not_blamed_on_its_age() {
+fn a_symbol_missing_from_a_new_driver_is_an_incomplete_installation() {
     let text = cuda().without(EXTERNAL).run();
     let missing = "the driver (CUDA 13.0) has no cuImportExternalMemory, although it came with CUDA 10.0";
     assert_line(&text, "import memory|SymbolMissing|", &[missing]);
@@ -106,14 +106,14 @@ fn a_driver_without_a_required_symbol_does_not_load() {
     let incomplete = || cuda().without(["cuMemsetD32Async"]);
     let parts = ["no cuMemsetD32Async", "CUDA 13.0", "since CUDA 7.0", FILE];
     assert_line(&incomplete().run(), "load|SymbolMissing|", &parts);
-    let old = incomplete().env("SIM_VERSION", "3020").run();
+    let old = incomplete().env("GPU_INTEROP_SIM_VERSION", "3020").run();
     let parts = ["the driver (CUDA 3.2) has no cuMemsetD32Async", "install a newer driver"];
     assert_line(&old, "load|DriverTooOld|", &parts);
 }
 
-fn files_that_are_no_driver_are_named() {
+fn files_other_than_drivers_are_named() {
     let text = Probe::new(VARIABLE, "libc.so.6").run();
-    assert_line(&text, "load|SymbolMissing|", &["the library has no cuInit; it is no CUDA driver", "libc.so.6"]);
+    assert_line(&text, "load|SymbolMissing|", &["the library has no cuInit, so it is no CUDA driver", "libc.so.6"]);
     let text = Probe::new(VARIABLE, "/nonexistent/libcuda.so.1").run();
     assert_line(&text, "load|DriverNotFound|", &["tried: /nonexistent/libcuda.so.1: ", "No such file"]);
     let folder = tempfile::tempdir().expect("a folder");
@@ -127,18 +127,18 @@ fn codes_of_initialisation_have_the_right_kind() {
     for (code, kind, parts) in [
         ("100", "NoDevice", ["CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES"]),
         ("34", "DriverNotFound", ["CUDA_ERROR_STUB_LIBRARY (34)", "stub"]),
-        // Codes of no header stay numbers, up to the greatest.
+        // Undefined codes are reported as numbers, up to the maximum.
         ("12345", "Driver", ["code 12345", "CUDA 13.0"]),
         ("4294967295", "Driver", ["code 4294967295", FILE]),
         ("2", "OutOfMemory", ["CUDA_ERROR_OUT_OF_MEMORY (2)", "cuInit"]),
-        ("803", "DriverTooOld", ["CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", "do not fit together"]),
+        ("803", "DriverTooOld", ["CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", "have different versions"]),
     ] {
         let text = cuda().fail(&format!("cuInit:*:{code}")).run();
         assert_line(&text, &format!("load|{kind}|"), &parts);
     }
 }
 
-/// As the toolkit's stub does.
+/// The toolkit's stub library fails every call.
 fn a_stub_that_fails_every_call_is_named() {
     let text = cuda().fail("cuDriverGetVersion:*:34,cuInit:*:34").run();
     let parts = [
@@ -152,15 +152,15 @@ fn a_stub_that_fails_every_call_is_named() {
     assert_line(&text, "load|DriverNotFound|", &parts);
 }
 
-fn features_of_embedded_systems_are_unsupported_for_the_right_reason() {
+fn features_of_embedded_systems_are_unsupported_with_the_actual_reason() {
     let starts = ["NvSciBuf|", "DmaBufFd|", "NvSciSync|"];
     for (integrated, part) in [
         ("18:0", "embedded systems"),
-        // A failed query does not mean no.
-        ("18:!999", "the driver answered CUDA_ERROR_UNKNOWN (999)"),
-        ("18:!1", "the driver (CUDA 13.0) does not know"),
+        // The reason of a failed query is the failure.
+        ("18:!999", "the driver returned CUDA_ERROR_UNKNOWN (999)"),
+        ("18:!1", "the driver (CUDA 13.0) has no attribute for"),
     ] {
-        let text = cuda().env("SIM_ATTRIBUTES", integrated).run();
+        let text = cuda().env("GPU_INTEROP_SIM_ATTRIBUTES", integrated).run();
         starts.iter().for_each(|start| assert_line(&text, start, &["unsupported", part]));
     }
 }

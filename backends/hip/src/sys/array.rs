@@ -1,4 +1,4 @@
-//! Images and copies of arrays, of HIP 6 and later: HIP 5 maps no images, so that there are no arrays.
+//! Structs of images and array copies of HIP 6 and later. HIP 5 maps no images and so needs no arrays.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -13,7 +13,7 @@ pub(crate) mod channel_kind {
     pub(crate) const FLOAT: c_uint = 2;
 }
 
-/// `hipArrayLayered` and its kin.
+/// `hipArray*` flags.
 pub(crate) mod array_flag {
     use std::ffi::c_uint;
 
@@ -44,12 +44,12 @@ pub(crate) struct MipmappedArrayDesc {
     pub(crate) levels: c_uint,
 }
 
-/// Where one side of a [`Memcpy3d`] begins and what it is.
+/// Side of a [`Memcpy3d`]: origin and memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3dSide {
-    /// Bytes in the row, row, slice.
-    pub(crate) origin: [usize; 3],
+    /// Byte within the row, row, slice.
+    pub(crate) offset: [usize; 3],
     pub(crate) level_of_detail: usize,
     pub(crate) memory_type: c_uint,
     pub(crate) host: *mut c_void,
@@ -59,13 +59,13 @@ pub(crate) struct Memcpy3dSide {
     pub(crate) height: usize,
 }
 
-/// `HIP_MEMCPY3D`, which has the same fields for both sides.
+/// `HIP_MEMCPY3D`, whose two sides have the same fields.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3d {
-    pub(crate) source: Memcpy3dSide,
-    pub(crate) target: Memcpy3dSide,
-    /// Bytes in a row, rows, slices.
+    pub(crate) src: Memcpy3dSide,
+    pub(crate) dst: Memcpy3dSide,
+    /// Bytes per row, rows, slices.
     pub(crate) extent: [usize; 3],
 }
 
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_header() {
+    fn constants_match_the_header() {
         assert_eq!(channel_kind::SIGNED, hip::hipChannelFormatKind_hipChannelFormatKindSigned);
         assert_eq!(channel_kind::UNSIGNED, hip::hipChannelFormatKind_hipChannelFormatKindUnsigned);
         assert_eq!(channel_kind::FLOAT, hip::hipChannelFormatKind_hipChannelFormatKindFloat);
@@ -105,9 +105,9 @@ mod tests {
     fn copies_are_laid_out_as_in_the_header() {
         type Copy = hip::HIP_MEMCPY3D;
         assert_eq!(size_of::<Memcpy3d>(), size_of::<Copy>());
-        let target = |field| offset_of!(Memcpy3d, target) + field;
+        let dst = |field| offset_of!(Memcpy3d, dst) + field;
         let pairs = [
-            (offset_of!(Memcpy3dSide, origin), offset_of!(Copy, srcXInBytes), offset_of!(Copy, dstXInBytes)),
+            (offset_of!(Memcpy3dSide, offset), offset_of!(Copy, srcXInBytes), offset_of!(Copy, dstXInBytes)),
             (offset_of!(Memcpy3dSide, level_of_detail), offset_of!(Copy, srcLOD), offset_of!(Copy, dstLOD)),
             (offset_of!(Memcpy3dSide, memory_type), offset_of!(Copy, srcMemoryType), offset_of!(Copy, dstMemoryType)),
             (offset_of!(Memcpy3dSide, host), offset_of!(Copy, srcHost), offset_of!(Copy, dstHost)),
@@ -117,7 +117,7 @@ mod tests {
             (offset_of!(Memcpy3dSide, height), offset_of!(Copy, srcHeight), offset_of!(Copy, dstHeight)),
         ];
         for (ours, source_offset, target_offset) in pairs {
-            assert_eq!((ours, target(ours)), (source_offset, target_offset));
+            assert_eq!((ours, dst(ours)), (source_offset, target_offset));
         }
         assert_eq!(offset_of!(Memcpy3d, extent), offset_of!(Copy, WidthInBytes));
     }

@@ -1,9 +1,9 @@
-//! The interop structs of HIP 5, which are the beginnings of those of HIP 6 and later as far as the fields that are used
-//! go: what HIP 6 appended, HIP 5 does not read.
+//! Interop structs of HIP 5. Their used fields are prefixes of the structs of HIP 6 and later; HIP 5 does not read the
+//! fields that HIP 6 appended.
 //!
-//! So descriptors of HIP 6 are given to both. Of signals and waits only the fence's value is at the same place, which is
-//! all that a semaphore kind of HIP 5 uses, and everything else is 0. Their arrays have another stride: hence one
-//! semaphore a call.
+//! Descriptors of HIP 6 are therefore passed to both. In signal and wait parameters only the fence value has the same
+//! offset; semaphore kinds of HIP 5 use no other field, and all others are 0. The array strides differ, hence one
+//! semaphore per call.
 
 use std::ffi::{c_uint, c_void};
 use std::mem::{offset_of, size_of};
@@ -57,7 +57,7 @@ pub(crate) struct SemaphoreWaitParams {
     pub(crate) reserved: [c_uint; 16],
 }
 
-// The sizes and offsets that a C program prints with the headers of HIP 5.2 and 5.7.
+// Sizes and offsets printed by a C program with the headers of HIP 5.2 and 5.7.
 const _: () = {
     assert!(size_of::<MemoryHandleDesc>() == 40);
     assert!(size_of::<MemoryBufferDesc>() == 24);

@@ -1,4 +1,4 @@
-//! What reaches each function of the driver.
+//! Expected arguments of each function of the runtime.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 use std::collections::BTreeSet;
@@ -20,15 +20,15 @@ use gpu_interop_test_support::recorded::recorder::{
 use libtest_mimic::{Arguments, Trial};
 
 const VARIABLE: &str = "GPU_INTEROP_HIP_LIBRARY";
-/// 7.2, which releases nothing late; 7.1, which does; 5.2, whose structs are shorter.
+/// 7.2; 7.1, which releases late; 5.2, whose structs are shorter.
 const VERSIONS: [&str; 3] = ["-DVERSION=70226015", "-DVERSION=70125424", "-DVERSION=50221153"];
 const TESTS: [(&str, &str, fn()); 6] = [
-    ("every_argument_is_that_of_the_headers", VERSIONS[0], arguments),
+    ("every_argument_matches_the_headers", VERSIONS[0], arguments),
     ("levels_end_before_their_image", VERSIONS[0], levels),
-    ("each_attribute_decides_what_it_is_about", VERSIONS[0], attributes),
+    ("each_attribute_controls_its_capabilities", VERSIONS[0], attributes),
     ("every_code_of_every_function_is_reported", VERSIONS[0], codes),
-    ("addresses_are_given_back_behind_a_function", VERSIONS[1], late),
-    ("an_old_runtime_is_asked_for_what_it_knows", VERSIONS[2], old),
+    ("addresses_are_freed_after_a_host_function", VERSIONS[1], late),
+    ("an_old_runtime_gets_only_supported_calls", VERSIONS[2], old),
 ];
 
 pub(crate) fn main() {
@@ -69,18 +69,18 @@ fn arguments() {
     queues(&*device, &mut recorder);
     others(&*device, &mut recorder);
     drop(device);
-    // The stream with a queue of its own, which was kept.
+    // The kept stream with its own queue.
     recorder.exactly("the end", &[call!("", "hipStreamDestroy", "{:#x}", STREAM + 0x1000)]);
     every_function(&recorder);
 }
 
-/// No function of the tables is left out.
+/// Fails if a function of the tables has no expectation.
 fn every_function(recorder: &Recorder) {
     const SOURCES: [&str; 2] =
         [include_str!("../../src/sys.rs"), include_str!("../../../../crates/gpu-interop-driver/src/functions.rs")];
-    // Names and texts of codes are not recorded; what only older runtimes are asked for is in `old`.
-    // LUIDs are asked of later runtimes, on Windows; no memory is imported as HIP's own.
-    const NOT_HERE: [&str; 6] = [
+    // Names and texts of codes are not recorded; `old` checks functions for older runtimes only. LUIDs are queried from
+    // later runtimes on Windows; HIP has no native imports.
+    const NOT_RECORDED: [&str; 6] = [
         "hipGetErrorName",
         "hipGetErrorString",
         "hipGetDeviceProperties",
@@ -91,11 +91,11 @@ fn every_function(recorder: &Recorder) {
     let (called, known) = (recorder.symbols(), recorder::symbols_of(&SOURCES, "hip"));
     assert!(known.len() > 60, "{known:?}");
     let missing: BTreeSet<_> =
-        known.iter().filter(|name| !called.contains(*name) && !NOT_HERE.contains(&name.as_str())).collect();
+        known.iter().filter(|name| !called.contains(*name) && !NOT_RECORDED.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "no expectation has {missing:?}");
 }
 
-/// The runtime maps all of an import, once, and is asked to unmap it when the import ends.
+/// An import is mapped once, as a whole, and unmapped when it is destroyed.
 fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
     for dedicated in [false, true] {
         // SAFETY: the mock imports nothing.
@@ -134,14 +134,14 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         (ArrayUsage::empty(), 0),
         (ArrayUsage::SURFACE_LOAD_STORE, SURFACE),
         (ArrayUsage::TEXTURE_GATHER, GATHER),
-        // The header has no flag for it.
+        // The header has no flag for this usage.
         (ArrayUsage::COLOR_ATTACHMENT, 0),
         (ArrayUsage::all(), SURFACE | GATHER),
     ];
     for (shape, [width, height, depth], of_shape) in shapes {
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
-            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 4096, ..MipmappedArrayDesc::new(shape, format) };
+            let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
             let (kind, flags) = (hip::hipChannelFormatKind_hipChannelFormatKindUnsigned, of_shape | of_use);
             let extent = format!("{width} {height} {depth}");
             let shown =
@@ -187,7 +187,7 @@ fn levels() {
     let memory = device.import_memory(request).expect("imports");
     let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
     let shape = ArrayShape::D2 { width: 8, height: 8 };
-    let image = memory.map_mipmapped_array(&MipmappedArrayDesc { levels: 2, ..MipmappedArrayDesc::new(shape, format) });
+    let image = memory.map_mipmapped_array(&MipmappedArrayDesc::new(shape, format).with_levels(2));
     let image = image.expect("maps");
     for level in [0, 0, 1] {
         assert_eq!(image.level(level).expect("a level").as_raw().get(), LEVEL);
@@ -204,33 +204,33 @@ fn levels() {
     assert_eq!(calls.iter().filter(of_arrays).collect::<Vec<_>>(), [&first, &second, &level, &level, &image]);
 }
 
-/// Between arrays, device memory and host memory. None is recorded in a graph.
+/// Copies between arrays, device memory and host memory. None is captured in a graph.
 fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let copies = array_copies(MemoryTypes {
         host: hip::hipMemoryType_hipMemoryTypeHost,
         device: hip::hipMemoryType_hipMemoryTypeDevice,
         array: hip::hipMemoryType_hipMemoryTypeArray,
     });
-    let asked = call!("", "hipStreamGetCaptureInfo_v2", "{STREAM:#x}");
+    let queried = call!("", "hipStreamGetCaptureInfo_v2", "{STREAM:#x}");
     for (copy, arguments) in copies {
         recorder.control("attribute records 0\n");
         // SAFETY: the mock copies nothing.
         unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect("copies");
-        let copied = [asked.clone(), call!("", "hipDrvMemcpy3DAsync", "{arguments}")];
+        let copied = [queried.clone(), call!("", "hipDrvMemcpy3DAsync", "{arguments}")];
         recorder.entered("a copy of an array", &copied);
         recorder.control("");
         // SAFETY: as above.
         let rejected = unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect_err("the stream records");
         assert_eq!(rejected.kind(), ErrorKind::Unsupported);
         assert!(rejected.to_string().contains("does not record copies of images"), "{rejected}");
-        recorder.entered("a copy on a stream that records", std::slice::from_ref(&asked));
+        recorder.entered("a copy on a capturing stream", std::slice::from_ref(&queried));
     }
 }
 
-/// Three streams share the runtime's queues; further ones have one of their own, with every compute unit, and are kept.
+/// Three streams use shared queues; further ones have their own queue with all compute units, and are kept.
 fn queues(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let own = RawStream::new(STREAM + 0x1000);
-    // They have the same handle here, and are counted all the same.
+    // The mock returns the same handle for all, but each is counted.
     for _ in 0..3 {
         device.create_stream().expect("a stream");
         recorder.entered("a stream", &[call!("", "hipStreamCreateWithFlags", "1")]);
@@ -238,10 +238,10 @@ fn queues(device: &dyn BackendDevice, recorder: &mut Recorder) {
     assert_eq!(device.create_stream().expect("a stream"), own);
     recorder.entered("one more", &[call!("", "hipExtStreamCreateWithCUMask", "32 {{units 1024}}")]);
     let query = call!("", "hipStreamQuery", "{:#x}", own.get());
-    // SAFETY: made above.
+    // SAFETY: created above.
     unsafe { device.destroy_stream(own) }.expect("ends");
     recorder.entered("its end", std::slice::from_ref(&query));
-    assert_eq!(device.create_stream().expect("a stream"), own, "the one that was kept");
+    assert_eq!(device.create_stream().expect("a stream"), own, "the kept stream");
     recorder.entered("one more", &[]);
     // SAFETY: as above.
     unsafe { device.destroy_stream(own) }.expect("ends");
@@ -256,7 +256,7 @@ fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
     // SAFETY: allocated above.
     unsafe { device.free_signal_memory(memory) }.expect("frees");
     recorder.entered("its end", &[call!("", "hipFree", "pinned")]);
-    // Where there is none, pinned memory takes its place.
+    // Without signal memory, pinned memory replaces it.
     let flags = hip::hipHostMallocPortable | hip::hipHostMallocMapped | hip::hipHostMallocCoherent;
     for code in [1, 801] {
         recorder.control(&format!("fail hipExtMallocWithFlags {code}\n"));
@@ -283,7 +283,7 @@ fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
     recorder.exactly("PTX", &[]);
 }
 
-/// Which attributes are asked, of which device, and what each of them decides.
+/// Checks which attributes of which device are queried, and the capabilities that each controls.
 fn attributes() {
     let backend = HipBackend::load().expect("loads");
     let mut recorder = Recorder::new(Names::Hip);
@@ -301,17 +301,17 @@ fn attributes() {
         move |feature: Feature| capabilities.feature(feature).is_supported()
     };
     let everything = has();
-    let asked: BTreeSet<String> =
+    let queried: BTreeSet<String> =
         recorder.take().into_iter().filter(|line| line.starts_with("hipDeviceGetAttribute ")).collect();
     let expected = decides.map(|(number, _)| format!("hipDeviceGetAttribute {number} {DEVICE}"));
-    assert_eq!(asked, BTreeSet::from(expected));
+    assert_eq!(queried, BTreeSet::from(expected));
     for (number, lost) in decides {
-        for answer in [1, 7, 0] {
-            recorder.control(&format!("attribute {number} {answer}\n"));
+        for value in [1, 7, 0] {
+            recorder.control(&format!("attribute {number} {value}\n"));
             let has = has();
             for feature in Feature::ALL {
-                let expected = everything(*feature) && (answer != 0 || !lost.contains(feature));
-                assert_eq!(has(*feature), expected, "{feature}, where {number} is {answer}");
+                let expected = everything(*feature) && (value != 0 || !lost.contains(feature));
+                assert_eq!(has(*feature), expected, "{feature}, if {number} is {value}");
             }
         }
     }
@@ -319,11 +319,11 @@ fn attributes() {
         recorder.control(&format!("fail hipDeviceGetAttribute {code}\n"));
         let has = has();
         let lost = decides.iter().flat_map(|(_, lost)| *lost);
-        lost.for_each(|feature| assert!(!has(*feature), "{feature}, where attributes answer {code}"));
+        lost.for_each(|feature| assert!(!has(*feature), "{feature}, if attributes return {code}"));
     }
 }
 
-/// Every code of every function, except success, is an error with that number.
+/// Every status code except success, of every function, is an error with that code.
 fn codes() {
     let backend = HipBackend::load().expect("loads");
     let mut recorder = Recorder::new(Names::Hip);
@@ -363,11 +363,11 @@ fn codes() {
     ];
     let others = [1, 3, 34, 36, 99, 101, 201, 208, 210, 400, 701, 703, 709, 711, 713, 720, 800, 802, 999, 54321];
     let of_call = [&lost[..], &known, &others.map(|code| (code, K::Driver))].concat();
-    // Every failed import ends with "out of memory".
+    // Failed memory imports return "out of memory".
     let rejected = [1, 2, 3, 35, 101, 201, 209, 400, 999, 54321].map(|code| (code, K::ImportRejected));
     let of_import = [&lost[..], &[(100, K::NoDevice), (801, K::Unsupported)], &rejected].concat();
     codes::kinds(&*device, &mut recorder, &of_call, &of_import);
-    // Two codes say that there is no such memory.
+    // The codes 1 and 801 mean that the runtime has no signal memory.
     for code in recorder::CODES.into_iter().filter(|code| !matches!(code, 1 | 801)) {
         recorder.control(&format!("fail hipExtMallocWithFlags {code}\n"));
         let error = device.allocate_signal_memory().expect_err("no memory");
@@ -396,7 +396,7 @@ fn late() {
     recorder.entered("the end of an allocation", &free);
 }
 
-/// HIP 5.2: no flag, mappings that end with their import, fills that are copies, and one semaphore a call.
+/// HIP 5.2: no dedicated flag, mappings freed with their import, fills as copies, one semaphore per call.
 fn old() {
     let backend = HipBackend::load().expect("loads");
     let mut recorder = Recorder::new(Names::Hip);
@@ -424,7 +424,7 @@ fn old() {
         recorder.take();
         device.destroy_memory(memory).expect("ends");
         recorder.entered("its end", &[call!("", "hipDestroyExternalMemory", "{MEMORY:#x}")]);
-        // 256 bytes of the value 3, then what is filled behind itself.
+        // 256 bytes of the value 3, then copies within the target.
         device.fill_u8(STREAM_OF_TEST, target, 3, 1000).expect("fills");
         let copy = |target: u64, source: u64, size: u64| {
             call!("", "hipMemcpyDtoDAsync", "{target:#x} {source:#x} {size} {STREAM:#x}")

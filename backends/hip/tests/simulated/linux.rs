@@ -20,13 +20,13 @@ const HIP_8: &str = "80012345";
 /// Functions of external memory.
 const EXTERNAL: [&str; 3] = ["hipImportExternalMemory", "hipDestroyExternalMemory", "hipExternalMemoryGetMappedBuffer"];
 
-/// The variable of a process that only opens the device: the library computes nothing.
+/// Variable of processes that only open the device, because their library does no work.
 const OPENS_ONLY: &str = "PROBE_OPENS_ONLY";
 
 pub(crate) fn main() {
     let tests = tests![
         every_generation_works_and_is_reported_as_simulated,
-        the_kind_of_device_is_that_of_the_simulator,
+        the_shim_reports_the_device_kind_of_its_driver,
         semaphores_and_images_are_rejected_before_the_runtime_is_called,
         images_are_supported_where_the_runtime_has_the_functions,
         a_runtime_with_unknown_structs_is_rejected,
@@ -55,7 +55,7 @@ fn report() {
 
 /// Fills, copies and words, in imported memory.
 fn data(device: &Device) {
-    // SAFETY: simulated memory is no dedicated allocation, and no runtime looks.
+    // SAFETY: simulated memory has no dedicated allocations, and no runtime checks the flag.
     let import = unsafe { memory_request(MemoryHandle::OpaqueFd(file())).dedicated(true) };
     let imported = device.import_memory(import).map_err(|failure| failure.into_parts().0);
     let Some(memory) = say("dedicated", imported) else { return };
@@ -70,7 +70,7 @@ fn data(device: &Device) {
     if say("wait", stream.wait_value_u64(word, 7, WaitCondition::Equal)).is_none() {
         return;
     }
-    stream.synchronize().expect("7 is there");
+    stream.synchronize().expect("the word is 7");
     let other = device.create_stream().expect("a stream");
     stream.wait_value_u64(word, 8, WaitCondition::Equal).expect("waits");
     println!("waits for another value|{}", !stream.is_idle().expect("a query"));
@@ -78,7 +78,7 @@ fn data(device: &Device) {
     say("wait for another value", stream.synchronize());
 }
 
-/// The devices, and opening each.
+/// Prints the devices and opens each.
 fn devices() {
     let backend = HipBackend::load().expect("it was loaded");
     for (ordinal, device) in backend.devices().expect("a list").iter().enumerate() {
@@ -89,7 +89,7 @@ fn devices() {
     say("open 2", Device::open(&backend, 2));
 }
 
-/// Several mappings of an import, two at the same address, closed one after the other.
+/// Maps an import several times, twice at the same address, and closes the mappings one after the other.
 fn mappings(device: &Device) {
     let imported = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file())));
     let Ok(memory) = imported else { return };
@@ -108,7 +108,7 @@ fn mappings(device: &Device) {
     }
 }
 
-/// Descriptors left open by successful and by failed imports.
+/// Prints the number of file descriptors leaked by successful and failed imports.
 fn descriptors(device: &Device) {
     let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
     let before = open();
@@ -119,17 +119,22 @@ fn descriptors(device: &Device) {
     println!("left open|{}", open() - before);
 }
 
-/// A runtime of HIP 7.1 with two devices.
+/// Probe with a runtime of HIP 7.1 and two devices.
 fn hip() -> Probe {
-    let probe = Probe::simulator(VARIABLE, SIMULATOR).env("SIM_VERSION", HIP_7_1).env("SIM_DEVICES", "2");
-    probe.env("SIM_NAME", "the GPU under test").env("SIM_PCI", "1:c3:0").env("SIM_ARCH", "gfx90a:sramecc+:xnack-")
+    let probe = Probe::simulator(VARIABLE, SIMULATOR)
+        .env("GPU_INTEROP_SIM_VERSION", HIP_7_1)
+        .env("GPU_INTEROP_SIM_DEVICES", "2");
+    probe
+        .env("GPU_INTEROP_SIM_NAME", "the GPU under test")
+        .env("GPU_INTEROP_SIM_PCI", "1:c3:0")
+        .env("GPU_INTEROP_SIM_ARCH", "gfx90a:sramecc+:xnack-")
 }
 
 fn every_generation_works_and_is_reported_as_simulated() {
     let versions = [(HIP_7_1, "7.1"), (HIP_6_4, "6.4"), (HIP_5_7, "5.7"), (HIP_5_5, "5.5"), (HIP_5_2, "5.2")];
     for (version, name) in versions {
-        // HIP 5.2 denies that it can wait for words.
-        let text = hip().env("SIM_VERSION", version).env("SIM_ATTRIBUTES", "10013:1").run();
+        // HIP 5.2 reports no support for waits for words.
+        let text = hip().env("GPU_INTEROP_SIM_VERSION", version).env("GPU_INTEROP_SIM_ATTRIBUTES", "10013:1").run();
         for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
             assert_line(&text, &format!("{what}|"), &["ok"]);
         }
@@ -141,7 +146,7 @@ fn every_generation_works_and_is_reported_as_simulated() {
         for mapped in 1..=3 {
             assert_line(&text, &format!("close {mapped}|"), &["ok"]);
         }
-        // No UUID: HIP's means nothing to other APIs.
+        // No UUID: HIP's UUID differs from that of other APIs.
         assert_line(&text, "identity|", &["|the GPU under test, pci 0001:c3:00.0"]);
         assert_line(&text, "architecture|", &["gfx90a:sramecc+:xnack-"]);
         assert_line(&text, "waits for another value|", &["true"]);
@@ -149,21 +154,21 @@ fn every_generation_works_and_is_reported_as_simulated() {
     }
 }
 
-/// The shim takes a driver that does not say it is simulated for NVIDIA's.
-fn the_kind_of_device_is_that_of_the_simulator() {
+/// The shim treats a driver without the marker as NVIDIA's.
+fn the_shim_reports_the_device_kind_of_its_driver() {
     let driver = build("gpu-interop-sim-cuda").expect("a simulator");
     let mut unmarked = PartialLibrary::of(&driver).expect("a copy");
     unmarked.hide("gpu_interop_simulated").expect("the mark");
     for (driver, kind) in [(driver.as_path(), "Cpu"), (unmarked.path(), "Gpu")] {
         let shim = Probe::simulator(VARIABLE, "gpu-interop-hip-on-cuda");
-        let text = shim.env("HIP_ON_CUDA_LIBRARY", driver).env(OPENS_ONLY, "1").run();
+        let text = shim.env("GPU_INTEROP_SIM_CUDA_LIBRARY", driver).env(OPENS_ONLY, "1").run();
         assert_line(&text, "simulated|", &["true"]);
         assert_line(&text, "kind|", &[kind]);
     }
 }
 
 fn semaphores_and_images_are_rejected_before_the_runtime_is_called() {
-    let text = hip().env("SIM_SEMAPHORES", "abort").run();
+    let text = hip().env("GPU_INTEROP_SIM_SEMAPHORES", "abort").run();
     assert_line(&text, "semaphore|", &["unsupported: HIP has external semaphores on Windows only"]);
     assert_line(&text, "import semaphore|Unsupported|", &["on Windows only", "the GPU under test"]);
     for feature in ["mapped mipmapped array", "surfaces", "textures"] {
@@ -183,13 +188,13 @@ fn images_are_supported_where_the_runtime_has_the_functions() {
 }
 
 fn a_runtime_with_unknown_structs_is_rejected() {
-    let text = hip().env("SIM_VERSION", HIP_8).run();
+    let text = hip().env("GPU_INTEROP_SIM_VERSION", HIP_8).run();
     assert_line(&text, "load|Unsupported|", &["not known", "older HIP", "HIP 8.0", FILE]);
 }
 
 fn the_current_device_of_the_thread_is_restored() {
-    // The simulator ends the process where a call does not find its device current, or the one before did not restore.
-    let text = hip().env("SIM_CURRENT", "1").run();
+    // The simulator aborts if a call finds another device current, or if the previous call did not restore the device.
+    let text = hip().env("GPU_INTEROP_SIM_CURRENT", "1").run();
     assert_line(&text, "data|", &["true"]);
     assert_line(&text, "left open|", &["|0"]);
 }
@@ -225,7 +230,7 @@ fn codes_of_initialisation_have_the_right_kind() {
 }
 
 fn a_device_that_does_not_respond_hides_no_other() {
-    let text = hip().env("SIM_FAILED_DEVICES", "1:!719").run();
+    let text = hip().env("GPU_INTEROP_SIM_FAILED_DEVICES", "1:!719").run();
     // The first does all that it does.
     assert_line(&text, "data|", &["true"]);
     assert_line(&text, "device 0|the GPU under test, pci 0001:c3:00.0", &[]);
@@ -254,7 +259,7 @@ fn a_rejected_wait_says_which_memory_it_needs() {
 }
 
 fn missing_functions_are_reported_by_symbol_and_version() {
-    let old = hip().env("SIM_VERSION", HIP_5_2).without(EXTERNAL.into_iter().chain(["hipLaunchHostFunc"]));
+    let old = hip().env("GPU_INTEROP_SIM_VERSION", HIP_5_2).without(EXTERNAL.into_iter().chain(["hipLaunchHostFunc"]));
     let text = old.env(OPENS_ONLY, "1").run();
     assert_line(&text, "stream|", &["ok"]);
     let missing = "the driver (HIP 5.2) has no hipImportExternalMemory, although it came with HIP 4.3";
@@ -267,7 +272,7 @@ fn missing_functions_are_reported_by_symbol_and_version() {
 
 fn files_that_are_no_runtime_are_named() {
     let text = |library| Probe::new(VARIABLE, library).run();
-    assert_line(&text("libc.so.6"), "load|SymbolMissing|", &["no hipInit; it is no HIP driver", "libc.so.6"]);
+    assert_line(&text("libc.so.6"), "load|SymbolMissing|", &["no hipInit, so it is no HIP driver", "libc.so.6"]);
     let absent = "/nonexistent/libamdhip64.so.7";
     assert_line(&text(absent), "load|DriverNotFound|", &[absent, "No such file", VARIABLE]);
 }

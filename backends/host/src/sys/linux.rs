@@ -1,4 +1,4 @@
-//! memfds and futexes.
+//! Linux: memfds and futexes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,41 +18,41 @@ use rustix::time::{Timespec, clock_gettime};
 
 use super::{CannotSleep, Word};
 
-/// What stands for shared memory.
+/// Handle of shared memory.
 pub(crate) type Owned = OwnedFd;
 pub(crate) type Borrowed<'a> = BorrowedFd<'a>;
 
-/// The kinds of handle that stand for it.
+/// Handle kinds of shared memory.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
 
-/// How many words one system call takes (`FUTEX_WAITV_MAX`).
+/// Maximum number of words per system call (`FUTEX_WAITV_MAX`).
 const MOST_WORDS: usize = 128;
-/// What `fstatfs` calls the file system of huge pages (`linux/magic.h`).
+/// `f_type` of the huge page file system in `fstatfs` (`linux/magic.h`).
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
 pub(crate) fn borrow(memory: &Owned) -> Borrowed<'_> {
     memory.as_fd()
 }
 
-/// The size of a page, bytes.
+/// Page size in bytes.
 pub(crate) fn page() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// What offsets of mappings are multiples of, bytes.
+/// Alignment of mapping offsets in bytes.
 pub(crate) fn granularity() -> u64 {
     page()
 }
 
-/// The descriptor of a memory handle, duplicated.
+/// Duplicates the file descriptor of a memory handle.
 pub(crate) fn of_memory(operation: &'static str, handle: &MemoryHandle) -> Result<Owned> {
     let only = || Error::unsupported(operation, "the host backend imports file descriptors only");
     duplicate(operation, handle.as_fd().ok_or_else(only)?)
 }
 
-/// The descriptor of a semaphore handle, duplicated.
+/// Duplicates the file descriptor of a semaphore handle.
 pub(crate) fn of_semaphore(operation: &'static str, handle: &SemaphoreHandle) -> Result<Owned> {
     let only = || Error::unsupported(operation, "the host backend imports file descriptors only");
     duplicate(operation, handle.as_fd().ok_or_else(only)?)
@@ -69,7 +69,7 @@ pub(crate) fn to_semaphore(memory: Owned, payload: SemaphorePayload) -> Semaphor
     }
 }
 
-/// Refuses what is no shared memory. Nothing else may be read from: other descriptors could block.
+/// Rejects file descriptors that are not shared memory; reading other descriptors could block.
 pub(crate) fn check_is_memory(memory: Borrowed<'_>) -> Result<(), FdKind> {
     match classify_fd(memory) {
         FdKind::Memory => Ok(()),
@@ -77,51 +77,56 @@ pub(crate) fn check_is_memory(memory: Borrowed<'_>) -> Result<(), FdKind> {
     }
 }
 
-/// Whether every page of it stays, whatever its other users do. An access to a page that is gone raises `SIGBUS`.
+/// Returns whether no other user can remove a page of the memory. An access to a removed page raises `SIGBUS`.
 pub(crate) fn cannot_shrink(memory: Borrowed<'_>) -> bool {
-    // A hole in a file of huge pages is filled only while the pool has a page left.
-    // The type of the magic differs between targets; i64 holds them all.
+    // Holes in huge page files can be filled only while the pool has free pages. The type of `f_type` differs between
+    // targets; i64 holds all of them.
     #[allow(clippy::unnecessary_cast)]
     let small_pages = rustix::fs::fstatfs(memory).is_ok_and(|fs| fs.f_type as i64 != HUGETLBFS_MAGIC);
     small_pages && rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
 }
 
-/// Sees to it that it [cannot shrink](cannot_shrink), by a seal on the file that stays. Fails if it cannot be sealed.
+/// Seals the file permanently so that it [cannot shrink](cannot_shrink). Fails if it cannot be sealed.
 pub(crate) fn keep_from_shrinking(memory: Borrowed<'_>) -> io::Result<()> {
     if !cannot_shrink(memory) {
         rustix::fs::fcntl_add_seals(memory, SealFlags::SHRINK)?;
     }
-    if cannot_shrink(memory) { Ok(()) } else { Err(io::Error::other("its pages are huge pages, which can run out")) }
+    if cannot_shrink(memory) {
+        Ok(())
+    } else {
+        Err(io::Error::other("the memory has huge pages, whose pool can be exhausted"))
+    }
 }
 
-/// Whether it has every seal against resizing, and the seal against more seals.
+/// Returns whether the memory has the seals against resizing and against further seals.
 pub(crate) fn is_sealed_completely(memory: Borrowed<'_>) -> bool {
     let all = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
     rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(all))
 }
 
-/// Copies its first bytes. Whether it has as many.
+/// Reads the first bytes. Returns false if the memory is shorter than `bytes`.
 pub(crate) fn read_start(memory: Borrowed<'_>, bytes: &mut [u8]) -> bool {
     let length = bytes.len();
     rustix::io::pread(memory, bytes, 0).is_ok_and(|read| read == length)
 }
 
-/// A duplicate with close-on-exec set.
+/// Duplicates a file descriptor with close-on-exec set.
 pub(crate) fn duplicate(operation: &'static str, memory: Borrowed<'_>) -> Result<Owned> {
-    memory
-        .try_clone_to_owned()
-        .map_err(|error| Error::new(ErrorKind::System, operation, "cannot duplicate the descriptor").with_source(error))
+    memory.try_clone_to_owned().map_err(|error| {
+        Error::new(ErrorKind::System, operation, "cannot duplicate the file descriptor").with_source(error)
+    })
 }
 
-/// Its size, bytes.
+/// Size of the memory in bytes.
 pub(crate) fn size(operation: &'static str, memory: Borrowed<'_>) -> Result<u64> {
     let stat = rustix::fs::fstat(memory).map_err(|errno| {
-        Error::new(ErrorKind::System, operation, "cannot examine the descriptor").with_source(io::Error::from(errno))
+        Error::new(ErrorKind::System, operation, "cannot query the size of the file descriptor")
+            .with_source(io::Error::from(errno))
     })?;
     Ok(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
-/// A nameless shared memory file of `size` bytes that can neither shrink nor grow.
+/// Creates an unnamed shared memory file of `size` bytes, sealed against resizing.
 pub(crate) fn create(name: &str, size: u64) -> Result<Owned> {
     let failed = |operation: &'static str| {
         move |errno: Errno| {
@@ -129,7 +134,7 @@ pub(crate) fn create(name: &str, size: u64) -> Result<Owned> {
                 Errno::NOMEM | Errno::NOSPC | Errno::FBIG => ErrorKind::OutOfMemory,
                 _ => ErrorKind::System,
             };
-            Error::new(kind, operation, "cannot make shared memory")
+            Error::new(kind, operation, "cannot create shared memory")
                 .with_context("size", size)
                 .with_source(io::Error::from(errno))
         }
@@ -142,55 +147,59 @@ pub(crate) fn create(name: &str, size: u64) -> Result<Owned> {
     Ok(fd)
 }
 
-/// Maps a range, read and write, shared. `offset` is a multiple of [`granularity`]. Rejects a range that the memory does
-/// not have, which the kernel would map.
+/// Maps a range, shared, for reads and writes. `offset` is a multiple of [`granularity`]. Rejects ranges beyond the end
+/// of the memory, which the kernel would map.
 pub(crate) fn map(memory: Borrowed<'_>, offset: u64, length: usize) -> Result<NonNull<u8>> {
     let size = size("mmap", memory)?;
     if offset.checked_add(length as u64).is_none_or(|end| end > size) {
-        return Err(Error::new(ErrorKind::ImportRejected, "mmap", "the memory has become smaller than the range")
-            .with_context("memory", format_args!("{size} bytes")));
+        return Err(Error::new(
+            ErrorKind::ImportRejected,
+            "mmap",
+            "the memory is smaller than the range; it was truncated after the import",
+        )
+        .with_context("memory", format_args!("{size} bytes")));
     }
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no existing memory.
     let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, memory, offset) };
-    let failed = |kind, source| Error::new(kind, "mmap", "the kernel does not map the memory").with_source(source);
+    let failed = |kind, source| Error::new(kind, "mmap", "the kernel cannot map the memory").with_source(source);
     match base {
         Ok(base) => NonNull::new(base.cast::<u8>())
-            .ok_or_else(|| failed(ErrorKind::System, io::Error::other("it answered with the address 0"))),
+            .ok_or_else(|| failed(ErrorKind::System, io::Error::other("mmap returned the address 0"))),
         Err(errno @ Errno::NOMEM) => Err(failed(ErrorKind::OutOfMemory, errno.into())),
         Err(errno) => Err(failed(ErrorKind::System, errno.into())),
     }
 }
 
-/// Undoes [`map`].
+/// Unmaps a mapping of [`map`].
 ///
 /// # Safety
-/// It is a mapping of [`map`], whole, and nothing uses it any more.
+/// `base` and the length are those of a whole mapping of [`map`] that is not used afterwards.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, length: usize) -> io::Result<()> {
     // SAFETY: the caller's promise.
     Ok(unsafe { rustix::mm::munmap(base.as_ptr().cast(), length) }?)
 }
 
-/// Sleeps while `word` has the value `expected`, at most so long. May wake early.
+/// Sleeps while `word` has the value `expected`, for at most `longest`. Spurious wake-ups are possible.
 pub(crate) fn sleep(word: &AtomicU32, expected: u32, longest: Duration) {
     let longest = Timespec {
         tv_sec: longest.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: i64::from(longest.subsec_nanos()),
     };
-    // Every outcome (woken, changed meanwhile, interrupted, time over) leads back to the caller's condition. Not
-    // FUTEX_PRIVATE: whoever wakes may be another process.
+    // The caller checks its condition after every result: woken, value changed, interrupted, timed out. Without
+    // FUTEX_PRIVATE, because another process may wake the word.
     let _ = futex::wait(word, futex::Flags::empty(), expected, Some(&longest));
 }
 
-/// Wakes whoever sleeps on a word; `shared` if that may be another process.
+/// Wakes all sleepers on a word; `shared` if they may be in other processes.
 pub(crate) fn wake(word: &AtomicU32, shared: bool) {
     let flags = if shared { futex::Flags::empty() } else { futex::Flags::PRIVATE };
     if let Err(errno) = futex::wake(word, flags, i32::MAX.cast_unsigned()) {
-        tracing::error!(%errno, "waking waiters failed; they wake by themselves a little later");
+        tracing::error!(%errno, "waking waiters failed; they resume at their next poll");
     }
 }
 
-/// Sleeps while all words have the values that are expected, at most so long. May wake early.
+/// Sleeps while all words have their expected values, for at most `longest`. Spurious wake-ups are possible.
 pub(crate) fn sleep_on_all(words: &[Word<'_>], longest: Duration) -> Result<(), CannotSleep> {
     let wait = |word: &Word<'_>| {
         let mut wait = futex::Wait::new();
@@ -207,13 +216,13 @@ pub(crate) fn sleep_on_all(words: &[Word<'_>], longest: Duration) -> Result<(), 
     }
     let words: Vec<_> = words.iter().map(wait).collect();
     match futex::waitv(&words, futex::WaitvFlags::empty(), deadline(longest).as_ref(), ClockId::Monotonic) {
-        // The kernel has no `futex_waitv` (before Linux 5.16), or this process may not call it.
+        // `futex_waitv` is missing (before Linux 5.16) or forbidden for this process.
         Err(Errno::NOSYS | Errno::PERM) => Err(CannotSleep),
         _ => Ok(()),
     }
 }
 
-/// The time at which a timeout is over; `None` if that is too far off.
+/// Time at which a timeout expires; `None` if it cannot be represented.
 fn deadline(timeout: Duration) -> Option<Timespec> {
     let now = clock_gettime(ClockId::Monotonic);
     let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);

@@ -1,7 +1,7 @@
-//! What the operating system does for this backend: memory and words that processes share.
+//! Operating system functions of this backend: shared memory, and sleeping on words in it.
 //!
-//! Both modules have the same functions: memfds, descriptors and futexes on Linux; file mappings, NT handles and
-//! `WaitOnAddress` on Windows.
+//! Both modules have the same functions, with memfds, file descriptors and futexes on Linux, and file mappings, NT
+//! handles and `WaitOnAddress` on Windows.
 
 #[cfg(unix)]
 mod linux;
@@ -15,7 +15,7 @@ pub(crate) use windows::*;
 
 use std::sync::atomic::AtomicU32;
 
-/// A word to sleep on while it has a value, and whether other processes may wake its sleepers.
+/// Word to sleep on while it has the value `expected`; `shared` if other processes may wake it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Word<'a> {
     pub(crate) word: &'a AtomicU32,
@@ -23,6 +23,6 @@ pub(crate) struct Word<'a> {
     pub(crate) shared: bool,
 }
 
-/// The system cannot sleep on as many words at once.
+/// Error: the system cannot sleep on this many words at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CannotSleep;

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ExportableBuffer, MemoryPlacement, OwnedBuffer, Recording, SemaphoreOp,
+    BufferOptions, ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, SemaphoreOp,
 };
 use gpu_interop::{BufferSlice, Stream};
 use gpu_interop_conformance::{Verdict, ensure_eq};
@@ -56,7 +56,7 @@ fn run(
     machine: &Machine,
     recorder: &mut Recorder,
     name: &str,
-    context: &Context,
+    context: &HeadlessContext,
     size: u64,
     gain: Option<Limit>,
 ) -> Verdict {
@@ -113,14 +113,14 @@ fn second(mut frame: impl FnMut() -> Verdict<f64>) -> Verdict<f64> {
 
 /// A frame on Vulkan's side: its own memory and the shared one.
 pub(super) struct VulkanFrame<'a> {
-    pub(super) context: &'a Context,
+    pub(super) context: &'a HeadlessContext,
     pub(super) shared: ExportableBuffer,
     local: OwnedBuffer,
 }
 
 impl<'a> VulkanFrame<'a> {
     /// A frame of `size` bytes, owned by the device until [`VulkanFrame::show`] acquires it.
-    pub(super) fn new(context: &'a Context, size: u64) -> Verdict<Self> {
+    pub(super) fn new(context: &'a HeadlessContext, size: u64) -> Verdict<Self> {
         let shared = ExportableBuffer::new(context.interop(), &BufferOptions::new(size, TRANSFER)).map_err(too_much)?;
         let local = OwnedBuffer::new(context.interop(), size, TRANSFER, MemoryPlacement::DeviceLocal);
         let local = local.map_err(too_much)?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, QueueKind, ash::vk,
+    BufferOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, HeadlessContext, HeadlessOptions, QueueKind,
+    ash::vk,
 };
 use gpu_interop::{
     Backend, Device, DeviceKind, ErrorKind, ExportableMemory, Feature, MemoryImport, SemaphoreImport, SemaphorePayload,
@@ -28,8 +29,8 @@ pub(super) struct Machine {
     pub(super) raw: Verdict<RawCuda>,
     pub(super) cudarc: Verdict<Cudarc>,
     /// Without validation, which would distort measurements.
-    pub(super) vulkan: Verdict<Context>,
-    transfer: OnceCell<Verdict<Context>>,
+    pub(super) vulkan: Verdict<HeadlessContext>,
+    transfer: OnceCell<Verdict<HeadlessContext>>,
 }
 
 impl Machine {
@@ -46,12 +47,12 @@ impl Machine {
     }
 
     /// The Vulkan device with a graphics queue, or a compute queue.
-    pub(super) fn graphics_queue(&self) -> Verdict<&Context> {
+    pub(super) fn graphics_queue(&self) -> Verdict<&HeadlessContext> {
         self.vulkan.as_ref().map_err(Clone::clone)
     }
 
     /// The Vulkan device with a transfer queue; opened at first use.
-    pub(super) fn transfer_queue(&self) -> Verdict<&Context> {
+    pub(super) fn transfer_queue(&self) -> Verdict<&HeadlessContext> {
         let transfer = self.transfer.get_or_init(|| vulkan(&self.device, QueueKind::TransferOnly));
         transfer.as_ref().map_err(Clone::clone)
     }
@@ -94,9 +95,9 @@ fn cudarc() -> Verdict<Cudarc> {
     Cudarc::open(0)
 }
 
-fn vulkan(device: &Device, queue: QueueKind) -> Verdict<Context> {
+fn vulkan(device: &Device, queue: QueueKind) -> Verdict<HeadlessContext> {
     let choice = DeviceChoice::Identity(gpu_interop_conformance::vulkan_device(device)?);
-    Context::new(&ContextOptions::default().device(choice).queue(queue)).map_err(|error| match error.kind() {
+    HeadlessContext::new(&HeadlessOptions::default().device(choice).queue(queue)).map_err(|error| match error.kind() {
         ErrorKind::NoDevice => Stop::Unsupported(error.to_string()),
         _ => error.into(),
     })

@@ -161,7 +161,7 @@ mod tests {
         let report = BenchReport {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
-            backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, simulated: false },
+            backend: BackendInfo::new("host", "d"),
             emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,

@@ -11,7 +11,8 @@ use gpu_interop_conformance::{Stop, Suite, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{FAILED, glob};
-use crate::emulate::{self, EmulateArgs};
+use crate::drivers::DriverArgs;
+use crate::emulate;
 use crate::files::{check_writable, to_json, write_file};
 use crate::report::{Merged, Tool, html};
 
@@ -28,7 +29,7 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     backend: Option<String>,
     #[command(flatten)]
-    pub(crate) emulation: EmulateArgs,
+    pub(crate) drivers: DriverArgs,
     /// Only measurements with a matching name: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
     /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports; frame.graphics.1080p,
     /// frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K;
@@ -93,7 +94,7 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
     let filter = args.filter.as_deref().map(glob).transpose()?;
     let groups = chosen(filter.as_ref())?;
-    let backend = match args.emulation.backend(args.backend.as_deref())? {
+    let backend = match args.drivers.backend(args.backend.as_deref())? {
         Some(name) => name,
         None => suite.default_backend()?.0,
     };
@@ -209,7 +210,7 @@ mod tests {
         BenchReport {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
-            backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, simulated: false },
+            backend: BackendInfo::new("b", "d"),
             emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn without_the_function_nothing_is_emulated() {
-        let backend = BackendInfo { name: "hip".into(), driver: "HIP 5.2".into(), library: None, simulated: false };
+        let backend = BackendInfo::new("hip", "HIP 5.2");
         assert_eq!(detect(&backend), None);
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gpu_interop_conformance::{Stop, Verdict};
 
+use crate::files::beside;
+
 /// Names the library's file.
 pub(super) const VARIABLE: &str = "GPU_INTEROP_EMULATED_AMDGPU";
 /// The library as Cargo names it.
@@ -23,7 +25,7 @@ pub(super) fn find(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
             }
             file
         }
-        None => beside(program).ok_or_else(|| missing(program))?,
+        None => beside(program, FILE).ok_or_else(|| missing(program))?,
     };
     // What separates the libraries of LD_PRELOAD.
     if file.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
@@ -31,13 +33,6 @@ pub(super) fn find(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
         return Err(Stop::Failed(format!("{}: {message}; copy it, and name the copy with {VARIABLE}", file.display())));
     }
     Ok(file)
-}
-
-/// Beside the program; for tests, which Cargo puts one folder deeper, there; in a bundle, where the simulators are.
-fn beside(program: &Path) -> Option<PathBuf> {
-    let folder = program.parent()?;
-    let folders = [Some(folder.to_owned()), folder.parent().map(Into::into), Some(folder.join("simulators"))];
-    folders.into_iter().flatten().map(|folder| folder.join(FILE)).find(|file| file.is_file())
 }
 
 fn missing(program: &Path) -> Stop {

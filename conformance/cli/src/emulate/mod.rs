@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use gpu_interop_conformance::{Stop, Verdict};
+use gpu_interop_conformance::Verdict;
 
 pub(crate) use detect::detect;
 
@@ -101,21 +101,14 @@ impl EmulateArgs {
         #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
         return start::enter(emulation, self.emulate_root.as_deref()).map(Some);
         #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
-        return Err(Stop::Unsupported(format!("{emulation}: AMD's kernel driver is emulated on Linux on x86-64 only")));
+        return Err(gpu_interop_conformance::Stop::Unsupported(format!(
+            "{emulation}: AMD's kernel driver is emulated on Linux on x86-64 only"
+        )));
     }
 
-    /// The backend that a command uses: the one that it names, or the emulation's.
-    ///
-    /// # Errors
-    /// If they differ.
-    pub(crate) fn backend(&self, named: Option<&str>) -> Verdict<Option<String>> {
-        match (&self.emulate, named) {
-            (Some(emulation), Some(named)) if named != BACKEND => {
-                Err(Stop::Failed(format!("{emulation} is for the backend {BACKEND}; --backend names {named}")))
-            }
-            (Some(_), _) => Ok(Some(BACKEND.into())),
-            (None, named) => Ok(named.map(ToOwned::to_owned)),
-        }
+    /// The option as it was given, and its backend.
+    pub(crate) fn backend(&self) -> Option<(String, &'static str)> {
+        self.emulate.as_ref().map(|emulation| (emulation.to_string(), BACKEND))
     }
 }
 
@@ -154,18 +147,5 @@ mod tests {
             let error = parse(&["--emulate", text]).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn the_backend_is_implied_and_no_other_is_taken() {
-        let emulated = parse(&["--emulate", "amd:5.2.3"]).expect("valid");
-        assert_eq!(emulated.backend(None), Ok(Some("hip".into())));
-        assert_eq!(emulated.backend(Some("hip")), Ok(Some("hip".into())));
-        let stop = emulated.backend(Some("cuda")).expect_err("another backend");
-        assert_eq!(stop.reason(), "--emulate amd:5.2.3 is for the backend hip; --backend names cuda");
-        let plain = parse(&[]).expect("valid");
-        assert_eq!(plain.backend(Some("cuda")), Ok(Some("cuda".into())));
-        assert_eq!(plain.backend(None), Ok(None));
-        assert!(plain.enter().expect("nothing to start").is_none());
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use gpu_interop_conformance::{Stop, Verdict};
 
 use super::{Emulation, Session, detect, driver, program, runtime, vulkan};
+use crate::drivers::HIDE_DEVICES;
 
 /// Says that this process is the emulated one: the folder of its temporary files.
 const SESSION: &str = "GPU_INTEROP_EMULATE_SESSION";
@@ -14,13 +15,10 @@ const SESSION: &str = "GPU_INTEROP_EMULATE_SESSION";
 const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
 const PRELOAD: &str = "LD_PRELOAD";
 /// Which GPUs the driver emulates; the user's choice stays.
-const DEVICES: &str = "GPU_INTEROP_AMDGPU_DEVICES";
+const DEVICES: &str = "GPU_INTEROP_SIM_AMDGPU_DEVICES";
 /// Two, for scenarios of more than one device. HIP 5.2 denies the smaller gfx906 streams that wait for words, and with them
 /// timelines.
 const TWO_GPUS: &str = "gfx908,gfx908";
-/// What hides devices from AMD's runtime. Machines without an AMD GPU are often set up so.
-const HIDE_DEVICES: [&str; 4] =
-    ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 
 /// Replaces this process by the emulated one. Where this is it, answers what ends with it.
 ///

@@ -10,7 +10,7 @@ use crate::cli::NOT_RUN;
 use crate::report::{CaseReport, SCHEMA, Tool, summarize};
 
 fn backend() -> BackendInfo {
-    BackendInfo { name: "host".into(), driver: "none".into(), library: None, simulated: false }
+    BackendInfo::new("host", "none")
 }
 
 fn case(id: &str, exporter: Option<ExporterName>, outcome: Outcome) -> CaseReport {

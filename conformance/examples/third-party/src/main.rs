@@ -33,11 +33,11 @@ struct Processor {
 impl Processor {
     fn new() -> Self {
         let driver = format!("none ({} memory files)", std::env::consts::OS);
-        Self { info: BackendInfo { name: NAME.into(), driver, library: None, simulated: false } }
+        Self { info: BackendInfo::new(NAME, driver) }
     }
 
     fn identity() -> DeviceIdentity {
-        DeviceIdentity { name: "the processor".into(), kind: DeviceKind::Cpu, ..DeviceIdentity::default() }
+        DeviceIdentity::new("the processor", DeviceKind::Cpu)
     }
 }
 

@@ -30,7 +30,7 @@ enum Answer {
     Hang,
 }
 
-/// A rule of `SIM_FAIL`.
+/// A rule of `GPU_INTEROP_SIM_FAIL`.
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
     /// `*` is every function.
@@ -57,7 +57,7 @@ struct State {
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
     report::at_exit(tell_calls);
-    let rules = rules(&settings::text("SIM_FAIL").unwrap_or_default());
+    let rules = rules(&settings::text("GPU_INTEROP_SIM_FAIL").unwrap_or_default());
     Mutex::new(State { rules, ..State::default() })
 });
 
@@ -66,7 +66,7 @@ static LATENCY: LazyLock<Vec<(String, Duration)>> = LazyLock::new(|| {
         let (function, microseconds) = text.rsplit_once(':')?;
         Some((function.to_owned(), Duration::from_micros(microseconds.parse().ok()?)))
     };
-    settings::text("SIM_LATENCY").iter().flat_map(|text| text.split(',')).filter_map(rule).collect()
+    settings::text("GPU_INTEROP_SIM_LATENCY").iter().flat_map(|text| text.split(',')).filter_map(rule).collect()
 });
 
 fn rules(text: &str) -> Vec<Rule> {
@@ -135,7 +135,7 @@ pub fn strike(function: &'static str, gives: bool) -> Strike {
     }
 }
 
-/// Replaces the rules of `SIM_FAIL` by others and begins to count anew, within a process. NULL is no rules. Answers how
+/// Replaces the rules of `GPU_INTEROP_SIM_FAIL` by others and begins to count anew, within a process. NULL is no rules. Answers how
 /// many rules there are now, so that a rule that was not understood is noticed.
 ///
 /// # Safety

@@ -1,4 +1,4 @@
-//! What is told when the process ends, to the file that `SIM_REPORT` names.
+//! What is told when the process ends, to the file that `GPU_INTEROP_SIM_REPORT` names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use crate::settings;
 
 /// Has `tell` called at the end of the process, if there is a file to tell it to.
 pub fn at_exit(tell: extern "C" fn()) {
-    if settings::text("SIM_REPORT").is_some() {
+    if settings::text("GPU_INTEROP_SIM_REPORT").is_some() {
         // SAFETY: a simulator is never unloaded, so the function is there at the end.
         unsafe { libc::atexit(tell) };
     }
@@ -16,7 +16,7 @@ pub fn at_exit(tell: extern "C" fn()) {
 /// Adds a line, which `line` makes of this process's name: its number and the arguments that tell processes of one program
 /// apart. Those are the first, and the name of a request in JSON that follows it.
 pub fn add(line: impl FnOnce(&str) -> String) {
-    let Some(path) = settings::text("SIM_REPORT") else { return };
+    let Some(path) = settings::text("GPU_INTEROP_SIM_REPORT") else { return };
     if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
         let mut arguments = std::env::args().skip(1);
         let first = arguments.next().unwrap_or_default();

@@ -1,39 +1,41 @@
-//! What the simulators read from the environment. All of it, with the defaults.
+//! Settings of the simulators and of the shim: environment variables.
 //!
-//! | variable | meaning |
-//! |---|---|
-//! | `SIM_FAIL` | faults, separated by commas: `function:use:answer`. The use is counted from 1; `3+` is the third and every later one, `*` every one. The answer is a code, `null`: success and a null result, `abort`: the process ends there, or `hang`: it never returns. `cuMemFree_v2:3:700`. The function `*` is every one that touches the device, counted together: `*:57+:719` loses the device at the 57th call |
-//! | `SIM_LATENCY` | `function:microseconds`, separated by commas; `*` is every function. How long a call sleeps |
-//! | `SIM_FD_ON_FAILURE` | what an import that `SIM_FAIL` fails does with the descriptor: `measured` (the default: CUDA closes it if the answer is 999, HIP never), `closed` or `open` |
-//! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484. sim-hip answers as that version: as 5.2.3 before 50500000, as 5.7.1 before 60000000, as 6.4.3 before 70200000, else as 7.2.4 |
-//! | `SIM_DEVICES` | how many devices there are: 1. With more than one sim-cuda dies as driver 580 does on such a host: of an import by `cuImportExternalMemory` of 512 MiB or more that it exported itself |
-//! | `SIM_ALIKE` | 1: all of them have the UUID and PCI address of the first |
-//! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | which of them there are, by number, and in which order; as the vendors read it, without names |
-//! | `GPU_MAX_HW_QUEUES` | sim-hip, Linux: how many hardware queues there are of each priority, which streams share: 4 |
-//! | `SIM_NAME` | their name |
-//! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known. That of the first device: each other's last byte differs |
-//! | `SIM_LUID` | Windows: 16 hexadecimal digits, the exporter's. That of the first device, as above |
-//! | `SIM_PCI` | `domain:bus:device`, hexadecimal: `ffff:5a:1f`. The exporter's, as above; each other device has the next bus |
-//! | `SIM_CONTEXT` | CUDA: `foreign`: somebody else's context is current on every thread from its beginning |
-//! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ; `number:!code` is a query that fails |
-//! | `SIM_CURRENT` | sim-hip: the device that is current on each thread at first: 0. With another one, the process ends where a call does not find the other device current, or the call before left that current |
-//! | `SIM_FAILED_DEVICES` | sim-hip: `number:!code`, separated by commas: devices whose name cannot be queried |
-//! | `SIM_EXPORT` | Linux: how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
-//! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
-//! | `SIM_SEMAPHORES` | HIP, Linux: `stub` (the default), or `abort`: importing one ends the process, as a runtime with assertions does |
-//! | `SIM_HIP_LAYOUT` | HIP: 5 or 6: the structs of HIP 5, or of HIP 6 and later. Those of `SIM_VERSION` by default |
-//! | `GPU_ENABLE_PAL` | sim-hip, Windows: what the runtime is above: 0 is ROCr, else PAL |
-//! | `SIM_ARCH` | HIP: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
-//! | `HIP_ON_CUDA_LIBRARY` | hip-on-cuda: the library that it takes for NVIDIA's driver: `libcuda.so.1`. sim-cuda will do |
-//! | `SIM_NVSCI` | sim-nvsci: what is unusual about it, as its front page says |
-//! | `GPU_INTEROP_NVSCIBUF_LIBRARY` | sim-cuda: sim-nvsci, whose objects it imports if `SIM_ATTRIBUTES` has `18:1` |
-//! | `SIM_REPORT` | a file that gets lines when the process ends: what is still alive, and how often functions of external semaphores were called |
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `GPU_INTEROP_SIM_FAIL` | Faults, separated by commas: `function:use:answer`. Uses are counted from 1; `3+` is the third and every later one, `*` every one. The answer is a code, `null`: success and a null result, `abort`: the process ends there, or `hang`: the call never returns. `cuMemFree_v2:3:700`. The function `*` is every one that touches the device, counted together: `*:57+:719` loses the device at the 57th call | none |
+//! | `GPU_INTEROP_SIM_LATENCY` | `function:microseconds`, separated by commas; `*` is every function. How long a call sleeps | none |
+//! | `GPU_INTEROP_SIM_FD_ON_FAILURE` | What an import that `GPU_INTEROP_SIM_FAIL` fails does with the descriptor: `measured` (CUDA closes it if the code is 999, HIP never), `closed` or `open` | `measured` |
+//! | `GPU_INTEROP_SIM_VERSION` | The driver's version. sim-hip behaves as that version of the runtime: as 5.2.3 before 50500000, as 5.7.1 before 60000000, as 6.4.3 before 70200000, else as 7.2.4 | 13000, HIP 60443484 |
+//! | `GPU_INTEROP_SIM_DEVICES` | The number of devices. With more than one, sim-cuda dies as driver 580 does on such a host: of an import by `cuImportExternalMemory` of 512 MiB or more that it exported itself | 1 |
+//! | `GPU_INTEROP_SIM_ALIKE` | 1: all of them have the UUID and PCI address of the first | 0 |
+//! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | Which of them are visible, by number, and in which order; as the vendors read it, without names | all |
+//! | `GPU_MAX_HW_QUEUES` | sim-hip, Linux: hardware queues of each priority, shared by streams | 4 |
+//! | `GPU_INTEROP_SIM_NAME` | Their name | `simulated GPU (sim-cuda)` |
+//! | `GPU_INTEROP_SIM_UUID` | 32 hexadecimal digits: the exporter's, for both to be on one device. Zeros: unknown. That of the first device; the last byte of each other differs | one of its own |
+//! | `GPU_INTEROP_SIM_LUID` | Windows, also sim-d3d: 16 hexadecimal digits: the exporter's. That of the first device, as above | that of sim-d3d |
+//! | `GPU_INTEROP_SIM_PCI` | `domain:bus:device`, hexadecimal: the exporter's, as above; each other device has the next bus | `ffff:5a:1f` |
+//! | `GPU_INTEROP_SIM_CONTEXT` | CUDA: `foreign`: a foreign context is current on every thread from its beginning | none |
+//! | `GPU_INTEROP_SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ; `number:!code` is a query that fails | none |
+//! | `GPU_INTEROP_SIM_CURRENT` | sim-hip: the device that is current on each thread at first. With another than 0 the process ends where a call does not find the other device current, or the call before left that current | 0 |
+//! | `GPU_INTEROP_SIM_FAILED_DEVICES` | sim-hip: `number:!code`, separated by commas: devices whose name cannot be queried | none |
+//! | `GPU_INTEROP_SIM_EXPORT` | Linux: the layout of exported memory: `lavapipe`, whose header is that of `GPU_INTEROP_SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports | `lavapipe` |
+//! | `GPU_INTEROP_SIM_EXPORT_HEADER` | The 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of its exports | none |
+//! | `GPU_INTEROP_SIM_SEMAPHORES` | HIP, Linux: `stub`, or `abort`: importing one ends the process, as a runtime with assertions does | `stub` |
+//! | `GPU_INTEROP_SIM_HIP_LAYOUT` | HIP: 5 or 6: the structs of HIP 5, or of HIP 6 and later | that of the version |
+//! | `GPU_ENABLE_PAL` | sim-hip, Windows: the layer beneath the runtime: 0 is ROCr, else PAL | PAL |
+//! | `GPU_INTEROP_SIM_ARCH` | HIP: the architecture, which code objects must be built for | `gfx90a:sramecc+:xnack-` |
+//! | `GPU_INTEROP_SIM_CUDA_LIBRARY` | hip-on-cuda: the library that it uses as NVIDIA's driver, such as sim-cuda | `libcuda.so.1` |
+//! | `GPU_INTEROP_SIM_NVSCI` | sim-nvsci: behaviours, as its front page lists them | none |
+//! | `GPU_INTEROP_SIM_D3D` | sim-d3d: faults, as its `faults.rs` lists them | none |
+//! | `GPU_INTEROP_SIM_AMDGPU_*` | The emulated kernel driver: as its `settings.rs` lists them | |
+//! | `GPU_INTEROP_NVSCIBUF_LIBRARY` | sim-cuda: sim-nvsci, whose objects it imports if `GPU_INTEROP_SIM_ATTRIBUTES` has `18:1` | none |
+//! | `GPU_INTEROP_SIM_REPORT` | A file that receives lines when the process ends: what is still alive, and how often functions of external semaphores were called | none |
 //!
-//! Of a library that does not work on the CPU only `SIM_FAIL`, `SIM_LATENCY`, `SIM_VERSION` and what is marked as HIP's are
-//! read; the rest is for the library behind it, if that is a simulator of CUDA.
+//! The shim reads `GPU_INTEROP_SIM_FAIL`, `GPU_INTEROP_SIM_LATENCY`, `GPU_INTEROP_SIM_VERSION` and HIP's settings only;
+//! sim-cuda reads the others if it is the driver beneath.
 //!
-//! The environment hides no symbol from `dlsym`: missing symbols are tested with copies of these libraries in which a
-//! symbol has another name.
+//! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with copies of these libraries
+//! in which one symbol has another name.
 
 use std::ffi::c_int;
 use std::str::FromStr;

@@ -15,8 +15,8 @@ const PRIMARY: usize = 0x51_0000_0100;
 const FOREIGN: usize = 0x51_0000_0200;
 
 thread_local! {
-    /// The contexts of this thread; the last is current. `SIM_CONTEXT` says whether there is one from the beginning.
-    static STACK: RefCell<Vec<usize>> = RefCell::new(match settings::text("SIM_CONTEXT").as_deref() {
+    /// The contexts of this thread; the last is current. `GPU_INTEROP_SIM_CONTEXT` says whether there is one from the beginning.
+    static STACK: RefCell<Vec<usize>> = RefCell::new(match settings::text("GPU_INTEROP_SIM_CONTEXT").as_deref() {
         Some("foreign") => vec![FOREIGN],
         _ => Vec::new(),
     });

@@ -42,7 +42,7 @@ fn attribute(device: c_int, number: c_int) -> Result<c_int, u32> {
     device::attribute(number).unwrap_or(Ok(value))
 }
 
-/// Whether the devices say that they are part of an embedded system. `SIM_ATTRIBUTES=18:1` makes them so.
+/// Whether the devices say that they are part of an embedded system. `GPU_INTEROP_SIM_ATTRIBUTES=18:1` makes them so.
 pub(crate) fn is_integrated() -> bool {
     attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int).is_ok_and(|value| value != 0)
 }
@@ -65,7 +65,7 @@ entries! {
     }
 
     fn cuDriverGetVersion(version: *mut c_int) gives version {
-        give(version, settings::number("SIM_VERSION", 13000))
+        give(version, settings::number("GPU_INTEROP_SIM_VERSION", 13000))
     }
 
     fn cuDeviceGetCount(count: *mut c_int) gives count {
@@ -80,7 +80,7 @@ entries! {
 
     fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) {
         check(device)?;
-        let text = settings::text("SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-cuda)".into());
+        let text = settings::text("GPU_INTEROP_SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-cuda)".into());
         if name.is_null() || !device::write_text(name, length, &text) {
             return Err(code::INVALID_VALUE);
         }

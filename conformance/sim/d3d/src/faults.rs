@@ -1,4 +1,4 @@
-//! What the simulators do wrong when the environment asks for it: `SIM_D3D`, names with commas between them.
+//! What the simulators do wrong when the environment asks for it: `GPU_INTEROP_SIM_D3D`, names with commas between them.
 
 use std::sync::OnceLock;
 
@@ -28,10 +28,10 @@ const ALL: [&str; 8] = [SHORT_COPY, WRONG_OFFSET, NO_SIGNAL, NO_WAIT, NO_FLUSH, 
 pub(crate) fn wanted(fault: &str) -> bool {
     static ASKED: OnceLock<Vec<String>> = OnceLock::new();
     let asked = ASKED.get_or_init(|| {
-        let text = std::env::var("SIM_D3D").unwrap_or_default();
+        let text = std::env::var("GPU_INTEROP_SIM_D3D").unwrap_or_default();
         let names: Vec<String> = text.split(',').filter(|name| !name.is_empty()).map(ToOwned::to_owned).collect();
         for name in &names {
-            assert!(ALL.contains(&name.as_str()), "SIM_D3D: there is no fault `{name}`; there are {ALL:?}");
+            assert!(ALL.contains(&name.as_str()), "GPU_INTEROP_SIM_D3D: there is no fault `{name}`; there are {ALL:?}");
         }
         names
     });

@@ -20,8 +20,8 @@
 //! * A KMT handle `N` is the section `Local\gpu-interop-sim-kmt-N`, in hexadecimal, as long as its resource lives.
 //!
 //! # What the environment asks for
-//! * `SIM_LUID`: the LUID of the adapter, 16 hexadecimal digits, as compute drivers give its bytes.
-//! * `SIM_D3D`: faults, by which tests see that they are found; `faults.rs` lists them.
+//! * `GPU_INTEROP_SIM_LUID`: the LUID of the adapter, 16 hexadecimal digits, as compute drivers give its bytes.
+//! * `GPU_INTEROP_SIM_D3D`: faults, by which tests see that they are found; `faults.rs` lists them.
 //!
 //! Windows only.
 #![cfg(windows)]
@@ -107,9 +107,9 @@ use answered;
 pub(crate) fn luid() -> LUID {
     static READ: OnceLock<[u8; 8]> = OnceLock::new();
     let bytes = READ.get_or_init(|| {
-        let Ok(text) = std::env::var("SIM_LUID") else { return LUID_BYTES };
+        let Ok(text) = std::env::var("GPU_INTEROP_SIM_LUID") else { return LUID_BYTES };
         let number = u64::from_str_radix(&text, 16).ok().filter(|_| text.len() == 16);
-        number.expect("SIM_LUID: 16 hexadecimal digits").to_be_bytes()
+        number.expect("GPU_INTEROP_SIM_LUID: 16 hexadecimal digits").to_be_bytes()
     });
     let [a, b, c, d, high @ ..] = *bytes;
     LUID { LowPart: u32::from_le_bytes([a, b, c, d]), HighPart: i32::from_le_bytes(high) }

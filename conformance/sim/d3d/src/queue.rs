@@ -108,7 +108,7 @@ mod tests {
     /// Without that, who waits for the queue would wait in vain, and not know why.
     #[test]
     fn a_job_that_panics_ends_the_process() {
-        const CHILD: &str = "SIM_D3D_TEST_PANIC";
+        const CHILD: &str = "GPU_INTEROP_SIM_D3D_TEST_PANIC";
         if std::env::var_os(CHILD).is_some() {
             let queue = Queue::default();
             queue.record(|_| panic!("a job's panic"));

@@ -157,7 +157,7 @@ fn copy_behind_the_end() {
 /// Where it is recorded, so that who did it is seen.
 #[test]
 fn a_copy_behind_a_buffers_end_ends_the_process() {
-    const CHILD: &str = "SIM_D3D_TEST_COPY";
+    const CHILD: &str = "GPU_INTEROP_SIM_D3D_TEST_COPY";
     if std::env::var_os(CHILD).is_some() {
         return copy_behind_the_end();
     }

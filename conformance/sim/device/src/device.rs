@@ -41,31 +41,34 @@ pub fn retained() -> u64 {
 /// Whether there is more than one device in the machine, shown or not.
 #[must_use]
 pub fn has_others() -> bool {
-    settings::number("SIM_DEVICES", 1) > 1
+    settings::number("GPU_INTEROP_SIM_DEVICES", 1) > 1
 }
 
 /// The devices that a list of numbers shows, by their numbers without it.
 #[must_use]
 pub fn visible(list: Option<&str>) -> Vec<c_int> {
-    settings::visible(list, settings::number("SIM_DEVICES", 1))
+    settings::visible(list, settings::number("GPU_INTEROP_SIM_DEVICES", 1))
 }
 
-/// An attribute that `SIM_ATTRIBUTES` sets: its value, or the code with which the query fails.
+/// An attribute that `GPU_INTEROP_SIM_ATTRIBUTES` sets: its value, or the code with which the query fails.
 #[must_use]
 pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
-    settings::answers("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, answer)| answer)
+    settings::answers("GPU_INTEROP_SIM_ATTRIBUTES")
+        .into_iter()
+        .find(|(name, _)| *name == number)
+        .map(|(_, answer)| answer)
 }
 
 /// Whether there is such a device, visible or not.
 #[must_use]
 pub fn exists(device: c_int) -> bool {
-    (0..settings::number("SIM_DEVICES", 1)).contains(&device)
+    (0..settings::number("GPU_INTEROP_SIM_DEVICES", 1)).contains(&device)
 }
 
 /// A device's UUID, of which that of the first device is given.
 #[must_use]
 pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
-    let mut uuid = settings::bytes("SIM_UUID").unwrap_or(first);
+    let mut uuid = settings::bytes("GPU_INTEROP_SIM_UUID").unwrap_or(first);
     uuid[15] ^= told_apart(device).to_le_bytes()[0];
     uuid
 }
@@ -75,7 +78,7 @@ pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
 pub fn luid(device: c_int) -> [u8; 8] {
     /// That of the simulators of Direct3D.
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
-    let given = settings::text("SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+    let given = settings::text("GPU_INTEROP_SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
     let mut luid = given.map_or(FIRST, u64::to_be_bytes);
     luid[7] ^= told_apart(device).to_le_bytes()[0];
     luid
@@ -88,11 +91,11 @@ pub fn pci(device: c_int) -> [c_int; 3] {
         let mut parts = text.split([':', '.']).map(|part| c_int::from_str_radix(part, 16));
         Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
     };
-    let [domain, bus, slot] = settings::text("SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f]);
+    let [domain, bus, slot] = settings::text("GPU_INTEROP_SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f]);
     [domain, (bus + told_apart(device)) & 0xff, slot]
 }
 
 /// A device's number, unless all say that they are the same one.
 fn told_apart(device: c_int) -> c_int {
-    if settings::number("SIM_ALIKE", 0) == 0 { device } else { 0 }
+    if settings::number("GPU_INTEROP_SIM_ALIKE", 0) == 0 { device } else { 0 }
 }

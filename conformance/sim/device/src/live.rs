@@ -105,7 +105,7 @@ pub unsafe extern "C" fn sim_live(each: *mut Live) -> u64 {
     live.total()
 }
 
-/// Has the end of the process reported to the file that `SIM_REPORT` names, if it names one.
+/// Has the end of the process reported to the file that `GPU_INTEROP_SIM_REPORT` names, if it names one.
 pub fn report_at_exit() {
     static ONCE: Once = Once::new();
     extern "C" fn tell() {

@@ -1,4 +1,4 @@
-//! Faults on demand: `GPU_INTEROP_AMDGPU_FAULTS`, a comma list of `name[:n[:argument]]`.
+//! Faults on demand: `GPU_INTEROP_SIM_AMDGPU_FAULTS`, a comma list of `name[:n[:argument]]`.
 //!
 //! | name | effect |
 //! |---|---|

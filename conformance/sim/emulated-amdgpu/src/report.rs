@@ -1,4 +1,4 @@
-//! The report at the end of a process: `GPU_INTEROP_AMDGPU_REPORT` names a file, to which each process that opened a device
+//! The report at the end of a process: `GPU_INTEROP_SIM_AMDGPU_REPORT` names a file, to which each process that opened a device
 //! appends one line of JSON.
 //!
 //! A process that ends by a signal writes none. `left` counts what the process had not given back; `counters` what happened.

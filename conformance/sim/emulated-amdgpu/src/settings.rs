@@ -1,6 +1,6 @@
 //! The environment variables that the emulation reads, all optional.
 //!
-//! | variable (`GPU_INTEROP_AMDGPU_...`) | meaning | default |
+//! | variable (`GPU_INTEROP_SIM_AMDGPU_...`) | meaning | default |
 //! |---|---|---|
 //! | `DEVICES` | comma list of GPUs: `gfx906[@DDDD:BB:DD.F]` | `gfx906@0000:03:00.0` |
 //! | `VRAM` | bytes of video memory, each GPU | 4 GiB |
@@ -63,7 +63,7 @@ impl FromStr for PciAddress {
 
 /// A variable with a wrong value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("GPU_INTEROP_AMDGPU_{variable} is wrong: `{value}`")]
+#[error("GPU_INTEROP_SIM_AMDGPU_{variable} is wrong: `{value}`")]
 pub struct SettingsError {
     variable: &'static str,
     value: String,
@@ -97,7 +97,7 @@ pub(crate) struct Settings {
 /// The settings of this process; none if a variable is wrong.
 pub(crate) fn settings() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
-    let read = || match Settings::read(|name| std::env::var_os(format!("GPU_INTEROP_AMDGPU_{name}"))) {
+    let read = || match Settings::read(|name| std::env::var_os(format!("GPU_INTEROP_SIM_AMDGPU_{name}"))) {
         Ok(settings) => {
             log::set_level(settings.log);
             Some(settings)

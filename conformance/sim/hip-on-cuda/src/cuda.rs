@@ -15,7 +15,7 @@ use gpu_interop_sim_abi::{code, mark, settings};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// What the environment names instead of [`LIBRARY`].
-const VARIABLE: &str = "HIP_ON_CUDA_LIBRARY";
+const VARIABLE: &str = "GPU_INTEROP_SIM_CUDA_LIBRARY";
 const LIBRARY: &str = "libcuda.so.1";
 /// The symbol of a simulator of NVIDIA's driver.
 const MARKER: &[u8] = b"gpu_interop_simulated\0";

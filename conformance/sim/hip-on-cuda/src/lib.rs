@@ -1,11 +1,11 @@
 //! HIP's C interface on NVIDIA's driver: what a caller of HIP does, as on Linux, reaches a real GPU.
 //!
 //! `GPU_INTEROP_HIP_LIBRARY` names this library to the HIP backend, which reports that it is a simulator. `libcuda.so.1` does
-//! the work, or the library that `HIP_ON_CUDA_LIBRARY` names. The device is called "... (HIP on CUDA)".
+//! the work, or the library that `GPU_INTEROP_SIM_CUDA_LIBRARY` names. The device is called "... (HIP on CUDA)".
 //!
 //! # What is HIP's here
 //! Everything that the runtime decides by itself ([`gpu_interop_sim_abi::hip`]): the structs of HIP 6 (with
-//! `SIM_HIP_LAYOUT=5` those of HIP 5), the current device of each thread, the codes, the refusals. A descriptor is never
+//! `GPU_INTEROP_SIM_HIP_LAYOUT=5` those of HIP 5), the current device of each thread, the codes, the refusals. A descriptor is never
 //! closed, and every import that fails has run out of memory. External semaphores are imported by nobody; signalling and
 //! waiting for them succeeds and does nothing. Mapped images have no function. A module is a code object of
 //! `gpu-interop-kernels` for the architecture that the device claims; PTX of the same source runs in its place.

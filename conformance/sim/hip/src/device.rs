@@ -61,7 +61,7 @@ impl Runtime for Sim {
     /// It fails without a GPU, and not if all are hidden.
     fn ready_early(&self) -> Result<(), u32> {
         device::initialise();
-        if settings::number("SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
+        if settings::number("GPU_INTEROP_SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
     }
 
     fn count(&self) -> c_int {
@@ -70,11 +70,11 @@ impl Runtime for Sim {
 
     fn name(&self, device: c_int) -> Result<String, u32> {
         if let Some((_, Err(code))) =
-            settings::answers("SIM_FAILED_DEVICES").into_iter().find(|(failed, _)| *failed == device)
+            settings::answers("GPU_INTEROP_SIM_FAILED_DEVICES").into_iter().find(|(failed, _)| *failed == device)
         {
             return Err(code);
         }
-        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-hip)".into()))
+        Ok(settings::text("GPU_INTEROP_SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-hip)".into()))
     }
 
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32> {

@@ -1,7 +1,7 @@
 //! A simulator of AMD's HIP runtime: HIP's C interface on the CPU's memory.
 //!
 //! `GPU_INTEROP_HIP_LIBRARY` names it to the HIP backend, which reports that it is a simulator. It simulates the version that
-//! `SIM_VERSION` names, and answers as that one was recorded to on Linux, above an emulated kernel driver
+//! `GPU_INTEROP_SIM_VERSION` names, and answers as that one was recorded to on Linux, above an emulated kernel driver
 //! (`conformance/tests/hip_calls_compared`): it never closes a descriptor, it answers "out of memory" to every import that
 //! fails, it maps as much as it is told, and streams share hardware queues. Where the runtime follows a bad pointer, it ends
 //! the process and says why. Of external semaphores it has on Linux functions that do nothing, or end the process, on

@@ -1,8 +1,8 @@
-//! What `SIM_NVSCI` asks for.
+//! What `GPU_INTEROP_SIM_NVSCI` asks for.
 
 use gpu_interop_sim_abi::settings;
 
-/// The words of `SIM_NVSCI`.
+/// The words of `GPU_INTEROP_SIM_NVSCI`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Behaviour(String);
 
@@ -13,7 +13,7 @@ const NEWEST_SYNC: u32 = 8;
 impl Behaviour {
     /// As the environment says.
     pub(crate) fn now() -> Self {
-        Self(settings::text("SIM_NVSCI").unwrap_or_default())
+        Self(settings::text("GPU_INTEROP_SIM_NVSCI").unwrap_or_default())
     }
 
     #[cfg(test)]

@@ -10,7 +10,7 @@
 //! headers say that is granted by default. It aligns rows to 64 bytes and planes to 4 rows, as the simulators of the drivers
 //! lay images out.
 //!
-//! `SIM_FAIL`, `SIM_LATENCY` and `SIM_REPORT` of `gpu_interop_sim_abi::settings` are obeyed. `SIM_NVSCI` is a list of words,
+//! `GPU_INTEROP_SIM_FAIL`, `GPU_INTEROP_SIM_LATENCY` and `GPU_INTEROP_SIM_REPORT` of `gpu_interop_sim_abi::settings` are obeyed. `GPU_INTEROP_SIM_NVSCI` is a list of words,
 //! separated by commas:
 //!
 //! | word | |
@@ -77,7 +77,7 @@ fn panics(why: &str) -> ! {
     std::process::abort()
 }
 
-/// Whether `SIM_NVSCI` asks for this.
+/// Whether `GPU_INTEROP_SIM_NVSCI` asks for this.
 fn asked_for(what: &str) -> bool {
     behaviour::Behaviour::now().has(what)
 }

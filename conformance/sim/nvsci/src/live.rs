@@ -54,7 +54,7 @@ pub extern "C" fn sim_nvsci_live() -> u64 {
     Live::now().total()
 }
 
-/// Has the end of the process reported to the file that `SIM_REPORT` names, if it names one.
+/// Has the end of the process reported to the file that `GPU_INTEROP_SIM_REPORT` names, if it names one.
 pub(crate) fn report_at_exit() {
     static ONCE: Once = Once::new();
     extern "C" fn tell() {

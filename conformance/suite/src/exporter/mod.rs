@@ -289,7 +289,7 @@ pub trait Exporter: Send + Sync {
     }
 
     /// The Vulkan device, for Vulkan-only scenarios; `None` for other exporters.
-    fn vulkan(&self) -> Option<&gpu_interop::vulkan::Context> {
+    fn vulkan(&self) -> Option<&gpu_interop::vulkan::HeadlessContext> {
         None
     }
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
-    BufferImportOptions, BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore,
-    ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
+    BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, HeadlessContext,
+    HeadlessOptions, ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
 };
 use gpu_interop::{
     Device, DeviceIdentity, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphoreImport,
@@ -33,7 +33,7 @@ const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 );
 
 pub(super) struct VulkanExporter {
-    context: Context,
+    context: HeadlessContext,
     validated: bool,
     unchecked: Option<String>,
     /// The reasons why the importing backend shares no semaphores with Vulkan, and why Vulkan imports none of its memory.
@@ -47,12 +47,12 @@ impl VulkanExporter {
     /// is to be done.
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
-        let options = ContextOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
+        let options = HeadlessOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
         let unchecked = if signals_by_host { layer::deadlocks()? } else { None };
-        let (context, validated) = match Context::new(&options.clone().validation(unchecked.is_none())) {
+        let (context, validated) = match HeadlessContext::new(&options.clone().validation(unchecked.is_none())) {
             Ok(context) => (context, unchecked.is_none()),
             // The layer is not installed.
-            Err(error) if error.kind() == ErrorKind::Unsupported => (Context::new(&options)?, false),
+            Err(error) if error.kind() == ErrorKind::Unsupported => (HeadlessContext::new(&options)?, false),
             Err(error) => return Err(error.into()),
         };
         let lacks = |feature| ExporterName::Vulkan.lacks(feature, backend);
@@ -63,7 +63,7 @@ impl VulkanExporter {
 
 /// The Vulkan device that is the importing device.
 pub fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
-    let devices = Context::devices().map_err(|error| match error.kind() {
+    let devices = HeadlessContext::devices().map_err(|error| match error.kind() {
         ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::Skipped(error.to_string()),
         _ => Stop::from(error),
     })?;
@@ -172,7 +172,7 @@ impl Exporter for VulkanExporter {
         timeline::binary(self.context.interop())
     }
 
-    fn vulkan(&self) -> Option<&Context> {
+    fn vulkan(&self) -> Option<&HeadlessContext> {
         Some(&self.context)
     }
 
@@ -196,7 +196,7 @@ fn memory_placement(placement: Placement) -> MemoryPlacement {
 /// A buffer of Vulkan, in its own or in imported memory.
 struct VulkanAccess {
     /// The queue that hands over with the importer's streams.
-    context: Context,
+    context: HeadlessContext,
     buffer: OwnedBuffer,
     placement: Placement,
     /// Whether the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
@@ -211,7 +211,7 @@ impl VulkanAccess {
     ///
     /// Where the device has a queue that only copies, by that: the graphics and compute engine is the importer's, and to
     /// change its context takes longer than most copies here.
-    fn owned(&self, transfer: impl FnOnce(&Context) -> gpu_interop::Result<()>) -> Verdict {
+    fn owned(&self, transfer: impl FnOnce(&HeadlessContext) -> gpu_interop::Result<()>) -> Verdict {
         let context = self.queue();
         let mut released = self.released()?;
         if *released {
@@ -234,7 +234,7 @@ impl VulkanAccess {
         Ok(())
     }
 
-    fn queue(&self) -> &Context {
+    fn queue(&self) -> &HeadlessContext {
         self.context.copying().unwrap_or(&self.context)
     }
 
@@ -294,7 +294,7 @@ impl ExportedBuffer for VulkanBuffer {
 }
 
 struct VulkanSemaphore {
-    context: Context,
+    context: HeadlessContext,
     exported: ExportableSemaphore,
 }
 

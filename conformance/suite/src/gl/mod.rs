@@ -28,7 +28,7 @@ pub(crate) const ROOM: u64 = 4096;
 pub(crate) struct GlSide<'a> {
     headless: HeadlessContext,
     gl: glow::Context,
-    vulkan: &'a vulkan::Context,
+    vulkan: &'a vulkan::HeadlessContext,
     /// `None`: the driver has no semaphores, and the host waits for one side after the other.
     order: Option<Order>,
 }
@@ -97,7 +97,7 @@ impl<'a> GlSide<'a> {
         self.headless.interop()
     }
 
-    pub(crate) fn vulkan(&self) -> &'a vulkan::Context {
+    pub(crate) fn vulkan(&self) -> &'a vulkan::HeadlessContext {
         self.vulkan
     }
 

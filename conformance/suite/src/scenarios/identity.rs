@@ -27,7 +27,7 @@ scenarios! {
         "Memory of another device is rejected before the driver is called, with both identities; the handle stays usable.",
         foreign_exporter_refused;
     "identity.unknown_exporter_accepted", Any, "An exporter without an identity is accepted.", |context| {
-        let unknown = DeviceIdentity { name: "no identity".into(), ..DeviceIdentity::default() };
+        let unknown = DeviceIdentity::default().with_name("no identity");
         imported_from(context, unknown, "data of an exporter without identity")
     };
     "identity.zero_uuid", Any, "A UUID of zeros means that the exporter does not know its UUID, and is accepted.", zero_uuid;
@@ -85,13 +85,9 @@ fn exporter_matches(context: &Context) -> Verdict {
 
 /// A device that is in another machine, by every identifier.
 pub(super) fn somewhere_else() -> DeviceIdentity {
-    DeviceIdentity {
-        name: "a card in another machine".into(),
-        kind: DeviceKind::Gpu,
-        uuid: Uuid::from_bytes(*b"not in this host"),
-        luid: None,
-        pci: Some(PciAddress { domain: 0xfffe, bus: 0xff, device: 0x1f, function: 7 }),
-    }
+    DeviceIdentity::new("a card in another machine", DeviceKind::Gpu)
+        .with_uuid(Uuid::from_bytes(*b"not in this host"))
+        .with_pci(Some(PciAddress { domain: 0xfffe, bus: 0xff, device: 0x1f, function: 7 }))
 }
 
 /// The request without its exporter.
@@ -123,7 +119,7 @@ fn imported_from(context: &Context, exporter: DeviceIdentity, what: &str) -> Ver
 }
 
 fn zero_uuid(context: &Context) -> Verdict {
-    let without = DeviceIdentity { uuid: Uuid::from_bytes([0; 16]), ..context.exporter()?.identity().clone() };
+    let without = context.exporter()?.identity().clone().with_uuid(Uuid::from_bytes([0; 16]));
     ensure!(without.uuid.is_none(), "16 zeros were taken for a UUID");
     let compared = context.device().identity().compare(&without);
     ensure!(compared != IdentityMatch::Different, "a UUID of zeros distinguishes two devices");

@@ -57,7 +57,7 @@ fn levels(context: &Context) -> Verdict {
     let most = SHAPE.max_levels();
     rejects_then_maps(context, |desc, _| {
         // The order that crashed NVIDIA's driver: too many levels, then none.
-        [20, 0, most + 1, 0, 20, u32::MAX].map(|levels| MipmappedArrayDesc { levels, ..desc }).into()
+        [20, 0, most + 1, 0, 20, u32::MAX].map(|levels| desc.with_levels(levels)).into()
     })
 }
 
@@ -82,14 +82,14 @@ fn extents(context: &Context) -> Verdict {
             S::CubeLayered { width: 67, cubes: u64::MAX },
             S::D3 { width: 1 << 32, height: 1 << 32, depth: 1 << 32 },
         ];
-        shapes.map(|shape| MipmappedArrayDesc { shape, levels: 1, ..desc }).into()
+        shapes.map(|shape| desc.with_shape(shape).with_levels(1)).into()
     })
 }
 
 fn offsets(context: &Context) -> Verdict {
     rejects_then_maps(context, |desc, size| {
         [size, size - 1, size + 1, size - 67 * 45 * 4 + 1, size * 1024, u64::MAX]
-            .map(|offset| MipmappedArrayDesc { offset, ..desc })
+            .map(|offset| desc.with_offset(offset))
             .into()
     })
 }

@@ -61,7 +61,7 @@ fn meet(fault: &str, end: End) -> Result<(), Failed> {
     let json = folder.path().join("report.json").display().to_string();
     let arguments =
         ["run", "--emulate", "amd", "--exporter", "vulkan", "--isolate-each", "--filter", CASES, "--json", &json];
-    let variables = [("GPU_INTEROP_AMDGPU_DEVICES", "gfx908"), ("GPU_INTEROP_AMDGPU_FAULTS", fault)];
+    let variables = [("GPU_INTEROP_SIM_AMDGPU_DEVICES", "gfx908"), ("GPU_INTEROP_SIM_AMDGPU_FAULTS", fault)];
     let (output, text) = emulated(&arguments, &variables)?;
     let report: Option<Report> = fs::read_to_string(&json).ok().and_then(|text| serde_json::from_str(&text).ok());
     let Some(report) = report else {

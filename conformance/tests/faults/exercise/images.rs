@@ -11,7 +11,7 @@ use crate::simulator::Sort;
 fn desc() -> MipmappedArrayDesc {
     let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
     let shape = ArrayShape::D2 { width: 8, height: 4 };
-    MipmappedArrayDesc { levels: 2, usage: ArrayUsage::SURFACE_LOAD_STORE, ..MipmappedArrayDesc::new(shape, format) }
+    MipmappedArrayDesc::new(shape, format).with_levels(2).with_usage(ArrayUsage::SURFACE_LOAD_STORE)
 }
 
 /// An image in the driver's own memory, whose layout it knows.

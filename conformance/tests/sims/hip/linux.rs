@@ -76,7 +76,7 @@ fn native() -> Result<(), Failed> {
 fn leaking() -> Result<(), Failed> {
     let run = || Run::hip_with_exporter().filter("leak.device_memory").arg("--no-default-expectations");
     for (version, leaks) in [("60443484", false), ("70253211", true)] {
-        let report = run().env("SIM_VERSION", version).run()?;
+        let report = run().env("GPU_INTEROP_SIM_VERSION", version).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };
         let told = case.reason.as_deref().unwrap_or_default();
         let found = case.outcome == Outcome::Failed && told.contains("of the device's memory did not come back");
@@ -87,7 +87,11 @@ fn leaking() -> Result<(), Failed> {
 
 /// A runtime with assertions ends the process that touches a semaphore: nothing crashes if nobody does.
 pub(crate) fn aborting(run: Run) -> Result<(), Failed> {
-    let report = run.exporter("native").filter("{semaphore,import,timeline}.*").env("SIM_SEMAPHORES", "abort").run()?;
+    let report = run
+        .exporter("native")
+        .filter("{semaphore,import,timeline}.*")
+        .env("GPU_INTEROP_SIM_SEMAPHORES", "abort")
+        .run()?;
     report.only_unsupported(&[NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS])?;
     let semaphores = report.results.iter().filter(|case| case.id.starts_with("semaphore.")).count();
     check(semaphores >= 20, format!("only {semaphores} scenarios of semaphores"))

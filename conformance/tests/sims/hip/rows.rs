@@ -91,9 +91,9 @@ fn run(row: Row) -> Result<(), Failed> {
     let ids = suite.scenarios().iter().map(|scenario| scenario.id);
     let wanted: Vec<&str> = ids.filter(|id| !is_slow(id) || failing.contains(id)).collect();
     let mut run = Run::hip_with_exporter().filter(&format!("{{{}}}", wanted.join(",")));
-    run = run.env("SIM_VERSION", &row.version.to_string()).env(Below::VARIABLE, row.below.setting());
+    run = run.env("GPU_INTEROP_SIM_VERSION", &row.version.to_string()).env(Below::VARIABLE, row.below.setting());
     if cfg!(unix) && row.minor() < (6, 0) {
-        run = run.env("SIM_ATTRIBUTES", &managed());
+        run = run.env("GPU_INTEROP_SIM_ATTRIBUTES", &managed());
     }
     let report = run.run()?;
     let lacks: Vec<&Lack> = LACKS.iter().filter(|lack| (lack.of)(row)).collect();

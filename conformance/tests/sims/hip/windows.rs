@@ -41,8 +41,7 @@ pub(super) const FAILING: &[Failing] = &[
 pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS, NO_EXPORT];
 
 /// Of memory.
-pub(crate) const NO_EXPORT: &str =
-    "on Windows HIP makes no memory that can be exported: hipMemCreate refuses Win32 handles";
+pub(crate) const NO_EXPORT: &str = "on Windows HIP creates no exportable memory: hipMemCreate rejects Win32 handles";
 
 /// Whatever takes memory of HIP's own says why there is none. The rest runs.
 fn exports_nothing() -> Result<(), Failed> {

@@ -13,7 +13,7 @@ pub(crate) fn threads(hip: &Hip) {
     assert_eq!(call!(hip.hipInit(1)), INVALID_VALUE, "there are no flags");
     assert_eq!(call!(hip.hipInit(0)), SUCCESS);
     let count: c_int = made!(hip.hipGetDeviceCount());
-    if let Ok(expected) = std::env::var("SIM_DEVICES") {
+    if let Ok(expected) = std::env::var("GPU_INTEROP_SIM_DEVICES") {
         assert_eq!(count.to_string(), expected);
     }
     let current = || -> c_int { made!(hip.hipGetDevice()) };
@@ -40,7 +40,7 @@ pub(crate) fn threads(hip: &Hip) {
 
 pub(crate) fn identity(hip: &Hip) {
     let address = Hip::text(|text, length| call!(hip.hipDeviceGetPCIBusId(text, length, 0)));
-    if std::env::var_os("SIM_PCI").is_some() {
+    if std::env::var_os("GPU_INTEROP_SIM_PCI").is_some() {
         assert_eq!(address, "0001:c3:00.0");
     }
     let letters: [u8; 16] = made!(hip.hipDeviceGetUuid(0));
@@ -69,7 +69,7 @@ pub(crate) fn attributes(hip: &Hip) {
     };
     assert_eq!(ask(9998), (INVALID_VALUE, -1));
     let managed = ask(header::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported);
-    let young = std::env::var_os("SIM_HIP_LAYOUT").is_some() && !hip.is_on_cuda();
+    let young = std::env::var_os("GPU_INTEROP_SIM_HIP_LAYOUT").is_some() && !hip.is_on_cuda();
     let words = ask(header::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue);
     assert_eq!(words, (SUCCESS, (!young).into()), "HIP 5.2 denies it");
     assert_eq!(managed, if young { (INVALID_VALUE, -1) } else { (SUCCESS, 1) });
@@ -114,7 +114,7 @@ macro_rules! cuda {
 
 /// An application's own use of CUDA is not disturbed, whether calls succeed or fail.
 pub(crate) fn contexts(hip: &Hip) {
-    let name = std::env::var_os("HIP_ON_CUDA_LIBRARY").unwrap_or_else(|| "libcuda.so.1".into());
+    let name = std::env::var_os("GPU_INTEROP_SIM_CUDA_LIBRARY").unwrap_or_else(|| "libcuda.so.1".into());
     // SAFETY: NVIDIA's driver, or its simulator.
     let cuda = unsafe { Library::new(name) }.expect("the library that the other uses");
     let current = || {

@@ -106,7 +106,7 @@ pub(crate) fn freeing(hip: &Hip) {
 
 /// CUDA has a function for each sort, and dies of the wrong one.
 pub(crate) fn freeing_on_cuda(hip: &Hip) {
-    let name = std::env::var_os("HIP_ON_CUDA_LIBRARY").expect("the library that counts");
+    let name = std::env::var_os("GPU_INTEROP_SIM_CUDA_LIBRARY").expect("the library that counts");
     // SAFETY: the library that the other has loaded.
     let cuda = unsafe { Library::new(name) }.expect("the library");
     freeing(hip);

@@ -1,6 +1,6 @@
-//! Builds the simulators of this workspace, for tests that load one.
+//! Builds the simulators of this workspace for tests that load them.
 //!
-//! Where there is no Cargo, as under Wine, `GPU_INTEROP_SIM_FOLDER` names the folder that they were built in.
+//! Without Cargo, as under Wine, `GPU_INTEROP_SIMULATORS` names the folder of the built libraries.
 
 use std::collections::BTreeMap;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -10,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// A library's file, or the error of building it.
+/// File of a library, or the error of building it.
 type Built = Result<PathBuf, String>;
 
-/// The file of a library of this workspace, built once per process with the profile of this program. Cargo builds what
-/// tests link with, and nothing links with these.
+/// Builds a library of this workspace once per process, with the profile of this program, and returns its file. Cargo
+/// does not build these libraries for the tests because nothing links with them.
 ///
 /// # Errors
 /// Cargo's output, or the missing file.
@@ -26,9 +26,9 @@ pub fn build(package: &str) -> Result<PathBuf, String> {
 
 fn build_now(package: &str) -> Built {
     let target = package.replace('-', "_");
-    if let Some(folder) = std::env::var_os("GPU_INTEROP_SIM_FOLDER") {
+    if let Some(folder) = std::env::var_os("GPU_INTEROP_SIMULATORS") {
         let file = PathBuf::from(folder).join(format!("{DLL_PREFIX}{target}{DLL_SUFFIX}"));
-        return if file.is_file() { Ok(file) } else { Err(format!("{} is not there", file.display())) };
+        return if file.is_file() { Ok(file) } else { Err(format!("{} does not exist", file.display())) };
     }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--message-format=json-render-diagnostics", "--package", package]);
@@ -45,16 +45,17 @@ fn build_now(package: &str) -> Built {
     text.lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == target.as_str())
-        // Beside the library there may be one for Rust.
+        // The package may also have a Rust library.
         .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
         .filter_map(|file| file.as_str().filter(|file| file.ends_with(DLL_SUFFIX)).map(PathBuf::from))
         .next_back()
-        .ok_or_else(|| format!("cargo did not say where it put {package}"))
+        .ok_or_else(|| format!("cargo reported no library of {package}"))
 }
 
-/// The folder that Cargo builds in: the one above this program that has its mark.
+/// Cargo's target folder: two above `deps`, where Cargo puts the programs of tests.
 fn target_folder() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let marked = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    marked.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder of Cargo's", program.display()))
+    let dependencies = program.ancestors().find(|folder| folder.ends_with("deps"));
+    let target = dependencies.and_then(|folder| folder.parent()?.parent());
+    target.map(Path::to_owned).ok_or_else(|| format!("{} is not in a target folder of Cargo", program.display()))
 }

@@ -1,11 +1,11 @@
-//! Compiles the libraries in C that tests load: mocks and fakes of drivers.
+//! Compiles C libraries that tests load: mocks and fakes of drivers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A library in a folder of its own, which goes when this is dropped.
+/// Library in a temporary folder, which is removed on drop.
 #[derive(Debug)]
 pub struct CompiledLibrary {
     folder: TempDir,
@@ -13,8 +13,8 @@ pub struct CompiledLibrary {
 }
 
 impl CompiledLibrary {
-    /// Compiles `source` with these switches, with the C compiler that Rust links with. Where there is none, no test would
-    /// have been built, so that is a failure and not a skip.
+    /// Compiles `source` with the given switches and the C compiler that Rust links with. A missing compiler is a
+    /// failure, because it would have prevented building the tests.
     ///
     /// # Panics
     /// If it does not compile.
@@ -36,14 +36,14 @@ impl CompiledLibrary {
         Self { folder, file }
     }
 
-    /// The library's file.
+    /// File of the library.
     #[must_use]
     pub fn library(&self) -> PathBuf {
         self.folder.path().join(&self.file)
     }
 }
 
-/// The path of a source in the folder `c` of this crate.
+/// Returns the path of a source in the folder `c` of this crate.
 #[must_use]
 pub fn source(name: &str) -> String {
     format!("{}/c/{name}", env!("CARGO_MANIFEST_DIR"))

@@ -1,5 +1,5 @@
-//! Checks of the structs that both vendors have against bindings that were generated from a vendor's headers. Both
-//! headers give the fields the same names, so that a backend's test only names the types.
+//! Compares the shared structs with bindings generated from a vendor's headers. Both headers use the same field names,
+//! so a backend's test only passes the types.
 
 /// Compares size, alignment and the offset of each named field.
 #[macro_export]
@@ -16,7 +16,7 @@ macro_rules! same_layout {
     }};
 }
 
-/// The interop descriptors and parameters.
+/// Compares the interop descriptors and parameters.
 #[macro_export]
 macro_rules! same_descriptors {
     ($memory:ty, $buffer:ty, $semaphore:ty, $signal:ty, $wait:ty) => {{
@@ -70,7 +70,7 @@ macro_rules! same_descriptors {
     }};
 }
 
-/// What surfaces and textures are made of.
+/// Compares the descriptors of surfaces and textures.
 #[macro_export]
 macro_rules! same_textures {
     ($resource:ty, $texture:ty) => {{
@@ -93,7 +93,7 @@ macro_rules! same_textures {
     }};
 }
 
-/// What exportable memory is made of.
+/// Compares the structs of virtual memory management.
 #[macro_export]
 macro_rules! same_virtual_memory {
     ($location:ty, $access:ty, $prop:ty) => {{

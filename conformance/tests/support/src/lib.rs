@@ -1,8 +1,8 @@
-//! What tests of several crates share.
+//! Shared test support.
 //!
-//! Tests of the backends, the driver crate and the conformance suite depend on this crate, which is never published.
-#![allow(missing_docs, reason = "the tests that use it are its only readers")]
-#![allow(clippy::expect_used, clippy::panic, reason = "for tests: a panic is their failure")]
+//! Tests of the backends, the driver crate and the conformance suite use this crate, which is never published.
+#![allow(missing_docs, reason = "used by tests only")]
+#![allow(clippy::expect_used, clippy::panic, reason = "used by tests, where a panic is a failure")]
 
 mod built;
 #[cfg(unix)]

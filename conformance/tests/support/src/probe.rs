@@ -1,8 +1,9 @@
-//! Probes: a backend on one library in its driver's place, in a process of its own.
+//! Probes: processes that run a backend with a given library as its driver.
 //!
-//! An environment variable names the driver's file, and a process loads a driver once. So the test program starts itself
-//! again, and that process prints one line per operation. For the backends' tests, which have their own `main`.
-#![allow(dead_code, reason = "not every test uses everything")]
+//! An environment variable names the driver's file, and a process loads a driver once. The test program therefore
+//! starts itself again, and that process prints one line per operation. Used by the backends' tests, which have their
+//! own `main`.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -19,19 +20,19 @@ use rustix::fs::MemfdFlags;
 
 use crate::{PartialLibrary, build, this_program};
 
-/// The argument of the process that loads a library.
+/// Argument that starts the program as a probe.
 const PROBE: &str = "probe-a-library";
 
-/// Size of every import, bytes.
+/// Size of every import in bytes.
 pub const SIZE: u64 = 4096;
 
-/// The tests by name: functions that panic on failure.
+/// Lists tests by name: functions that panic on failure.
 #[macro_export]
 macro_rules! tests {
     ($($test:ident),+ $(,)?) => { &[$((stringify!($test), $test as fn())),+] };
 }
 
-/// The program: the tests, or, in a process of a [`Probe`], `probe`.
+/// Runs the tests or, in a process of a [`Probe`], `probe`.
 pub fn main(probe: fn(), tests: &[(&'static str, fn())]) {
     if std::env::args().nth(1).is_some_and(|argument| argument == PROBE) {
         return probe();
@@ -46,14 +47,14 @@ pub fn main(probe: fn(), tests: &[(&'static str, fn())]) {
     libtest_mimic::run(&Arguments::from_args(), tests.iter().map(trial).collect()).exit();
 }
 
-/// Memory for one import.
+/// Creates memory for one import.
 pub fn file() -> OwnedFd {
     let fd = rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC).expect("memfd");
     rustix::fs::ftruncate(&fd, SIZE).expect("ftruncate");
     fd
 }
 
-/// Prints an operation and `ok`, or the kind and the text of its error.
+/// Prints an operation with `ok`, or with the kind and the text of its error.
 pub fn say<T>(what: &str, result: Result<T>) -> Option<T> {
     match &result {
         Ok(_) => println!("{what}|ok"),
@@ -62,13 +63,13 @@ pub fn say<T>(what: &str, result: Result<T>) -> Option<T> {
     result.ok()
 }
 
-/// A request for all of a [`file`].
+/// Request for the whole memory of a [`file`].
 pub fn memory_request(handle: MemoryHandle) -> MemoryImport {
-    // SAFETY: simulators import any file of this size as memory.
+    // SAFETY: the handle refers to memory of this size.
     unsafe { MemoryImport::new(handle, SIZE) }
 }
 
-/// Prints what every driver has, and returns the device.
+/// Prints the facts and operations common to all drivers, and returns the device.
 pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     let backend = say("load", backend)?;
     println!("simulated|{}", backend.info().simulated);
@@ -91,7 +92,7 @@ pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     if let Some(memory) = say("import memory", memory) {
         say("map", memory.map_buffer(0..SIZE));
     }
-    // SAFETY: simulators import any file as a semaphore.
+    // SAFETY: simulators import every file as a semaphore.
     let semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file())) };
     let semaphore = device.import_semaphore(semaphore);
     say("import semaphore", semaphore.map_err(|failure| failure.into_parts().0));
@@ -100,39 +101,39 @@ pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     Some(device)
 }
 
-/// A process of this program that loads one library as its driver.
+/// Process of this program that loads one library as its driver.
 #[derive(Debug)]
 pub struct Probe {
     command: Command,
     variable: &'static str,
     library: PathBuf,
-    /// Kept until the process has ended.
+    /// Copy that must live until the process has ended.
     copy: Option<PartialLibrary>,
 }
 
 impl Probe {
-    /// With a library, which `variable` names to the backend.
+    /// Creates a probe with a library, which the environment variable `variable` names.
     ///
     /// # Panics
-    /// If the system does not name this program.
+    /// If the path of this program is unavailable.
     pub fn new(variable: &'static str, library: impl AsRef<Path>) -> Self {
         let mut command = this_program().expect("this program");
         command.arg(PROBE).env(variable, library.as_ref());
         Self { command, variable, library: library.as_ref().to_owned(), copy: None }
     }
 
-    /// With a simulator of this workspace.
+    /// Creates a probe with a simulator of this workspace.
     ///
     /// # Panics
-    /// If it cannot be built.
+    /// If the simulator cannot be built.
     pub fn simulator(variable: &'static str, package: &str) -> Self {
         Self::new(variable, build(package).expect("a simulator"))
     }
 
-    /// Without these functions.
+    /// Hides functions of the library.
     ///
     /// # Panics
-    /// If the library has none of that name.
+    /// If the library lacks a function of that name.
     pub fn without<'a>(mut self, functions: impl IntoIterator<Item = &'a str>) -> Self {
         let mut copy = PartialLibrary::of(&self.library).expect("a copy");
         functions.into_iter().try_for_each(|function| copy.hide(function)).expect("functions of the library");
@@ -145,12 +146,12 @@ impl Probe {
         self
     }
 
-    /// With faults of the simulator, as `SIM_FAIL` lists them.
+    /// Sets faults of the simulator in the syntax of `GPU_INTEROP_SIM_FAIL`.
     pub fn fail(self, faults: &str) -> Self {
-        self.env("SIM_FAIL", faults)
+        self.env("GPU_INTEROP_SIM_FAIL", faults)
     }
 
-    /// The process's output.
+    /// Runs the process and returns its output.
     ///
     /// # Panics
     /// If the process fails.
@@ -162,7 +163,7 @@ impl Probe {
     }
 }
 
-/// Fails unless one line begins with `start` and contains each of `parts`.
+/// Fails unless exactly one line starts with `start`, and it contains each of `parts`.
 pub fn assert_line(text: &str, start: &str, parts: &[&str]) {
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(start)).collect();
     let [line] = lines[..] else { panic!("no single line `{start}`: {text}") };

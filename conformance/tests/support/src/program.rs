@@ -1,10 +1,10 @@
-//! A test program that starts itself: as the suite, or as a process that loads a driver.
+//! Test programs that start themselves again: as the suite, or as a process that loads a driver.
 
 use std::process::Command;
 
-/// What chooses devices, libraries, a backend or a strategy for a whole machine, as schedulers do. Simulators
-/// obey it, as drivers do.
-const CHOICES: [&str; 10] = [
+/// Variables by which schedulers and users select devices, libraries, a backend or a strategy for a whole machine.
+/// Simulators follow them like drivers.
+const MACHINE_VARIABLES: [&str; 10] = [
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
@@ -17,15 +17,16 @@ const CHOICES: [&str; 10] = [
     "ROCR_VISIBLE_DEVICES",
 ];
 
-/// This program, to be started with what the test chooses and nothing that the machine does.
+/// Returns a command that starts this program without the machine's selections.
 ///
 /// # Errors
-/// If the system does not say which program this is.
+/// If the path of this program is unavailable.
 pub fn this_program() -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    let of_a_simulator =
-        std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"SIM_"));
-    for name in CHOICES.into_iter().map(Into::into).chain(of_a_simulator) {
+    let simulator_variables = std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| name.as_encoded_bytes().starts_with(b"GPU_INTEROP_SIM_"));
+    for name in MACHINE_VARIABLES.into_iter().map(Into::into).chain(simulator_variables) {
         command.env_remove(name);
     }
     Ok(command)

@@ -57,6 +57,7 @@ use crate::texture::TextureDesc;
         { "required": ["stand_in"], "properties": { "stand_in": { "type": "boolean" } } },
     ]),
 ))]
+#[non_exhaustive]
 pub struct BackendInfo {
     /// The backend's name: `cuda`, `hip`, `host`, or a third party's.
     pub name: String,
@@ -67,6 +68,28 @@ pub struct BackendInfo {
     /// Whether the driver is a simulator, shim, fake or mock, and not a vendor's. Reports mark such runs.
     #[serde(alias = "stand_in")]
     pub simulated: bool,
+}
+
+impl BackendInfo {
+    /// A vendor's driver without a library file.
+    #[must_use]
+    pub fn new(name: impl Into<String>, driver: impl Into<String>) -> Self {
+        Self { name: name.into(), driver: driver.into(), library: None, simulated: false }
+    }
+
+    /// Sets the library file.
+    #[must_use]
+    pub fn with_library(mut self, library: impl Into<Option<PathBuf>>) -> Self {
+        self.library = library.into();
+        self
+    }
+
+    /// Sets whether the driver is a simulator, a shim, a fake or a mock.
+    #[must_use]
+    pub fn with_simulated(mut self, simulated: bool) -> Self {
+        self.simulated = simulated;
+        self
+    }
 }
 
 /// Has the schema accept reports of earlier versions too, which have `stand_in` for `simulated`.
@@ -284,13 +307,13 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>;
 
     /// Enqueues a copy between device addresses, `size` in bytes. The ranges do not overlap.
-    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()>;
+    unsafe fn copy(&self, stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64) -> Result<()>;
 
     /// Enqueues a copy to host memory, which is valid until the copy has completed.
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()>;
+    unsafe fn copy_to_host(&self, stream: RawStream, dst: *mut u8, src: DevicePtr, size: u64) -> Result<()>;
 
     /// Enqueues a copy from host memory, which is valid until the copy has completed.
-    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()>;
+    unsafe fn copy_from_host(&self, stream: RawStream, dst: DevicePtr, src: *const u8, size: u64) -> Result<()>;
 
     /// Enqueues a copy with an array on at least one side (`cuMemcpy3DAsync`). Both sides contain the extent; host
     /// memory is valid until the copy has completed.
@@ -299,10 +322,10 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// Enqueues a fill of `size` bytes.
-    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()>;
+    unsafe fn fill_u8(&self, stream: RawStream, dst: DevicePtr, value: u8, size: u64) -> Result<()>;
 
-    /// Enqueues a fill of `count` 32-bit words; `target` is 4-byte aligned.
-    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()>;
+    /// Enqueues a fill of `count` 32-bit words; `dst` is 4-byte aligned.
+    unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, count: u64) -> Result<()>;
 
     /// Makes a stream wait for a naturally aligned 32-bit word (`cuStreamWaitValue32`).
     unsafe fn wait_value_u32(
@@ -377,13 +400,14 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::module_kernel"))
     }
 
-    /// Enqueues a kernel. Number and types of the arguments match the kernel's parameters.
+    /// Enqueues a kernel. Number and types of the arguments match the kernel's parameters; no argument is a
+    /// [`Buffer`](KernelArg::Buffer) or has 0 bytes. [`KernelArg::Value`] is valid until the call returns.
     unsafe fn launch_kernel(
         &self,
         _stream: RawStream,
         _kernel: RawKernel,
         _config: &LaunchConfig,
-        _args: &[KernelArg<'static>],
+        _args: &[KernelArg<'_>],
     ) -> Result<()> {
         Err(missing("BackendDevice::launch_kernel"))
     }

@@ -45,9 +45,9 @@ pub struct RawWait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayCopy {
     /// Destination.
-    pub target: ArrayCopySide,
+    pub dst: ArrayCopySide,
     /// Source.
-    pub source: ArrayCopySide,
+    pub src: ArrayCopySide,
     /// Bytes in a row, rows, slices; each at least 1.
     pub extent: [u64; 3],
 }
@@ -78,7 +78,7 @@ pub enum ArrayCopySide {
         /// The array.
         raw: RawArray,
         /// Start of the copy: bytes in the row, row, slice.
-        origin: [u64; 3],
+        offset: [u64; 3],
     },
 }
 

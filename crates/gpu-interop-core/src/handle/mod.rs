@@ -33,6 +33,7 @@ pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 /// Operating systems on which a handle kind exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HandlePlatform {
     /// File descriptors.
     Unix,

@@ -72,7 +72,7 @@ impl MappedMipmappedArray {
             device: &self.inner.owned.device,
             in_flight: &self.inner.owned.in_flight,
             raw,
-            origin: [0; 3],
+            offset: [0; 3],
             extent: self.inner.desc.shape.level_extent(level),
             texel_size: self.inner.desc.format.texel_size(),
             read_only: self.inner.memory.is_read_only(),
@@ -97,7 +97,7 @@ pub struct ArrayRegion<'a> {
     pub(super) device: &'a Arc<DeviceInner>,
     pub(super) in_flight: &'a InFlight,
     pub(super) raw: RawArray,
-    pub(super) origin: [u64; 3],
+    pub(super) offset: [u64; 3],
     pub(super) extent: [u64; 3],
     pub(super) texel_size: u32,
     /// The exporter allows reads only.
@@ -113,8 +113,8 @@ impl ArrayRegion<'_> {
 
     /// First texel of the region in its level.
     #[must_use]
-    pub fn origin(&self) -> [u64; 3] {
-        self.origin
+    pub fn offset(&self) -> [u64; 3] {
+        self.offset
     }
 
     /// Texels in each dimension, at least 1.
@@ -134,21 +134,21 @@ impl ArrayRegion<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is empty or not inside the region.
-    pub fn region(&self, origin: [u64; 3], extent: [u64; 3]) -> Result<Self> {
+    pub fn region(&self, offset: [u64; 3], extent: [u64; 3]) -> Result<Self> {
         let inside = (0..3).all(|dimension| {
             extent[dimension] > 0
-                && origin[dimension].checked_add(extent[dimension]).is_some_and(|end| end <= self.extent[dimension])
+                && offset[dimension].checked_add(extent[dimension]).is_some_and(|end| end <= self.extent[dimension])
         });
         if !inside {
             let error = Error::invalid("ArrayRegion::region", "the part is empty or not inside the region")
-                .with_context("origin", format_args!("{origin:?}"))
+                .with_context("offset", format_args!("{offset:?}"))
                 .with_context("extent", format_args!("{extent:?}"))
                 .with_context("region", format_args!("{:?}", self.extent));
             return Err(self.device.decorate(error));
         }
         // Cannot overflow: the part is inside the region, which is inside the level.
-        let origin = std::array::from_fn(|dimension| self.origin[dimension].saturating_add(origin[dimension]));
-        Ok(Self { origin, extent, ..*self })
+        let offset = std::array::from_fn(|dimension| self.offset[dimension].saturating_add(offset[dimension]));
+        Ok(Self { offset, extent, ..*self })
     }
 
     /// Bytes in a row, rows, slices.
@@ -158,8 +158,8 @@ impl ArrayRegion<'_> {
     }
 
     /// The origin with its first dimension in bytes.
-    pub(super) fn copy_origin(&self) -> [u64; 3] {
-        let [x, y, z] = self.origin;
+    pub(super) fn copy_offset(&self) -> [u64; 3] {
+        let [x, y, z] = self.offset;
         [x.saturating_mul(u64::from(self.texel_size)), y, z]
     }
 }

@@ -70,27 +70,27 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the linear memory does not have the size of
     /// the region or is too small with its pitches, or for memory of another device; otherwise the driver's error.
-    pub fn copy_from_array<'a>(&self, target: impl Into<PitchedTexels<'a>>, source: ArrayRegion<'_>) -> Result<()> {
+    pub fn copy_from_array<'a>(&self, dst: impl Into<PitchedTexels<'a>>, src: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_from_array";
-        let target = target.into();
-        self.check_writable(OPERATION, target.slice)?;
-        let target = self.enter_linear(OPERATION, &target, source.copy_extent())?;
-        let source_side = self.enter_region(OPERATION, source)?;
+        let dst = dst.into();
+        self.check_writable(OPERATION, dst.slice)?;
+        let dst = self.enter_linear(OPERATION, &dst, src.copy_extent())?;
+        let src_side = self.enter_region(OPERATION, src)?;
         // SAFETY: both sides are live on this device and hold the extent.
-        unsafe { self.copy_array_sides(target, source_side, source.copy_extent()) }
+        unsafe { self.copy_array_sides(dst, src_side, src.copy_extent()) }
     }
 
     /// Copies linear memory to a region of an image, asynchronously (`cuMemcpy3DAsync`).
     ///
     /// # Errors
     /// As for [`Stream::copy_from_array`].
-    pub fn copy_to_array<'a>(&self, target: ArrayRegion<'_>, source: impl Into<PitchedTexels<'a>>) -> Result<()> {
+    pub fn copy_to_array<'a>(&self, dst: ArrayRegion<'_>, src: impl Into<PitchedTexels<'a>>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_to_array";
-        let source = source.into();
-        let source = self.enter_linear(OPERATION, &source, target.copy_extent())?;
-        let target_side = self.enter_target_region(OPERATION, target)?;
+        let src = src.into();
+        let src = self.enter_linear(OPERATION, &src, dst.copy_extent())?;
+        let dst_side = self.enter_target_region(OPERATION, dst)?;
         // SAFETY: both sides are live on this device and hold the extent.
-        unsafe { self.copy_array_sides(target_side, source, target.copy_extent()) }
+        unsafe { self.copy_array_sides(dst_side, src, dst.copy_extent()) }
     }
 
     /// Copies a region of an image to another, asynchronously (`cuMemcpy3DAsync`). Texels are copied without
@@ -99,49 +99,46 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the regions differ in extent or texel size,
     /// overlap in one level, or belong to another device; otherwise the driver's error.
-    pub fn copy_array(&self, target: ArrayRegion<'_>, source: ArrayRegion<'_>) -> Result<()> {
+    pub fn copy_array(&self, dst: ArrayRegion<'_>, src: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_array";
-        let target_side = self.enter_target_region(OPERATION, target)?;
-        let source_side = self.enter_region(OPERATION, source)?;
+        let dst_side = self.enter_target_region(OPERATION, dst)?;
+        let src_side = self.enter_region(OPERATION, src)?;
         let invalid = |what: &str| {
             let describe = |region: ArrayRegion<'_>| {
-                format!("{:?} texels of {} bytes at {:?}", region.extent, region.texel_size, region.origin)
+                format!("{:?} texels of {} bytes at {:?}", region.extent, region.texel_size, region.offset)
             };
-            let error = Error::invalid(OPERATION, what)
-                .with_context("target", describe(target))
-                .with_context("source", describe(source));
+            let error =
+                Error::invalid(OPERATION, what).with_context("dst", describe(dst)).with_context("src", describe(src));
             Err(self.device().decorate(error))
         };
-        if target.extent != source.extent || target.texel_size != source.texel_size {
+        if dst.extent != src.extent || dst.texel_size != src.texel_size {
             return invalid("the two sides differ in extent or texel size");
         }
-        let overlap = target.raw == source.raw
-            && (0..3).all(|dimension| {
-                target.origin[dimension].abs_diff(source.origin[dimension]) < target.extent[dimension]
-            });
+        let overlap = dst.raw == src.raw
+            && (0..3).all(|dimension| dst.offset[dimension].abs_diff(src.offset[dimension]) < dst.extent[dimension]);
         if overlap {
             return invalid("the regions overlap");
         }
         // SAFETY: both sides are live on this device, hold the extent and are disjoint.
-        unsafe { self.copy_array_sides(target_side, source_side, target.copy_extent()) }
+        unsafe { self.copy_array_sides(dst_side, src_side, dst.copy_extent()) }
     }
 
     /// Copies a region of an image to the host, without gaps, and blocks until the copy and all work enqueued before
     /// have completed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the size of `target` differs from the
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the size of `dst` differs from the
     /// region's, or for a region of another device; otherwise the driver's error.
-    pub fn read_array(&self, source: ArrayRegion<'_>, target: &mut [u8]) -> Result<()> {
+    pub fn read_array(&self, src: ArrayRegion<'_>, dst: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "Stream::read_array";
         self.check_not_recording(OPERATION)?;
-        let extent = source.copy_extent();
-        self.check_host_size(OPERATION, source, target.len())?;
-        let source = self.enter_region(OPERATION, source)?;
-        let target = ArrayCopySide::Host { ptr: target.as_mut_ptr(), row_pitch: extent[0], rows: extent[1] };
+        let extent = src.copy_extent();
+        self.check_host_size(OPERATION, src, dst.len())?;
+        let src = self.enter_region(OPERATION, src)?;
+        let dst = ArrayCopySide::Host { ptr: dst.as_mut_ptr(), row_pitch: extent[0], rows: extent[1] };
         // SAFETY: the region is live; the host memory contains the extent and is borrowed until this returns; `finish`
         // returns, also with an error, only when the stream is idle.
-        unsafe { self.copy_array_sides(target, source, extent) }?;
+        unsafe { self.copy_array_sides(dst, src, extent) }?;
         self.finish()
     }
 
@@ -150,16 +147,16 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::read_array`].
-    pub fn write_array(&self, target: ArrayRegion<'_>, source: &[u8]) -> Result<()> {
+    pub fn write_array(&self, dst: ArrayRegion<'_>, src: &[u8]) -> Result<()> {
         const OPERATION: &str = "Stream::write_array";
         self.check_not_recording(OPERATION)?;
-        let extent = target.copy_extent();
-        self.check_host_size(OPERATION, target, source.len())?;
-        let target = self.enter_target_region(OPERATION, target)?;
+        let extent = dst.copy_extent();
+        self.check_host_size(OPERATION, dst, src.len())?;
+        let dst = self.enter_target_region(OPERATION, dst)?;
         // The source is only read.
-        let source = ArrayCopySide::Host { ptr: source.as_ptr().cast_mut(), row_pitch: extent[0], rows: extent[1] };
+        let src = ArrayCopySide::Host { ptr: src.as_ptr().cast_mut(), row_pitch: extent[0], rows: extent[1] };
         // SAFETY: as in `read_array`.
-        unsafe { self.copy_array_sides(target, source, extent) }?;
+        unsafe { self.copy_array_sides(dst, src, extent) }?;
         self.finish()
     }
 
@@ -180,7 +177,7 @@ impl Stream {
     fn enter_region(&self, operation: &'static str, region: ArrayRegion<'_>) -> Result<ArrayCopySide> {
         self.check_device(operation, "image", region.device)?;
         region.in_flight.mark(self.slot());
-        Ok(ArrayCopySide::Array { raw: region.raw, origin: region.copy_origin() })
+        Ok(ArrayCopySide::Array { raw: region.raw, offset: region.copy_offset() })
     }
 
     /// As [`Stream::enter_region`], for a destination.
@@ -203,8 +200,8 @@ impl Stream {
 
     /// # Safety
     /// Both sides are live until the copy has run, hold the extent and do not overlap.
-    unsafe fn copy_array_sides(&self, target: ArrayCopySide, source: ArrayCopySide, extent: [u64; 3]) -> Result<()> {
-        let copy = ArrayCopy { target, source, extent };
+    unsafe fn copy_array_sides(&self, dst: ArrayCopySide, src: ArrayCopySide, extent: [u64; 3]) -> Result<()> {
+        let copy = ArrayCopy { dst, src, extent };
         // SAFETY: the stream is live; the caller guarantees the rest.
         unsafe { self.device().raw.copy_array(self.as_raw(), &copy) }.map_err(|error| self.device().decorate(error))
     }

@@ -260,7 +260,7 @@ impl Stream {
     /// driver's error.
     ///
     /// # Safety
-    /// Number and types of `args` must match the kernel's parameters, and the kernel may only access memory that is
+    /// Number, types and layouts of `args` must match the kernel's parameters, and the kernel may only access memory that is
     /// valid until it has completed; in a graph, until the graph is destroyed and its last launch has completed. A
     /// buffer argument keeps its mapping alive; an address argument keeps nothing, nor does the argument of a surface
     /// or texture. The kernel must not write memory that was imported read-only
@@ -270,31 +270,32 @@ impl Stream {
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
         let device = self.device();
         self.check_capture_support(OPERATION, Feature::GraphKernels)?;
-        if config.grid.contains(&0) || config.block.contains(&0) {
+        if config.grid_dim.contains(&0) || config.block_dim.contains(&0) {
             let error = Error::invalid(OPERATION, "every dimension of grid and block must be at least 1")
-                .with_context("grid", format_args!("{:?}", config.grid))
-                .with_context("block", format_args!("{:?}", config.block));
+                .with_context("grid", format_args!("{:?}", config.grid_dim))
+                .with_context("block", format_args!("{:?}", config.block_dim));
             return Err(device.decorate(error));
         }
-        let args = args.iter().map(|arg| self.by_value(OPERATION, *arg)).collect::<Result<SmallVec<[_; 8]>>>()?;
+        let args = args.iter().map(|arg| self.resolve(OPERATION, *arg)).collect::<Result<SmallVec<[_; 8]>>>()?;
         kernel.module.owned.in_flight.mark(self.slot);
         // SAFETY: stream and kernel are live and belong to this device; the caller guarantees the arguments.
         unsafe { device.raw.launch_kernel(self.raw, kernel.raw, config, &args) }.map_err(|error| device.decorate(error))
     }
 
     /// Converts an argument for the backend and records the use of a buffer.
-    fn by_value(&self, operation: &'static str, arg: KernelArg<'_>) -> Result<KernelArg<'static>> {
-        Ok(match arg {
+    fn resolve<'a>(&self, operation: &'static str, arg: KernelArg<'a>) -> Result<KernelArg<'a>> {
+        match arg {
             KernelArg::Buffer(slice) => {
                 self.check_device(operation, "buffer", slice.device)?;
                 slice.in_flight.mark(self.slot);
-                KernelArg::Ptr(slice.ptr)
+                Ok(KernelArg::Ptr(slice.ptr))
             }
-            KernelArg::Ptr(address) => KernelArg::Ptr(address),
-            KernelArg::U32(value) => KernelArg::U32(value),
-            KernelArg::U64(value) => KernelArg::U64(value),
-            KernelArg::F32(value) => KernelArg::F32(value),
-        })
+            KernelArg::Value(value) if value.size() == 0 => {
+                let error = Error::invalid(operation, "an argument has a size of 0 bytes; C has no such parameters");
+                Err(self.device().decorate(error))
+            }
+            other => Ok(other),
+        }
     }
 
     /// Records that work on this stream uses a buffer, where the library cannot detect it: a kernel that gets its

@@ -11,27 +11,27 @@ use crate::error::{Error, Result};
 pub(super) const READ_ONLY: &str = "the memory was imported read-only; import an object that allows writing";
 
 impl Stream {
-    /// Copies `source` to `target`, asynchronously. Both must have the same size and not overlap.
+    /// Copies `src` to `dst`, asynchronously. Both must have the same size and not overlap.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ, ranges that overlap in
     /// device addresses or in one import, or memory of another device; otherwise the driver's error. Overlap between
     /// two imports of the same memory, or between an import and its original allocation, cannot be detected: the copied
     /// data is then undefined.
-    pub fn copy<'a>(&self, target: impl Into<BufferSlice<'a>>, source: impl Into<BufferSlice<'a>>) -> Result<()> {
+    pub fn copy<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: impl Into<BufferSlice<'a>>) -> Result<()> {
         const OPERATION: &str = "Stream::copy";
-        let (target, source) = (target.into(), source.into());
-        self.enter(OPERATION, source, source.size)?;
-        self.enter_target(OPERATION, target, source.size)?;
-        if target.overlaps(&source) {
+        let (dst, src) = (dst.into(), src.into());
+        self.enter(OPERATION, src, src.size)?;
+        self.enter_target(OPERATION, dst, src.size)?;
+        if dst.overlaps(&src) {
             let error = Error::invalid(OPERATION, "the ranges overlap")
-                .with_context("target", format_args!("{:?}", target.ptr))
-                .with_context("source", format_args!("{:?}", source.ptr))
-                .with_context("size", source.size);
+                .with_context("dst", format_args!("{:?}", dst.ptr))
+                .with_context("src", format_args!("{:?}", src.ptr))
+                .with_context("size", src.size);
             return Err(self.device().decorate(error));
         }
         // SAFETY: both ranges are live on this device, of this size, and disjoint.
-        self.call(|device, stream| unsafe { device.copy(stream, target.ptr, source.ptr, source.size) })
+        self.call(|device, stream| unsafe { device.copy(stream, dst.ptr, src.ptr, src.size) })
     }
 
     /// Copies device memory to the host, and blocks until the copy and all work enqueued before have completed.
@@ -39,15 +39,13 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ or memory of another
     /// device; otherwise the driver's error.
-    pub fn read<'a>(&self, source: impl Into<BufferSlice<'a>>, target: &mut [u8]) -> Result<()> {
-        let source = source.into();
+    pub fn read<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: &mut [u8]) -> Result<()> {
+        let src = src.into();
         self.check_not_recording("Stream::read")?;
-        self.enter("Stream::read", source, target.len() as u64)?;
-        // SAFETY: `target` has the size of the range and outlives the copy: it is borrowed until this returns, and
+        self.enter("Stream::read", src, dst.len() as u64)?;
+        // SAFETY: `dst` has the size of the range and outlives the copy: it is borrowed until this returns, and
         // `finish` returns, also with an error, only when the stream is idle.
-        self.call(|device, stream| unsafe {
-            device.copy_to_host(stream, target.as_mut_ptr(), source.ptr, source.size)
-        })?;
+        self.call(|device, stream| unsafe { device.copy_to_host(stream, dst.as_mut_ptr(), src.ptr, src.size) })?;
         self.finish()
     }
 
@@ -55,12 +53,12 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::read`].
-    pub fn write<'a>(&self, target: impl Into<BufferSlice<'a>>, source: &[u8]) -> Result<()> {
-        let target = target.into();
+    pub fn write<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: &[u8]) -> Result<()> {
+        let dst = dst.into();
         self.check_not_recording("Stream::write")?;
-        self.enter_target("Stream::write", target, source.len() as u64)?;
+        self.enter_target("Stream::write", dst, src.len() as u64)?;
         // SAFETY: as in `read`.
-        self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source.as_ptr(), target.size) })?;
+        self.call(|device, stream| unsafe { device.copy_from_host(stream, dst.ptr, src.as_ptr(), dst.size) })?;
         self.finish()
     }
 
@@ -71,13 +69,13 @@ impl Stream {
     /// driver's error.
     ///
     /// # Safety
-    /// `target` must be valid for writes of the slice's size, and not be accessed otherwise, until the copy has
+    /// `dst` must be valid for writes of the slice's size, and not be accessed otherwise, until the copy has
     /// completed; in a graph, until the graph is destroyed and its last launch has completed.
-    pub unsafe fn read_async<'a>(&self, source: impl Into<BufferSlice<'a>>, target: *mut u8) -> Result<()> {
-        let source = source.into();
-        self.enter("Stream::read_async", source, source.size)?;
+    pub unsafe fn read_async<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: *mut u8) -> Result<()> {
+        let src = src.into();
+        self.enter("Stream::read_async", src, src.size)?;
         // SAFETY: the range is live on this device; the caller guarantees the host memory.
-        self.call(|device, stream| unsafe { device.copy_to_host(stream, target, source.ptr, source.size) })
+        self.call(|device, stream| unsafe { device.copy_to_host(stream, dst, src.ptr, src.size) })
     }
 
     /// Copies host memory to the device, asynchronously.
@@ -86,13 +84,13 @@ impl Stream {
     /// As for [`Stream::read_async`].
     ///
     /// # Safety
-    /// `source` must be valid for reads of the slice's size, and not be written, until the copy has completed; in a
+    /// `src` must be valid for reads of the slice's size, and not be written, until the copy has completed; in a
     /// graph, until the graph is destroyed and its last launch has completed.
-    pub unsafe fn write_async<'a>(&self, target: impl Into<BufferSlice<'a>>, source: *const u8) -> Result<()> {
-        let target = target.into();
-        self.enter_target("Stream::write_async", target, target.size)?;
+    pub unsafe fn write_async<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: *const u8) -> Result<()> {
+        let dst = dst.into();
+        self.enter_target("Stream::write_async", dst, dst.size)?;
         // SAFETY: the range is live on this device; the caller guarantees the host memory.
-        self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source, target.size) })
+        self.call(|device, stream| unsafe { device.copy_from_host(stream, dst.ptr, src, dst.size) })
     }
 
     /// Sets every byte, asynchronously (`cuMemsetD8Async`).
@@ -100,11 +98,11 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; otherwise the
     /// driver's error.
-    pub fn fill<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u8) -> Result<()> {
-        let target = target.into();
-        self.enter_target("Stream::fill", target, target.size)?;
+    pub fn fill<'a>(&self, dst: impl Into<BufferSlice<'a>>, value: u8) -> Result<()> {
+        let dst = dst.into();
+        self.enter_target("Stream::fill", dst, dst.size)?;
         // SAFETY: the range is live on this device.
-        self.call(|device, stream| unsafe { device.fill_u8(stream, target.ptr, value, target.size) })
+        self.call(|device, stream| unsafe { device.fill_u8(stream, dst.ptr, value, dst.size) })
     }
 
     /// Sets every 32-bit word, asynchronously (`cuMemsetD32Async`).
@@ -112,18 +110,18 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device, or an address or
     /// size that is not a multiple of 4; otherwise the driver's error.
-    pub fn fill_u32<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
+    pub fn fill_u32<'a>(&self, dst: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
         const OPERATION: &str = "Stream::fill_u32";
-        let target = target.into();
-        self.enter_target(OPERATION, target, target.size)?;
-        if !target.ptr.get().is_multiple_of(4) || !target.size.is_multiple_of(4) {
+        let dst = dst.into();
+        self.enter_target(OPERATION, dst, dst.size)?;
+        if !dst.ptr.get().is_multiple_of(4) || !dst.size.is_multiple_of(4) {
             let error = Error::invalid(OPERATION, "address and size must be multiples of 4")
-                .with_context("address", format_args!("{:?}", target.ptr))
-                .with_context("size", target.size);
+                .with_context("address", format_args!("{:?}", dst.ptr))
+                .with_context("size", dst.size);
             return Err(self.device().decorate(error));
         }
         // SAFETY: the range is live on this device and holds this many aligned words.
-        self.call(|device, stream| unsafe { device.fill_u32(stream, target.ptr, value, target.size / 4) })
+        self.call(|device, stream| unsafe { device.fill_u32(stream, dst.ptr, value, dst.size / 4) })
     }
 
     /// Makes later work wait until a 32-bit word in device memory satisfies a condition (`cuStreamWaitValue32`).

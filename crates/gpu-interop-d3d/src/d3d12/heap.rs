@@ -20,6 +20,7 @@ const ALIGNMENT: u64 = 64 << 10;
 
 /// What may be placed on a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum HeapContents {
     /// Buffers.
     Buffers,

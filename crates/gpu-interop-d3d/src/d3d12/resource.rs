@@ -77,9 +77,7 @@ impl Plan {
     /// What an importer maps a texture with that starts at `offset`.
     pub(super) fn array_desc(&self, operation: &'static str, offset: u64) -> Result<MipmappedArrayDesc> {
         match self.content {
-            Content::Texture(texture) => {
-                Ok(MipmappedArrayDesc { offset, ..texture.array_desc(array_usage(self.flags))? })
-            }
+            Content::Texture(texture) => Ok(texture.array_desc(array_usage(self.flags))?.with_offset(offset)),
             Content::Buffer(_) => Err(Error::invalid(operation, "a buffer is no array; map it as a buffer")),
         }
     }

@@ -1,4 +1,4 @@
-//! What a device does: each method is one or two driver calls.
+//! [`BackendDevice`] of a vendor's device. Most methods are one or two driver calls.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::Ordering;
@@ -28,11 +28,11 @@ use crate::texture;
 use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor, WordWait};
 
-// SAFETY: the drivers' own contract is the trait's: pinned memory lives until it is freed, a query answers success when the
-// work has run, and only codes of a lost context become `DeviceLost`. As for the unsafe methods, the caller keeps the
-// contract of `gpu_interop_core::backend`: raw values are live, came from this device and are freed once; ranges are valid
-// until the enqueued work has run. Out pointers are valid for the call they are passed to. The table has the types of the
-// vendor's header.
+// SAFETY: the drivers document the trait's contract: pinned memory lives until it is freed, a query returns success
+// once the work has completed, and only codes of a lost context become `DeviceLost`. In the unsafe methods the caller
+// keeps the contract of `gpu_interop_core::backend`: raw values are live, came from this device and are freed once;
+// ranges are valid until the enqueued work has completed. Out pointers are valid for the call they are passed to. The
+// table has the types of the vendor's header.
 unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
@@ -72,7 +72,10 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
         if self.native(memory).is_some() {
             let operation = self.context.driver.functions.get_mapped_mipmapped_array.operation;
-            return Err(Error::unsupported(operation, "native imports have no images; import it without `native`"));
+            return Err(Error::unsupported(
+                operation,
+                "images cannot be mapped from native imports; import the memory without `native`",
+            ));
         }
         let desc = V::image_desc(self.context.driver.functions.get_mapped_mipmapped_array.operation, desc)?;
         let desc = (&raw const desc).cast();
@@ -93,7 +96,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
         let levels = self.levels.remove(array);
         let (driver, _current) = self.context.enter()?;
-        // SAFETY: nothing uses them any more, by contract; the device is current.
+        // SAFETY: the arrays are not used afterwards, by contract; the device is current.
         unsafe { levels.destroy(driver) };
         // SAFETY: live and freed once, by contract.
         unsafe { call!(driver.mipmapped_array_destroy(array.get())) }
@@ -111,13 +114,13 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         unsafe { current!(self.enter().surface_destroy(surface.get() as u64)) }
     }
 
-    unsafe fn create_texture(&self, source: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
-        let resource = texture::resource(source);
-        let desc = texture::sampling(self.context.driver.functions.texture_create.operation, source, desc)?;
+    unsafe fn create_texture(&self, src: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
+        let resource = texture::resource(src);
+        let desc = texture::sampling(self.context.driver.functions.texture_create.operation, src, desc)?;
         let no_view = std::ptr::null();
         // SAFETY: the array is live and the description fits it, by contract. A view is optional.
-        let made = unsafe { create!(self.texture_create(&raw const resource, &raw const desc, no_view)) };
-        let (texture, operation) = made?;
+        let created = unsafe { create!(self.texture_create(&raw const resource, &raw const desc, no_view)) };
+        let (texture, operation) = created?;
         number(operation, texture).map(RawTexture::new)
     }
 
@@ -150,7 +153,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
-        // SAFETY: valid and used by nobody else, by contract; the device is current.
+        // SAFETY: valid and not used concurrently, by contract; the device is current.
         unsafe { V::fill_nv_sci_sync_attributes(driver, self.context.device, list, uses) }
     }
 
@@ -235,26 +238,24 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         unsafe { driver.wait_event(stream.get(), event.get()) }
     }
 
-    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
-        let (target, source) = (target.get(), source.get());
+    unsafe fn copy(&self, stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64) -> Result<()> {
+        let (dst, src) = (dst.get(), src.get());
         // SAFETY: live, of this size and disjoint, by contract.
         unsafe {
-            current!(
-                self.enter_to_enqueue().memcpy_dtod_async | name | (target, source, count(name, size)?, stream.get())
-            )
+            current!(self.enter_to_enqueue().memcpy_dtod_async | name | (dst, src, count(name, size)?, stream.get()))
         }
     }
 
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
-        let (target, source) = (target.cast(), source.get());
-        // SAFETY: live and of this size until the copy has run, by contract.
-        unsafe { current!(self.enter().memcpy_dtoh_async | name | (target, source, count(name, size)?, stream.get())) }
+    unsafe fn copy_to_host(&self, stream: RawStream, dst: *mut u8, src: DevicePtr, size: u64) -> Result<()> {
+        let (dst, src) = (dst.cast(), src.get());
+        // SAFETY: live and of this size until the copy has completed, by contract.
+        unsafe { current!(self.enter().memcpy_dtoh_async | name | (dst, src, count(name, size)?, stream.get())) }
     }
 
-    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
-        let (target, source) = (target.get(), source.cast());
-        // SAFETY: live and of this size until the copy has run, by contract.
-        unsafe { current!(self.enter().memcpy_htod_async | name | (target, source, count(name, size)?, stream.get())) }
+    unsafe fn copy_from_host(&self, stream: RawStream, dst: DevicePtr, src: *const u8, size: u64) -> Result<()> {
+        let (dst, src) = (dst.get(), src.cast());
+        // SAFETY: live and of this size until the copy has completed, by contract.
+        unsafe { current!(self.enter().memcpy_htod_async | name | (dst, src, count(name, size)?, stream.get())) }
     }
 
     unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
@@ -263,41 +264,38 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live, by contract; the device is current.
         unsafe { graph::check_array_copy(driver, operation, stream) }?;
-        // SAFETY: both sides are live and hold the extent until the copy has run, by contract; the vendor's type.
+        // SAFETY: both sides are live and hold the extent until the copy has completed, by contract; `desc` has the
+        // vendor's type.
         unsafe { call!(driver.memcpy_3d_async((&raw const desc).cast(), stream.get())) }
     }
 
-    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+    unsafe fn fill_u8(&self, stream: RawStream, dst: DevicePtr, value: u8, size: u64) -> Result<()> {
         if let Some(values) = &self.copied_fills {
             let (driver, _current) = self.context.enter_to_enqueue()?;
             let size = count(driver.functions.memcpy_dtod_async.operation, size)?;
             // SAFETY: live and of this size, by contract; the device is current.
-            return unsafe { values.fill(driver, stream.get(), target.get(), value, size) };
+            return unsafe { values.fill(driver, stream.get(), dst.get(), value, size) };
         }
-        self.fills(stream, size);
+        self.note_fill(stream, size);
         // SAFETY: live and of this size, by contract.
         unsafe {
             current!(
-                self.enter_to_enqueue().memset_d8_async
-                    | name
-                    | (target.get(), value, count(name, size)?, stream.get())
+                self.enter_to_enqueue().memset_d8_async | name | (dst.get(), value, count(name, size)?, stream.get())
             )
         }
     }
 
-    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
+    unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, words: u64) -> Result<()> {
         let [byte, others @ ..] = value.to_ne_bytes();
         if self.copied_fills.is_some() && others == [byte; 3] {
             // SAFETY: the caller's promise.
-            return unsafe { self.fill_u8(stream, target, byte, words.saturating_mul(4)) };
+            return unsafe { self.fill_u8(stream, dst, byte, words.saturating_mul(4)) };
         }
-        self.fills(stream, words.saturating_mul(4));
+        self.note_fill(stream, words.saturating_mul(4));
         // SAFETY: live, aligned and of this size, by contract.
         unsafe {
             current!(
-                self.enter_to_enqueue().memset_d32_async
-                    | name
-                    | (target.get(), value, count(name, words)?, stream.get())
+                self.enter_to_enqueue().memset_d32_async | name | (dst.get(), value, count(name, words)?, stream.get())
             )
         }
     }
@@ -350,7 +348,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {
-        // SAFETY: live, and the function fits its data and does not unwind, by contract.
+        // SAFETY: the stream is live, and the function accepts `data` and does not unwind, by contract.
         unsafe { current!(self.enter().launch_host_func(stream.get(), function, data)) }
     }
 
@@ -360,7 +358,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         if let ModuleImage::Binary(image) = image {
             V::check_image(operation, image.bytes())?;
         }
-        // SAFETY: PTX has a NUL; whoever wrapped a compiled image vouched for it.
+        // SAFETY: PTX ends with a NUL; `ModuleImage` vouches for the contents of compiled images.
         let (module, operation) = unsafe { create!(self.module_load_data(data)) }?;
         not_null(operation, module).map(RawModule::new)
     }
@@ -386,10 +384,10 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg<'static>],
+        args: &[KernelArg<'_>],
     ) -> Result<()> {
         let mut pointers = kernel_arguments(self.context.driver.functions.launch_kernel.operation, args)?;
-        let ([gx, gy, gz], [bx, by, bz], shared) = (config.grid, config.block, config.shared_bytes);
+        let ([gx, gy, gz], [bx, by, bz], shared) = (config.grid_dim, config.block_dim, config.shared_mem_bytes);
         let (params, no_extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
         let (kernel, stream) = (kernel.get(), stream.get());
         // SAFETY: live, by contract; the arguments are copied during the call and only read.
@@ -406,7 +404,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn last_captured(&self, stream: RawStream) -> Result<RawGraphNode> {
         let (driver, _current) = self.context.enter()?;
-        // SAFETY: live and recording, by contract; the device is current.
+        // SAFETY: live and capturing, by contract; the device is current.
         unsafe { graph::last(driver, stream) }
     }
 
@@ -418,7 +416,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
-        // SAFETY: live and used by nobody else, by contract; the device is current.
+        // SAFETY: live and not used concurrently, by contract; the device is current.
         unsafe { graph::set_signals(driver, graph, node, signals) }
     }
 
@@ -429,14 +427,14 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn launch_graph(&self, stream: RawStream, graph: RawGraph) -> Result<()> {
-        // It may end with a fill.
-        self.fills(stream, 0);
+        // The graph may end with a fill.
+        self.note_fill(stream, 0);
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live and not used concurrently, by contract; the device is current.
         unsafe { self.graphs.launch(driver, stream, graph) }
     }
 
-    /// No driver can cancel work.
+    /// Records that the device is abandoned. Drivers cannot cancel work.
     unsafe fn cancel_pending_work(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }

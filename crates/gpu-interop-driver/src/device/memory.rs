@@ -1,4 +1,4 @@
-//! Memory of a device: imports, their mappings, and exportable allocations.
+//! Memory of a device: imports, mappings and exportable allocations.
 
 use gpu_interop_core::backend::{ExportableAllocation, RawAllocation, RawMemory};
 use gpu_interop_core::{DevicePtr, Error, MemoryHandle, MemoryImport, Result};
@@ -13,7 +13,7 @@ use crate::import;
 use crate::vendor::Vendor;
 
 impl<V: Vendor> VendorDevice<V> {
-    /// Imports memory by the driver's own function where the request and the driver have that, else as another API's.
+    /// Imports memory natively if the request and the driver allow it, otherwise as external memory.
     pub(super) fn import(&self, request: &MemoryImport) -> Result<RawMemory> {
         let (driver, _current) = self.context.enter()?;
         if let Some(imported) = import::native(&self.context, request) {
@@ -26,21 +26,21 @@ impl<V: Vendor> VendorDevice<V> {
         Ok(memory)
     }
 
-    /// Ends an import.
+    /// Destroys an import.
     ///
     /// # Safety
-    /// The import is live and ended once, and no range of it is in use.
+    /// The import is live and destroyed once, and no range of it is in use.
     pub(super) unsafe fn end_import(&self, memory: RawMemory) -> Result<()> {
         if self.native(memory).is_some() {
             return self.free_allocation(RawAllocation::new(memory.get()));
         }
         // SAFETY: mapped as a whole, and no range of it is in use, by the caller's promise.
         let free = |whole| unsafe { current!(self.enter().mem_free(whole)) };
-        // SAFETY: live and ended once, by the caller's promise.
+        // SAFETY: live and destroyed once, by the caller's promise.
         let destroy = || unsafe { current!(self.enter().destroy_external_memory(memory.get())) };
         let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
         if let Err(error) = whole.map_or(Ok(()), free) {
-            // The import ends all the same, and its result is the caller's.
+            // The import is destroyed regardless, and the caller gets that result.
             tracing::error!(%error, "freeing a mapping failed; it is leaked");
         }
         destroy()
@@ -64,10 +64,10 @@ impl<V: Vendor> VendorDevice<V> {
         address.map(DevicePtr::new)
     }
 
-    /// Ends a mapping.
+    /// Frees a mapping.
     ///
     /// # Safety
-    /// It came from `map`, of this import, and is ended once.
+    /// `buffer` was returned by `map` for this import, and is freed once.
     pub(super) unsafe fn unmap(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
         if self.native(memory).is_some() {
             return Ok(());
@@ -79,13 +79,13 @@ impl<V: Vendor> VendorDevice<V> {
         self.imports.free(memory, whole).unwrap_or_else(|| free(buffer.get()))
     }
 
-    /// The first address of an import by the driver's own function.
+    /// Returns the first address of a native import; `None` for external memory.
     pub(super) fn native(&self, memory: RawMemory) -> Option<DeviceAddress> {
         let of = || self.allocations().get(&memory.get()).map(Allocation::address);
         if V::IMPORTS_NATIVE_MEMORY { of() } else { None }
     }
 
-    /// Allocates memory to export: at least `size` bytes.
+    /// Allocates at least `size` bytes of exportable memory.
     pub(super) fn allocate(&self, size: u64) -> Result<ExportableAllocation> {
         let (_driver, _current) = self.context.enter()?;
         let allocation = Allocation::new(&self.context, size)?;
@@ -94,25 +94,25 @@ impl<V: Vendor> VendorDevice<V> {
         Ok(ExportableAllocation { raw, ptr, size })
     }
 
-    /// A new handle of an allocation.
+    /// Exports a new handle of an allocation.
     pub(super) fn export(&self, raw: RawAllocation) -> Result<MemoryHandle> {
         let (driver, _current) = self.context.enter()?;
         let operation = driver.functions.mem_export_to_shareable_handle.operation;
         match self.allocations().get(&raw.get()) {
             Some(allocation) => allocation.export(),
-            None => Err(Error::invalid(operation, "there is no such allocation")),
+            None => Err(Error::invalid(operation, "the allocation is unknown to this device")),
         }
     }
 
-    /// Frees an allocation, or an import by the driver's own function.
+    /// Frees an exportable allocation or a native import.
     pub(super) fn free_allocation(&self, raw: RawAllocation) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
         let removed = self.allocations().remove(&raw.get());
         let operation = driver.functions.mem_release.operation;
-        removed.ok_or_else(|| Error::invalid(operation, "there is no such allocation"))?.free()
+        removed.ok_or_else(|| Error::invalid(operation, "the allocation is unknown to this device"))?.free()
     }
 
-    /// Keeps an allocation under its first address, which no handle of the driver equals.
+    /// Stores an allocation by its first address, which differs from every handle of the driver.
     fn add(&self, allocation: Allocation<V>) -> Result<usize> {
         let operation = self.context.driver.functions.mem_address_reserve.operation;
         let key = count(operation, allocation.address())?;

@@ -1,4 +1,4 @@
-//! Arguments as a trace shows them.
+//! Formatting of arguments in a trace.
 
 use std::any::TypeId;
 use std::ffi::c_int;
@@ -10,27 +10,27 @@ use crate::abi::{
     Handle, MemoryBufferDesc, MemoryHandleDesc, SemaphoreHandleDesc, SemaphoreSignalParams, SemaphoreWaitParams,
 };
 
-/// An argument of a driver's function.
+/// Argument of a driver's function.
 pub trait Shown {
-    /// Writes it as an argument.
+    /// Formats the argument.
     ///
     /// # Errors
-    /// Those of the formatter.
+    /// Errors of the formatter.
     ///
     /// # Safety
     /// A pointer to a descriptor, parameters or handles is null or valid for reads of one.
     unsafe fn argument(&self, f: &mut Formatter<'_>) -> fmt::Result;
 
-    /// The number that a function wrote to it, if it points to one.
+    /// Returns the number that a call wrote through this argument, if it points to one.
     ///
     /// # Safety
-    /// It is null or valid for reads.
+    /// The pointer is null or valid for reads.
     unsafe fn made(&self) -> Option<u64> {
         None
     }
 }
 
-/// Sizes, ordinals and flags are read in decimal, handles and addresses are not.
+/// Formats up to 32 bits (sizes, ordinals, flags) in decimal, more (handles, addresses) in hexadecimal.
 pub(super) fn number(number: u64, f: &mut Formatter<'_>) -> fmt::Result {
     if number <= u64::from(u32::MAX) { write!(f, "{number}") } else { write!(f, "{number:#x}") }
 }
@@ -71,7 +71,7 @@ impl Shown for HostFunction {
     }
 }
 
-/// What a pointer points to, if that is a `T`.
+/// Reads the target of a pointer if it is a `T` and the pointer is not null.
 ///
 /// # Safety
 /// A pointer to a `T` is null or valid for reads of one.
@@ -79,7 +79,7 @@ unsafe fn at<P: 'static, T: Copy + 'static>(pointer: *const P) -> Option<T> {
     if TypeId::of::<P>() != TypeId::of::<T>() || pointer.is_null() {
         return None;
     }
-    // SAFETY: it points to a `T`, so the caller vouches for it.
+    // SAFETY: the pointer is not null and points to a `T`, so it is valid by the caller's promise.
     Some(unsafe { pointer.cast::<T>().read() })
 }
 
@@ -102,12 +102,12 @@ impl<T: 'static> Shown for *mut T {
 
 impl<T: 'static> Shown for *const T {
     unsafe fn argument(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        /// The descriptor in a handle, of the kinds that are descriptors.
+        /// Displays the file descriptor in a handle, for kinds that have one.
         struct Fd(u32, Handle);
         impl fmt::Display for Fd {
             fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 match self.0 {
-                    // SAFETY: both of these kinds, of memory and of semaphores, are descriptors.
+                    // SAFETY: 1 and 9 are file descriptors in both numberings, of memory and of semaphores.
                     1 | 9 => write!(f, ", fd {}", unsafe { self.1.fd }),
                     _ => Ok(()),
                 }
@@ -126,7 +126,7 @@ impl<T: 'static> Shown for *const T {
         if let Some(SemaphoreHandleDesc { kind, handle, flags, .. }) = unsafe { at(*self) } {
             return write!(f, "{{type {kind}{}, flags {flags}}}", Fd(kind, handle));
         }
-        // Of batches the first element; how many there are is another argument.
+        // Batches: the first element. The length is a separate argument.
         // SAFETY: as above.
         if let Some(SemaphoreSignalParams { fence_value, key, flags, .. }) = unsafe { at(*self) } {
             return write!(f, "[{{value {fence_value}, key {key}, flags {flags}}}, ..]");

@@ -81,7 +81,7 @@ impl Egl {
             let message = "the EGL library is missing; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri for a \
                            CPU driver) and your GPU's OpenGL driver";
             Error::new(ErrorKind::DriverNotFound, OPERATION, message)
-                .with_attempts([LoadAttempt { target: LIBRARY.into(), reason }])
+                .with_attempts([LoadAttempt::new(LIBRARY, reason)])
         })?;
         // Never unloaded.
         let library: &'static Library = Box::leak(Box::new(library));

@@ -142,7 +142,7 @@ fn memory_fd() -> std::os::fd::OwnedFd {
 }
 
 fn device(byte: u8) -> DeviceIdentity {
-    DeviceIdentity { uuid: Uuid::from_bytes([byte; 16]), ..DeviceIdentity::default() }
+    DeviceIdentity::default().with_uuid(Uuid::from_bytes([byte; 16]))
 }
 
 /// CPU backends share application memory, which Mesa would interpret as its own header.

@@ -130,7 +130,7 @@ fn devices_are_compared_by_all_uuids_of_the_context() {
     driver::start(&driver::ALL);
     driver::with(|state| state.uuids = vec![[1; 16], [2; 16]]);
     let gl = try_interop().expect("a context");
-    let device = |byte| DeviceIdentity { uuid: Uuid::from_bytes([byte; 16]), ..DeviceIdentity::default() };
+    let device = |byte| DeviceIdentity::default().with_uuid(Uuid::from_bytes([byte; 16]));
     assert_eq!(gl.devices().iter().map(|found| found.uuid).collect::<Vec<_>>(), [device(1).uuid, device(2).uuid]);
     assert_eq!(gl.driver_uuid(), Uuid::from_bytes([2; 16]));
     assert_eq!(gl.identity().luid.map(|luid| (luid.bytes, luid.node_mask)), Some(([9; 8], 1)));

@@ -175,7 +175,7 @@ impl Buffer {
         };
         let format = found.format.ok_or_else(|| Error::unsupported(OPERATION, "no array has this format"))?;
         let shape = ArrayShape::D2 { width: found.width.into(), height: found.height.into() };
-        Ok(MipmappedArrayDesc { offset: found.offset, ..MipmappedArrayDesc::new(shape, format.array_format()?) })
+        Ok(MipmappedArrayDesc::new(shape, format.array_format()?).with_offset(found.offset))
     }
 
     /// Reads with the CPU (`NvSciBufObjGetConstCpuPtr`), after flushing its caches where that is needed. Wait for the device

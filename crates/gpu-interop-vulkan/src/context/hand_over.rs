@@ -2,33 +2,33 @@
 
 use gpu_interop_core::{Error, Result};
 
-use super::{Context, Recording, SemaphoreOp, Submission};
+use super::{HeadlessContext, Recording, SemaphoreOp, Submission};
 use crate::buffer::OwnedBuffer;
 
 /// Bytes to copy from one buffer to another.
 #[derive(Debug, Clone, Copy)]
 pub struct BufferCopy<'a> {
     /// The source, created with `TRANSFER_SRC`.
-    pub from: &'a OwnedBuffer,
+    pub src: &'a OwnedBuffer,
     /// Where the bytes begin in the source.
-    pub from_offset: u64,
+    pub src_offset: u64,
     /// The target, created with `TRANSFER_DST`.
-    pub to: &'a OwnedBuffer,
+    pub dst: &'a OwnedBuffer,
     /// Where the bytes begin in the target.
-    pub to_offset: u64,
+    pub dst_offset: u64,
     /// How many bytes, at least 1.
     pub size: u64,
 }
 
 /// Hand-overs of work that is copies only. Between these calls the shared buffers are the other API's: release each once
-/// ([`Context::release`]) before its first hand-over.
+/// ([`HeadlessContext::release`]) before its first hand-over.
 ///
 /// They run on the context's queue. Where the device has one, take a context with a
 /// [`QueueKind::TransferOnly`](crate::QueueKind::TransferOnly) queue for them, or make one of the application's own
-/// queue ([`Context::on_queue`]); [`QueueKind`](crate::QueueKind) says why. Such a queue is not found on every device,
-/// and which other one to take is the application's choice: [`Context::new`] answers
+/// queue ([`HeadlessContext::on_queue`]); [`QueueKind`](crate::QueueKind) says why. Such a queue is not found on every device,
+/// and which other one to take is the application's choice: [`HeadlessContext::new`] answers
 /// [`NoDevice`](gpu_interop_core::ErrorKind::NoDevice) rather than another queue.
-impl Context {
+impl HeadlessContext {
     /// Copies to shared buffers: waits, takes every target back from the other API, copies, hands the targets over, and
     /// signals, in one submission. Does not wait for it. The sources are this device's.
     ///
@@ -36,14 +36,14 @@ impl Context {
     ///
     /// # Errors
     /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without a copy; those of [`Recording::acquire`],
-    /// of a target that was never released for one, [`Recording::copy`] and [`Context::submit`]. Nothing is submitted then.
+    /// of a target that was never released for one, [`Recording::copy`] and [`HeadlessContext::submit`]. Nothing is submitted then.
     pub fn send(
         &self,
         copies: &[BufferCopy<'_>],
         waits: &[SemaphoreOp<'_>],
         signals: &[SemaphoreOp<'_>],
     ) -> Result<Submission> {
-        self.hand_over("Context::send", copies, |copy| copy.to, waits, signals)
+        self.hand_over("HeadlessContext::send", copies, |copy| copy.dst, waits, signals)
     }
 
     /// Copies from shared buffers: waits, takes every source from the other API, copies, hands the sources back, and
@@ -60,7 +60,7 @@ impl Context {
         waits: &[SemaphoreOp<'_>],
         signals: &[SemaphoreOp<'_>],
     ) -> Result<Submission> {
-        self.hand_over("Context::receive", copies, |copy| copy.from, waits, signals)
+        self.hand_over("HeadlessContext::receive", copies, |copy| copy.src, waits, signals)
     }
 
     fn hand_over<'a>(
@@ -84,7 +84,7 @@ impl Context {
         self.submit(waits, signals, |recording: &mut Recording<'_>| {
             buffers.iter().try_for_each(|buffer| recording.acquire(buffer))?;
             for copy in copies {
-                recording.copy(copy.from, copy.from_offset, copy.to, copy.to_offset, copy.size)?;
+                recording.copy(copy.src, copy.src_offset, copy.dst, copy.dst_offset, copy.size)?;
             }
             buffers.iter().try_for_each(|buffer| recording.release(buffer))
         })

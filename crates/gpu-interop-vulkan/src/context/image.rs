@@ -3,7 +3,7 @@
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
-use super::{Context, Recording};
+use super::{HeadlessContext, Recording};
 use crate::buffer::OwnedBuffer;
 use crate::image::OwnedImage;
 use crate::ownership::OwnershipTransfer;
@@ -44,7 +44,7 @@ impl Recording<'_> {
         self.use_image("Recording::release_image", image, Command::Release)?;
         let from = OwnershipTransfer::all(self.queue_family);
         // SAFETY: recording, outside a render pass; the image is live, kept, of this device and in the layout `GENERAL`.
-        // It belongs to this family: no other has a queue of the device, or `Context::on_queue`'s caller has promised it.
+        // It belongs to this family: no other has a queue of the device, or `HeadlessContext::on_queue`'s caller has promised it.
         unsafe { image.record_release(self.as_raw(), from, vk::ImageLayout::GENERAL) }
     }
 
@@ -73,7 +73,7 @@ impl Recording<'_> {
     /// initialised, or one was imported or released and not acquired since.
     pub fn copy_to_image(
         &mut self,
-        from: &OwnedBuffer,
+        src: &OwnedBuffer,
         offset: u64,
         image: &OwnedImage,
         level: u32,
@@ -82,17 +82,17 @@ impl Recording<'_> {
         const OPERATION: &str = "Recording::copy_to_image";
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_DST)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
-        self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, offset, size)?;
-        self.use_buffer(OPERATION, from)?;
+        self.check(OPERATION, src, vk::BufferUsageFlags::TRANSFER_SRC, offset, size)?;
+        self.use_buffer(OPERATION, src)?;
         self.use_image(OPERATION, image, Command::Use)?;
         self.order();
         let regions = [region(image, level, layer, offset)];
-        let (commands, from, to) = (self.as_raw(), from.as_raw(), image.as_raw());
+        let (commands, src, dst) = (self.as_raw(), src.as_raw(), image.as_raw());
         let device = self.interop.device();
         // SAFETY: recording, outside a render pass; both are live, kept, of this device and usable so; the image is its
         // queue's own, in the layout `GENERAL`, and has the level and layer; the texels are inside the buffer and
         // aligned.
-        unsafe { device.cmd_copy_buffer_to_image(commands, from, to, vk::ImageLayout::GENERAL, &regions) };
+        unsafe { device.cmd_copy_buffer_to_image(commands, src, dst, vk::ImageLayout::GENERAL, &regions) };
         Ok(())
     }
 
@@ -106,21 +106,21 @@ impl Recording<'_> {
         image: &OwnedImage,
         level: u32,
         layer: u32,
-        to: &OwnedBuffer,
+        dst: &OwnedBuffer,
         offset: u64,
     ) -> Result<()> {
         const OPERATION: &str = "Recording::copy_from_image";
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_SRC)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
-        self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
-        self.use_buffer(OPERATION, to)?;
+        self.check(OPERATION, dst, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
+        self.use_buffer(OPERATION, dst)?;
         self.use_image(OPERATION, image, Command::Use)?;
         self.order();
         let regions = [region(image, level, layer, offset)];
-        let (commands, from, to) = (self.as_raw(), image.as_raw(), to.as_raw());
+        let (commands, src, dst) = (self.as_raw(), image.as_raw(), dst.as_raw());
         let device = self.interop.device();
         // SAFETY: as in `copy_to_image`.
-        unsafe { device.cmd_copy_image_to_buffer(commands, from, vk::ImageLayout::GENERAL, to, &regions) };
+        unsafe { device.cmd_copy_image_to_buffer(commands, src, vk::ImageLayout::GENERAL, dst, &regions) };
         Ok(())
     }
 
@@ -181,11 +181,11 @@ fn region(image: &OwnedImage, level: u32, layer: u32, offset: u64) -> vk::Buffer
         .image_extent(image.spec().level_extent(level))
 }
 
-impl Context {
+impl HeadlessContext {
     /// Brings an image into the layout `GENERAL` and makes it this device's. Blocks until it is done.
     ///
     /// # Errors
-    /// Those of [`Recording::initialize_image`] and [`Context::run`].
+    /// Those of [`Recording::initialize_image`] and [`HeadlessContext::run`].
     pub fn initialize_image(&self, image: &OwnedImage) -> Result<()> {
         self.run(|recording| recording.initialize_image(image))
     }
@@ -194,7 +194,7 @@ impl Context {
     /// to wait for nothing else.
     ///
     /// # Errors
-    /// Those of [`Recording::release_image`] and [`Context::run`].
+    /// Those of [`Recording::release_image`] and [`HeadlessContext::run`].
     pub fn release_image(&self, image: &OwnedImage) -> Result<()> {
         self.run(|recording| recording.release_image(image))
     }
@@ -202,7 +202,7 @@ impl Context {
     /// Takes an image from the other API; see [`OwnershipTransfer`]. Blocks until it is done.
     ///
     /// # Errors
-    /// Those of [`Recording::acquire_image`] and [`Context::run`].
+    /// Those of [`Recording::acquire_image`] and [`HeadlessContext::run`].
     pub fn acquire_image(&self, image: &OwnedImage) -> Result<()> {
         self.run(|recording| recording.acquire_image(image))
     }
@@ -213,9 +213,9 @@ impl Context {
     /// # Errors
     /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `data` has not the size of the level
     /// ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of [`Recording::copy_to_image`] and
-    /// [`Context::run`].
+    /// [`HeadlessContext::run`].
     pub fn upload_image(&self, image: &OwnedImage, level: u32, layer: u32, data: &[u8]) -> Result<()> {
-        let staging = self.image_staging("Context::upload_image", image, level, layer, data.len())?;
+        let staging = self.image_staging("HeadlessContext::upload_image", image, level, layer, data.len())?;
         staging.write(0, data)?;
         self.run(|recording| recording.copy_to_image(&staging, 0, image, level, layer))
     }
@@ -226,9 +226,9 @@ impl Context {
     /// # Errors
     /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `out` has not the size of the level
     /// ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of [`Recording::copy_from_image`] and
-    /// [`Context::run`].
+    /// [`HeadlessContext::run`].
     pub fn download_image(&self, image: &OwnedImage, level: u32, layer: u32, out: &mut [u8]) -> Result<()> {
-        let staging = self.image_staging("Context::download_image", image, level, layer, out.len())?;
+        let staging = self.image_staging("HeadlessContext::download_image", image, level, layer, out.len())?;
         self.run(|recording| recording.copy_from_image(image, level, layer, &staging, 0))?;
         staging.read(0, out)
     }

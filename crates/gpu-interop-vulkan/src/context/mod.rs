@@ -31,10 +31,10 @@ pub use validation::ValidationLog;
 /// How long dropping a context waits for work that nobody waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a [`Context`] is created with.
+/// What a [`HeadlessContext`] is created with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ContextOptions {
+pub struct HeadlessOptions {
     /// Whether to enable `VK_LAYER_KHRONOS_validation`, with its search for missing barriers, and collect what it
     /// reports.
     pub validation: bool,
@@ -42,13 +42,13 @@ pub struct ContextOptions {
     pub device: Option<DeviceChoice>,
     /// Which kind of queue to take.
     pub queue: QueueKind,
-    /// Whether to take a queue that only copies as well, if the device has one: [`Context::copying`].
+    /// Whether to take a queue that only copies as well, if the device has one: [`HeadlessContext::copying`].
     pub copying: bool,
     /// How long the blocking methods wait for the device. 60 s unless told otherwise.
     pub timeout: Duration,
 }
 
-impl Default for ContextOptions {
+impl Default for HeadlessOptions {
     fn default() -> Self {
         let timeout = Duration::from_secs(60);
         Self { validation: false, device: None, queue: QueueKind::General, copying: false, timeout }
@@ -56,7 +56,7 @@ impl Default for ContextOptions {
 }
 
 setters! {
-    ContextOptions {
+    HeadlessOptions {
         /// Turns validation on or off.
         validation: bool;
         /// Chooses the device.
@@ -74,9 +74,9 @@ setters! {
 ///
 /// Everything made from a context keeps its device alive, so the order of drops does not matter. Applications that have
 /// a device of their own use [`VulkanInterop`] and do not need this; for its submissions on a queue of theirs there is
-/// [`Context::on_queue`].
+/// [`HeadlessContext::on_queue`].
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct HeadlessContext {
     inner: Arc<Inner>,
 }
 
@@ -85,7 +85,7 @@ struct Inner {
     log: Option<Arc<ValidationLog>>,
     queue_family: u32,
     queue: Mutex<vk::Queue>,
-    copying: Option<Context>,
+    copying: Option<HeadlessContext>,
     timeout: Duration,
     spare: Arc<Spare>,
     /// Work that still ran when its [`Submission`] was dropped.
@@ -97,7 +97,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Context {
+impl HeadlessContext {
     /// Loads Vulkan and opens a device. Asks for Vulkan 1.2 if the loader has it, for timeline semaphores, else 1.1.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Context {
     ///   says of each why not.
     /// * `Unsupported`: validation is asked for, and the layer is not installed.
     /// * `OutOfMemory`, `Driver`: creation failed.
-    pub fn new(options: &ContextOptions) -> Result<Self> {
+    pub fn new(options: &HeadlessOptions) -> Result<Self> {
         let instance = InstanceOwner::new(options.validation)?;
         // SAFETY: the instance was just created, for Vulkan 1.1 or later.
         let candidates = unsafe { select::candidates(&instance.instance, options.queue) }?;
@@ -130,7 +130,7 @@ impl Context {
     }
 
     /// The same device's queue that only copies, for what need not go to the graphics and compute engine
-    /// ([`QueueKind::TransferOnly`]); `None` if the device has none or [`ContextOptions::copying`] did not ask for it.
+    /// ([`QueueKind::TransferOnly`]); `None` if the device has none or [`HeadlessOptions::copying`] did not ask for it.
     ///
     /// What is released to the other API on one of the two may be acquired from it on the other.
     #[must_use]
@@ -139,7 +139,7 @@ impl Context {
     }
 
     /// A context on a queue of the application's own device, for hand-overs on a transfer-only queue, say, beside the
-    /// one that draws. Its blocking methods wait as long as [`ContextOptions`] says without being told.
+    /// one that draws. Its blocking methods wait as long as [`HeadlessOptions`] says without being told.
     ///
     /// # Safety
     /// * `queue` must be a queue of `queue_family` of `interop`'s device, and support transfers.
@@ -151,7 +151,7 @@ impl Context {
     ///   ([`VulkanInterop::with_owner`]).
     #[must_use]
     pub unsafe fn on_queue(interop: &VulkanInterop, queue_family: u32, queue: vk::Queue) -> Self {
-        Self::build(interop.clone(), None, queue_family, queue, ContextOptions::default().timeout, None)
+        Self::build(interop.clone(), None, queue_family, queue, HeadlessOptions::default().timeout, None)
     }
 
     fn build(
@@ -248,7 +248,7 @@ impl Context {
         Ok(Submission::new(self.inner.clone(), flight))
     }
 
-    /// Records commands, submits them, and blocks until they have finished or [`ContextOptions::timeout`] is over.
+    /// Records commands, submits them, and blocks until they have finished or [`HeadlessOptions::timeout`] is over.
     ///
     /// # Errors
     /// As [`submit`](Self::submit), and [`Timeout`](gpu_interop_core::ErrorKind::Timeout): the commands may still run
@@ -260,7 +260,7 @@ impl Context {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context")
+        f.debug_struct("HeadlessContext")
             .field("interop", &self.interop)
             .field("queue_family", &self.queue_family)
             .finish_non_exhaustive()

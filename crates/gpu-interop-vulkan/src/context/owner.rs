@@ -27,7 +27,7 @@ pub(super) struct InstanceOwner {
 impl InstanceOwner {
     pub(super) fn new(validation: bool) -> Result<Self> {
         const OPERATION: &str = "vkCreateInstance";
-        let entry = crate::loader::load()?;
+        let entry = crate::loader::load_entry()?;
         // SAFETY: the entry is a Vulkan loader's. `None` means a loader of Vulkan 1.0.
         let available = unsafe { entry.try_enumerate_instance_version() }
             .checked("vkEnumerateInstanceVersion")?
@@ -68,7 +68,7 @@ impl InstanceOwner {
                 return error;
             }
             let reason = "the loader is installed, but finds no driver that works".to_owned();
-            error.with_attempts([LoadAttempt { target: LOADER_LIBRARY.to_owned(), reason }])
+            error.with_attempts([LoadAttempt::new(LOADER_LIBRARY, reason)])
         })?;
         let mut owner = Self { instance, version, log, messenger: None, _entry: entry };
         if let Some(log) = &owner.log {

@@ -67,28 +67,28 @@ impl<'a> Recording<'a> {
     /// or is the other side's: it was imported or released, and not acquired since.
     pub fn copy(
         &mut self,
-        from: &OwnedBuffer,
-        from_offset: u64,
-        to: &OwnedBuffer,
-        to_offset: u64,
+        src: &OwnedBuffer,
+        src_offset: u64,
+        dst: &OwnedBuffer,
+        dst_offset: u64,
         size: u64,
     ) -> Result<()> {
         const OPERATION: &str = "Recording::copy";
-        self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, from_offset, size)?;
-        self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, to_offset, size)?;
-        if from.as_raw() == to.as_raw() && from_offset.abs_diff(to_offset) < size {
+        self.check(OPERATION, src, vk::BufferUsageFlags::TRANSFER_SRC, src_offset, size)?;
+        self.check(OPERATION, dst, vk::BufferUsageFlags::TRANSFER_DST, dst_offset, size)?;
+        if src.as_raw() == dst.as_raw() && src_offset.abs_diff(dst_offset) < size {
             return Err(Error::invalid(OPERATION, "the ranges overlap")
-                .with_context("from", from_offset)
-                .with_context("to", to_offset)
+                .with_context("from", src_offset)
+                .with_context("to", dst_offset)
                 .with_context("size", size));
         }
-        self.use_buffer(OPERATION, from)?;
-        self.use_buffer(OPERATION, to)?;
+        self.use_buffer(OPERATION, src)?;
+        self.use_buffer(OPERATION, dst)?;
         self.order();
-        let region = vk::BufferCopy { src_offset: from_offset, dst_offset: to_offset, size };
+        let region = vk::BufferCopy { src_offset, dst_offset, size };
         // SAFETY: recording, outside a render pass; both buffers are live, kept, of this device and usable so; the
         // ranges are inside and do not overlap.
-        unsafe { self.interop.device().cmd_copy_buffer(self.as_raw(), from.as_raw(), to.as_raw(), &[region]) };
+        unsafe { self.interop.device().cmd_copy_buffer(self.as_raw(), src.as_raw(), dst.as_raw(), &[region]) };
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl<'a> Recording<'a> {
     pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::release", buffer, Command::Release)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. It belongs to this
-        // family: no other has a queue of the device, or `Context::on_queue`'s caller has promised it.
+        // family: no other has a queue of the device, or `HeadlessContext::on_queue`'s caller has promised it.
         unsafe { buffer.record_release(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
     }
 

@@ -8,10 +8,11 @@ use crate::identity::{device_identity, has_extension};
 use crate::interop::{VulkanInterop, version};
 use crate::queue::QueueKind;
 
-/// Which device a [`Context`](crate::Context) takes.
+/// Which device a [`HeadlessContext`](crate::HeadlessContext) takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeviceChoice {
-    /// The device at this place of [`Context::devices`](crate::Context::devices).
+    /// The device at this place of [`HeadlessContext::devices`](crate::HeadlessContext::devices).
     Index(usize),
     /// The device with this identity.
     Identity(DeviceIdentity),
@@ -102,12 +103,14 @@ pub(super) fn choose<'a>(candidates: &'a [Candidate], choice: Option<&DeviceChoi
             Some(DeviceChoice::Index(index)) => format!("there is no usable Vulkan device with index {index}"),
             Some(DeviceChoice::Identity(identity)) => format!("there is no usable Vulkan device that is {identity}"),
         };
-        Error::new(ErrorKind::NoDevice, "Context::new", wanted).with_attempts(candidates.iter().map(|candidate| {
-            LoadAttempt {
-                target: candidate.identity.to_string(),
-                reason: candidate.queue_family.clone().err().unwrap_or_else(|| "it is another one".into()),
-            }
-        }))
+        Error::new(ErrorKind::NoDevice, "HeadlessContext::new", wanted).with_attempts(candidates.iter().map(
+            |candidate| {
+                LoadAttempt::new(
+                    candidate.identity.to_string(),
+                    candidate.queue_family.clone().err().unwrap_or_else(|| "it is another one".into()),
+                )
+            },
+        ))
     })
 }
 
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
 
     fn device(byte: u8, rank: u8, queue_family: Result<u32, String>) -> Candidate {
-        let identity = DeviceIdentity { uuid: Uuid::from_bytes([byte; 16]), ..Default::default() };
+        let identity = DeviceIdentity::default().with_uuid(Uuid::from_bytes([byte; 16]));
         let physical_device = vk::PhysicalDevice::null();
         let (api_version, transfer_only) = (vk::API_VERSION_1_1, None);
         Candidate { physical_device, api_version, identity, queue_family, transfer_only, rank }

@@ -16,7 +16,7 @@ use crate::semaphore::{OwnedSemaphore, nanoseconds};
 use crate::tracking::{Command, Ownership, State};
 
 /// What refuses bad submissions.
-const SUBMIT: &str = "Context::submit";
+const SUBMIT: &str = "HeadlessContext::submit";
 
 /// A semaphore that a submission waits for or signals.
 #[derive(Debug, Clone, Copy)]

@@ -3,18 +3,18 @@
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
-use super::Context;
+use super::HeadlessContext;
 use crate::buffer::OwnedBuffer;
 use crate::placement::MemoryPlacement;
 
 /// Bytes staged at a time. More gains no speed, and a small device has no more host memory to map.
 const CHUNK: u64 = 16 << 20;
 
-impl Context {
+impl HeadlessContext {
     /// Fills `size` bytes from byte `offset` on with a word. Blocks until it is done.
     ///
     /// # Errors
-    /// Those of [`Recording::fill`](super::Recording::fill) and [`Context::run`].
+    /// Those of [`Recording::fill`](super::Recording::fill) and [`HeadlessContext::run`].
     pub fn fill(&self, buffer: &OwnedBuffer, offset: u64, size: u64, word: u32) -> Result<()> {
         self.run(|recording| recording.fill(buffer, offset, size, word))
     }
@@ -22,23 +22,23 @@ impl Context {
     /// Copies `size` bytes. Blocks until it is done.
     ///
     /// # Errors
-    /// Those of [`Recording::copy`](super::Recording::copy) and [`Context::run`].
+    /// Those of [`Recording::copy`](super::Recording::copy) and [`HeadlessContext::run`].
     pub fn copy(
         &self,
-        from: &OwnedBuffer,
-        from_offset: u64,
-        to: &OwnedBuffer,
-        to_offset: u64,
+        src: &OwnedBuffer,
+        src_offset: u64,
+        dst: &OwnedBuffer,
+        dst_offset: u64,
         size: u64,
     ) -> Result<()> {
-        self.run(|recording| recording.copy(from, from_offset, to, to_offset, size))
+        self.run(|recording| recording.copy(src, src_offset, dst, dst_offset, size))
     }
 
     /// Releases a buffer to the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until it is
     /// done, so the other side needs to wait for nothing else.
     ///
     /// # Errors
-    /// Those of [`Recording::release`](super::Recording::release) and [`Context::run`].
+    /// Those of [`Recording::release`](super::Recording::release) and [`HeadlessContext::run`].
     pub fn release(&self, buffer: &OwnedBuffer) -> Result<()> {
         self.run(|recording| recording.release(buffer))
     }
@@ -47,7 +47,7 @@ impl Context {
     /// is done.
     ///
     /// # Errors
-    /// Those of [`Recording::acquire`](super::Recording::acquire) and [`Context::run`].
+    /// Those of [`Recording::acquire`](super::Recording::acquire) and [`HeadlessContext::run`].
     pub fn acquire(&self, buffer: &OwnedBuffer) -> Result<()> {
         self.run(|recording| recording.acquire(buffer))
     }
@@ -57,9 +57,9 @@ impl Context {
     ///
     /// # Errors
     /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range goes past the end or the buffer
-    /// lacks `TRANSFER_DST`; otherwise those of [`Context::run`].
+    /// lacks `TRANSFER_DST`; otherwise those of [`HeadlessContext::run`].
     pub fn upload(&self, buffer: &OwnedBuffer, offset: u64, data: &[u8]) -> Result<()> {
-        let Some(staging) = self.staging("Context::upload", buffer, offset, data.len())? else {
+        let Some(staging) = self.staging("HeadlessContext::upload", buffer, offset, data.len())? else {
             return Ok(());
         };
         let chunk = usize::try_from(staging.size()).unwrap_or(usize::MAX);
@@ -78,9 +78,9 @@ impl Context {
     ///
     /// # Errors
     /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range goes past the end or the buffer
-    /// lacks `TRANSFER_SRC`; otherwise those of [`Context::run`].
+    /// lacks `TRANSFER_SRC`; otherwise those of [`HeadlessContext::run`].
     pub fn download(&self, buffer: &OwnedBuffer, offset: u64, out: &mut [u8]) -> Result<()> {
-        let Some(staging) = self.staging("Context::download", buffer, offset, out.len())? else {
+        let Some(staging) = self.staging("HeadlessContext::download", buffer, offset, out.len())? else {
             return Ok(());
         };
         let chunk = usize::try_from(staging.size()).unwrap_or(usize::MAX);

@@ -11,7 +11,7 @@ use crate::error::Checked;
 
 pub(super) const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// The errors that the validation layer reported about one [`Context`](crate::Context).
+/// The errors that the validation layer reported about one [`HeadlessContext`](crate::HeadlessContext).
 ///
 /// Outlives the context, so that errors about its destruction (objects left behind) can be read too. Clones share the
 /// list.

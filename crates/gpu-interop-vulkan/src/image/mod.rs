@@ -24,10 +24,10 @@ pub use spec::ImageSpec;
 /// the last clone.
 ///
 /// The last clone must not be dropped while work submitted through ash uses the image; work submitted through
-/// [`Context`](crate::Context) keeps its images alive.
+/// [`HeadlessContext`](crate::HeadlessContext) keeps its images alive.
 ///
 /// A new image has no layout. This crate keeps all of it in `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs
-/// access it, and [`Context`](crate::Context) tracks its owner:
+/// access it, and [`HeadlessContext`](crate::HeadlessContext) tracks its owner:
 ///
 /// * A new [`ExportableImage`] has no owner. [`Recording::initialize_image`](crate::Recording::initialize_image) makes
 ///   this device the owner. Only then can the image be copied, or released to the other API

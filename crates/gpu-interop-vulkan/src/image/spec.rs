@@ -121,14 +121,11 @@ impl ImageSpec {
         let shape = self.shape()?;
         // Measured: with one level, and with all levels, the layouts of the Vulkan and CUDA drivers agree.
         let has_all_levels_layout = self.layers > 1 && self.levels > 1 && interop.is_nvidia_driver();
-        Ok(MipmappedArrayDesc {
-            offset,
-            shape,
-            format: self.texel_format()?.array,
-            levels: self.levels,
-            layout_levels: has_all_levels_layout.then(|| shape.max_levels()),
-            usage: array_usage(self.usage),
-        })
+        Ok(MipmappedArrayDesc::new(shape, self.texel_format()?.array)
+            .with_offset(offset)
+            .with_levels(self.levels)
+            .with_layout_levels(has_all_levels_layout.then(|| shape.max_levels()))
+            .with_usage(array_usage(self.usage)))
     }
 
     /// Rejects memory of another image, if the request describes the exporter's image.

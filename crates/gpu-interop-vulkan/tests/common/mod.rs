@@ -7,7 +7,7 @@ use std::ops::Deref;
 use ash::vk;
 use gpu_interop_core::{ErrorKind, MemoryHandleKind, Result};
 use gpu_interop_vulkan::{
-    Context, ContextOptions, ExportableImage, ImageOptions, ImageSpec, OwnedBuffer, OwnedImage, ValidationLog,
+    ExportableImage, HeadlessContext, HeadlessOptions, ImageOptions, ImageSpec, OwnedBuffer, OwnedImage, ValidationLog,
 };
 
 /// Usage of every buffer in these tests.
@@ -19,14 +19,14 @@ pub(crate) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 
 /// A context whose validation errors fail the test at its end, including errors about its destruction.
 pub(crate) struct Checked {
-    context: Option<Context>,
+    context: Option<HeadlessContext>,
     log: Option<ValidationLog>,
 }
 
 impl Deref for Checked {
-    type Target = Context;
+    type Target = HeadlessContext;
 
-    fn deref(&self) -> &Context {
+    fn deref(&self) -> &HeadlessContext {
         self.context.as_ref().expect("present until the drop")
     }
 }
@@ -42,27 +42,27 @@ impl Drop for Checked {
 
 /// Creates a context, with validation if the layer is installed; `None`, with a printed reason, without Vulkan.
 pub(crate) fn vulkan() -> Option<Checked> {
-    vulkan_with(ContextOptions::default())
+    vulkan_with(HeadlessOptions::default())
 }
 
 /// As [`vulkan`], with other options.
-pub(crate) fn vulkan_with(options: ContextOptions) -> Option<Checked> {
+pub(crate) fn vulkan_with(options: HeadlessOptions) -> Option<Checked> {
     let context = if layer_is_missing(&options) { unvalidated(options) } else { validated(options) }?;
     Some(Checked { log: context.validation_log(), context: Some(context) })
 }
 
 /// Creates a context with validation for a test that checks the errors itself; `None` if Vulkan or the layer is
 /// missing.
-pub(crate) fn validated(options: ContextOptions) -> Option<Context> {
+pub(crate) fn validated(options: HeadlessOptions) -> Option<HeadlessContext> {
     if layer_is_missing(&options) {
         println!("skipped: this tests the validation layer");
         return None;
     }
-    or_skip(Context::new(&options.validation(true)))
+    or_skip(HeadlessContext::new(&options.validation(true)))
 }
 
-fn layer_is_missing(options: &ContextOptions) -> bool {
-    let Err(error) = Context::new(&options.clone().validation(true)) else { return false };
+fn layer_is_missing(options: &HeadlessOptions) -> bool {
+    let Err(error) = HeadlessContext::new(&options.clone().validation(true)) else { return false };
     let missing = error.kind() == ErrorKind::Unsupported && error.message().contains("vulkan-validationlayers");
     if missing {
         println!("without validation: {error}");
@@ -71,12 +71,12 @@ fn layer_is_missing(options: &ContextOptions) -> bool {
 }
 
 /// Creates a context without validation; `None` without Vulkan.
-pub(crate) fn unvalidated(options: ContextOptions) -> Option<Context> {
-    or_skip(Context::new(&options))
+pub(crate) fn unvalidated(options: HeadlessOptions) -> Option<HeadlessContext> {
+    or_skip(HeadlessContext::new(&options))
 }
 
 /// Skips the test only if Vulkan is missing; other failures panic.
-fn or_skip(context: Result<Context>) -> Option<Context> {
+fn or_skip(context: Result<HeadlessContext>) -> Option<HeadlessContext> {
     match context {
         Ok(context) => Some(context),
         Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::NoDevice) => {
@@ -97,7 +97,7 @@ pub(crate) fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
 }
 
 /// Downloads a buffer.
-pub(crate) fn contents(context: &Context, buffer: &OwnedBuffer) -> Vec<u8> {
+pub(crate) fn contents(context: &HeadlessContext, buffer: &OwnedBuffer) -> Vec<u8> {
     let mut data = vec![0; usize::try_from(buffer.size()).expect("a small buffer")];
     context.download(buffer, 0, &mut data).expect("download");
     data
@@ -133,14 +133,14 @@ pub(crate) fn texels(seed: u32, (level, layer, size): (u32, u32, u64)) -> Vec<u8
 }
 
 /// Writes all of an image.
-pub(crate) fn upload_all(context: &Context, image: &OwnedImage, seed: u32) {
+pub(crate) fn upload_all(context: &HeadlessContext, image: &OwnedImage, seed: u32) {
     for part in subresources(image.spec()) {
         context.upload_image(image, part.0, part.1, &texels(seed, part)).expect("upload");
     }
 }
 
 /// Downloads all of an image and checks every byte.
-pub(crate) fn assert_texels(context: &Context, image: &OwnedImage, seed: u32, name: &str) {
+pub(crate) fn assert_texels(context: &HeadlessContext, image: &OwnedImage, seed: u32, name: &str) {
     for part in subresources(image.spec()) {
         let expected = texels(seed, part);
         let mut found = vec![0; expected.len()];
@@ -152,7 +152,7 @@ pub(crate) fn assert_texels(context: &Context, image: &OwnedImage, seed: u32, na
 
 /// Reports whether the device exports and imports such an image as an opaque fd. Checks that it rejects the image
 /// otherwise.
-pub(crate) fn is_shared(context: &Context, options: &ImageOptions) -> bool {
+pub(crate) fn is_shared(context: &HeadlessContext, options: &ImageOptions) -> bool {
     let features = context.interop().image_features(MemoryHandleKind::OpaqueFd, &options.image.query());
     let shared = features.is_ok_and(|features| features.exportable && features.importable);
     let error = match ExportableImage::new(context.interop(), options) {

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use ash::vk::{self, Handle};
 use gpu_interop_core::Result;
-use gpu_interop_vulkan::{Context, VulkanInterop};
+use gpu_interop_vulkan::{HeadlessContext, VulkanInterop};
 use rustix::fs::MemfdFlags;
 
 /// The queue family of [`context`]; not 0, the default of a missing value.
@@ -113,9 +113,9 @@ pub(crate) fn start(settings: Settings) -> VulkanInterop {
 }
 
 /// A context on a queue of [`FAMILY`].
-pub(crate) fn context(interop: &VulkanInterop) -> Context {
+pub(crate) fn context(interop: &VulkanInterop) -> HeadlessContext {
     // SAFETY: the fake driver accepts this queue; nothing else uses it.
-    unsafe { Context::on_queue(interop, FAMILY, vk::Queue::from_raw(0x13)) }
+    unsafe { HeadlessContext::on_queue(interop, FAMILY, vk::Queue::from_raw(0x13)) }
 }
 
 /// Takes the calls recorded since the last call of this function.

@@ -109,10 +109,10 @@ fn send_and_receive_are_one_submission_each() {
                    0xfffffffe, buffer 0xb2, offset 0, size 0xffffffffffffffff}] []";
     let (there, back) = ("vkCmdCopyBuffer 0xb1 to 0xb2, [(0, 16, 8)]", "vkCmdCopyBuffer 0xb2 to 0xb1, [(16, 0, 8)]");
     calls();
-    let copy = BufferCopy { from: &own, from_offset: 0, to: shared, to_offset: 16, size: 8 };
+    let copy = BufferCopy { src: &own, src_offset: 0, dst: shared, dst_offset: 16, size: 8 };
     drop(context.send(&[copy], &[], &[]).expect("submitted"));
     assert_eq!(calls()[1..6], [acquire, ORDER, there, release, TO_HOST]);
-    let copy = BufferCopy { from: shared, from_offset: 16, to: &own, to_offset: 0, size: 8 };
+    let copy = BufferCopy { src: shared, src_offset: 16, dst: &own, dst_offset: 0, size: 8 };
     drop(context.receive(&[copy], &[], &[]).expect("submitted"));
     assert_eq!(calls()[1..6], [acquire, ORDER, back, release, TO_HOST]);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpu_interop::vulkan::{Context, ExportableSemaphore, OwnedSemaphore, SemaphoreOp};
+use gpu_interop::vulkan::{ExportableSemaphore, HeadlessContext, OwnedSemaphore, SemaphoreOp};
 use gpu_interop::{Device, Error, ErrorKind, ExporterTimeline, ExternalSemaphore, SemaphorePayload, Stream};
 use gpu_interop_conformance::{MakeSemaphore, Stop, Verdict};
 
@@ -11,7 +11,7 @@ use crate::bench::machine::Machine;
 /// The exporting API.
 #[derive(Clone, Copy)]
 pub(in crate::bench) enum Exporter<'a> {
-    Vulkan(&'a Context),
+    Vulkan(&'a HeadlessContext),
     Own(&'a Peer),
 }
 

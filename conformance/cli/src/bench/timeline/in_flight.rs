@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gpu_interop::vulkan::Context;
+use gpu_interop::vulkan::HeadlessContext;
 use gpu_interop::{ExportableMemory, MappedBuffer, Stream};
 use gpu_interop_conformance::{Verdict, ensure_eq};
 
@@ -41,7 +41,7 @@ pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, nam
     run(machine, recorder, name, machine.transfer_queue()?)
 }
 
-fn run(machine: &Machine, recorder: &mut Recorder, name: &str, context: &Context) -> Verdict {
+fn run(machine: &Machine, recorder: &mut Recorder, name: &str, context: &HeadlessContext) -> Verdict {
     // One frame on a CPU takes as long as all on a GPU.
     let frames = if machine.is_gpu() { 30 } else { 4 };
     let pipeline = &Pipeline::new(machine, context, frames)?;
@@ -81,7 +81,7 @@ struct Slot<'a> {
 }
 
 struct Pipeline<'a> {
-    context: &'a Context,
+    context: &'a HeadlessContext,
     stream: &'a Stream,
     slots: Vec<Slot<'a>>,
     /// The last word of each frame of a batch, stored by the device.
@@ -92,7 +92,7 @@ struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    fn new(machine: &'a Machine, context: &'a Context, frames: usize) -> Verdict<Self> {
+    fn new(machine: &'a Machine, context: &'a HeadlessContext, frames: usize) -> Verdict<Self> {
         let device = &machine.device;
         let slot = |_| {
             let vulkan = VulkanFrame::new(context, SIZE)?;

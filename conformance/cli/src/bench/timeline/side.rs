@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
-    BufferCopy, BufferOptions, Context, ExportableBuffer, MemoryPlacement, OwnedBuffer, Submission,
+    BufferCopy, BufferOptions, ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Submission,
 };
 use gpu_interop::{ExportableMemory, MemoryImport, Stream};
 use gpu_interop_conformance::{Verdict, request};
@@ -58,14 +58,14 @@ const PLACES: [u64; 4] = [0, PART - 4, PART, 2 * PART - 4];
 
 /// Vulkan on one of its queues.
 pub(super) struct VulkanSide<'a> {
-    context: &'a Context,
+    context: &'a HeadlessContext,
     shared: ExportableBuffer,
     local: OwnedBuffer,
     fetched: OwnedBuffer,
 }
 
 impl<'a> VulkanSide<'a> {
-    pub(super) fn new(context: &'a Context) -> Verdict<Self> {
+    pub(super) fn new(context: &'a HeadlessContext) -> Verdict<Self> {
         let interop = context.interop();
         let shared = ExportableBuffer::new(interop, &BufferOptions::new(ALL, TRANSFER))?;
         context.release(shared.buffer())?;
@@ -98,8 +98,8 @@ impl Side for VulkanSide<'_> {
 
     fn take(&self, wait: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>> {
         let waits = wait.map(|(timeline, value)| timeline.op(value)).transpose()?;
-        let (from, to) = (self.shared.buffer(), &self.fetched);
-        let copy = BufferCopy { from, from_offset: PART, to, to_offset: 0, size: 2 * PART };
+        let (src, dst) = (self.shared.buffer(), &self.fetched);
+        let copy = BufferCopy { src, src_offset: PART, dst, dst_offset: 0, size: 2 * PART };
         Ok(Work::Vulkan(self.context.receive(&[copy], waits.as_slice(), &[])?))
     }
 

@@ -40,7 +40,7 @@ type Header = elf::FileHeader64<LittleEndian>;
 /// The architecture that the simulator says its device has, with its features.
 #[must_use]
 pub fn architecture() -> String {
-    settings::text("SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
+    settings::text("GPU_INTEROP_SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
 }
 
 /// Whether a code object of this processor runs on an architecture.

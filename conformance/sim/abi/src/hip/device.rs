@@ -78,10 +78,10 @@ pub trait Runtime {
     fn has_stream(&self, stream: usize) -> bool;
 }
 
-/// The device that is current on each thread at first: `SIM_CURRENT`.
+/// The device that is current on each thread at first: `GPU_INTEROP_SIM_CURRENT`.
 #[must_use]
 pub fn initial() -> c_int {
-    settings::number("SIM_CURRENT", 0)
+    settings::number("GPU_INTEROP_SIM_CURRENT", 0)
 }
 
 /// The number of this thread's current device.

@@ -56,7 +56,7 @@ const _: () = assert!(size_of::<Memory6>() == 104 && size_of::<Buffer6>() == 88 
 const _: () = assert!(size_of::<Signal6>() == 144 && size_of::<Wait6>() == 144);
 const _: () = assert!(offset_of!(Signal6, flags) == offset_of!(Wait6, flags));
 
-/// Which layout callers use: `SIM_HIP_LAYOUT`, else that of `SIM_VERSION`.
+/// Which layout callers use: `GPU_INTEROP_SIM_HIP_LAYOUT`, else that of `GPU_INTEROP_SIM_VERSION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
     /// HIP 5.
@@ -131,10 +131,10 @@ impl Generation {
     /// What the environment says.
     #[must_use]
     pub fn now() -> Self {
-        match settings::number("SIM_HIP_LAYOUT", 0) {
+        match settings::number("GPU_INTEROP_SIM_HIP_LAYOUT", 0) {
             5 => Self::Five,
             6 => Self::Six,
-            _ if settings::number("SIM_VERSION", c_int::MAX) < STRUCTS_OF_6 => Self::Five,
+            _ if settings::number("GPU_INTEROP_SIM_VERSION", c_int::MAX) < STRUCTS_OF_6 => Self::Five,
             _ => Self::Six,
         }
     }
@@ -143,7 +143,7 @@ impl Generation {
     #[must_use]
     pub fn version(self) -> c_int {
         settings::number(
-            "SIM_VERSION",
+            "GPU_INTEROP_SIM_VERSION",
             match self {
                 // Debian's, which was looked at.
                 Self::Five => 50_221_153,

@@ -8,7 +8,7 @@ use super::behaviour::Below;
 /// A version, with what the runtime is above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// As `SIM_VERSION` has it.
+    /// As `GPU_INTEROP_SIM_VERSION` has it.
     pub version: c_int,
     /// As `GPU_ENABLE_PAL` has it.
     pub below: Below,

@@ -15,7 +15,7 @@ const LAST: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreH
 
 /// `ShouldNotReachHere()`: ends the process where the runtime was built with assertions.
 fn should_not_reach_here() {
-    if settings::text("SIM_SEMAPHORES").as_deref() == Some("abort") {
+    if settings::text("GPU_INTEROP_SIM_SEMAPHORES").as_deref() == Some("abort") {
         std::process::abort();
     }
 }
@@ -31,12 +31,12 @@ pub unsafe fn import_failed(desc: *const c_void) {
     }
 }
 
-/// The runtime closes no descriptor, unless `SIM_FD_ON_FAILURE` wants a failed import to.
+/// The runtime closes no descriptor, unless `GPU_INTEROP_SIM_FD_ON_FAILURE` wants a failed import to.
 ///
 /// # Safety
 /// The descriptor was given to the import.
 pub unsafe fn close_if_asked(fd: i32) {
-    if settings::text("SIM_FD_ON_FAILURE").as_deref() == Some("closed") {
+    if settings::text("GPU_INTEROP_SIM_FD_ON_FAILURE").as_deref() == Some("closed") {
         // SAFETY: the caller's promise.
         unsafe { descriptor::close(fd) };
     }

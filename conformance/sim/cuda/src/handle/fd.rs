@@ -23,7 +23,7 @@ const TOO_MUCH_OF_ITS_OWN: u64 = 512 << 20;
 /// What a failed import does with the descriptor, as measured: UNKNOWN closes it, INVALID_VALUE and NOT_SUPPORTED leave
 /// it open.
 fn closes(code: u32) -> bool {
-    match settings::text("SIM_FD_ON_FAILURE").as_deref() {
+    match settings::text("GPU_INTEROP_SIM_FD_ON_FAILURE").as_deref() {
         Some("closed") => true,
         Some("open") => false,
         _ => code == code::UNKNOWN,

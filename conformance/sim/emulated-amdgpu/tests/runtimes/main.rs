@@ -1,6 +1,6 @@
 //! Tests on AMD's own runtimes, above this emulated kernel driver.
 //!
-//! `GPU_INTEROP_AMDGPU_TEST_ROOTS` is a colon list of folders, each with the unpacked Debian packages of one runtime: HIP, ROCR,
+//! `GPU_INTEROP_SIM_AMDGPU_TEST_ROOTS` is a colon list of folders, each with the unpacked Debian packages of one runtime: HIP, ROCR,
 //! comgr, and their C library. Without it nothing is tested, and the output says so.
 //!
 //! Each test is a process of its own: this binary again, started by the root's dynamic linker with the emulation preloaded.
@@ -27,7 +27,7 @@ fn main() {
         let arguments: Vec<_> = arguments.collect();
         return child::run(&arguments);
     }
-    const VARIABLE: &str = "GPU_INTEROP_AMDGPU_TEST_ROOTS";
+    const VARIABLE: &str = "GPU_INTEROP_SIM_AMDGPU_TEST_ROOTS";
     let roots = std::env::var_os(VARIABLE).filter(|roots| !roots.is_empty());
     let arguments = Arguments::from_args();
     let Some(roots) = roots else {

@@ -62,9 +62,9 @@ impl Root {
         let mut command = Command::new(&self.linker);
         command.arg("--library-path").arg(&self.folders).arg("--preload").arg(emulation).arg(own).arg(CHILD);
         command.arg(test[0]).arg(&self.library).args(&test[1..]);
-        command.env("GPU_INTEROP_AMDGPU_REPORT", report.path());
+        command.env("GPU_INTEROP_SIM_AMDGPU_REPORT", report.path());
         for (name, value) in settings {
-            command.env(format!("GPU_INTEROP_AMDGPU_{name}"), value);
+            command.env(format!("GPU_INTEROP_SIM_AMDGPU_{name}"), value);
         }
         let limit = Duration::from_secs(if test[0] == "cycles" { 300 } else { 20 });
         let output = output(command, limit).map_err(|error| error.to_string())?;

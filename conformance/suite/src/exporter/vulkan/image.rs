@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gpu_interop::vulkan::ash::vk;
-use gpu_interop::vulkan::{self, Context, ExportableImage, ImageOptions, OwnedImage, TexelFormat};
+use gpu_interop::vulkan::{self, ExportableImage, HeadlessContext, ImageOptions, OwnedImage, TexelFormat};
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
 use super::memory_placement;
@@ -18,7 +18,7 @@ const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 );
 
 pub(super) struct VulkanImage {
-    context: Context,
+    context: HeadlessContext,
     spec: ImageSpec,
     exported: ExportableImage,
     /// Locked while this side owns the image; between accesses the importer does (`VK_QUEUE_FAMILY_EXTERNAL`).
@@ -26,7 +26,7 @@ pub(super) struct VulkanImage {
 }
 
 impl VulkanImage {
-    pub(super) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
+    pub(super) fn new(context: &HeadlessContext, spec: ImageSpec) -> Verdict<Self> {
         let options = ImageOptions::new(as_vulkan(&spec)?)
             .memory(memory_placement(spec.placement))
             .dedicated(spec.dedicated)

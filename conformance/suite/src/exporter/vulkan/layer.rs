@@ -11,7 +11,7 @@ const SOUND: u32 = vk::make_api_version(0, 1, 4, 304);
 /// it need not, or is not installed. Old ones let both wait for each other, for 10 seconds each time, and then complain of
 /// a bug of their own (KhronosGroup/Vulkan-ValidationLayers, #8519).
 pub(super) fn deadlocks() -> Verdict<Option<String>> {
-    let entry = gpu_interop::vulkan::load()?;
+    let entry = gpu_interop::vulkan::load_entry()?;
     // SAFETY: the entry is a Vulkan loader's.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }
         .map_err(|code| Stop::Failed(format!("vkEnumerateInstanceLayerProperties: {code}")))?;

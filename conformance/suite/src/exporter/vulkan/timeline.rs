@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
-    Context, ExportableSemaphore, ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp,
+    ExportableSemaphore, HeadlessContext, ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp,
     Submission, VulkanInterop,
 };
 use gpu_interop::{ErrorKind, ExporterTimeline};
@@ -59,7 +59,7 @@ fn operation<'a>(point: Point<'a>) -> Verdict<SemaphoreOp<'a>> {
 pub(super) struct Spare(Mutex<Vec<OwnedBuffer>>);
 
 impl Spare {
-    fn take(&self, context: &Context, size: u64) -> Verdict<OwnedBuffer> {
+    fn take(&self, context: &HeadlessContext, size: u64) -> Verdict<OwnedBuffer> {
         let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match spare.filter(|buffer| buffer.size() >= size) {
             Some(buffer) => Ok(buffer),

@@ -28,7 +28,7 @@ fn strangers(identity: &DeviceIdentity) -> Verdict<[DeviceIdentity; 2]> {
     let luid = identity.luid.ok_or_else(|| Stop::Failed("Direct3D's device has no LUID".into()))?;
     let mut bytes = luid.bytes;
     bytes[0] ^= 0xff;
-    let with = |luid| DeviceIdentity { luid: Some(luid), ..identity.clone() };
+    let with = |luid| identity.clone().with_luid(Some(luid));
     Ok([with(Luid { bytes, ..luid }), with(Luid { node_mask: luid.node_mask << 1, ..luid })])
 }
 

@@ -67,7 +67,7 @@ fn mip_levels(context: &Context) -> Verdict {
             rows.with_memory(&RawCall::KeepMemory { size: request.size() }, &request)
         })?;
         let raw = rows.call(&RawCall::MapMipmappedArray { levels })?.text;
-        let mapped = memory.map_mipmapped_array(&MipmappedArrayDesc { levels, ..desc });
+        let mapped = memory.map_mipmapped_array(&desc.with_levels(levels));
         let refusal = expect_error(mapped, ErrorKind::InvalidArgument, "the number of levels");
         rows.row(
             &format!("map an array of 256 x 128 texels with {levels} levels"),

@@ -1,9 +1,9 @@
 //! Images.
 
+use gpu_interop::ErrorKind;
 use gpu_interop::nvsci::{
     Buffer, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, PlaneAttributes,
 };
-use gpu_interop::{ErrorKind, MipmappedArrayDesc};
 
 use super::Rig;
 use crate::context::Context;
@@ -142,11 +142,7 @@ fn mip_levels(context: &Context) -> Verdict {
     let desc = buffer.array_desc(0)?;
     ensure_eq!(desc.levels, 1, "levels");
     let memory = context.device().import_memory(buffer.import_request())?;
-    for desc in [
-        MipmappedArrayDesc { levels: 2, ..desc },
-        MipmappedArrayDesc { levels: 7, ..desc },
-        MipmappedArrayDesc { layout_levels: Some(7), ..desc },
-    ] {
+    for desc in [desc.with_levels(2), desc.with_levels(7), desc.with_layout_levels(Some(7))] {
         let error = expect_error(memory.map_mipmapped_array(&desc), ErrorKind::InvalidArgument, "mip levels")?;
         ensure!(error.code().is_none() && error.message().contains("one mip level"), "{error}");
     }

@@ -136,7 +136,7 @@ fn image(context: &Context, request: &Request) -> Verdict {
             ensure!(error.code().is_some() || !fits, "rejected without a driver call: {error}");
             ensure!(error.code().is_none() || fits, "the driver was called for {desc:?}: {error}");
         }
-        let same_layout = MipmappedArrayDesc { layout_levels: right.layout_levels, ..desc };
+        let same_layout = desc.with_layout_levels(right.layout_levels);
         if same_layout == *right && desc.driver_levels() == right.driver_levels() {
             described.map_mipmapped_array(&desc)?;
         } else {
@@ -144,7 +144,7 @@ fn image(context: &Context, request: &Request) -> Verdict {
         }
     }
     // This description fits into any memory.
-    is_another(&described, &MipmappedArrayDesc { usage: right.usage ^ ArrayUsage::COLOR_ATTACHMENT, ..*right })?;
+    is_another(&described, &right.with_usage(right.usage ^ ArrayUsage::COLOR_ATTACHMENT))?;
     image.goes_both_ways(context)
 }
 
@@ -158,9 +158,9 @@ fn is_another(memory: &ExternalMemory, desc: &MipmappedArrayDesc) -> Verdict {
 
 fn changed(desc: &MipmappedArrayDesc, wrong: Wrong) -> MipmappedArrayDesc {
     match wrong {
-        Wrong::Offset(offset) => MipmappedArrayDesc { offset, ..*desc },
-        Wrong::Levels(levels) => MipmappedArrayDesc { levels, ..*desc },
-        Wrong::LayoutLevels(levels) => MipmappedArrayDesc { layout_levels: Some(levels), ..*desc },
-        Wrong::Shape(shape) => MipmappedArrayDesc { shape, ..*desc },
+        Wrong::Offset(offset) => desc.with_offset(offset),
+        Wrong::Levels(levels) => desc.with_levels(levels),
+        Wrong::LayoutLevels(levels) => desc.with_layout_levels(Some(levels)),
+        Wrong::Shape(shape) => desc.with_shape(shape),
     }
 }

@@ -1,8 +1,7 @@
-//! What reaches each function that both vendors' drivers have: the arguments that are alike in both headers. Included by the
-//! backends' tests beside `recorder.rs`.
+//! Expected arguments of the functions of both vendors' drivers, where both headers agree. Used by the backends' tests.
 //!
-//! The numbers are those of the headers (`CUDA_EXTERNAL_MEMORY_DEDICATED`, `hipExternalMemoryDedicated` is 1, and so on),
-//! written out: an expectation that took them from the library would follow its mistakes.
+//! Constants of the headers (such as `CUDA_EXTERNAL_MEMORY_DEDICATED`, `hipExternalMemoryDedicated`: 1) are literals:
+//! expectations derived from the library would repeat its mistakes.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,7 +39,7 @@ pub fn pointer(address: usize) -> NonNull<c_void> {
     NonNull::new(std::ptr::without_provenance_mut(address)).expect("not null")
 }
 
-/// Every call that the two vendors' drivers take alike.
+/// Checks every call that is the same for both vendors' drivers.
 pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
     imports::memory(device, recorder);
     imports::semaphores(device, recorder);
@@ -54,10 +53,10 @@ pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
     exportable(device, recorder);
 }
 
-/// Parameters, each with what the record should have of it.
+/// Parameters with their expected text in the record.
 type Shown<T> = Vec<(T, String)>;
 
-/// Signals and waits.
+/// Parameters of signals and waits.
 fn parameters() -> (Shown<SignalParams>, Shown<WaitParams>) {
     // SAFETY: the mock reads nothing behind the address.
     let fence = unsafe { NvSciFence::from_raw(pointer(0xfe1)) };
@@ -93,7 +92,7 @@ fn batches(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let (signals, waits) = parameters();
     let handle = |index: usize| RawSemaphore::new(0x100 + index);
     let signals: Vec<_> = signals.into_iter().enumerate().collect();
-    // One by one, and all in a batch: both ways have code of their own. Twice, because blocks are kept.
+    // Single elements and whole batches use different code. Each twice, because blocks are reused.
     let singles = signals.chunks(1);
     for batch in singles.chain([&signals[..]]).chain([&signals[..2]]) {
         let raw: Vec<_> =
@@ -148,7 +147,7 @@ fn streams_and_events(device: &dyn BackendDevice, recorder: &mut Recorder) {
     assert_eq!(event, RawEvent::new(EVENT));
     // CU_EVENT_DISABLE_TIMING, hipEventDisableTiming.
     recorder.entered("an event", &[call!("cuEventCreate", "hipEventCreateWithFlags", "2")]);
-    // SAFETY: the mock's stream and event.
+    // SAFETY: stream and event belong to the mock.
     unsafe {
         device.record_event(event, stream).expect("records");
         recorder.enqueued("a record", &[call!("cuEventRecord", "hipEventRecord", "{EVENT:#x} {STREAM:#x}")]);
@@ -182,11 +181,11 @@ fn copies_and_fills(device: &dyn BackendDevice, recorder: &mut Recorder) {
         device.copy_from_host(stream, first, host, 42).expect("copies");
         let arguments = format!("0x100000000 0x300000000 42 {STREAM:#x}");
         recorder.entered("a copy from the host", &[call!("cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", "{arguments}")]);
-        // So large that no signal of CUDA's overtakes them.
+        // Large enough that CUDA's signals do not overtake them.
         device.fill_u8(stream, first, 0xa5, 1 << 20).expect("fills");
         let arguments = format!("0x100000000 165 1048576 {STREAM:#x}");
         recorder.enqueued("a fill", &[call!("cuMemsetD8Async", "hipMemsetD8Async", "{arguments}")]);
-        // Words, not bytes.
+        // The length is in words, not bytes.
         device.fill_u32(stream, first, 0x1234_5678, 1 << 18).expect("fills");
         let arguments = format!("0x100000000 305419896 262144 {STREAM:#x}");
         recorder.enqueued("a fill of words", &[call!("cuMemsetD32Async", "hipMemsetD32Async", "{arguments}")]);
@@ -196,7 +195,7 @@ fn copies_and_fills(device: &dyn BackendDevice, recorder: &mut Recorder) {
 fn words(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let (stream, word) = (STREAM_OF_TEST, DevicePtr::new(0x4_0000_0008));
     let at = format!("{STREAM:#x} 0x400000008");
-    // HIP's waits have a mask, with every bit of the word.
+    // HIP's waits take a mask of the compared bits.
     let [mask_32, mask_64] = match recorder.names {
         Names::Cuda => ["", ""],
         Names::Hip => [" 0xffffffff", " 0xffffffffffffffff"],
@@ -232,7 +231,7 @@ fn words(device: &dyn BackendDevice, recorder: &mut Recorder) {
     // SAFETY: the function takes any pointer.
     unsafe { device.launch_host_function(stream, count, std::ptr::without_provenance_mut(5)) }.expect("launches");
     recorder.entered("a function", &[call!("cuLaunchHostFunc", "hipLaunchHostFunc", "{STREAM:#x}")]);
-    assert_eq!(RAN.load(Ordering::Relaxed), 5, "with its data");
+    assert_eq!(RAN.load(Ordering::Relaxed), 5, "the function received its data");
 }
 
 fn surfaces_and_textures(device: &dyn BackendDevice, recorder: &mut Recorder) {
@@ -295,7 +294,7 @@ fn surfaces_and_textures(device: &dyn BackendDevice, recorder: &mut Recorder) {
         recorder.entered("a texture's end", &[call!("cuTexObjectDestroy", "hipTexObjectDestroy", "{TEXTURE:#x}")]);
         device.free_mipmapped_array(array).expect("ends");
         let destroy = call!("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", "{MIPMAPPED:#x}");
-        // HIP's levels are objects of their own.
+        // HIP's levels are separate objects.
         let level = (recorder.names == Names::Hip).then(|| call!("", "hipArrayDestroy", "{LEVEL:#x}"));
         let ends: Vec<Expected> = level.into_iter().chain([destroy]).collect();
         recorder.entered("an array's end", &ends);
@@ -309,7 +308,7 @@ fn modules(device: &dyn BackendDevice, recorder: &mut Recorder) {
         assert_eq!(device.module_kernel(module, c"a_kernel").expect("a kernel"), RawKernel::new(KERNEL));
         let arguments = format!("{MODULE:#x} a_kernel");
         recorder.entered("a kernel", &[call!("cuModuleGetFunction", "hipModuleGetFunction", "{arguments}")]);
-        let config = LaunchConfig { grid: [2, 3, 4], block: [5, 6, 7], shared_bytes: 8 };
+        let config = LaunchConfig::new([2, 3, 4], [5, 6, 7]).with_shared_mem_bytes(8);
         let args =
             [KernelArg::Ptr(DevicePtr::new(0xabc0)), KernelArg::U32(11), KernelArg::U64(1 << 33), KernelArg::F32(1.5)];
         device.launch_kernel(STREAM_OF_TEST, RawKernel::new(KERNEL), &config, &args).expect("launches");
@@ -345,7 +344,7 @@ fn graphs(device: &dyn BackendDevice, recorder: &mut Recorder) {
         device.launch_graph(stream, graph).expect("launches");
         let first = if ordered { vec![event, launch.clone(), record.clone()] } else { vec![launch.clone()] };
         recorder.entered("a graph's launch", &first);
-        // On another stream HIP's waits for the launch before.
+        // On another stream HIP's launch waits for the previous one.
         device.launch_graph(RawStream::new(0x512), graph).expect("launches");
         let launch = call!("cuGraphLaunch", "hipGraphLaunch", "{EXEC:#x} 0x512");
         let wait = call!("", "hipStreamWaitEvent", "0x512 {EVENT:#x} 0");
@@ -360,12 +359,12 @@ fn graphs(device: &dyn BackendDevice, recorder: &mut Recorder) {
     }
 }
 
-/// `CUmemAllocationProp`: pinned, exported as a descriptor, on the device with this number.
+/// `CUmemAllocationProp`: pinned, exported as a file descriptor, on device [`DEVICE`].
 pub fn allocation() -> String {
     format!("{{type 1, handle types 1, location 1 {DEVICE}, win32 null, flags 0}}")
 }
 
-/// What makes an allocation of one granule.
+/// Calls of an allocation of one granule.
 pub fn allocates() -> Vec<Expected> {
     let (of, size) = (allocation(), GRANULARITY);
     vec![
@@ -390,7 +389,7 @@ fn exportable(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let MemoryHandle::OpaqueFd(fd) = handle else { panic!("{handle:?}") };
         let flags = rustix::io::fcntl_getfd(fd.as_fd()).expect("an open descriptor");
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "an exported descriptor is inherited: {flags:?}");
-        assert!(rustix::fs::fstat(&fd).is_ok_and(|stat| stat.st_size == 65536), "what the driver exported");
+        assert!(rustix::fs::fstat(&fd).is_ok_and(|stat| stat.st_size == 65536), "the exported memory");
     }
     // SAFETY: allocated above, and freed once.
     unsafe { device.destroy_exportable(&allocation) }.expect("frees");
@@ -401,7 +400,7 @@ fn exportable(device: &dyn BackendDevice, recorder: &mut Recorder) {
         call!("cuMemRelease", "hipMemRelease", "0x404"),
     ];
     recorder.entered("the end of an allocation", &free);
-    // Every step that fails is undone, in the opposite order, and nothing else is.
+    // A failed step reverts exactly the steps before it, in reverse order.
     let steps = [
         ("cuMemCreate", "hipMemCreate", 0),
         ("cuMemAddressReserve", "hipMemAddressReserve", 1),

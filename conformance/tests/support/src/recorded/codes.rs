@@ -1,5 +1,4 @@
-//! What becomes of the codes that a driver's functions answer. Included by the backends' tests beside `recorder.rs` and
-//! `recorded_calls.rs`.
+//! Errors for the status codes of a driver's functions. Used by the backends' tests.
 
 use std::ffi::c_void;
 
@@ -18,7 +17,7 @@ use super::recorder::{
 };
 use crate::call;
 
-/// Each function that both have fails with each code.
+/// Makes each function of both vendors fail with each code.
 pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let (stream, address) = (STREAM_OF_TEST, DevicePtr::new(0x7000));
     let (event, graph, node) = (RawEvent::new(EVENT), RawGraph::new(EXEC), RawGraphNode::new(NODE));
@@ -34,20 +33,20 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let config = LaunchConfig::linear(1);
     let args = [KernelArg::Ptr(address), KernelArg::U32(1), KernelArg::U64(2), KernelArg::F32(3.0)];
     extern "C" fn nothing(_data: *mut c_void) {}
-    // SAFETY: the mock does nothing with any of it.
+    // SAFETY: the mock uses none of the arguments.
     unsafe {
-        // CUDA_ERROR_NOT_READY, hipErrorNotReady: no failure of a query.
+        // CUDA_ERROR_NOT_READY, hipErrorNotReady are not failures of a query.
         recorder.control(&format!("fail {} 600\n", recorder.pick("cuStreamQuery", "hipStreamQuery")));
-        assert!(!device.query_stream(stream).expect("an answer"), "a stream with work is not idle");
+        assert!(!device.query_stream(stream).expect("a query"), "a stream with work is not idle");
         recorder.control(&format!("fail {} 600\n", recorder.pick("cuEventQuery", "hipEventQuery")));
-        assert!(!device.query_event(event).expect("an answer"), "an event that has not passed");
-        recordings(device, recorder);
+        assert!(!device.query_event(event).expect("a query"), "an event that has not passed");
+        captures(device, recorder);
         let kernel = RawKernel::new(KERNEL);
         let launch = || device.launch_kernel(stream, kernel, &config, &args);
         let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
         let before = open();
         recorder.every_code(["cuImportExternalMemory", "hipImportExternalMemory"], || device.import_memory(&memory));
-        assert_eq!(open(), before, "descriptors of imports that failed");
+        assert_eq!(open(), before, "failed imports leak no file descriptors");
         let destroy = || device.destroy_memory(RawMemory::new(MEMORY));
         recorder.every_code(["cuDestroyExternalMemory", "hipDestroyExternalMemory"], destroy);
         let import = || device.import_semaphore(&of_semaphore);
@@ -127,7 +126,7 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
             ["cuMemAddressFree", "hipMemAddressFree"],
             ["cuMemRelease", "hipMemRelease"],
         ] {
-            // The other steps are done all the same.
+            // The other steps still run.
             recorder.take();
             recorder.every_code(names, || {
                 device.create_exportable(1).and_then(|allocation| device.destroy_exportable(&allocation))
@@ -146,12 +145,12 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
     }
 }
 
-/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported` (900): another thread records. An event says
-/// how far the stream is, unless the stream itself records.
-fn recordings(device: &dyn BackendDevice, recorder: &mut Recorder) {
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported` (900): another thread captures. An event
+/// is queried instead, unless the stream itself is capturing.
+fn captures(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let stream = STREAM_OF_TEST;
     for (cuda, hip) in [("cuStreamQuery", "hipStreamQuery"), ("cuStreamSynchronize", "hipStreamSynchronize")] {
-        let ask = || {
+        let query = || {
             // SAFETY: the mock's stream.
             unsafe {
                 if cuda == "cuStreamQuery" {
@@ -163,17 +162,17 @@ fn recordings(device: &dyn BackendDevice, recorder: &mut Recorder) {
         };
         let fails = format!("fail {} 900\n", recorder.pick(cuda, hip));
         recorder.control(&fails);
-        let error = ask().expect_err("the stream itself records");
+        let error = query().expect_err("the stream itself is capturing");
         assert_eq!(error.code().map(|code| code.value), Some(900), "{error}");
         recorder.control(&format!("{fails}attribute records 0\n"));
         recorder.take();
-        assert!(ask().expect("a query of an event"));
-        let asked = [
+        assert!(query().expect("a query of an event"));
+        let rejected = [
             call!("cuStreamQuery", "hipStreamQuery", "{STREAM:#x}"),
             call!("cuStreamSynchronize", "hipStreamSynchronize", "{STREAM:#x}"),
         ];
-        let first = asked[usize::from(cuda == "cuStreamSynchronize")].clone();
-        let answered = [
+        let first = rejected[usize::from(cuda == "cuStreamSynchronize")].clone();
+        let expected = [
             first,
             call!("cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2", "{STREAM:#x}"),
             call!("cuEventCreate", "hipEventCreateWithFlags", "2"),
@@ -181,18 +180,18 @@ fn recordings(device: &dyn BackendDevice, recorder: &mut Recorder) {
             call!("cuEventQuery", "hipEventQuery", "{EVENT:#x}"),
             call!("cuEventDestroy_v2", "hipEventDestroy", "{EVENT:#x}"),
         ];
-        recorder.entered("how far a stream is", &answered);
+        recorder.entered("the progress of a stream", &expected);
         if cuda == "cuStreamQuery" {
             let event = recorder.pick("cuEventQuery", "hipEventQuery");
             recorder.control(&format!("{fails}attribute records 0\nfail {event} 600\n"));
-            assert!(!ask().expect("a query of an event"), "the event has not passed");
+            assert!(!query().expect("a query of an event"), "the event has not passed");
         }
     }
     recorder.control("");
     recorder.take();
 }
 
-/// What each code means, of any call and of an import, as the vendor's table says.
+/// Checks the error kind of each code for an ordinary call and for an import, with the vendor's table.
 pub fn kinds(
     device: &dyn BackendDevice,
     recorder: &mut Recorder,
@@ -213,7 +212,7 @@ pub fn kinds(
         let error = unsafe { device.import_memory(&memory) }.expect_err("a failure");
         assert_eq!(error.kind(), *kind, "code {code} of an import: {error}");
         let fd = memory.handle().as_fd().expect("a descriptor");
-        assert!(rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096), "the request keeps its descriptor");
+        assert!(rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096), "the request keeps its file descriptor");
     }
     recorder.control("");
 }

@@ -1,10 +1,10 @@
-//! Copies of arrays, and how the recorder shows them. Included by the backends' tests beside `recorder.rs`.
+//! Array copies with their text in the record. Used by the backends' tests.
 
 use gpu_interop_core::backend::{ArrayCopy, ArrayCopySide, DevicePtr, RawArray};
 
 use super::recorder::{LEVEL, STREAM};
 
-/// The numbers that a vendor's header gives to the types of memory.
+/// Memory type constants of a vendor's header.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryTypes {
     pub host: u32,
@@ -12,16 +12,16 @@ pub struct MemoryTypes {
     pub array: u32,
 }
 
-/// Between arrays, device memory and host memory, each with its own place, pitch and memory type: copies, and the arguments
-/// that reach the driver.
+/// Returns copies between arrays, device memory and host memory, each with its own address, pitch and memory type, and
+/// the expected arguments of the driver's function.
 pub fn array_copies(types: MemoryTypes) -> Vec<(ArrayCopy, String)> {
-    let shown = |origin: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
+    let shown = |offset: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
         format!(
-            "{{origin {origin}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
+            "{{offset {offset}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
              {height}}}"
         )
     };
-    let array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), origin: [8, 2, 3] };
+    let array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), offset: [8, 2, 3] };
     let shown_array = shown("8 2 3", types.array, ["0", "0", "0xa12"], 0, 0);
     let linear = ArrayCopySide::Linear { ptr: DevicePtr::new(0x1000), row_pitch: 64, rows: 5 };
     let shown_linear = shown("0 0 0", types.device, ["0", "0x1000", "0"], 64, 5);
@@ -34,9 +34,9 @@ pub fn array_copies(types: MemoryTypes) -> Vec<(ArrayCopy, String)> {
         (host, array, &shown_host, &shown_array),
         (array, array, &shown_array, &shown_array),
     ];
-    rows.map(|(target, source, shown_target, shown_source)| {
+    rows.map(|(dst, src, shown_target, shown_source)| {
         let arguments = format!("from {shown_source} to {shown_target} extent 20 3 2 {STREAM:#x}");
-        (ArrayCopy { target, source, extent: [20, 3, 2] }, arguments)
+        (ArrayCopy { dst, src, extent: [20, 3, 2] }, arguments)
     })
     .to_vec()
 }

@@ -1,4 +1,4 @@
-//! What reaches the driver's imports. Included by the backends' tests beside `recorder.rs` and `recorded_calls.rs`.
+//! Expected arguments of the driver's import functions. Used by the backends' tests.
 
 use gpu_interop_core::backend::{RawMemory, RawSemaphore};
 use gpu_interop_core::handle::{KmtHandle, NvSciBufObject, NvSciSyncObject, ObjectName, Win32Object};
@@ -16,12 +16,13 @@ fn kmt(value: usize) -> KmtHandle {
     KmtHandle::new(value).expect("a handle")
 }
 
-/// Each kind of handle has its number, and its part of the union; the rest of the union and what is reserved is 0.
+/// Each handle kind has its number and its member of the union; the other bytes of the union and the reserved fields
+/// are 0.
 pub fn memory(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let fd = "fd of 4096 bytes, close-on-exec 1, rest 0";
     // SAFETY: the mock reads nothing behind the address.
     let nv_sci = unsafe { NvSciBufObject::from_raw(pointer(0x5c1)) };
-    // HIP has no number for dma-bufs, and looks at the descriptor.
+    // HIP has no number for dma-bufs and inspects the file descriptor.
     let dma_buf = recorder.pick(9, 1);
     let kinds = [
         (MemoryHandle::OpaqueFd(file(SIZE)), 1, fd),
@@ -62,12 +63,12 @@ fn import_one(
         "{{type {number}, {shown}, size 4096, flags {flags}, reserved 0}}"
     );
     recorder.entered("an import", &[import]);
-    // SAFETY: what was imported, once.
-    unsafe { device.destroy_memory(memory) }.expect("ends");
+    // SAFETY: imported above, and destroyed once.
+    unsafe { device.destroy_memory(memory) }.expect("destroys");
     let destroy = call!("cuDestroyExternalMemory", "hipDestroyExternalMemory", "{MEMORY:#x}");
     recorder.entered("the end of an import", &[destroy]);
     if let Some(fd) = request.handle().as_fd() {
-        assert!(rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096), "the request keeps its descriptor");
+        assert!(rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096), "the request keeps its file descriptor");
     }
 }
 
@@ -86,7 +87,7 @@ pub fn semaphores(device: &dyn BackendDevice, recorder: &mut Recorder) {
         (SemaphoreHandle::D3d11KeyedMutex(name("mutex")), 7, "handle 0, name mutex"),
         (SemaphoreHandle::D3d11KeyedMutexKmt(kmt(0x52)), 8, "handle 0x52"),
         (SemaphoreHandle::TimelineFd(file(SIZE)), 9, fd),
-        // HIP rejects the number that its header has for them.
+        // HIP rejects its header's number for timelines.
         (SemaphoreHandle::TimelineWin32(name("timeline")), of_timeline, "handle 0, name timeline"),
     ];
     for (handle, number, shown) in kinds {
@@ -96,8 +97,8 @@ pub fn semaphores(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let arguments = format!("{{type {number}, {shown}, flags 0, reserved 0}}");
         let import = call!("cuImportExternalSemaphore", "hipImportExternalSemaphore", "{arguments}");
         recorder.entered("an import of a semaphore", &[import]);
-        // SAFETY: what was imported, once.
-        unsafe { device.destroy_semaphore(semaphore) }.expect("ends");
+        // SAFETY: imported above, and destroyed once.
+        unsafe { device.destroy_semaphore(semaphore) }.expect("destroys");
         let destroy = call!("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", "{SEMAPHORE:#x}");
         recorder.entered("the end of a semaphore", &[destroy]);
     }

@@ -1,4 +1,4 @@
-//! What reaches each function of a driver: a mock driver that records its calls, and the calls that both vendors have.
+//! A mock driver that records its calls, and expectations for the functions of both vendors.
 
 pub mod calls;
 pub mod codes;

@@ -1,6 +1,6 @@
-//! A backend on `conformance/tests/support/c/recorder.c`, a mock driver that records every call with all of its arguments. Included
-//! by the backends' tests, which have no `main` of the test harness: the process that calls the mock is the test program
-//! again, because a driver's file is named by an environment variable.
+//! Runs a backend with `conformance/tests/support/c/recorder.c`, a mock driver that records every call with all
+//! arguments. The test program starts itself again as the process that loads the mock, because an environment variable
+//! names the driver's file; the backends' tests therefore have their own `main`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::compile::{CompiledLibrary, source};
 const LOG: &str = "RECORDER_LOG";
 const CONTROL: &str = "RECORDER_CONTROL";
 
-// What the mock gives out; a different number for each type of handle.
+// Handles of the mock: a different number for each type.
 pub const STREAM: usize = 0x511;
 pub const EVENT: usize = 0xe11;
 pub const MEMORY: usize = 0x3e1;
@@ -28,13 +28,13 @@ pub const NODE: usize = 0x903;
 pub const MAPPED: u64 = 0x7000_0000;
 pub const RESERVED: u64 = 0x5000_0000;
 pub const PINNED: u64 = 0x6000_0000;
-/// What the mock rounds allocations up to, bytes.
+/// Allocation granularity of the mock in bytes.
 pub const GRANULARITY: u64 = 65536;
-/// The number of the device that is opened. Its ordinal is 1.
+/// Number of the opened device. Its ordinal is 1.
 pub const DEVICE: i32 = 101;
 pub const ORDINAL: usize = 1;
 
-/// Compiles the mock with these switches, and runs this program with `argument` as its user. The process must end well.
+/// Compiles the mock with the given switches and runs this program with `argument` on it. Panics if the process fails.
 pub fn run(variable: &str, switches: &[&str], argument: &str) {
     let library = CompiledLibrary::compile(&source("recorder.c"), switches);
     let folder = tempfile::tempdir().expect("a folder");
@@ -49,14 +49,14 @@ pub fn run(variable: &str, switches: &[&str], argument: &str) {
     assert!(output.status.success(), "{}: {text}{errors}", output.status);
 }
 
-/// Which vendor's names the record has.
+/// Vendor whose names the record has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     Cuda,
     Hip,
 }
 
-/// A call as the record should have it: each vendor's symbol, and the arguments.
+/// Expected call: each vendor's symbol, and the arguments.
 #[derive(Debug, Clone)]
 pub struct Expected {
     pub cuda: &'static str,
@@ -72,13 +72,13 @@ macro_rules! call {
     };
 }
 
-/// The record of this process's calls.
+/// Record of this process's calls.
 #[derive(Debug)]
 pub struct Recorder {
     pub names: Names,
     log: PathBuf,
     control: PathBuf,
-    /// Lines that were looked at.
+    /// Number of lines already read.
     read: usize,
 }
 
@@ -88,12 +88,12 @@ impl Recorder {
         Self { names, log: file(LOG), control: file(CONTROL), read: 0 }
     }
 
-    /// Changes what calls answer, until the next change: `fail SYMBOL CODE`, `attribute NUMBER VALUE`.
+    /// Sets the mock's results until the next call of this method: `fail SYMBOL CODE`, `attribute NUMBER VALUE`.
     pub fn control(&self, lines: &str) {
         std::fs::write(&self.control, lines).expect("a file");
     }
 
-    /// Every call since the last look.
+    /// Returns the calls since the last `take`.
     pub fn take(&mut self) -> Vec<String> {
         let text = read(&self.log);
         let lines: Vec<String> = text.lines().skip(self.read).map(str::to_owned).collect();
@@ -101,12 +101,12 @@ impl Recorder {
         lines
     }
 
-    /// The symbols of every call that was ever made.
+    /// Returns the symbols of all calls so far.
     pub fn symbols(&self) -> std::collections::BTreeSet<String> {
         read(&self.log).lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
     }
 
-    /// The vendor's one of two.
+    /// Selects the value of this record's vendor.
     pub fn pick<T>(&self, cuda: T, hip: T) -> T {
         match self.names {
             Names::Cuda => cuda,
@@ -118,7 +118,7 @@ impl Recorder {
         format!("{} {}", self.pick(expected.cuda, expected.hip), expected.arguments)
     }
 
-    /// The calls since the last look must be these alone.
+    /// Fails unless the calls since the last `take` are exactly these.
     #[track_caller]
     pub fn exactly(&mut self, what: &str, expected: &[Expected]) {
         let expected: Vec<String> = expected.iter().map(|call| self.line(call)).collect();
@@ -126,14 +126,16 @@ impl Recorder {
         assert!(found == expected, "{what}\nexpected: {expected:#?}\nfound: {found:#?}");
     }
 
-    /// As [`Recorder::exactly`], with the device current around them, and nothing else changed: they only enqueue work.
+    /// Counterpart of [`Recorder::exactly`] for functions that only enqueue work: expects calls around them that make
+    /// the device current.
     #[track_caller]
     pub fn enqueued(&mut self, what: &str, expected: &[Expected]) {
         let (enter, leave) = self.current();
         self.exactly(what, &[enter, expected.to_vec(), leave].concat());
     }
 
-    /// As [`Recorder::enqueued`], with the thread's capture mode relaxed too (2), and restored (0).
+    /// Counterpart of [`Recorder::enqueued`] for other functions: also expects the capture mode to be relaxed (2) and
+    /// restored (0).
     #[track_caller]
     pub fn entered(&mut self, what: &str, expected: &[Expected]) {
         let (enter, leave) = self.current();
@@ -143,7 +145,7 @@ impl Recorder {
         self.exactly(what, &[enter, mode(2), expected.to_vec(), mode(0), leave].concat());
     }
 
-    /// Making the device current on a thread where another is, and undoing it.
+    /// Calls that make the device current on a thread with another current device, and those that restore it.
     fn current(&self) -> (Vec<Expected>, Vec<Expected>) {
         let enter = vec![
             call!("cuCtxGetCurrent", "hipGetDevice", "()"),
@@ -159,34 +161,33 @@ impl Recorder {
         (enter, vec![leave])
     }
 
-    /// Lets one function answer each of these codes, and checks that every one of them is reported, by number, by the call
-    /// that runs into it.
+    /// Makes one function return each of [`CODES`], and checks that `call` reports each code by number.
     #[track_caller]
     pub fn every_code<T: std::fmt::Debug>(&mut self, [cuda, hip]: [&str; 2], mut call: impl FnMut() -> Result<T>) {
         let symbol = self.pick(cuda, hip);
         for code in CODES {
             self.control(&format!("fail {symbol} {code}\n"));
-            let error = call().expect_err(&format!("{symbol} answered {code}, which was taken for success"));
+            let error = call().expect_err(&format!("{symbol} returned {code}, which counted as success"));
             let found = error.code().map(|code| code.value);
-            assert_eq!(found, Some(code.into()), "{symbol} answered {code}: {error}");
-            assert!(symbol.starts_with(error.operation()), "{symbol} answered {code}: {error}");
+            assert_eq!(found, Some(code.into()), "{symbol} returned {code}: {error}");
+            assert!(symbol.starts_with(error.operation()), "{symbol} returned {code}: {error}");
         }
         self.control("");
     }
 }
 
-/// Codes that functions answer: of every size, and those with a meaning of their own.
+/// Status codes to test: those with a specific meaning, and others up to the maximum.
 pub const CODES: [u32; 14] = [1, 2, 3, 4, 34, 100, 101, 201, 400, 700, 719, 801, 999, u32::MAX];
 
 fn read(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
 
-/// Every symbol of these sources' tables of functions.
+/// Returns the symbols in the function tables of these sources.
 pub fn symbols_of(sources: &[&str], prefix: &str) -> std::collections::BTreeSet<String> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let symbols = sources.iter().flat_map(|source| {
-        // In a table a symbol is behind `= `, `, ` or `c"`; in comments and documentation it is in backticks.
+        // In a table a symbol follows `= `, `, ` or `c"`; in comments and documentation it is in backticks.
         let code = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
         let table = code.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
         let words: Vec<String> = table.split(|c| !is_name(c)).map(str::to_owned).collect();

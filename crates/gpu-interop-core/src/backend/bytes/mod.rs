@@ -36,31 +36,31 @@ mod tests {
             fn $module() {
                 use super::$module::{copy, fill_u8, fill_u32, read, write};
                 const ROOM: usize = 64;
-                let source = pattern(ROOM);
+                let src = pattern(ROOM);
                 for (from, to) in (0..9).flat_map(|from| (0..9).map(move |to| (from, to))) {
                     for size in 0..ROOM - 9 {
                         let check = |what: &str, run: &dyn Fn(*mut u8, *mut u8)| {
-                            let (mut source, mut target) = (source.clone(), vec![0xee_u8; ROOM]);
-                            run(source.as_mut_ptr().wrapping_add(from), target.as_mut_ptr().wrapping_add(to));
+                            let (mut src, mut dst) = (src.clone(), vec![0xee_u8; ROOM]);
+                            run(src.as_mut_ptr().wrapping_add(from), dst.as_mut_ptr().wrapping_add(to));
                             let mut expected = vec![0xee; ROOM];
-                            expected[to..to + size].copy_from_slice(&source[from..from + size]);
-                            assert_eq!(target, expected, "{what}: {size} bytes from {from} to {to}");
+                            expected[to..to + size].copy_from_slice(&src[from..from + size]);
+                            assert_eq!(dst, expected, "{what}: {size} bytes from {from} to {to}");
                         };
                         // SAFETY: both ranges are in their vectors, which differ.
-                        check("copy", &|source, target| unsafe { copy(source, target, size) });
+                        check("copy", &|src, dst| unsafe { copy(src, dst, size) });
                         // SAFETY: as above.
-                        check("read", &|source, target| unsafe { read(source, target, size) });
+                        check("read", &|src, dst| unsafe { read(src, dst, size) });
                         // SAFETY: as above.
-                        check("write", &|source, target| unsafe { write(source, target, size) });
+                        check("write", &|src, dst| unsafe { write(src, dst, size) });
                     }
                 }
                 for (to, size) in (0..9).flat_map(|to| (0..ROOM - 9).map(move |size| (to, size))) {
-                    let mut target = vec![0xee; ROOM];
+                    let mut dst = vec![0xee; ROOM];
                     // SAFETY: the range is in the vector.
-                    unsafe { fill_u8(target.as_mut_ptr().add(to), 5, size) };
+                    unsafe { fill_u8(dst.as_mut_ptr().add(to), 5, size) };
                     let mut expected = vec![0xee; ROOM];
                     expected[to..to + size].fill(5);
-                    assert_eq!(target, expected, "fill: {size} bytes from {to}");
+                    assert_eq!(dst, expected, "fill: {size} bytes from {to}");
                 }
                 // Destinations a few bytes ahead of the source modulo the page size, and others.
                 let mut memory = vec![0_u8; 3 * 4096];
@@ -77,12 +77,12 @@ mod tests {
                     assert!(memory == expected, "copy: {size} bytes from {from} to {to}");
                 }
                 for count in 0..9 {
-                    let mut target = [7_u32; 10];
+                    let mut dst = [7_u32; 10];
                     // SAFETY: the range is in the array.
-                    unsafe { fill_u32(target.as_mut_ptr().add(1), 0x0102_0304, count) };
+                    unsafe { fill_u32(dst.as_mut_ptr().add(1), 0x0102_0304, count) };
                     let mut expected = [7; 10];
                     expected[1..=count].fill(0x0102_0304);
-                    assert_eq!(target, expected, "fill: {count} words");
+                    assert_eq!(dst, expected, "fill: {count} words");
                 }
             }
         };

@@ -23,47 +23,47 @@ fn each(memory: *const u8, size: usize, byte: impl Fn(usize), word: impl Fn(usiz
 ///
 /// # Safety
 /// Both ranges are valid for reads and writes of `size` bytes, and do not overlap.
-pub unsafe fn copy(source: *mut u8, target: *mut u8, size: usize) {
+pub unsafe fn copy(src: *mut u8, dst: *mut u8, size: usize) {
     // SAFETY: the caller guarantees that each byte of the range is valid.
     let byte = |at| unsafe {
-        AtomicU8::from_ptr(target.add(at)).store(AtomicU8::from_ptr(source.add(at)).load(Relaxed), Relaxed);
+        AtomicU8::from_ptr(dst.add(at)).store(AtomicU8::from_ptr(src.add(at)).load(Relaxed), Relaxed);
     };
-    if source.addr() % WORD != target.addr() % WORD {
+    if src.addr() % WORD != dst.addr() % WORD {
         return (0..size).for_each(byte);
     }
     // SAFETY: the caller guarantees valid ranges; the offset is that of an aligned word on both sides.
-    each(target, size, byte, |at| unsafe {
-        let word = AtomicU64::from_ptr(source.add(at).cast()).load(Relaxed);
-        AtomicU64::from_ptr(target.add(at).cast()).store(word, Relaxed);
+    each(dst, size, byte, |at| unsafe {
+        let word = AtomicU64::from_ptr(src.add(at).cast()).load(Relaxed);
+        AtomicU64::from_ptr(dst.add(at).cast()).store(word, Relaxed);
     });
 }
 
 /// Copies shared memory to memory of this process that nothing else accesses.
 ///
 /// # Safety
-/// Both ranges are valid for reads and writes of `size` bytes, and do not overlap. Nothing else accesses `target`.
-pub unsafe fn read(source: *mut u8, target: *mut u8, size: usize) {
+/// Both ranges are valid for reads and writes of `size` bytes, and do not overlap. Nothing else accesses `dst`.
+pub unsafe fn read(src: *mut u8, dst: *mut u8, size: usize) {
     // SAFETY: the caller guarantees that each byte of the range is valid.
-    let byte = |at| unsafe { target.add(at).write(AtomicU8::from_ptr(source.add(at)).load(Relaxed)) };
+    let byte = |at| unsafe { dst.add(at).write(AtomicU8::from_ptr(src.add(at)).load(Relaxed)) };
     // SAFETY: the caller guarantees valid ranges; the offset is that of an aligned word of the shared memory.
-    each(source, size, byte, |at| unsafe {
-        let word = AtomicU64::from_ptr(source.add(at).cast()).load(Relaxed);
-        target.add(at).cast::<u64>().write_unaligned(word);
+    each(src, size, byte, |at| unsafe {
+        let word = AtomicU64::from_ptr(src.add(at).cast()).load(Relaxed);
+        dst.add(at).cast::<u64>().write_unaligned(word);
     });
 }
 
 /// Copies memory of this process that nothing writes to shared memory.
 ///
 /// # Safety
-/// `source` is valid for reads and `target` for reads and writes of `size` bytes, and they do not overlap. Nothing writes
-/// to `source`.
-pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
+/// `src` is valid for reads and `dst` for reads and writes of `size` bytes, and they do not overlap. Nothing writes
+/// to `src`.
+pub unsafe fn write(src: *const u8, dst: *mut u8, size: usize) {
     // SAFETY: the caller guarantees that each byte of the range is valid.
-    let byte = |at| unsafe { AtomicU8::from_ptr(target.add(at)).store(source.add(at).read(), Relaxed) };
+    let byte = |at| unsafe { AtomicU8::from_ptr(dst.add(at)).store(src.add(at).read(), Relaxed) };
     // SAFETY: the caller guarantees valid ranges; the offset is that of an aligned word of the shared memory.
-    each(target, size, byte, |at| unsafe {
-        let word = source.add(at).cast::<u64>().read_unaligned();
-        AtomicU64::from_ptr(target.add(at).cast()).store(word, Relaxed);
+    each(dst, size, byte, |at| unsafe {
+        let word = src.add(at).cast::<u64>().read_unaligned();
+        AtomicU64::from_ptr(dst.add(at).cast()).store(word, Relaxed);
     });
 }
 
@@ -71,21 +71,21 @@ pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
 ///
 /// # Safety
 /// The range is valid for reads and writes of `size` bytes.
-pub unsafe fn fill_u8(target: *mut u8, value: u8, size: usize) {
+pub unsafe fn fill_u8(dst: *mut u8, value: u8, size: usize) {
     let word = u64::from_ne_bytes([value; WORD]);
     // SAFETY: the caller guarantees that each byte of the range is valid.
-    let byte = |at| unsafe { AtomicU8::from_ptr(target.add(at)).store(value, Relaxed) };
+    let byte = |at| unsafe { AtomicU8::from_ptr(dst.add(at)).store(value, Relaxed) };
     // SAFETY: the caller guarantees a valid range; the offset is that of an aligned word.
-    each(target, size, byte, |at| unsafe { AtomicU64::from_ptr(target.add(at).cast()).store(word, Relaxed) });
+    each(dst, size, byte, |at| unsafe { AtomicU64::from_ptr(dst.add(at).cast()).store(word, Relaxed) });
 }
 
 /// Sets every 32-bit word of shared memory.
 ///
 /// # Safety
 /// The range is aligned and valid for reads and writes of `count` words.
-pub unsafe fn fill_u32(target: *mut u32, value: u32, count: usize) {
+pub unsafe fn fill_u32(dst: *mut u32, value: u32, count: usize) {
     for index in 0..count {
         // SAFETY: the caller guarantees that the aligned range is valid.
-        unsafe { AtomicU32::from_ptr(target.add(index)) }.store(value, Relaxed);
+        unsafe { AtomicU32::from_ptr(dst.add(index)) }.store(value, Relaxed);
     }
 }

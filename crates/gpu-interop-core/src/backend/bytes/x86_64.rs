@@ -14,49 +14,49 @@ const PAGE: usize = 4096;
 ///
 /// # Safety
 /// Both ranges are valid for reads and writes of `size` bytes, and do not overlap.
-pub unsafe fn copy(source: *mut u8, target: *mut u8, size: usize) {
+pub unsafe fn copy(src: *mut u8, dst: *mut u8, size: usize) {
     // SAFETY: the caller guarantees valid ranges that do not overlap.
-    unsafe { write(source, target, size) };
+    unsafe { write(src, dst, size) };
 }
 
 /// Copies shared memory to memory of this process that nothing else accesses.
 ///
 /// # Safety
-/// Both ranges are valid for reads and writes of `size` bytes, and do not overlap. Nothing else accesses `target`.
-pub unsafe fn read(source: *mut u8, target: *mut u8, size: usize) {
+/// Both ranges are valid for reads and writes of `size` bytes, and do not overlap. Nothing else accesses `dst`.
+pub unsafe fn read(src: *mut u8, dst: *mut u8, size: usize) {
     // SAFETY: the caller guarantees valid ranges that do not overlap.
-    unsafe { write(source, target, size) };
+    unsafe { write(src, dst, size) };
 }
 
 /// Copies memory of this process that nothing writes to shared memory.
 ///
 /// # Safety
-/// `source` is valid for reads and `target` for reads and writes of `size` bytes, and they do not overlap. Nothing writes
-/// to `source`.
-pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
-    let ahead = target.addr().wrapping_sub(source.addr()) % PAGE;
+/// `src` is valid for reads and `dst` for reads and writes of `size` bytes, and they do not overlap. Nothing writes
+/// to `src`.
+pub unsafe fn write(src: *const u8, dst: *mut u8, size: usize) {
+    let ahead = dst.addr().wrapping_sub(src.addr()) % PAGE;
     let blocks = if (1..BLOCK).contains(&ahead) { size / BLOCK } else { 0 };
-    let (mut source, mut target) = (source, target);
+    let (mut src, mut dst) = (src, dst);
     if blocks > 0 {
         // SAFETY: the blocks are inside the ranges that the caller guarantees. The instructions change only these
         // registers and the flags.
         unsafe {
             asm!(
                 "2:",
-                "movups {a}, [{source}]",
-                "movups {b}, [{source} + 16]",
-                "movups {c}, [{source} + 32]",
-                "movups {d}, [{source} + 48]",
-                "movups [{target}], {a}",
-                "movups [{target} + 16], {b}",
-                "movups [{target} + 32], {c}",
-                "movups [{target} + 48], {d}",
-                "add {source}, 64",
-                "add {target}, 64",
+                "movups {a}, [{src}]",
+                "movups {b}, [{src} + 16]",
+                "movups {c}, [{src} + 32]",
+                "movups {d}, [{src} + 48]",
+                "movups [{dst}], {a}",
+                "movups [{dst} + 16], {b}",
+                "movups [{dst} + 32], {c}",
+                "movups [{dst} + 48], {d}",
+                "add {src}, 64",
+                "add {dst}, 64",
                 "dec {blocks}",
                 "jnz 2b",
-                source = inout(reg) source,
-                target = inout(reg) target,
+                src = inout(reg) src,
+                dst = inout(reg) dst,
                 blocks = inout(reg) blocks => _,
                 a = out(xmm_reg) _,
                 b = out(xmm_reg) _,
@@ -71,8 +71,8 @@ pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
         asm!(
             "rep movsb",
             inout("rcx") size - blocks * BLOCK => _,
-            inout("rsi") source => _,
-            inout("rdi") target => _,
+            inout("rsi") src => _,
+            inout("rdi") dst => _,
             options(nostack, preserves_flags)
         );
     }
@@ -82,13 +82,13 @@ pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
 ///
 /// # Safety
 /// The range is valid for reads and writes of `size` bytes.
-pub unsafe fn fill_u8(target: *mut u8, value: u8, size: usize) {
+pub unsafe fn fill_u8(dst: *mut u8, value: u8, size: usize) {
     // SAFETY: the instruction writes the range that the caller guarantees, and changes only these registers.
     unsafe {
         asm!(
             "rep stosb",
             inout("rcx") size => _,
-            inout("rdi") target => _,
+            inout("rdi") dst => _,
             in("al") value,
             options(nostack, preserves_flags)
         );
@@ -99,13 +99,13 @@ pub unsafe fn fill_u8(target: *mut u8, value: u8, size: usize) {
 ///
 /// # Safety
 /// The range is aligned and valid for reads and writes of `count` words.
-pub unsafe fn fill_u32(target: *mut u32, value: u32, count: usize) {
+pub unsafe fn fill_u32(dst: *mut u32, value: u32, count: usize) {
     // SAFETY: as in `fill_u8`.
     unsafe {
         asm!(
             "rep stosd",
             inout("rcx") count => _,
-            inout("rdi") target => _,
+            inout("rdi") dst => _,
             in("eax") value,
             options(nostack, preserves_flags)
         );

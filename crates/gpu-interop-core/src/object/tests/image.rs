@@ -32,7 +32,7 @@ fn regions_have_the_size_of_their_level() {
     assert_eq!(sizes, [16 * 8 * 3 * 4, 8 * 4 * 3 * 4, 4 * 2 * 3 * 4, 2 * 3 * 4]);
     let level = array.level(1).expect("level");
     let part = level.region([2, 1, 1], [5, 3, 2]).expect("inside").region([1, 0, 1], [4, 2, 1]).expect("inside");
-    assert_eq!((part.origin(), part.extent(), part.size()), ([3, 1, 2], [4, 2, 1], 32));
+    assert_eq!((part.offset(), part.extent(), part.size()), ([3, 1, 2], [4, 2, 1], 32));
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn regions_outside_the_level_are_rejected() {
         ([u64::MAX, 0, 0], [1, 1, 1]),
         ([1, 0, 0], [u64::MAX, 1, 1]),
     ];
-    for (origin, extent) in table {
+    for (offset, extent) in table {
         let words = ["not inside", "[16, 8, 3]"];
-        assert_invalid(&recorder, "ArrayRegion::region", &words, || level.region(origin, extent));
+        assert_invalid(&recorder, "ArrayRegion::region", &words, || level.region(offset, extent));
     }
 }
 
@@ -62,7 +62,7 @@ fn copies_reach_the_backend_in_bytes_rows_and_slices() {
     let level = array.level(1).expect("level");
     let (raw, stream_raw, ptr) = (level.as_raw(), stream.as_raw(), buffer.as_raw());
     let part = level.region([2, 1, 1], [5, 3, 2]).expect("inside");
-    let image = Side::Array { raw, origin: [8, 1, 1] };
+    let image = Side::Array { raw, offset: [8, 1, 1] };
     let extent = [20, 3, 2];
     let tight = Side::Linear { ptr, row_pitch: 20, rows: 3 };
     let pitched = Side::Linear { ptr, row_pitch: 64, rows: 5 };
@@ -72,7 +72,7 @@ fn copies_reach_the_backend_in_bytes_rows_and_slices() {
     let texels = PitchedTexels::new(buffer.slice(..(5 + 2) * 64 + 20).expect("slice"), 64, 5);
     stream.copy_from_array(texels, part).expect("copy");
     stream.copy_to_array(part, texels).expect("copy");
-    let call = |target, source| Call::CopyArray { stream: stream_raw, target, source, extent };
+    let call = |dst, src| Call::CopyArray { stream: stream_raw, dst, src, extent };
     assert_eq!(recorder.calls(), [call(tight, image), call(image, tight), call(pitched, image), call(image, pitched)]);
     recorder.forget_calls();
     let row = level.region([0, 3, 2], [5, 1, 1]).expect("inside");
@@ -80,8 +80,8 @@ fn copies_reach_the_backend_in_bytes_rows_and_slices() {
     stream.copy_to_array(row, far_apart).expect("one row has no pitch");
     let expected = Call::CopyArray {
         stream: stream_raw,
-        target: Side::Array { raw, origin: [0, 3, 2] },
-        source: Side::Linear { ptr, row_pitch: 20, rows: 1 },
+        dst: Side::Array { raw, offset: [0, 3, 2] },
+        src: Side::Linear { ptr, row_pitch: 20, rows: 1 },
         extent: [20, 1, 1],
     };
     assert_eq!(recorder.calls(), [expected]);
@@ -99,22 +99,22 @@ fn copies_reach_the_backend_in_bytes_rows_and_slices() {
 fn copies_between_images_compare_texels() {
     let (recorder, device) = open();
     let (one, other, stream) = (layered(&device), layered(&device), device.create_stream().expect("stream"));
-    let (source, target) = (one.level(1).expect("level"), other.level(1).expect("level"));
+    let (src, dst) = (one.level(1).expect("level"), other.level(1).expect("level"));
     recorder.forget_calls();
-    stream.copy_array(target, source).expect("copy");
-    let side = |raw| Side::Array { raw, origin: [0; 3] };
+    stream.copy_array(dst, src).expect("copy");
+    let side = |raw| Side::Array { raw, offset: [0; 3] };
     let expected = Call::CopyArray {
         stream: stream.as_raw(),
-        target: side(target.as_raw()),
-        source: side(source.as_raw()),
+        dst: side(dst.as_raw()),
+        src: side(src.as_raw()),
         extent: [32, 4, 3],
     };
     assert_eq!(recorder.calls(), [expected]);
     let copy = "Stream::copy_array";
     let level = one.level(0).expect("level");
-    assert_invalid(&recorder, copy, &["differ", "[16, 8, 3]", "[8, 4, 3]"], || stream.copy_array(level, source));
-    assert_invalid(&recorder, copy, &["overlap"], || stream.copy_array(source, source));
-    let part = |origin| source.region(origin, [4, 2, 1]).expect("inside");
+    assert_invalid(&recorder, copy, &["differ", "[16, 8, 3]", "[8, 4, 3]"], || stream.copy_array(level, src));
+    assert_invalid(&recorder, copy, &["overlap"], || stream.copy_array(src, src));
+    let part = |offset| src.region(offset, [4, 2, 1]).expect("inside");
     assert_invalid(&recorder, copy, &["overlap"], || stream.copy_array(part([0, 0, 0]), part([3, 1, 0])));
     stream.copy_array(part([0, 0, 0]), part([4, 0, 0])).expect("side by side");
     stream.copy_array(part([0, 0, 0]), part([0, 0, 1])).expect("another layer");

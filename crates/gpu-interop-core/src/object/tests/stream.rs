@@ -17,7 +17,7 @@ fn every_operation_reaches_the_backend_as_given() {
     let (a, b) = (mapped(&device), device.allocate_exportable(4096).expect("allocate"));
     let (queue, event) = (device.create_stream().expect("stream"), device.create_event().expect("event"));
     let word = |offset: u64, size: u64| a.slice(offset..offset + size).expect("a word");
-    let (stream, target, source) = (queue.as_raw(), a.as_raw(), b.as_raw());
+    let (stream, dst, src) = (queue.as_raw(), a.as_raw(), b.as_raw());
     recorder.forget_calls();
     queue.copy(word(64, 4096), &b).expect("copy");
     queue.fill(word(1, 3), 0xab).expect("fill");
@@ -31,13 +31,13 @@ fn every_operation_reaches_the_backend_as_given() {
     assert_eq!(
         recorder.calls(),
         [
-            Call::Copy { stream, target: target.offset(64), source, size: 4096 },
-            Call::FillU8 { stream, target: target.offset(1), value: 0xab, size: 3 },
-            Call::FillU32 { stream, target, value: 0xdead_beef, count: SIZE / 4 },
-            Call::WaitValueU32(stream, target.offset(4), 5, WaitCondition::Equal),
-            Call::WaitValueU64(stream, target.offset(8), 6, WaitCondition::GreaterOrEqual),
-            Call::WriteValueU32(stream, target.offset(12), 7),
-            Call::WriteValueU64(stream, target.offset(16), 1 << 63),
+            Call::Copy { stream, dst: dst.offset(64), src, size: 4096 },
+            Call::FillU8 { stream, dst: dst.offset(1), value: 0xab, size: 3 },
+            Call::FillU32 { stream, dst, value: 0xdead_beef, count: SIZE / 4 },
+            Call::WaitValueU32(stream, dst.offset(4), 5, WaitCondition::Equal),
+            Call::WaitValueU64(stream, dst.offset(8), 6, WaitCondition::GreaterOrEqual),
+            Call::WriteValueU32(stream, dst.offset(12), 7),
+            Call::WriteValueU64(stream, dst.offset(16), 1 << 63),
             Call::RecordEvent(event.as_raw(), stream),
             Call::WaitEvent(stream, event.as_raw()),
         ]
@@ -64,18 +64,18 @@ fn reads_and_writes_move_the_bytes_and_wait_for_them() {
     // SAFETY: the recorder reads immediately.
     unsafe { queue.write_async(slice, later.as_ptr()) }.expect("write");
     assert!(!queue.is_idle().expect("query"), "the asynchronous variants do not wait");
-    let target = address.offset(8);
+    let dst = address.offset(8);
     assert_eq!(
         recorder.calls(),
         [
-            Call::CopyFromHost { stream, target, bytes: vec![1, 2, 3, 4] },
+            Call::CopyFromHost { stream, dst, bytes: vec![1, 2, 3, 4] },
             Call::SynchronizeStream(stream),
             Call::QueryStream(stream),
-            Call::CopyToHost { stream, source: target, size: 4 },
+            Call::CopyToHost { stream, src: dst, size: 4 },
             Call::SynchronizeStream(stream),
             Call::QueryStream(stream),
-            Call::CopyToHost { stream, source: target, size: 4 },
-            Call::CopyFromHost { stream, target, bytes: vec![0, 1, 2, 3] },
+            Call::CopyToHost { stream, src: dst, size: 4 },
+            Call::CopyFromHost { stream, dst, bytes: vec![0, 1, 2, 3] },
             Call::QueryStream(stream),
         ]
     );
@@ -101,9 +101,9 @@ fn overlapping_copies_are_rejected() {
     let (recorder, device) = open();
     let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
     let at = |offset: u64| buffer.slice(offset..offset + 64).expect("slice");
-    for (target, source) in [(0, 0), (0, 1), (1, 0), (0, 63), (63, 0)] {
-        let words = ["overlap", "target: DevicePtr(0x", "source: DevicePtr(0x", "size: 64"];
-        assert_invalid(&recorder, "Stream::copy", &words, || queue.copy(at(target), at(source)));
+    for (dst, src) in [(0, 0), (0, 1), (1, 0), (0, 63), (63, 0)] {
+        let words = ["overlap", "dst: DevicePtr(0x", "src: DevicePtr(0x", "size: 64"];
+        assert_invalid(&recorder, "Stream::copy", &words, || queue.copy(at(dst), at(src)));
     }
     queue.copy(at(0), at(64)).expect("side by side");
     queue.copy(at(64), at(0)).expect("side by side");
@@ -118,21 +118,21 @@ proptest! {
         let (stream, other) = (device.create_stream().expect("stream"), import(&device));
         let map = |offset: u64| memory.map_buffer(offset..offset + 64).expect("map");
         let (one, two) = (map(0), map(10));
-        let (target, source) = (one.slice(first..first + size).expect("in it"), two.slice(second..second + size).expect("in it"));
+        let (dst, src) = (one.slice(first..first + size).expect("in it"), two.slice(second..second + size).expect("in it"));
         let overlap = (first..first + size).any(|byte| (10 + second..10 + second + size).contains(&byte));
-        prop_assert_eq!(stream.copy(target, source).is_err(), overlap);
+        prop_assert_eq!(stream.copy(dst, src).is_err(), overlap);
         let elsewhere = other.map_buffer(0..64).expect("map");
-        prop_assert!(stream.copy(elsewhere.slice(first..first + size).expect("in it"), target).is_ok());
+        prop_assert!(stream.copy(elsewhere.slice(first..first + size).expect("in it"), dst).is_ok());
     }
 
     /// Two ranges of one length overlap exactly if a byte is in both.
     #[test]
-    fn overlap_is_exact(target in 0..24_u64, source in 0..24_u64, size in 1..12_u64) {
+    fn overlap_is_exact(dst in 0..24_u64, src in 0..24_u64, size in 1..12_u64) {
         let (_recorder, device) = open();
         let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
         let slice = |start| buffer.slice(start..start + size).expect("slice");
-        let overlap = (target..target + size).any(|byte| (source..source + size).contains(&byte));
-        prop_assert_eq!(queue.copy(slice(target), slice(source)).is_err(), overlap);
+        let overlap = (dst..dst + size).any(|byte| (src..src + size).contains(&byte));
+        prop_assert_eq!(queue.copy(slice(dst), slice(src)).is_err(), overlap);
     }
 }
 
@@ -188,23 +188,47 @@ fn launches_without_threads_are_rejected() {
     let module = device.load_module(ModuleImage::Binary(image)).expect("load");
     let (kernel, queue) = (module.kernel(c"touch").expect("kernel"), device.create_stream().expect("stream"));
     for dimension in 0..6 {
-        let mut config = LaunchConfig { grid: [2, 3, 4], block: [5, 6, 7], shared_bytes: 0 };
-        config.grid.iter_mut().chain(&mut config.block).nth(dimension).into_iter().for_each(|size| *size = 0);
-        let (grid, block) = (format!("grid: {:?}", config.grid), format!("block: {:?}", config.block));
+        let mut config = LaunchConfig { grid_dim: [2, 3, 4], block_dim: [5, 6, 7], shared_mem_bytes: 0 };
+        config.grid_dim.iter_mut().chain(&mut config.block_dim).nth(dimension).into_iter().for_each(|size| *size = 0);
+        let (grid, block) = (format!("grid: {:?}", config.grid_dim), format!("block: {:?}", config.block_dim));
         assert_invalid(&recorder, "Stream::launch", &["at least 1", &grid, &block], || {
             // SAFETY: nothing is launched.
             unsafe { queue.launch(&kernel, &config, &[]) }
         });
     }
-    let config = LaunchConfig { grid: [2, 3, 4], block: [5, 6, 7], shared_bytes: 8 };
-    let args =
-        vec![KernelArg::Ptr(mapped(&device).as_raw()), KernelArg::U64(9), KernelArg::F32(0.5), KernelArg::U32(1)];
+    let config = LaunchConfig { grid_dim: [2, 3, 4], block_dim: [5, 6, 7], shared_mem_bytes: 8 };
+    let value = (7_u32, 1.5_f64);
+    let args = [
+        KernelArg::Ptr(mapped(&device).as_raw()),
+        KernelArg::U64(9),
+        KernelArg::F32(0.5),
+        KernelArg::I16(-1),
+        KernelArg::by_value(&value),
+    ];
     // SAFETY: the recorder runs nothing.
     unsafe { queue.launch(&kernel, &config, &args) }.expect("launch");
+    let args = args.iter().map(|arg| format!("{arg:?}")).collect();
     let expected = Call::LaunchKernel { stream: queue.as_raw(), kernel: kernel.as_raw(), config, args };
     assert!(recorder.calls().contains(&expected));
     assert!(recorder.calls().contains(&Call::LoadModule(vec![1, 2, 3])));
     assert!(recorder.calls().contains(&Call::ModuleKernel(module.as_raw(), "touch".into())));
+    assert_invalid(&recorder, "Stream::launch", &["0 bytes"], || {
+        // SAFETY: nothing is launched.
+        unsafe { queue.launch(&kernel, &config, &[KernelArg::by_value(&[0_u32; 0])]) }
+    });
+}
+
+/// What drivers read there is the value.
+#[test]
+fn arguments_are_at_their_addresses() {
+    let value = [1_u16, 2, 3];
+    let (by_value, float) = (KernelArg::by_value(&value), KernelArg::F64(-0.5));
+    let KernelArg::Value(inner) = by_value else { panic!("{by_value:?}") };
+    assert_eq!((inner.size(), inner.align()), (6, 2));
+    assert_eq!(by_value.as_ptr(), Some(value.as_ptr().cast()));
+    let address = float.as_ptr().expect("a value").cast::<f64>();
+    // SAFETY: the address of the float above.
+    assert_eq!(unsafe { address.read() }.to_bits(), (-0.5_f64).to_bits());
 }
 
 #[test]

@@ -104,16 +104,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Makes one for `size` bytes, as `SIM_EXPORT` says.
+    /// Makes one for `size` bytes, as `GPU_INTEROP_SIM_EXPORT` says.
     pub(crate) fn new(size: usize) -> io::Result<Self> {
-        let plain = settings::text("SIM_EXPORT").is_some_and(|kind| kind == "plain");
+        let plain = settings::text("GPU_INTEROP_SIM_EXPORT").is_some_and(|kind| kind == "plain");
         let header = if plain { 0 } else { LAVAPIPE_HEADER };
         let file = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         let length = (size.checked_add(header)).ok_or(rustix::io::Errno::FBIG)?;
         rustix::fs::ftruncate(&file, length as u64)?;
         if header > 0 {
             let mut words = [length.to_ne_bytes(), header.to_ne_bytes()].concat();
-            words.extend(settings::bytes("SIM_EXPORT_HEADER").unwrap_or_default());
+            words.extend(settings::bytes("GPU_INTEROP_SIM_EXPORT_HEADER").unwrap_or_default());
             rustix::io::pwrite(&file, &words, 0)?;
             // lavapipe finds its header by this word, just before the data, when it frees the memory.
             rustix::io::pwrite(&file, &header.to_ne_bytes(), (header - size_of::<usize>()) as u64)?;

@@ -7,7 +7,7 @@ use crate::backend::{
     WaitCondition,
 };
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
-use crate::kernel::{KernelArg, LaunchConfig};
+use crate::kernel::LaunchConfig;
 use crate::nv_sci::NvSciSyncUse;
 use crate::texture::TextureDesc;
 
@@ -16,7 +16,7 @@ use crate::texture::TextureDesc;
 pub(in super::super) enum Side {
     Host { row_pitch: u64, rows: u64 },
     Linear { ptr: DevicePtr, row_pitch: u64, rows: u64 },
-    Array { raw: RawArray, origin: [u64; 3] },
+    Array { raw: RawArray, offset: [u64; 3] },
 }
 
 impl From<ArrayCopySide> for Side {
@@ -24,7 +24,7 @@ impl From<ArrayCopySide> for Side {
         match side {
             ArrayCopySide::Host { row_pitch, rows, .. } => Self::Host { row_pitch, rows },
             ArrayCopySide::Linear { ptr, row_pitch, rows } => Self::Linear { ptr, row_pitch, rows },
-            ArrayCopySide::Array { raw, origin } => Self::Array { raw, origin },
+            ArrayCopySide::Array { raw, offset } => Self::Array { raw, offset },
         }
     }
 }
@@ -45,7 +45,7 @@ pub(in super::super) enum Call {
     DestroySurface(RawSurface),
     CreateTexture(TextureSource, TextureDesc),
     DestroyTexture(RawTexture),
-    CopyArray { stream: RawStream, target: Side, source: Side, extent: [u64; 3] },
+    CopyArray { stream: RawStream, dst: Side, src: Side, extent: [u64; 3] },
     CreateExportable(u64),
     ExportAllocation(RawAllocation),
     DestroyExportable(RawAllocation),
@@ -62,11 +62,11 @@ pub(in super::super) enum Call {
     RecordEvent(RawEvent, RawStream),
     QueryEvent(RawEvent),
     WaitEvent(RawStream, RawEvent),
-    Copy { stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64 },
-    CopyToHost { stream: RawStream, source: DevicePtr, size: u64 },
-    CopyFromHost { stream: RawStream, target: DevicePtr, bytes: Vec<u8> },
-    FillU8 { stream: RawStream, target: DevicePtr, value: u8, size: u64 },
-    FillU32 { stream: RawStream, target: DevicePtr, value: u32, count: u64 },
+    Copy { stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64 },
+    CopyToHost { stream: RawStream, src: DevicePtr, size: u64 },
+    CopyFromHost { stream: RawStream, dst: DevicePtr, bytes: Vec<u8> },
+    FillU8 { stream: RawStream, dst: DevicePtr, value: u8, size: u64 },
+    FillU32 { stream: RawStream, dst: DevicePtr, value: u32, count: u64 },
     WaitValueU32(RawStream, DevicePtr, u32, WaitCondition),
     WaitValueU64(RawStream, DevicePtr, u64, WaitCondition),
     WriteValueU32(RawStream, DevicePtr, u32),
@@ -77,7 +77,7 @@ pub(in super::super) enum Call {
     LoadModule(Vec<u8>),
     UnloadModule(RawModule),
     ModuleKernel(RawModule, String),
-    LaunchKernel { stream: RawStream, kernel: RawKernel, config: LaunchConfig, args: Vec<KernelArg<'static>> },
+    LaunchKernel { stream: RawStream, kernel: RawKernel, config: LaunchConfig, args: Vec<String> },
     BeginCapture(RawStream),
     LastCaptured(RawStream),
     EndCapture(RawStream),

@@ -113,10 +113,10 @@ unsafe impl BackendDevice for Recorder {
         self.free(Call::DestroySurface(surface), Object::Surface(surface.get() as u64))
     }
 
-    unsafe fn create_texture(&self, source: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
-        let mut state = self.begin(Call::CreateTexture(source, *desc))?;
+    unsafe fn create_texture(&self, src: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
+        let mut state = self.begin(Call::CreateTexture(src, *desc))?;
         let (raw, value) = fresh();
-        let array = match source {
+        let array = match src {
             TextureSource::Array(array) => state.array_of(array),
             TextureSource::MipmappedArray { raw, .. } => Object::Array(raw.get() as u64),
         };
@@ -262,40 +262,40 @@ unsafe impl BackendDevice for Recorder {
         Ok(())
     }
 
-    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
-        let mut state = self.begin(Call::Copy { stream, target, source, size })?;
-        let mut used = state.owners(target.get(), size);
-        used.extend(state.owners(source.get(), size));
+    unsafe fn copy(&self, stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64) -> Result<()> {
+        let mut state = self.begin(Call::Copy { stream, dst, src, size })?;
+        let mut used = state.owners(dst.get(), size);
+        used.extend(state.owners(src.get(), size));
         state.enqueue(stream, used);
         Ok(())
     }
 
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
-        let mut state = self.begin(Call::CopyToHost { stream, source, size })?;
-        let used = state.owners(source.get(), size);
+    unsafe fn copy_to_host(&self, stream: RawStream, dst: *mut u8, src: DevicePtr, size: u64) -> Result<()> {
+        let mut state = self.begin(Call::CopyToHost { stream, src, size })?;
+        let used = state.owners(src.get(), size);
         state.enqueue(stream, used);
         for index in 0..size {
-            // SAFETY: the caller guarantees that `size` bytes at `target` are valid for writes.
-            unsafe { target.add(usize::try_from(index).expect("fits")).write(index.to_le_bytes()[0]) };
+            // SAFETY: the caller guarantees that `size` bytes at `dst` are valid for writes.
+            unsafe { dst.add(usize::try_from(index).expect("fits")).write(index.to_le_bytes()[0]) };
         }
         Ok(())
     }
 
-    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
-        // SAFETY: the caller guarantees that `size` bytes at `source` are valid for reads.
-        let bytes = unsafe { std::slice::from_raw_parts(source, usize::try_from(size).expect("fits")) }.to_vec();
-        let mut state = self.begin(Call::CopyFromHost { stream, target, bytes })?;
-        let used = state.owners(target.get(), size);
+    unsafe fn copy_from_host(&self, stream: RawStream, dst: DevicePtr, src: *const u8, size: u64) -> Result<()> {
+        // SAFETY: the caller guarantees that `size` bytes at `src` are valid for reads.
+        let bytes = unsafe { std::slice::from_raw_parts(src, usize::try_from(size).expect("fits")) }.to_vec();
+        let mut state = self.begin(Call::CopyFromHost { stream, dst, bytes })?;
+        let used = state.owners(dst.get(), size);
         state.enqueue(stream, used);
         Ok(())
     }
 
     unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
         let [width, height, depth] = copy.extent;
-        let (target, source) = (copy.target.into(), copy.source.into());
-        let mut state = self.begin(Call::CopyArray { stream, target, source, extent: copy.extent })?;
+        let (dst, src) = (copy.dst.into(), copy.src.into());
+        let mut state = self.begin(Call::CopyArray { stream, dst, src, extent: copy.extent })?;
         let mut used = Vec::new();
-        for side in [copy.target, copy.source] {
+        for side in [copy.dst, copy.src] {
             match side {
                 ArrayCopySide::Host { .. } => {}
                 ArrayCopySide::Linear { ptr, row_pitch, rows } => {
@@ -306,7 +306,7 @@ unsafe impl BackendDevice for Recorder {
             }
         }
         state.enqueue(stream, used);
-        if let ArrayCopySide::Host { ptr, row_pitch, rows } = copy.target {
+        if let ArrayCopySide::Host { ptr, row_pitch, rows } = copy.dst {
             assert_eq!((row_pitch, rows), (width, height), "host memory is without gaps");
             for index in 0..width * height * depth {
                 // SAFETY: the caller guarantees that the extent is valid for writes.
@@ -316,16 +316,16 @@ unsafe impl BackendDevice for Recorder {
         Ok(())
     }
 
-    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
-        let mut state = self.begin(Call::FillU8 { stream, target, value, size })?;
-        let used = state.owners(target.get(), size);
+    unsafe fn fill_u8(&self, stream: RawStream, dst: DevicePtr, value: u8, size: u64) -> Result<()> {
+        let mut state = self.begin(Call::FillU8 { stream, dst, value, size })?;
+        let used = state.owners(dst.get(), size);
         state.enqueue(stream, used);
         Ok(())
     }
 
-    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()> {
-        let mut state = self.begin(Call::FillU32 { stream, target, value, count })?;
-        let used = state.owners(target.get(), count * 4);
+    unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, count: u64) -> Result<()> {
+        let mut state = self.begin(Call::FillU32 { stream, dst, value, count })?;
+        let used = state.owners(dst.get(), count * 4);
         state.enqueue(stream, used);
         Ok(())
     }
@@ -395,7 +395,7 @@ unsafe impl BackendDevice for Recorder {
     fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule> {
         let bytes = match image {
             ModuleImage::Builtin => Vec::new(),
-            ModuleImage::Ptx(source) => source.to_bytes().to_vec(),
+            ModuleImage::Ptx(src) => src.to_bytes().to_vec(),
             ModuleImage::Binary(image) => image.bytes().to_vec(),
         };
         let mut state = self.begin(Call::LoadModule(bytes))?;
@@ -421,9 +421,14 @@ unsafe impl BackendDevice for Recorder {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg<'static>],
+        args: &[KernelArg<'_>],
     ) -> Result<()> {
-        let call = Call::LaunchKernel { stream, kernel, config: *config, args: args.to_vec() };
+        let call = Call::LaunchKernel {
+            stream,
+            kernel,
+            config: *config,
+            args: args.iter().map(|arg| format!("{arg:?}")).collect(),
+        };
         let mut state = self.begin(call)?;
         let module = state.kernels.get(&(kernel.get() as u64)).copied();
         state.enqueue(stream, module);

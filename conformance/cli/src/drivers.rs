@@ -1,0 +1,90 @@
+//! Options that choose the driver beneath a backend: emulated, simulated, or the system's.
+
+use clap::Args;
+use gpu_interop_conformance::{Stop, Verdict};
+
+use crate::emulate::{EmulateArgs, Session};
+use crate::simulate::SimulateArgs;
+
+/// Variables that hide devices. Machines without a GPU are often set up so; what is emulated or simulated there is not hidden.
+pub(crate) const HIDE_DEVICES: [&str; 4] =
+    ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
+
+/// The options, shared by the commands that load a backend.
+#[derive(Debug, Args)]
+pub(crate) struct DriverArgs {
+    #[command(flatten)]
+    emulate: EmulateArgs,
+    #[command(flatten)]
+    simulate: SimulateArgs,
+}
+
+impl DriverArgs {
+    /// Starts the requested emulation or simulation: this process is replaced, and comes here again.
+    ///
+    /// # Errors
+    /// If something is missing, or the system is not supported.
+    pub(crate) fn enter(&self) -> Verdict<Option<Session>> {
+        self.simulate.enter()?;
+        self.emulate.enter()
+    }
+
+    /// The backend of a command: the named one, or that of the emulation or simulation.
+    ///
+    /// # Errors
+    /// If they differ.
+    pub(crate) fn backend(&self, named: Option<&str>) -> Verdict<Option<String>> {
+        let implied = self.emulate.backend().or_else(|| self.simulate.backend());
+        match (implied, named) {
+            (Some((option, backend)), Some(named)) if named != backend => {
+                Err(Stop::Failed(format!("{option} is for the backend {backend}; --backend names {named}")))
+            }
+            (Some((_, backend)), _) => Ok(Some(backend.into())),
+            (None, named) => Ok(named.map(ToOwned::to_owned)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        drivers: DriverArgs,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<DriverArgs, String> {
+        let all = ["conformance"].iter().chain(arguments);
+        Command::try_parse_from(all).map(|command| command.drivers).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_backend_is_implied_and_no_other_is_taken() {
+        for (option, value, implied, other) in [
+            ("--emulate", "amd:5.2.3", "hip", "cuda"),
+            ("--simulate", "cuda", "cuda", "host"),
+            ("--simulate", "hip:5.7.1", "hip", "cuda"),
+        ] {
+            let args = parse(&[option, value]).expect(value);
+            assert_eq!(args.backend(None), Ok(Some(implied.into())));
+            assert_eq!(args.backend(Some(implied)), Ok(Some(implied.into())));
+            let stop = args.backend(Some(other)).expect_err("another backend");
+            let expected = format!("{option} {value} is for the backend {implied}; --backend names {other}");
+            assert_eq!(stop.reason(), expected);
+        }
+        let plain = parse(&[]).expect("valid");
+        assert_eq!(plain.backend(Some("cuda")), Ok(Some("cuda".into())));
+        assert_eq!(plain.backend(None), Ok(None));
+        assert!(plain.enter().expect("nothing to start").is_none());
+    }
+
+    #[test]
+    fn a_driver_is_emulated_or_simulated() {
+        let error = parse(&["--emulate", "amd", "--simulate", "hip"]).expect_err("both");
+        assert!(error.contains("cannot be used with"), "{error}");
+    }
+}
