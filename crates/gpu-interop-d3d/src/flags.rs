@@ -1,4 +1,4 @@
-//! Direct3D's flags on every operating system, and what they mean for an array.
+//! Direct3D's flags on every operating system, and their conversion to array usage.
 
 use bitflags::bitflags;
 use gpu_interop_core::ArrayUsage;
@@ -21,7 +21,7 @@ macro_rules! flags {
 }
 
 flags! {
-    /// `D3D12_RESOURCE_FLAGS`. Bits without a name here are kept.
+    /// `D3D12_RESOURCE_FLAGS`. Unnamed bits are kept.
     ResourceFlags = "D3D12_RESOURCE_FLAG_" {
         ALLOW_RENDER_TARGET = 0x1;
         ALLOW_DEPTH_STENCIL = 0x2;
@@ -34,7 +34,7 @@ flags! {
         RAYTRACING_ACCELERATION_STRUCTURE = 0x100;
     }
 
-    /// `D3D11_BIND_FLAG`. Bits without a name here are kept.
+    /// `D3D11_BIND_FLAG`. Unnamed bits are kept.
     BindFlags = "D3D11_BIND_" {
         VERTEX_BUFFER = 0x1;
         INDEX_BUFFER = 0x2;
@@ -48,7 +48,7 @@ flags! {
         VIDEO_ENCODER = 0x400;
     }
 
-    /// Those of `D3D11_RESOURCE_MISC_FLAG` that concern sharing and shapes. Other bits are kept.
+    /// The flags of `D3D11_RESOURCE_MISC_FLAG` for sharing and cubes. Other bits are kept.
     MiscFlags = "D3D11_RESOURCE_MISC_" {
         SHARED = 0x2;
         TEXTURECUBE = 0x4;
@@ -82,16 +82,17 @@ flags_of_windows! {
     MiscFlags: Direct3D11::D3D11_RESOURCE_MISC_FLAG;
 }
 
-/// The use of an array that is a Direct3D 12 texture with these flags. `ALLOW_UNORDERED_ACCESS` textures can be written
-/// by kernels too, and drivers must be told of `ALLOW_RENDER_TARGET`; the rest asks nothing of an array. A kernel that
-/// is to write a texture that Direct3D itself does not write so needs [`ArrayUsage::SURFACE_LOAD_STORE`] added.
+/// Returns the array usage of a Direct3D 12 texture with these flags: `SURFACE_LOAD_STORE` for
+/// `ALLOW_UNORDERED_ACCESS` and `COLOR_ATTACHMENT` for `ALLOW_RENDER_TARGET`; other flags have no effect on arrays. Add
+/// [`ArrayUsage::SURFACE_LOAD_STORE`] if a kernel writes a texture that was created without unordered access.
 #[must_use]
 pub fn array_usage(flags: impl Into<ResourceFlags>) -> ArrayUsage {
     let flags = flags.into();
     usage(flags.contains(ResourceFlags::ALLOW_UNORDERED_ACCESS), flags.contains(ResourceFlags::ALLOW_RENDER_TARGET))
 }
 
-/// The twin of [`array_usage`] for a Direct3D 11 texture: `UNORDERED_ACCESS` and `RENDER_TARGET` concern an array.
+/// Returns the array usage of a Direct3D 11 texture with these bind flags: as [`array_usage`], from `UNORDERED_ACCESS`
+/// and `RENDER_TARGET`.
 #[must_use]
 pub fn array_usage_of_bindings(flags: impl Into<BindFlags>) -> ArrayUsage {
     let flags = flags.into();

@@ -1,4 +1,4 @@
-//! Macros for methods that several types of both versions of Direct3D have.
+//! Macros for methods that several types of both Direct3D versions have.
 
 /// Export methods of a type with `interop`, `share(name)`, which creates an NT handle, and `request(handle)`.
 macro_rules! nt_exports {
@@ -8,8 +8,8 @@ macro_rules! nt_exports {
             #[doc = concat!("the ", $object, " alive. Calls `", $function, "`.")]
             ///
             /// # Errors
-            /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D does
-            /// not support sharing; otherwise the driver's error. No handle is left open.
+            /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D
+            /// does not support sharing; otherwise the driver's error. No handle is left open.
             pub fn export(&self) -> Result<$handle> {
                 Ok($handle::$variant(self.share(None)?.into()))
             }
@@ -23,12 +23,12 @@ macro_rules! nt_exports {
             }
 
             #[doc = concat!("Exports the ", $object, " under a name, and returns a request with the name instead of the")]
-            /// handle. The name is valid in this and other processes of the session until the returned handle and all other
-            /// handles to the object are closed; the request keeps one open until it is dropped.
+            /// handle. The name is valid in this and other processes of the session until the returned handle and all
+            /// other handles to the object are closed; the request keeps one open until it is dropped.
             ///
             /// # Errors
-            /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer
-            /// than 260 UTF-16 code units; otherwise as [`export`](Self::export).
+            /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or
+            /// longer than 260 UTF-16 code units; otherwise as [`export`](Self::export).
             pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, $request)> {
                 let handle = self.share(Some(name))?;
                 let request = self.request($handle::$variant(name.clone().into()));
@@ -40,8 +40,9 @@ macro_rules! nt_exports {
     };
 }
 
-/// Methods of a fence with `interop`, `raw` and `counter`, and its [`ExporterTimeline`](gpu_interop_core::ExporterTimeline)
-/// with the documentation, the handle kind `$variant` and the method `signal` given.
+/// Methods of a fence with `interop`, `raw` and `counter`, and its
+/// [`ExporterTimeline`](gpu_interop_core::ExporterTimeline) with the documentation, the handle kind `$variant` and the
+/// method `signal` given.
 macro_rules! fence_methods {
     ($interface:ident, $variant:ident, $(#[$doc:meta])* timeline { $signal:item }) => {
         impl ExportableFence {
@@ -58,7 +59,8 @@ macro_rules! fence_methods {
             #[doc = concat!("The current value. Calls `", stringify!($interface), "::GetCompletedValue`.")]
             ///
             /// # Errors
-            /// [`ErrorKind::DeviceLost`](gpu_interop_core::ErrorKind::DeviceLost) with the reason if the device is lost.
+            /// [`ErrorKind::DeviceLost`](gpu_interop_core::ErrorKind::DeviceLost) with the reason if the device is
+            /// lost.
             pub fn value(&self) -> Result<u64> {
                 self.fence().value().map_err(|error| self.interop.failed(error))
             }
@@ -76,8 +78,8 @@ macro_rules! fence_methods {
 
             /// Builds the request for a handle that was just exported from this fence.
             fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
-                // SAFETY: Direct3D just shared this fence as the handle, or under the name in it, for which the caller adds
-                // a handle to the request. The variant is that of such a fence. The exporting device is named.
+                // SAFETY: Direct3D just shared this fence as the handle, or under the name in it, for which the caller
+                // adds a handle to the request. The variant is that of such a fence. The exporting device is named.
                 let request = unsafe { SemaphoreImport::new(handle) };
                 request.exported_by(self.interop.identity().clone())
             }

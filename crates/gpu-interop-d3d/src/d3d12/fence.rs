@@ -1,4 +1,4 @@
-//! Fences, their export, and fences as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
+//! Exportable fences, also as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::waiter::Waiter;
 
 /// An `ID3D12Fence` that can be exported. Clones are the same fence.
 ///
-/// Its greatest value, 2^64 - 1, is what a fence answers once its device is lost: waiting and asking for the value is
-/// an error then, and no fence is signalled with it.
+/// The greatest value, 2^64 - 1, means that the device is lost: waiting for the fence and reading its value are then
+/// errors, and signals with this value are rejected.
 #[derive(Debug, Clone)]
 pub struct ExportableFence {
     interop: D3d12Interop,
@@ -26,11 +26,11 @@ pub struct ExportableFence {
 }
 
 impl ExportableFence {
-    /// A fence at `initial`. Rests on `ID3D12Device::CreateFence` with `D3D12_FENCE_FLAG_SHARED`.
+    /// Creates a fence with the value `initial`. Calls `ID3D12Device::CreateFence` with `D3D12_FENCE_FLAG_SHARED`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for the greatest value; otherwise
-    /// what the driver answers.
+    /// the driver's error.
     pub fn new(interop: &D3d12Interop, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ID3D12Device::CreateFence";
         check_value("ExportableFence::new", initial)?;
@@ -41,18 +41,18 @@ impl ExportableFence {
         Ok(Self::from_raw(interop, raw))
     }
 
-    /// A fence of this device that the application has already: created with `D3D12_FENCE_FLAG_SHARED`, or another
-    /// process's that it opened ([`D3d12Interop::open_fence`]). Calls nothing.
+    /// Wraps an existing fence of this device, created with `D3D12_FENCE_FLAG_SHARED` or opened from another process
+    /// ([`D3d12Interop::open_fence`]). Makes no driver call.
     #[must_use]
     pub fn from_raw(interop: &D3d12Interop, raw: ID3D12Fence) -> Self {
         let counter = Counter::new(Fence::D3d12 { fence: raw.clone(), device: interop.device().clone() });
         Self { interop: interop.clone(), raw, counter: Arc::new(counter) }
     }
 
-    /// Raises the value from the host. Rests on `ID3D12Fence::Signal`.
+    /// Signals the fence from the host. Calls `ID3D12Fence::Signal`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) unless `value` is above the present
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) unless `value` is above the current
     /// one and below 2^64 - 1; otherwise as [`value`](Self::value).
     pub fn signal(&self, value: u64) -> Result<()> {
         // SAFETY: the fence is a live object, and the argument a plain value.
@@ -63,12 +63,12 @@ impl ExportableFence {
             .map_err(|error| self.interop.failed(error))
     }
 
-    /// Has the queue raise the value once it has run what was submitted to it so far. Rests on
-    /// `ID3D12CommandQueue::Signal`. Signals of one fence must be ordered, and go up.
+    /// Enqueues a signal of `value` behind the queue's earlier work. Rests on
+    /// `ID3D12CommandQueue::Signal`. Signals of one fence must be ordered and increase the value.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise the
+    /// driver's error.
     pub fn queue_signal(&self, queue: &ID3D12CommandQueue, value: u64) -> Result<()> {
         check_value("ExportableFence::queue_signal", value)?;
         // SAFETY: queue and fence are live objects.
@@ -76,7 +76,7 @@ impl ExportableFence {
         signalled.checked("ID3D12CommandQueue::Signal").map_err(|error| self.interop.failed(error))
     }
 
-    /// Has the queue wait for the value before it runs what is submitted next. Rests on `ID3D12CommandQueue::Wait`.
+    /// Enqueues a wait for `value` before the queue's later work. Calls `ID3D12CommandQueue::Wait`.
     ///
     /// # Errors
     /// As [`queue_signal`](Self::queue_signal).
