@@ -1,4 +1,4 @@
-//! What DXGI tells of adapters.
+//! Adapter descriptions of DXGI.
 
 use windows::Win32::Foundation::LUID;
 use windows::Win32::Graphics::Dxgi::{
@@ -8,22 +8,22 @@ use windows::core::Interface;
 
 use crate::identity::{Adapter, luid_bytes};
 
-/// The adapter with this LUID, with what DXGI tells of it.
+/// Looks up the description of the adapter with this LUID; empty except for the LUID if DXGI does not find it.
 pub(crate) fn of_luid(luid: LUID) -> Adapter {
-    // SAFETY: the calls take plain values and give out counted objects.
+    // SAFETY: the calls take plain values and return reference-counted objects.
     let found = unsafe {
         CreateDXGIFactory1::<IDXGIFactory4>()
             .and_then(|factory| factory.EnumAdapterByLuid::<IDXGIAdapter>(luid))
-            .inspect_err(|error| tracing::debug!(%error, "DXGI does not know the adapter of a device"))
+            .inspect_err(|error| tracing::debug!(%error, "DXGI does not find the adapter of a device"))
     };
     let known = found.map(|adapter| describe(&adapter)).unwrap_or_default();
     Adapter { luid: luid_bytes(luid.LowPart, luid.HighPart), ..known }
 }
 
-/// What an adapter tells of itself; nothing of what it does not tell.
+/// Describes an adapter; the default if it has no description.
 pub(crate) fn describe(adapter: &IDXGIAdapter) -> Adapter {
     let newer = adapter.cast::<IDXGIAdapter1>();
-    // SAFETY: the adapter is a live object, and the calls write to a structure of the callee's own crate.
+    // SAFETY: the adapter is a live object, and the call returns the structure by value.
     let description = newer.and_then(|adapter| unsafe { adapter.GetDesc1() });
     let Ok(description) = description else { return Adapter::default() };
     let length = description.Description.iter().position(|unit| *unit == 0);

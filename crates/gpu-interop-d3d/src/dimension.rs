@@ -1,15 +1,15 @@
-//! Direct3D's kinds of views and extents as shapes of arrays.
+//! Conversion of Direct3D's view dimensions and extents to array shapes.
 
 use std::fmt;
 
 use gpu_interop_core::{ArrayShape, Error, Result};
 
-/// A `D3D12_SRV_DIMENSION` or `D3D11_SRV_DIMENSION`, which have the same numbers, on every operating system: how
-/// shaders see a resource, and so which shape its array has.
+/// A `D3D12_SRV_DIMENSION` or `D3D11_SRV_DIMENSION`, which have the same numbers; on every operating system. The view
+/// dimension of a resource determines the shape of its array.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SrvDimension(pub u32);
 
-/// A table of `NAME = number`, which also makes the constants.
+/// Table of `NAME = number`; also defines the constants.
 macro_rules! dimensions {
     ($($ident:ident = $value:literal;)*) => {
         impl SrvDimension {
@@ -18,7 +18,8 @@ macro_rules! dimensions {
                 pub const $ident: Self = Self($value);
             )*
 
-            /// The name in Direct3D's headers, behind `D3D12_` or `D3D11_`; `None` for a number that they do not share.
+            /// The name in Direct3D's headers, without the prefix `D3D12_` or `D3D11_`; `None` for a number that the
+            /// two versions do not share.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self {
@@ -67,15 +68,15 @@ impl From<windows::Win32::Graphics::Direct3D::D3D_SRV_DIMENSION> for SrvDimensio
     }
 }
 
-/// The shape of an array that is a texture seen through this kind of view, with this width, height and depth or array
-/// size (texels; a cube's array size counts faces), as Direct3D's descriptions have them.
+/// Returns the array shape of a texture with this view dimension, width, height and depth or array size (texels; the
+/// array size of a cube counts faces), as in Direct3D's descriptions.
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for views of what is no array: buffers, several
-/// samples a texel, acceleration structures, and unknown kinds.
-/// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if an extent is 0, or does not go with
-/// the kind of view: a dimension that the view lacks must be 1, only arrays have several layers, a cube is square and
-/// has six faces.
+/// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for view dimensions that are not arrays:
+/// buffers, multisampled textures, acceleration structures, and unknown numbers.
+/// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if an extent is 0 or does not match the
+/// view dimension: an extent that the view lacks must be 1, only arrays have several layers, a cube is square and has
+/// six faces.
 pub fn array_shape(
     dimension: impl Into<SrvDimension>,
     width: u64,
@@ -91,7 +92,7 @@ pub fn array_shape(
             .with_context("extent", format_args!("{width} x {height} x {depth_or_array_size}"))
     };
     let bad = |message: &str| Err(describe(Error::invalid(OPERATION, message)));
-    let refused = |message: &str| Err(describe(Error::unsupported(OPERATION, message)));
+    let unsupported = |message: &str| Err(describe(Error::unsupported(OPERATION, message)));
     match dimension {
         View::TEXTURE1D
         | View::TEXTURE1DARRAY
@@ -100,20 +101,22 @@ pub fn array_shape(
         | View::TEXTURE3D
         | View::TEXTURECUBE
         | View::TEXTURECUBEARRAY => {}
-        View::BUFFER => return refused("a buffer is no array; map it as a buffer"),
+        View::BUFFER => return unsupported("a buffer is not an array; map it as a buffer"),
         View::TEXTURE2DMS | View::TEXTURE2DMSARRAY => {
-            return refused("arrays have one sample a texel; resolve the texture into one of those first");
+            return unsupported(
+                "arrays have one sample per texel; resolve the texture into a single-sampled one first",
+            );
         }
-        _ => return refused("arrays have no such kind of view"),
+        _ => return unsupported("arrays have no such view dimension"),
     }
     if width == 0 || height == 0 || depth_or_array_size == 0 {
         return bad("width, height and depth or array size must be at least 1");
     }
     if matches!(dimension, View::TEXTURE1D | View::TEXTURE1DARRAY) && height != 1 {
-        return bad("a texture of one dimension has a height of 1");
+        return bad("a one-dimensional texture has a height of 1");
     }
     if matches!(dimension, View::TEXTURE1D | View::TEXTURE2D) && depth_or_array_size != 1 {
-        return bad("this kind of view has one layer; several make an array");
+        return bad("this view dimension has one layer; use an array dimension for several");
     }
     let rows = u64::from(height);
     if matches!(dimension, View::TEXTURECUBE | View::TEXTURECUBEARRAY) && width != rows {
@@ -128,7 +131,7 @@ pub fn array_shape(
         View::TEXTURECUBE if layers == 6 => ArrayShape::Cube { width },
         View::TEXTURECUBE => return bad("a cube has six faces"),
         View::TEXTURECUBEARRAY if layers % 6 == 0 => ArrayShape::CubeLayered { width, cubes: layers / 6 },
-        View::TEXTURECUBEARRAY => return bad("an array of cubes has six faces for each"),
+        View::TEXTURECUBEARRAY => return bad("a cube array has six faces per cube"),
         _ => ArrayShape::D3 { width, height, depth: layers },
     })
 }
@@ -141,8 +144,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_guide_has_its_extent() {
-        // The guide's width, height and depth for a description of (width, height, depth or array size).
+    fn extents_match_the_cuda_guide() {
+        // View dimension, (width, height, depth or array size), and the extent that CUDA's programming guide gives.
         let cases = [
             (View::TEXTURE1D, (7, 1, 1), [7, 0, 0]),
             (View::TEXTURE2D, (7, 5, 1), [7, 5, 0]),
@@ -159,26 +162,26 @@ mod tests {
     }
 
     #[test]
-    fn layers_and_faces_are_told_from_depth() {
+    fn layers_faces_and_depth_are_distinguished() {
         let shape = |view, height, depth| array_shape(view, 8, height, depth).expect("a shape");
         assert_eq!(shape(View::TEXTURE2DARRAY, 8, 6), ArrayShape::D2Layered { width: 8, height: 8, layers: 6 });
         assert_eq!(shape(View::TEXTURE3D, 8, 6), ArrayShape::D3 { width: 8, height: 8, depth: 6 });
         assert_eq!(shape(View::TEXTURECUBE, 8, 6), ArrayShape::Cube { width: 8 });
         assert_eq!(shape(View::TEXTURECUBEARRAY, 8, 6), ArrayShape::CubeLayered { width: 8, cubes: 1 });
-        // An array may have one layer, and differs from what is none.
+        // An array of one layer differs from a texture without layers.
         assert_eq!(shape(View::TEXTURE1DARRAY, 1, 1), ArrayShape::D1Layered { width: 8, layers: 1 });
     }
 
     #[test]
-    fn other_kinds_of_views_are_refused_by_name() {
+    fn unsupported_views_are_rejected_by_name() {
         let array = [2, 3, 4, 5, 8, 9, 10];
         for number in (0..=13).chain([u32::MAX]).filter(|number| !array.contains(number)) {
-            let error = array_shape(View(number), 8, 8, 6).expect_err("no array");
+            let error = array_shape(View(number), 8, 8, 6).expect_err("not an array");
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{number}");
             let (key, value) = &error.context()[0];
             assert_eq!((*key, value.as_str()), ("dimension", format!("{:?}", View(number)).as_str()));
         }
-        let message = |view| array_shape(view, 8, 8, 6).expect_err("no array").message().to_owned();
+        let message = |view| array_shape(view, 8, 8, 6).expect_err("not an array").message().to_owned();
         assert!(message(View::BUFFER).contains("as a buffer"));
         assert!(message(View::TEXTURE2DMS).contains("resolve"));
         assert_eq!(
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_that_do_not_go_with_the_view_are_refused() {
+    fn extents_that_do_not_match_the_view_are_rejected() {
         let cases = [
             (View::TEXTURE2D, 0, 5, 1),
             (View::TEXTURE2D, 7, 0, 1),
@@ -206,7 +209,7 @@ mod tests {
             (View::TEXTURECUBEARRAY, 9, 8, 12),
         ];
         for (view, width, height, depth) in cases {
-            let error = array_shape(view, width, height, depth).expect_err("refused");
+            let error = array_shape(view, width, height, depth).expect_err("invalid extent");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{view:?} {width} {height} {depth}");
         }
     }

@@ -1,4 +1,4 @@
-//! Events of the operating system, by which fences wake threads.
+//! Windows events, which fences signal to wake threads.
 
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use windows::core::PCWSTR;
 
 use crate::timeout::milliseconds;
 
-/// An event that one wait resets. Not signalled at first.
+/// An auto-reset event, initially not signalled.
 #[derive(Debug)]
 pub(crate) struct Event(OwnedHandle);
 
@@ -18,8 +18,8 @@ impl Event {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: neither attributes nor a name are passed.
         let handle = unsafe { CreateEventW(None, false, false, PCWSTR::null()) };
-        let handle = handle.map_err(|error| refused("CreateEventW", &error))?;
-        // SAFETY: it was just created, for this owner alone.
+        let handle = handle.map_err(|error| call_error("CreateEventW", &error))?;
+        // SAFETY: the handle was just created and has no other owner.
         Ok(Self(unsafe { OwnedHandle::from_raw_handle(handle.0) }))
     }
 
@@ -28,14 +28,14 @@ impl Event {
         HANDLE(self.0.as_raw_handle())
     }
 
-    /// Blocks until the event is signalled, and resets it; false after `timeout`.
+    /// Blocks until the event is signalled, and resets it; returns false after `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) -> Result<bool> {
         const OPERATION: &str = "WaitForSingleObject";
         // SAFETY: the event is open.
         match unsafe { WaitForSingleObject(self.as_raw(), milliseconds(Some(timeout))) } {
             WAIT_OBJECT_0 => Ok(true),
             WAIT_TIMEOUT => Ok(false),
-            _ => Err(refused(OPERATION, &windows::core::Error::from_thread())),
+            _ => Err(call_error(OPERATION, &windows::core::Error::from_thread())),
         }
     }
 
@@ -48,8 +48,8 @@ impl Event {
     }
 }
 
-fn refused(operation: &'static str, error: &windows::core::Error) -> Error {
-    Error::new(ErrorKind::System, operation, "the operating system refused the call")
+fn call_error(operation: &'static str, error: &windows::core::Error) -> Error {
+    Error::new(ErrorKind::System, operation, "the operating system returned an error")
         .with_code(error.code().0.into(), None)
         .with_context("reason", error.message())
 }

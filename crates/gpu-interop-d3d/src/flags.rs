@@ -1,71 +1,59 @@
-//! Direct3D's flags on every operating system, and what they mean for an array.
+//! Direct3D's flags on every operating system, and their conversion to array usage.
 
 use bitflags::bitflags;
 use gpu_interop_core::ArrayUsage;
 
-bitflags! {
-    /// `D3D12_RESOURCE_FLAGS`. Bits without a name here are kept.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct ResourceFlags: u32 {
-        /// `D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET`
-        const ALLOW_RENDER_TARGET = 0x1;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL`
-        const ALLOW_DEPTH_STENCIL = 0x2;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS`
-        const ALLOW_UNORDERED_ACCESS = 0x4;
-        /// `D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE`
-        const DENY_SHADER_RESOURCE = 0x8;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER`
-        const ALLOW_CROSS_ADAPTER = 0x10;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS`
-        const ALLOW_SIMULTANEOUS_ACCESS = 0x20;
-        /// `D3D12_RESOURCE_FLAG_VIDEO_DECODE_REFERENCE_ONLY`
-        const VIDEO_DECODE_REFERENCE_ONLY = 0x40;
-        /// `D3D12_RESOURCE_FLAG_VIDEO_ENCODE_REFERENCE_ONLY`
-        const VIDEO_ENCODE_REFERENCE_ONLY = 0x80;
-        /// `D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE`
-        const RAYTRACING_ACCELERATION_STRUCTURE = 0x100;
-        const _ = !0;
+/// Flag types of Direct3D's headers: `NAME = "prefix" { FLAG = bit; }`, each documented with the header's name.
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal { $($flag:ident = $bit:literal;)* })*) => {
+        bitflags! {$(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+            pub struct $name: u32 {
+                $(
+                    #[doc = concat!("`", $prefix, stringify!($flag), "`")]
+                    const $flag = $bit;
+                )*
+                const _ = !0;
+            }
+        )*}
+    };
+}
+
+flags! {
+    /// `D3D12_RESOURCE_FLAGS`. Unnamed bits are kept.
+    ResourceFlags = "D3D12_RESOURCE_FLAG_" {
+        ALLOW_RENDER_TARGET = 0x1;
+        ALLOW_DEPTH_STENCIL = 0x2;
+        ALLOW_UNORDERED_ACCESS = 0x4;
+        DENY_SHADER_RESOURCE = 0x8;
+        ALLOW_CROSS_ADAPTER = 0x10;
+        ALLOW_SIMULTANEOUS_ACCESS = 0x20;
+        VIDEO_DECODE_REFERENCE_ONLY = 0x40;
+        VIDEO_ENCODE_REFERENCE_ONLY = 0x80;
+        RAYTRACING_ACCELERATION_STRUCTURE = 0x100;
     }
 
-    /// `D3D11_BIND_FLAG`. Bits without a name here are kept.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct BindFlags: u32 {
-        /// `D3D11_BIND_VERTEX_BUFFER`
-        const VERTEX_BUFFER = 0x1;
-        /// `D3D11_BIND_INDEX_BUFFER`
-        const INDEX_BUFFER = 0x2;
-        /// `D3D11_BIND_CONSTANT_BUFFER`
-        const CONSTANT_BUFFER = 0x4;
-        /// `D3D11_BIND_SHADER_RESOURCE`
-        const SHADER_RESOURCE = 0x8;
-        /// `D3D11_BIND_STREAM_OUTPUT`
-        const STREAM_OUTPUT = 0x10;
-        /// `D3D11_BIND_RENDER_TARGET`
-        const RENDER_TARGET = 0x20;
-        /// `D3D11_BIND_DEPTH_STENCIL`
-        const DEPTH_STENCIL = 0x40;
-        /// `D3D11_BIND_UNORDERED_ACCESS`
-        const UNORDERED_ACCESS = 0x80;
-        /// `D3D11_BIND_DECODER`
-        const DECODER = 0x200;
-        /// `D3D11_BIND_VIDEO_ENCODER`
-        const VIDEO_ENCODER = 0x400;
-        const _ = !0;
+    /// `D3D11_BIND_FLAG`. Unnamed bits are kept.
+    BindFlags = "D3D11_BIND_" {
+        VERTEX_BUFFER = 0x1;
+        INDEX_BUFFER = 0x2;
+        CONSTANT_BUFFER = 0x4;
+        SHADER_RESOURCE = 0x8;
+        STREAM_OUTPUT = 0x10;
+        RENDER_TARGET = 0x20;
+        DEPTH_STENCIL = 0x40;
+        UNORDERED_ACCESS = 0x80;
+        DECODER = 0x200;
+        VIDEO_ENCODER = 0x400;
     }
 
-    /// Those of `D3D11_RESOURCE_MISC_FLAG` that concern sharing and shapes. Other bits are kept.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct MiscFlags: u32 {
-        /// `D3D11_RESOURCE_MISC_SHARED`
-        const SHARED = 0x2;
-        /// `D3D11_RESOURCE_MISC_TEXTURECUBE`
-        const TEXTURECUBE = 0x4;
-        /// `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`
-        const SHARED_KEYEDMUTEX = 0x100;
-        /// `D3D11_RESOURCE_MISC_SHARED_NTHANDLE`
-        const SHARED_NTHANDLE = 0x800;
-        const _ = !0;
+    /// The flags of `D3D11_RESOURCE_MISC_FLAG` for sharing and cubes. Other bits are kept.
+    MiscFlags = "D3D11_RESOURCE_MISC_" {
+        SHARED = 0x2;
+        TEXTURECUBE = 0x4;
+        SHARED_KEYEDMUTEX = 0x100;
+        SHARED_NTHANDLE = 0x800;
     }
 }
 
@@ -94,16 +82,17 @@ flags_of_windows! {
     MiscFlags: Direct3D11::D3D11_RESOURCE_MISC_FLAG;
 }
 
-/// The use of an array that is a Direct3D 12 texture with these flags. `ALLOW_UNORDERED_ACCESS` textures can be written
-/// by kernels too, and drivers must be told of `ALLOW_RENDER_TARGET`; the rest asks nothing of an array. A kernel that
-/// is to write a texture that Direct3D itself does not write so needs [`ArrayUsage::SURFACE_LOAD_STORE`] added.
+/// Returns the array usage of a Direct3D 12 texture with these flags: `SURFACE_LOAD_STORE` for
+/// `ALLOW_UNORDERED_ACCESS` and `COLOR_ATTACHMENT` for `ALLOW_RENDER_TARGET`; other flags have no effect on arrays. Add
+/// [`ArrayUsage::SURFACE_LOAD_STORE`] if a kernel writes a texture that was created without unordered access.
 #[must_use]
 pub fn array_usage(flags: impl Into<ResourceFlags>) -> ArrayUsage {
     let flags = flags.into();
     usage(flags.contains(ResourceFlags::ALLOW_UNORDERED_ACCESS), flags.contains(ResourceFlags::ALLOW_RENDER_TARGET))
 }
 
-/// The twin of [`array_usage`] for a Direct3D 11 texture: `UNORDERED_ACCESS` and `RENDER_TARGET` concern an array.
+/// Returns the array usage of a Direct3D 11 texture with these bind flags: as [`array_usage`], from `UNORDERED_ACCESS`
+/// and `RENDER_TARGET`.
 #[must_use]
 pub fn array_usage_of_bindings(flags: impl Into<BindFlags>) -> ArrayUsage {
     let flags = flags.into();

@@ -1,31 +1,31 @@
-//! DXGI's formats as formats of arrays.
+//! Conversion of DXGI formats to array formats.
 
 use std::fmt;
 
 use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
 pub use gpu_interop_core::{ChannelOrder, ColorEncoding};
 
-/// What a `DXGI_FORMAT` is as the format of an array, and what an array's format does not say.
+/// Array format of a `DXGI_FORMAT`, with its channel order and encoding, which array formats lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TexelFormat {
-    /// Type and number of the channels, which are in the order of memory.
+    /// Type and number of the channels, in memory order.
     pub array: ArrayFormat,
-    /// Which colours they are.
+    /// The colours of the channels.
     pub order: ChannelOrder,
-    /// How the colours are encoded.
+    /// The encoding of the colours.
     pub encoding: ColorEncoding,
 }
 
-/// A `DXGI_FORMAT`, on every operating system. Any number is one; those without a constant are formats that this
-/// version does not know, and no array has them.
+/// A `DXGI_FORMAT`, on every operating system. Numbers without a constant are formats unknown to this version, which
+/// arrays lack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DxgiFormat(pub u32);
 
-/// What becomes of a format.
+/// Array format of a DXGI format, or the reason why arrays lack it.
 #[derive(Debug, Clone, Copy)]
 enum Meaning {
     Texel { channel: ChannelType, channels: u8, order: ChannelOrder, encoding: ColorEncoding },
-    Refused(&'static str),
+    Unsupported(&'static str),
 }
 
 struct Row {
@@ -34,22 +34,22 @@ struct Row {
     meaning: Meaning,
 }
 
-const NONE: &str = "it is no format";
-const TYPELESS: &str = "it does not say what its bits are; create the texture with a typed format";
+const NONE: &str = "it is not a format";
+const TYPELESS: &str = "it has no channel type; create the texture with a typed format";
 const THREE: &str = "arrays have 1, 2 or 4 channels, not 3";
 const DEPTH: &str = "depth and stencil are not colour channels";
 const BLOCKS: &str = "compressed blocks are not texels";
 const VIDEO: &str = "video and palette formats have no texels of equal channels";
 const PACKED_FLOAT: &str = "arrays have no packed floats";
-const TEN_BITS: &str = "of the packed formats with 10 bits a channel, arrays have UNORM alone";
-const SUBSAMPLED: &str = "two texels share their red and blue";
+const TEN_BITS: &str = "of the packed formats with 10 bits per channel, arrays have only UNORM";
+const SUBSAMPLED: &str = "its texels share red and blue in pairs";
 const NARROW: &str = "arrays have no channels below 8 bits";
-const UNUSED: &str = "its fourth channel has no meaning; use the format with alpha";
-const ALPHA: &str = "the first channel of an array is red, and this format has alpha alone; use R8_UNORM";
-const FEEDBACK: &str = "maps of sampler feedback are opaque";
+const UNUSED: &str = "its fourth channel is unused; use the format with alpha";
+const ALPHA: &str = "the first channel of an array is red, and this format has only alpha; use R8_UNORM";
+const FEEDBACK: &str = "sampler feedback maps are opaque";
 
-/// A table of `NAME = number, is channel type x channels, order, encoding` and `NAME = number, no REASON`, which also
-/// makes the constants.
+/// Table of `NAME = number, is channel type x channels, order, encoding` and `NAME = number, no REASON`; also defines
+/// the constants.
 macro_rules! formats {
     (@meaning is $channel:ident x $channels:literal, $order:ident, $encoding:ident) => {
         Meaning::Texel {
@@ -59,7 +59,7 @@ macro_rules! formats {
             encoding: ColorEncoding::$encoding,
         }
     };
-    (@meaning no $reason:ident) => { Meaning::Refused($reason) };
+    (@meaning no $reason:ident) => { Meaning::Unsupported($reason) };
     ($($ident:ident $(as $name:literal)? = $value:literal, $what:ident
         $first:ident $(x $channels:literal, $order:ident, $encoding:ident)?;)*) => {
         impl DxgiFormat {
@@ -211,12 +211,12 @@ impl DxgiFormat {
         TABLE.iter().find(|row| row.format == self)
     }
 
-    /// Every format that DXGI has, in the order of their numbers.
+    /// Every DXGI format known to this version, in numeric order.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         TABLE.iter().map(|row| row.format)
     }
 
-    /// The name in DXGI's header; `None` if this version does not know the format.
+    /// The name in DXGI's header; `None` for an unknown format.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         self.row().map(|row| row.name)
@@ -247,15 +247,14 @@ impl From<DxgiFormat> for windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT {
 }
 
 impl TexelFormat {
-    /// What `format` is as the format of an array.
+    /// Converts a DXGI format.
     ///
-    /// The formats of integers and of 32-bit floats are the 21 that NVIDIA's programming guide converts; those of
-    /// 16-bit floats and of numbers from -1 or 0 to 1, which applications render to, are array formats of the driver's
-    /// as well.
+    /// The integer and 32-bit float formats are the 21 in the table of NVIDIA's programming guide. The 16-bit float and
+    /// normalised formats, which applications render to, are array formats of the driver as well.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) that names the format and says why, if no
-    /// array has it.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) with the format and the reason, if no array
+    /// has the format.
     pub fn from_dxgi(format: impl Into<DxgiFormat>) -> Result<Self> {
         const OPERATION: &str = "TexelFormat::from_dxgi";
         let format = format.into();
@@ -263,15 +262,15 @@ impl TexelFormat {
             Some(Meaning::Texel { channel, channels, order, encoding }) => {
                 return Ok(Self { array: ArrayFormat::new(channel, channels)?, order, encoding });
             }
-            Some(Meaning::Refused(reason)) => reason,
-            None => "it is not one that this version knows",
+            Some(Meaning::Unsupported(reason)) => reason,
+            None => "it is unknown to this version",
         };
         Err(Error::unsupported(OPERATION, format!("no array has this format: {reason}"))
             .with_context("format", format_args!("{format:?}")))
     }
 
-    /// Every DXGI format that [`from_dxgi`](Self::from_dxgi) takes. Which of them a device shares, only creating a
-    /// texture tells.
+    /// Every DXGI format that [`from_dxgi`](Self::from_dxgi) accepts. A device may share fewer; creating a texture
+    /// reports that.
     pub fn dxgi_formats() -> impl Iterator<Item = DxgiFormat> {
         TABLE.iter().filter(|row| matches!(row.meaning, Meaning::Texel { .. })).map(|row| row.format)
     }
@@ -285,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// The rows of the guide's conversion of formats: bits of the channels, their number, their kind.
+    /// The format table of CUDA's programming guide: bits per channel, number of channels, kind.
     const GUIDE: [(DxgiFormat, u32, u8, char); 21] = [
         (DxgiFormat::R8_UINT, 8, 1, 'u'),
         (DxgiFormat::R8_SINT, 8, 1, 's'),
@@ -311,7 +310,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_row_of_the_guide_is_converted_as_it_says() {
+    fn formats_of_the_cuda_guide_are_converted() {
         for (format, bits, channels, kind) in GUIDE {
             let found = TexelFormat::from_dxgi(format).expect("in the guide");
             let channel = found.array.channel();
@@ -320,7 +319,7 @@ mod tests {
             assert_eq!(kinds, (kind != 'f', kind != 'u'), "{format:?}");
             assert_eq!((found.order, found.encoding), (ChannelOrder::Rgba, ColorEncoding::Linear), "{format:?}");
         }
-        // And there are no other formats of plain integers and 32-bit floats.
+        // The guide has all integer and 32-bit float formats.
         use ChannelType as T;
         let plain = [T::Uint8, T::Sint8, T::Uint16, T::Sint16, T::Uint32, T::Sint32, T::Float32];
         let guide: HashSet<_> = GUIDE.iter().map(|row| row.0).collect();
@@ -330,7 +329,7 @@ mod tests {
         }
     }
 
-    /// What a format's name says: the channels' letters and bits, and what follows them.
+    /// Parses a format's name: letters of the channels, their bits, and the suffix.
     fn parse(format: DxgiFormat) -> (String, Vec<u32>, String) {
         let name = format.name().expect("a known format").trim_start_matches("DXGI_FORMAT_");
         let (texel, kind) = name.split_once('_').expect("letters and a kind");
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_what_the_formats_name_says() {
+    fn conversions_match_the_format_names() {
         for format in TexelFormat::dxgi_formats() {
             let found = TexelFormat::from_dxgi(format).expect("in the table");
             let (letters, bits, kind) = parse(format);
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_all_rows_and_each_once() {
+    fn the_table_has_every_format_once() {
         let numbers: Vec<_> = DxgiFormat::all().map(|format| format.0).collect();
         let expected: Vec<_> = (0..=115).chain(130..=132).chain(189..=191).collect();
         assert_eq!(numbers, expected);
@@ -371,21 +370,21 @@ mod tests {
         assert_eq!(TexelFormat::dxgi_formats().count(), 36 + 1 + 1 + 2);
     }
 
-    /// The words that the reason for a refusal must have, by the format's name.
+    /// Words expected in the reason, by the format's name.
     fn reason(format: DxgiFormat) -> &'static str {
         let name = format.name().unwrap_or_default().trim_start_matches("DXGI_FORMAT_");
         let starts = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
         match name {
-            "" => "this version knows",
-            "UNKNOWN" => "no format",
-            "A8_UNORM" => "alpha alone",
+            "" => "unknown to this version",
+            "UNKNOWN" => "not a format",
+            "A8_UNORM" => "only alpha",
             "R1_UNORM" => "below 8 bits",
             "R11G11B10_FLOAT" | "R9G9B9E5_SHAREDEXP" => "packed floats",
             "R8G8_B8G8_UNORM" | "G8R8_G8B8_UNORM" => "share",
             "R24_UNORM_X8_TYPELESS" | "R32_FLOAT_X8X24_TYPELESS" => "depth and stencil",
             _ if starts(&["D16", "D24", "D32", "X24", "X32"]) => "depth and stencil",
             _ if starts(&["BC"]) => "compressed blocks",
-            _ if name.ends_with("TYPELESS") => "does not say what its bits are",
+            _ if name.ends_with("TYPELESS") => "no channel type",
             _ if name.starts_with("R32G32B32_") => "not 3",
             _ if starts(&["R10"]) => "10 bits",
             _ if starts(&["B5", "B4", "A4"]) => "below 8 bits",
@@ -396,14 +395,14 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_its_name_and_a_reason() {
+    fn other_formats_are_rejected_with_name_and_reason() {
         let known: HashSet<_> = TexelFormat::dxgi_formats().collect();
-        // Every number up to past the last, and DXGI_FORMAT_FORCE_UINT.
+        // Numbers past the last format, and DXGI_FORMAT_FORCE_UINT.
         let others = (0..=256).chain([u32::MAX]).map(DxgiFormat).filter(|format| !known.contains(format));
         let mut count = 0;
         for format in others {
             count += 1;
-            let error = TexelFormat::from_dxgi(format).expect_err("no array has it");
+            let error = TexelFormat::from_dxgi(format).expect_err("unsupported");
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{format:?}");
             assert_eq!(error.context(), [("format", format!("{format:?}"))]);
             assert!(error.message().contains(reason(format)), "{error} should say: {}", reason(format));

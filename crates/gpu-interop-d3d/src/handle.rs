@@ -1,4 +1,4 @@
-//! Handles that Direct3D gives out, and what its answers mean.
+//! Handles returned by Direct3D, and conversion of its results.
 
 use std::any::Any;
 use std::os::windows::io::{BorrowedHandle, FromRawHandle, OwnedHandle};
@@ -11,12 +11,12 @@ use windows::core::PCWSTR;
 
 use crate::hresult;
 
-/// `MAX_PATH`, which the names of shared objects are limited to.
-const LONGEST_NAME: usize = 260;
+/// `MAX_PATH`, the longest name of a shared object, UTF-16 code units.
+const MAX_NAME: usize = 260;
 
-/// Translates the error side of a result of the `windows` crate.
+/// Converts the error of a result of the `windows` crate.
 pub(crate) trait Checked<T> {
-    /// Names the method that gave the result.
+    /// Adds the name of the method that returned the result.
     fn checked(self, operation: &'static str) -> Result<T>;
 }
 
@@ -26,63 +26,63 @@ impl<T> Checked<T> for windows::core::Result<T> {
     }
 }
 
-/// An object that a method wrote to its last argument.
-pub(crate) fn created<T>(operation: &'static str, answer: windows::core::Result<()>, object: Option<T>) -> Result<T> {
-    answer.checked(operation)?;
-    object.ok_or_else(|| Error::new(ErrorKind::Driver, operation, "the call succeeded, but created nothing"))
+/// Returns the object that a method wrote to its last argument.
+pub(crate) fn created<T>(operation: &'static str, result: windows::core::Result<()>, object: Option<T>) -> Result<T> {
+    result.checked(operation)?;
+    object.ok_or_else(|| Error::new(ErrorKind::Driver, operation, "the call succeeded but returned no object"))
 }
 
-/// The NT handle that a method created for its caller.
+/// Takes ownership of the NT handle that a method created.
 ///
 /// # Safety
-/// A handle in `answer` must be new: nothing else closes it.
-pub(crate) unsafe fn exported(operation: &'static str, answer: windows::core::Result<HANDLE>) -> Result<NtHandle> {
-    let handle = given(operation, answer)?;
-    // SAFETY: the caller promises that it is new, so it is open, and this is its only owner.
+/// A handle in `result` must be new: nothing else closes it.
+pub(crate) unsafe fn exported(operation: &'static str, result: windows::core::Result<HANDLE>) -> Result<NtHandle> {
+    let handle = given(operation, result)?;
+    // SAFETY: the caller guarantees that the handle is new, so it is open and has no other owner.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) }.into())
 }
 
-/// A request with a name, which the object has as long as `handle` or another handle of it is open: the request keeps a
-/// duplicate. `keeping` is that of the request.
-pub(crate) fn keep<R>(
+/// Adds a duplicate of `handle` to a request by name, because the name is valid only while a handle to the object is
+/// open. `keeping` is the request's method.
+pub(crate) fn keep_handle<R>(
     handle: &NtHandle,
     request: R,
     keeping: impl FnOnce(R, Arc<dyn Any + Send + Sync>) -> R,
 ) -> Result<R> {
-    // SAFETY: the handle is open, and outlives the borrow.
+    // SAFETY: the handle is open and outlives the borrow.
     let open = unsafe { BorrowedHandle::borrow_raw(handle.as_raw()) };
-    let kept = open.try_clone_to_owned().map_err(|error| {
+    let duplicate = open.try_clone_to_owned().map_err(|error| {
         Error::new(ErrorKind::System, "DuplicateHandle", "cannot duplicate the exported handle").with_source(error)
     })?;
-    Ok(keeping(request, Arc::new(kept)))
+    Ok(keeping(request, Arc::new(duplicate)))
 }
 
-/// The handle of whatever sort that a method answered.
-pub(crate) fn given(operation: &'static str, answer: windows::core::Result<HANDLE>) -> Result<HANDLE> {
-    let handle = answer.checked(operation)?;
+/// Returns the handle of any kind that a method returned.
+pub(crate) fn given(operation: &'static str, result: windows::core::Result<HANDLE>) -> Result<HANDLE> {
+    let handle = result.checked(operation)?;
     if handle.is_invalid() {
-        return Err(Error::new(ErrorKind::Driver, operation, "the call succeeded, but gave no handle"));
+        return Err(Error::new(ErrorKind::Driver, operation, "the call succeeded but returned no handle"));
     }
     Ok(handle)
 }
 
-/// The handle as Direct3D takes it, valid as long as `handle`.
+/// Borrows the handle as a `HANDLE`, valid as long as `handle`.
 pub(crate) fn lent(handle: &NtHandle) -> HANDLE {
     HANDLE(handle.as_raw())
 }
 
-/// Runs a call with a name as Direct3D takes it, which ends with NUL and is valid during the call, or with none. Refuses
-/// a name that is too long; what goes wrong tells the name.
+/// Calls a function with a NUL-terminated name that is valid during the call, or with a null pointer. Rejects a name
+/// that is too long; errors contain the name.
 pub(crate) fn with_name<T>(
     operation: &'static str,
     name: Option<&ObjectName>,
     call: impl FnOnce(PCWSTR) -> Result<T>,
 ) -> Result<T> {
     let Some(name) = name else { return call(PCWSTR::null()) };
-    // The NUL is no part of the name.
+    // Without the terminating NUL.
     let length = name.as_utf16().len() - 1;
-    let result = if length > LONGEST_NAME {
-        let message = format!("Direct3D's names have at most {LONGEST_NAME} UTF-16 code units; choose a shorter one");
+    let result = if length > MAX_NAME {
+        let message = format!("Direct3D names have at most {MAX_NAME} UTF-16 code units; use a shorter one");
         Err(Error::invalid(operation, message).with_context("length", length))
     } else {
         call(PCWSTR(name.as_utf16().as_ptr()))

@@ -1,48 +1,48 @@
-//! The one place where an `HRESULT` becomes an [`Error`].
+//! Conversion of `HRESULT`s to [`Error`]s.
 
 use gpu_interop_core::{Error, ErrorKind};
 
-/// A table of `NAME = number => kind, message`, which also makes the constants that are used.
+/// Table of `NAME = number => kind, message`.
 macro_rules! codes {
     ($($ident:ident = $value:literal => $kind:ident, $message:literal;)*) => {
-        /// Name, kind and message of the codes that this library tells apart.
+        /// Number, name, kind and message of the known codes.
         const TABLE: &[(u32, &str, ErrorKind, &str)] =
             &[$(($value, stringify!($ident), ErrorKind::$kind, $message)),*];
     };
 }
 
 codes! {
-    E_NOTIMPL = 0x8000_4001 => Unsupported, "this implementation of Direct3D does not have the function";
+    E_NOTIMPL = 0x8000_4001 => Unsupported, "this implementation of Direct3D lacks the function";
     E_NOINTERFACE = 0x8000_4002 => Unsupported, "the object lacks an interface; it needs a newer version of \
         Windows, or was not created to be shared this way";
     E_OUTOFMEMORY = 0x8007_000e => OutOfMemory, "memory ran out";
-    E_INVALIDARG = 0x8007_0057 => Driver, "an argument was refused; Direct3D's debug layer says which";
-    E_ACCESSDENIED = 0x8007_0005 => System, "access was denied; does another user own the object?";
-    ERROR_FILE_NOT_FOUND = 0x8007_0002 => InvalidArgument, "no object has this name, or its last handle is closed";
-    ERROR_PATH_NOT_FOUND = 0x8007_0003 => InvalidArgument, "the namespace in front of the name does not exist";
-    ERROR_INVALID_HANDLE = 0x8007_0006 => InvalidArgument, "the handle is not open, or is of another kind of object";
+    E_INVALIDARG = 0x8007_0057 => Driver, "an argument is invalid; Direct3D's debug layer reports which";
+    E_ACCESSDENIED = 0x8007_0005 => System, "access was denied; the object may belong to another user";
+    ERROR_FILE_NOT_FOUND = 0x8007_0002 => InvalidArgument, "no object has this name, or its last handle was closed";
+    ERROR_PATH_NOT_FOUND = 0x8007_0003 => InvalidArgument, "the namespace of the name does not exist";
+    ERROR_INVALID_HANDLE = 0x8007_0006 => InvalidArgument, "the handle is not open, or refers to another kind of object";
     ERROR_TOO_MANY_OPEN_FILES = 0x8007_0004 => System, "the process is out of handles";
     ERROR_ALREADY_EXISTS = 0x8007_00b7 => InvalidArgument, "the name is taken; choose another";
-    DXGI_ERROR_INVALID_CALL = 0x887a_0001 => Driver, "the call was refused; Direct3D's debug layer says why";
-    DXGI_ERROR_NOT_FOUND = 0x887a_0002 => Driver, "there is no such object";
-    DXGI_ERROR_UNSUPPORTED = 0x887a_0004 => Unsupported, "the device does not have this";
+    DXGI_ERROR_INVALID_CALL = 0x887a_0001 => Driver, "the call is invalid; Direct3D's debug layer reports why";
+    DXGI_ERROR_NOT_FOUND = 0x887a_0002 => Driver, "no such object exists";
+    DXGI_ERROR_UNSUPPORTED = 0x887a_0004 => Unsupported, "the device does not support this";
     DXGI_ERROR_DEVICE_REMOVED = 0x887a_0005 => DeviceLost, "the device is lost: it was removed, or its driver was replaced";
     DXGI_ERROR_DEVICE_HUNG = 0x887a_0006 => DeviceLost, "the device is lost: an earlier command hung";
     DXGI_ERROR_DEVICE_RESET = 0x887a_0007 => DeviceLost, "the device is lost: it was reset after a bad command";
     DXGI_ERROR_DRIVER_INTERNAL_ERROR = 0x887a_0020 => DeviceLost, "the device is lost: its driver failed";
-    DXGI_ERROR_ACCESS_DENIED = 0x887a_002b => System, "access was denied; does another user own the object?";
+    DXGI_ERROR_ACCESS_DENIED = 0x887a_002b => System, "access was denied; the object may belong to another user";
     DXGI_ERROR_NAME_ALREADY_EXISTS = 0x887a_002c => InvalidArgument, "the name is taken; choose another";
-    DXGI_ERROR_SDK_COMPONENT_MISSING = 0x887a_002d => Unsupported, "a part of Windows is missing: the debug layer \
+    DXGI_ERROR_SDK_COMPONENT_MISSING = 0x887a_002d => Unsupported, "a component of Windows is missing: the debug layer \
         needs the optional feature Graphics Tools";
-    D3D12_ERROR_DRIVER_VERSION_MISMATCH = 0x887e_0002 => DriverTooOld, "the driver is of another version than Direct3D \
+    D3D12_ERROR_DRIVER_VERSION_MISMATCH = 0x887e_0002 => DriverTooOld, "the driver has another version than Direct3D \
         expects; update it";
 }
 
-/// `WAIT_TIMEOUT` and `WAIT_ABANDONED`, which functions that wait answer as if they had succeeded.
+/// `WAIT_TIMEOUT` and `WAIT_ABANDONED`: success codes that wait functions return without the object.
 pub(crate) const WAIT_TIMEOUT: u32 = 0x102;
 pub(crate) const WAIT_ABANDONED: u32 = 0x80;
 
-/// What a failed call of Direct3D or DXGI means, whichever call it was.
+/// Converts the code of a failed Direct3D or DXGI call.
 pub(crate) fn driver(operation: &'static str, code: i32) -> Error {
     let number = code.cast_unsigned();
     let row = TABLE.iter().find(|row| row.0 == number);
@@ -52,30 +52,30 @@ pub(crate) fn driver(operation: &'static str, code: i32) -> Error {
     Error::new(kind, operation, message).with_code(code.into(), Some(name))
 }
 
-/// The answer of a function that waits: nothing, or why it did not get what it waited for.
+/// Converts the code of a wait function; anything but 0 is an error.
 pub(crate) fn waited(operation: &'static str, code: i32) -> Result<(), Error> {
     match code.cast_unsigned() {
         0 => Ok(()),
-        WAIT_TIMEOUT => Err(Error::new(ErrorKind::Timeout, operation, "the wait ran out of time")
+        WAIT_TIMEOUT => Err(Error::new(ErrorKind::Timeout, operation, "the wait timed out")
             .with_code(code.into(), Some("WAIT_TIMEOUT".into()))),
         WAIT_ABANDONED => Err(Error::new(
             ErrorKind::Driver,
             operation,
-            "the mutex is abandoned: a device that had acquired it is gone, and the texture may be half written; \
-             create both anew",
+            "the mutex was abandoned by a device that had acquired it; the texture may be partly written; create \
+             both again",
         )
         .with_code(code.into(), Some("WAIT_ABANDONED".into()))),
         _ => Err(driver(operation, code)),
     }
 }
 
-/// The device is lost, as a fence tells: it answers its greatest value from then on.
+/// Creates the error for a fence of a lost device, which reports the greatest value.
 pub(crate) fn lost(operation: &'static str, reason: i32) -> Error {
     if reason >= 0 {
         return Error::new(
             ErrorKind::DeviceLost,
             operation,
-            "the fence answers the greatest value, as it does once the device is lost; the device does not say why",
+            "the fence has the greatest value, so the device is lost; the device reports no reason",
         );
     }
     let known = driver(operation, reason);
@@ -96,23 +96,23 @@ mod tests {
     }
 
     #[test]
-    fn codes_get_the_kind_that_says_what_to_do() {
+    fn codes_map_to_error_kinds() {
         let kind = |number| driver("ID3D12Device::CreateHeap", code(number)).kind();
         assert_eq!(kind(0x8007_000e), ErrorKind::OutOfMemory);
         assert_eq!(kind(0x8000_4001), ErrorKind::Unsupported);
         assert_eq!(kind(0x887a_002c), ErrorKind::InvalidArgument);
         assert_eq!(kind(0x887a_0005), ErrorKind::DeviceLost);
         assert_eq!(kind(0xdead_beef), ErrorKind::Driver);
-        // No code is listed twice.
+        // Codes are unique.
         let mut numbers: Vec<_> = TABLE.iter().map(|row| row.0).collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), TABLE.len());
-        assert!(TABLE.iter().all(|row| code(row.0) < 0), "all are failures");
+        assert!(TABLE.iter().all(|row| code(row.0) < 0), "all codes are failures");
     }
 
     #[test]
-    fn the_number_and_name_survive() {
+    fn errors_keep_number_and_name_of_the_code() {
         let error = driver("op", code(0x887a_0005));
         let found = error.code().expect("a code");
         assert_eq!((found.value, found.name.as_deref()), (-2_005_270_523, Some("DXGI_ERROR_DEVICE_REMOVED")));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_got_nothing_are_no_success() {
+    fn unsuccessful_waits_are_errors() {
         waited("op", 0).expect("acquired");
         let timeout = waited("op", 0x102).expect_err("timed out");
         assert_eq!(timeout.kind(), ErrorKind::Timeout);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_device_is_called_so_whatever_the_reason() {
+    fn every_removal_reason_is_a_lost_device() {
         for reason in [0, 0x887a_0005, 0x887a_0006, 0x887a_0007, 0x887a_0020, 0x8000_4005, 0x8007_000e] {
             let error = lost("ID3D12Fence::GetCompletedValue", code(reason));
             assert_eq!(error.kind(), ErrorKind::DeviceLost, "{reason:#x}");

@@ -1,30 +1,29 @@
-//! Which device a Direct3D adapter is, in terms that other APIs share.
+//! Identity of a Direct3D adapter, comparable with that of other APIs' devices.
 
 #[cfg(any(windows, test))]
 use gpu_interop_core::{DeviceIdentity, DeviceKind, Error, ErrorKind, IdentityMatch, Luid, Result};
 
-/// A `LUID` as CUDA, HIP and Vulkan give it out: the bytes of `LowPart`, then those of `HighPart`, each with the lowest
-/// first.
+/// Converts a `LUID` to the byte order of CUDA, HIP and Vulkan: `LowPart`, then `HighPart`, each little-endian.
 #[must_use]
 pub fn luid_bytes(low: u32, high: i32) -> [u8; 8] {
     let (low, high) = (low.to_le_bytes(), high.to_le_bytes());
     [low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]]
 }
 
-/// What Direct3D and DXGI tell of an adapter.
+/// Description of an adapter by Direct3D and DXGI.
 #[cfg(any(windows, test))]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Adapter {
-    /// Empty if DXGI does not know it.
+    /// Empty if unknown to DXGI.
     pub(crate) name: String,
-    /// `DXGI_ADAPTER_FLAG_SOFTWARE`; `None` if DXGI does not know the adapter.
+    /// `DXGI_ADAPTER_FLAG_SOFTWARE`; `None` if the adapter is unknown to DXGI.
     pub(crate) software: Option<bool>,
     pub(crate) luid: [u8; 8],
 }
 
 #[cfg(any(windows, test))]
 impl Adapter {
-    /// The identity of the node of this adapter that `node_mask` has the bit of. A LUID of zeros is none.
+    /// The identity of the node of this adapter with the bit `node_mask`. A LUID of zeros means no LUID.
     pub(crate) fn identity(self, node_mask: u32) -> DeviceIdentity {
         DeviceIdentity::new(
             self.name,
@@ -38,33 +37,33 @@ impl Adapter {
     }
 }
 
-/// The bit of the node that an importer shares with a device of `node_count` nodes. NVIDIA's programming guide wants
-/// devices of one node; of a linked adapter the importer must name one.
+/// Returns the bit of the node that an importer shares with a device of `node_count` nodes. NVIDIA's programming guide
+/// requires devices of one node; for a linked adapter the importer must name one node.
 #[cfg(any(windows, test))]
 pub(crate) fn node_mask(operation: &'static str, node_count: u32, importer: Option<Luid>) -> Result<u32> {
     if node_count == 1 {
         return Ok(1);
     }
-    let refused = |message: &str| {
+    let unsupported = |message: &str| {
         Err(Error::unsupported(operation, message).with_context("nodes", node_count).with_context(
             "importer's node mask",
-            importer.map_or_else(|| "not known".into(), |luid| format!("{:#x}", luid.node_mask)),
+            importer.map_or_else(|| "unknown".into(), |luid| format!("{:#x}", luid.node_mask)),
         ))
     };
     if node_count == 0 {
-        return refused("the device has no node");
+        return unsupported("the device has no nodes");
     }
     match importer.map(|luid| luid.node_mask) {
         Some(mask) if mask.is_power_of_two() && mask.trailing_zeros() < node_count => Ok(mask),
-        Some(_) => refused("the importer does not name one node of the linked adapter"),
-        None => refused(
-            "the adapter is several linked GPUs; create the device on one that is not linked, or name the importer, \
-             whose node mask tells one of them",
+        Some(_) => unsupported("the importer does not name one node of the linked adapter"),
+        None => unsupported(
+            "the adapter is several linked GPUs; create the device on a GPU that is not linked, or pass the importer, \
+             whose node mask names one of them",
         ),
     }
 }
 
-/// Refuses an importer that is certainly another device.
+/// Rejects an importer that is known to be another device.
 #[cfg(any(windows, test))]
 pub(crate) fn check_importer(
     operation: &'static str,
@@ -91,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn a_luid_has_the_bytes_of_its_low_part_first() {
+    fn luid_bytes_begin_with_the_low_part() {
         assert_eq!(luid_bytes(0x0403_0201, 0x0807_0605), [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(luid_bytes(0, -1), [0, 0, 0, 0, 255, 255, 255, 255]);
     }
 
     #[test]
-    fn an_adapter_is_the_device_with_its_luid() {
+    fn adapters_match_devices_with_the_same_luid() {
         let adapter = Adapter { name: "card".into(), software: Some(false), luid: luid_bytes(0x1234_5678, 1) };
         let identity = adapter.clone().identity(1);
         let compute = DeviceIdentity::default().with_luid(luid(1));
@@ -108,7 +107,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
             assert_eq!(error.mismatch().expect("both").importer, other);
         }
-        // What is not known proves nothing.
+        // An unknown LUID does not prove a mismatch.
         check_importer("op", &identity, &DeviceIdentity::default()).expect("unknown");
         assert_eq!(Adapter { luid: [0; 8], ..adapter.clone() }.identity(1).luid, None);
         let kinds =
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn linked_adapters_need_an_importer_that_names_one_node() {
+    fn linked_adapters_require_an_importer_with_one_node() {
         assert_eq!(node_mask("op", 1, None).expect("one node"), 1);
         assert_eq!(node_mask("op", 1, luid(4)).expect("one node"), 1);
         for (mask, nodes) in [(1, 2), (2, 2), (4, 3)] {

@@ -1,44 +1,50 @@
 //! The Direct3D side of gpu-interop: sharing heaps, resources, fences and keyed mutexes of the application's own
 //! devices.
 //!
-//! An application that renders or computes with Direct3D makes a `d3d12::D3d12Interop` or `d3d11::D3d11Interop` from
-//! its device, creates what is to be shared with it, and passes what that exports to an importer: a device of
-//! `gpu-interop` or another process.
+//! An application that renders or computes with Direct3D creates a `d3d12::D3d12Interop` or `d3d11::D3d11Interop` from
+//! its device, creates shared objects with it, and passes their exports to an importer: a device of `gpu-interop` or
+//! another process.
 //!
 //! | | Direct3D 12 | Direct3D 11 |
 //! |---|---|---|
-//! | memory | `ExportableResource` (committed buffers and textures), `ExportableHeap` with what is placed on it | `ExportableResource` (buffers and textures), by NT or KMT handle |
-//! | order | `ExportableFence` | `ExportableFence`, `KeyedMutex` |
+//! | memory | `ExportableResource` (committed buffers and textures), `ExportableHeap` with placed resources | `ExportableResource` (buffers and textures), by NT or KMT handle |
+//! | synchronisation | `ExportableFence` | `ExportableFence`, `KeyedMutex` |
 //! | timelines | `ExportableFence` is an [`ExporterTimeline`](gpu_interop_core::ExporterTimeline) | the same, natively only: the host cannot signal it |
 //!
 //! # Textures
-//! A [`TextureSpec`] says what a texture is. Where its texels are only the driver knows; an importer imports the memory
-//! and maps it with the `array_desc` of the resource. [`TexelFormat`] has the formats that arrays have, and what of a
-//! `DXGI_FORMAT` an array does not know: the BGRA order, in which its first channel is blue, and the sRGB curve. An
-//! application that makes its textures itself finds the same conversions in [`TexelFormat::from_dxgi`], [`array_shape`]
-//! and [`array_usage`]; the numbers of Direct3D's headers are types of this crate, which the `windows` crate's convert
-//! to.
+//! A [`TextureSpec`] describes a texture. The memory layout of its texels is private to the driver; an importer imports
+//! the memory and maps it with the `array_desc` of the resource. [`TexelFormat`] has the array format of a
+//! `DXGI_FORMAT`, and the two properties that array formats lack: the channel order (with BGRA, the first channel is
+//! blue) and the sRGB encoding. Applications that create their textures themselves use the same conversions:
+//! [`TexelFormat::from_dxgi`], [`array_shape`] and [`array_usage`]. The types of this crate have the numbers of
+//! Direct3D's headers; the types of the `windows` crate convert to them.
 //!
-//! # What this crate promises
-//! * **Handles are owned.** Every export by NT handle is a new handle of the caller's, which child processes do not
-//!   inherit. A KMT handle is a number that is valid as long as its resource.
-//! * **Bad requests never reach the driver**: sizes of 0, formats, views and flags that no array has, ranges behind a
-//!   heap, fences that would go back.
-//! * **The dedicated flag is right.** Requests for committed resources and for those of Direct3D 11 have it, those for
-//!   heaps do not.
-//! * **Waits end typed.** A keyed mutex that ran out of time, or was abandoned, is an error, although Direct3D answers
-//!   with a code of success; so is a fence whose device is lost.
-//! * An error names the method, the `HRESULT`, the device and the values involved.
+//! # Guarantees
+//! * **Handles are owned.** Every export by NT handle returns a new handle, owned by the caller and not inherited by
+//!   child processes. A KMT handle is a number, valid as long as its resource.
+//! * **Invalid requests never reach the driver**: sizes of 0, formats, views and flags that arrays lack, ranges past
+//!   the end of a heap, fence values that do not increase.
+//! * **The dedicated flag is correct.** It is set in requests for committed resources and Direct3D 11 resources, not
+//!   for heaps.
+//! * **Failed waits are typed errors.** A timeout of a keyed mutex and an abandoned keyed mutex are errors, although
+//!   Direct3D returns a success code; so is a fence of a lost device.
+//! * **Errors name** the method, the `HRESULT`, the device and the values involved.
 //!
-//! # What the caller must do
-//! * Have resources of Direct3D 12 in `D3D12_RESOURCE_STATE_COMMON` whenever the other API uses them, and make one side
-//!   wait for the other.
-//! * Keep what a name stands for open until it was imported, and a resource as long as its KMT handle is used.
-//! * Use Direct3D 11's immediate context, and keyed mutexes, from one thread at a time: what uses them here is `unsafe`.
-//! * Not use a device of several linked GPUs: CUDA imports from devices of one node.
+//! # Requirements for the caller
+//! * Direct3D 12 resources are in `D3D12_RESOURCE_STATE_COMMON` whenever the other API uses them, and one side waits
+//!   for the other.
+//! * A handle to a named object stays open until the import by name, and a resource lives as long as its KMT handle is
+//!   used.
+//! * Direct3D 11's immediate context and keyed mutexes are used by one thread at a time; methods that use them are
+//!   `unsafe`.
+//! * The device has one node: CUDA does not import from devices of several linked GPUs.
 //!
 //! # Platforms
-//! Windows 10 or later. Elsewhere the conversions are there, and nothing else.
+//! Windows 10 or later. On other systems only the conversions are available.
+
+#[cfg(windows)]
+#[macro_use]
+mod macros;
 
 #[cfg(windows)]
 mod adapter;

@@ -1,14 +1,14 @@
-//! How a Direct3D 11 resource is shared, and as what.
+//! Sharing modes of Direct3D 11 resources.
 
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
 
 use crate::flags::MiscFlags;
 
-/// How a Direct3D 11 resource is shared.
+/// Sharing mode of a Direct3D 11 resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sharing {
-    /// By NT handle, without a keyed mutex: something else orders the two sides, a fence say. Windows 10 or later.
+    /// By NT handle, without a keyed mutex: synchronise with a fence, for example. Windows 10 or later.
     NtHandle,
     /// By NT handle, with a keyed mutex. Windows 8 or later.
     NtHandleKeyedMutex,
@@ -19,10 +19,10 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// Every way.
+    /// All modes.
     pub const ALL: [Self; 4] = [Self::NtHandle, Self::NtHandleKeyedMutex, Self::Kmt, Self::KmtKeyedMutex];
 
-    /// The flags that such a resource is created with.
+    /// The flags to create such a resource with.
     #[must_use]
     pub fn misc_flags(self) -> MiscFlags {
         match self {
@@ -33,13 +33,13 @@ impl Sharing {
         }
     }
 
-    /// What the resource is exported as.
+    /// The handle kind that the resource is exported as.
     #[must_use]
     pub fn memory_handle_kind(self) -> MemoryHandleKind {
         if self.is_nt() { MemoryHandleKind::D3d11Resource } else { MemoryHandleKind::D3d11ResourceKmt }
     }
 
-    /// What its keyed mutex is exported as; `None` without one.
+    /// The handle kind that the keyed mutex is exported as; `None` without one.
     #[must_use]
     pub fn semaphore_handle_kind(self) -> Option<SemaphoreHandleKind> {
         match self {
@@ -61,13 +61,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_and_handles_go_together() {
+    fn flags_match_handle_kinds() {
         for sharing in Sharing::ALL {
             let flags = sharing.misc_flags();
             let nt = flags.contains(MiscFlags::SHARED_NTHANDLE);
             assert_eq!(sharing.memory_handle_kind() == MemoryHandleKind::D3d11Resource, nt, "{sharing:?}");
             assert!(sharing.memory_handle_kind().requires_dedicated());
-            // Direct3D refuses both ways of sharing at once, and none.
+            // Direct3D requires exactly one of the two sharing flags.
             let mutex = flags.contains(MiscFlags::SHARED_KEYEDMUTEX);
             assert_eq!(flags.contains(MiscFlags::SHARED), !mutex, "{sharing:?}");
             let kind = sharing.semaphore_handle_kind();

@@ -1,30 +1,33 @@
-//! What a shared texture is, for both versions of Direct3D.
+//! Description of a shared texture, for both Direct3D versions.
 
 use gpu_interop_core::{ArrayShape, ArrayUsage, Error, MipmappedArrayDesc, Result};
 
 use crate::dimension::{SrvDimension, array_shape};
 use crate::format::{DxgiFormat, TexelFormat};
 
-/// A texture that an importer maps as a mipmapped array: how shaders see it, its extent, mip levels and format.
+/// A texture that an importer maps as a mipmapped array: view dimension, extent, mip levels and format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TextureSpec {
-    /// How shaders see all of it, which tells an array of one layer from none and a cube from six layers.
+    /// View dimension of the whole texture; distinguishes an array of one layer from a texture without layers, and a
+    /// cube from six layers.
     pub dimension: SrvDimension,
     /// Texels in a row of level 0.
     pub width: u64,
-    /// Rows of level 0; 1 for one dimension.
+    /// Rows of level 0; 1 for one-dimensional textures.
     pub height: u32,
-    /// Slices of level 0 for three dimensions, else the number of layers; a cube has six.
+    /// Slices of level 0 for three-dimensional textures, otherwise the number of layers; a cube has six.
     pub depth_or_array_size: u16,
-    /// Number of mip levels, at least 1. Unlike in Direct3D, 0 does not mean all: an importer is told the number.
+    /// Number of mip levels, at least 1. Unlike in Direct3D, 0 does not mean all levels, because an importer needs the
+    /// number.
     pub levels: u16,
     /// Format of a texel.
     pub format: DxgiFormat,
 }
 
 impl TextureSpec {
-    /// A texture of one mip level with this extent: width, height, depth or number of layers.
+    /// Creates the description of a texture with one mip level and this extent: width, height, depth or number of
+    /// layers.
     #[must_use]
     pub fn new(
         dimension: impl Into<SrvDimension>,
@@ -41,7 +44,7 @@ impl TextureSpec {
         self
     }
 
-    /// Its shape as an array.
+    /// The array shape.
     ///
     /// # Errors
     /// As [`array_shape`].
@@ -49,7 +52,7 @@ impl TextureSpec {
         array_shape(self.dimension, self.width, self.height, self.depth_or_array_size.into())
     }
 
-    /// Its format as that of an array.
+    /// The array format.
     ///
     /// # Errors
     /// As [`TexelFormat::from_dxgi`].
@@ -57,20 +60,20 @@ impl TextureSpec {
         TexelFormat::from_dxgi(self.format)
     }
 
-    /// What an importer maps the texture with, if it starts at the imported memory's first byte, as that of a committed
-    /// resource does.
+    /// The array description for an importer, for a texture at offset 0 of the imported memory, as in a committed
+    /// resource.
     ///
     /// # Errors
     /// Those of [`shape`](Self::shape) and [`texel_format`](Self::texel_format);
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a number of mip levels that no
-    /// such texture has.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for an invalid number of mip
+    /// levels.
     pub fn array_desc(&self, usage: ArrayUsage) -> Result<MipmappedArrayDesc> {
         self.check("TextureSpec::array_desc")?;
         let desc = MipmappedArrayDesc::new(self.shape()?, self.texel_format()?.array);
         Ok(desc.with_levels(self.levels.into()).with_usage(usage))
     }
 
-    /// Size of the texels of all levels and layers, tightly packed, bytes: the least that the allocation holds.
+    /// Size of the texels of all levels and layers, tightly packed, bytes: the minimum size of the allocation.
     ///
     /// # Errors
     /// As [`array_desc`](Self::array_desc), and `InvalidArgument` if it exceeds 64 bits.
@@ -83,10 +86,10 @@ impl TextureSpec {
             .try_fold(0_u64, |sum, extent| {
                 extent.into_iter().try_fold(texel, u64::checked_mul).and_then(|size| sum.checked_add(size))
             })
-            .ok_or_else(|| Error::invalid(OPERATION, "the texture exceeds the address space"))
+            .ok_or_else(|| Error::invalid(OPERATION, "the texture size exceeds 64 bits"))
     }
 
-    /// What can be known without a device.
+    /// Checks everything that needs no device.
     pub(crate) fn check(&self, operation: &'static str) -> Result<()> {
         let most = self.shape()?.max_levels();
         if self.levels == 0 || u32::from(self.levels) > most {
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_importer_is_told_shape_format_levels_and_use() {
+    fn array_descriptions_have_shape_format_levels_and_usage() {
         let texture = spec(View::TEXTURE2DARRAY, (16, 8, 3)).levels(5);
         let desc = texture.array_desc(ArrayUsage::COLOR_ATTACHMENT).expect("a legal texture");
         assert_eq!(desc.shape, ArrayShape::D2Layered { width: 16, height: 8, layers: 3 });
@@ -118,12 +121,12 @@ mod tests {
         assert_eq!((desc.format.texel_size(), desc.usage), (4, ArrayUsage::COLOR_ATTACHMENT));
         let size = texture.packed_size().expect("small");
         assert_eq!(size, 3 * 4 * (16 * 8 + 8 * 4 + 4 * 2 + 2 + 1));
-        // The core takes what the packed size says, and no less.
+        // The core accepts the packed size and rejects less.
         assert!(desc.validate(size).is_ok() && desc.validate(size - 1).is_err());
     }
 
     #[test]
-    fn what_no_device_has_is_refused_without_one() {
+    fn invalid_textures_are_rejected_without_a_device() {
         let flat = spec(View::TEXTURE2D, (16, 8, 1));
         let cases = [
             (flat.levels(0), ErrorKind::InvalidArgument),
@@ -134,8 +137,8 @@ mod tests {
             (TextureSpec { format: DxgiFormat::R8G8B8A8_TYPELESS, ..flat }, ErrorKind::Unsupported),
         ];
         for (texture, kind) in cases {
-            assert_eq!(texture.array_desc(ArrayUsage::empty()).expect_err("refused").kind(), kind, "{texture:?}");
-            assert_eq!(texture.packed_size().expect_err("refused").kind(), kind, "{texture:?}");
+            assert_eq!(texture.array_desc(ArrayUsage::empty()).expect_err("invalid").kind(), kind, "{texture:?}");
+            assert_eq!(texture.packed_size().expect_err("invalid").kind(), kind, "{texture:?}");
         }
         flat.levels(5).check("op").expect("a legal texture");
         let huge = TextureSpec { width: u64::MAX, ..flat };

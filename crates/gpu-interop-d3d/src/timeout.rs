@@ -1,12 +1,12 @@
-//! Durations as Windows counts them.
+//! Timeouts in Windows milliseconds.
 
 use std::time::Duration;
 
 /// `INFINITE`.
 const INFINITE: u32 = u32::MAX;
 
-/// A timeout in whole milliseconds, rounded up so that no wait ends early; `None` waits without end. Timeouts of more
-/// than 49 days become the longest finite one.
+/// Converts a timeout to whole milliseconds, rounded up so that no wait ends early; `None` is infinite. Timeouts of
+/// more than 49 days become the longest finite one.
 pub(crate) fn milliseconds(timeout: Option<Duration>) -> u32 {
     let Some(timeout) = timeout else { return INFINITE };
     u32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(INFINITE).min(INFINITE - 1)

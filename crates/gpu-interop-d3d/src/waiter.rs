@@ -1,4 +1,4 @@
-//! Waiting for several fences at once.
+//! Host waits for several fences at once.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
@@ -10,44 +10,45 @@ use crate::event::Event;
 use crate::fence::Fence;
 use crate::{d3d11, d3d12};
 
-/// The fence of a timeline of this crate.
+/// Returns the fence of a timeline of this crate.
 fn fence(timeline: &dyn ExporterTimeline) -> Option<&Fence> {
     let timeline: &dyn Any = timeline;
     let newer = || timeline.downcast_ref().map(d3d12::ExportableFence::fence);
     timeline.downcast_ref().map(d3d11::ExportableFence::fence).or_else(newer)
 }
 
-/// Waits for fences of any device of this process: all of them signal one event, and so does an interruption.
+/// Waits for fences of any device of this process. All fences, and `interrupt`, signal one event.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     event: Event,
-    asked: Mutex<Vec<Asked>>,
+    registrations: Mutex<Vec<Registration>>,
 }
 
-/// What will signal the event, so that no fence is asked for the same value twice. Keeps the fence: the address of one
-/// that is gone could become another's.
+/// A registration of the event with a fence, so that the same value is not registered twice. Keeps the fence alive,
+/// because a later fence could reuse its address.
 #[derive(Debug)]
-struct Asked {
+struct Registration {
     fence: Fence,
     value: u64,
-    /// How many calls there were since one waited for it.
+    /// Number of calls since the last one that waited for this value.
     idle: u32,
 }
 
-/// For how many calls something is kept that none of them waits for: so rarely is a fence asked twice, however calls for
-/// different fences alternate, and no longer is one kept that nobody waits for any more.
+/// Number of calls after which an unused registration is removed. Large enough that calls which alternate between
+/// fences seldom register twice; small enough that unused fences are released soon.
 const IDLE_CALLS: u32 = 100;
 
-impl Asked {
-    /// Whether it may be waited for once more: what is reached, or failed, signals the event no more.
-    fn lasts(&self) -> bool {
+impl Registration {
+    /// Reports whether to keep the registration. A fence that reached the value, or failed, does not signal the event
+    /// again.
+    fn is_active(&self) -> bool {
         self.idle == 0 || (self.idle < IDLE_CALLS && self.fence.value().is_ok_and(|present| present < self.value))
     }
 }
 
 impl Waiter {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { event: Event::new()?, asked: Mutex::default() })
+        Ok(Self { event: Event::new()?, registrations: Mutex::default() })
     }
 }
 
@@ -57,24 +58,27 @@ impl TimelineWaiter for Waiter {
     }
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.iter_mut().for_each(|asked| asked.idle = asked.idle.saturating_add(1));
+        let mut registrations = self.registrations.lock().unwrap_or_else(PoisonError::into_inner);
+        registrations.iter_mut().for_each(|registration| registration.idle = registration.idle.saturating_add(1));
         for &(timeline, value) in waits {
-            let foreign = || Error::invalid("TimelineWaiter::wait_any", "the timeline is no fence of Direct3D");
+            let foreign = || Error::invalid("TimelineWaiter::wait_any", "the timeline is not a Direct3D fence");
             let fence = fence(timeline).ok_or_else(foreign)?;
             if fence.value()? >= value {
                 return Ok(());
             }
-            if let Some(known) = asked.iter_mut().find(|asked| asked.value == value && asked.fence.is(fence)) {
+            if let Some(known) = registrations
+                .iter_mut()
+                .find(|registration| registration.value == value && registration.fence.is_same(fence))
+            {
                 known.idle = 0;
                 continue;
             }
             fence.notify(value, &self.event)?;
-            asked.push(Asked { fence: fence.clone(), value, idle: 0 });
+            registrations.push(Registration { fence: fence.clone(), value, idle: 0 });
         }
-        asked.retain(Asked::lasts);
-        drop(asked);
-        // It may have been signalled for what was waited for before; then this returns sooner, as it may.
+        registrations.retain(Registration::is_active);
+        drop(registrations);
+        // A registration of an earlier call may have signalled the event; an early return is allowed.
         self.event.wait(timeout).map(drop)
     }
 

@@ -11,9 +11,9 @@ use crate::interop::{GlInterop, integer};
 use crate::memory::{ImportedMemory, delete};
 use crate::sys;
 
-/// A buffer object of OpenGL whose data store is a range of imported memory. Deleted when dropped.
+/// An OpenGL buffer object whose data store is a range of imported memory. Deleted on drop.
 ///
-/// Drivers do not map such buffers: copy from and to them (`glCopyBufferSubData`), or use them in shaders.
+/// Drivers cannot map such buffers: copy from and to them (`glCopyBufferSubData`), or use them in shaders.
 #[derive(Debug)]
 pub struct ImportedBuffer {
     memory: ImportedMemory,
@@ -23,16 +23,16 @@ pub struct ImportedBuffer {
 }
 
 impl ImportedMemory {
-    /// A buffer over a range of the memory, in bytes; `..` takes all of it. The exporter's driver says at which offsets
-    /// buffers may begin (`VkMemoryRequirements::alignment`).
+    /// Creates a buffer over a range of the memory, in bytes; `..` is all of it. The exporter's driver determines the
+    /// valid offsets (`VkMemoryRequirements::alignment`).
     ///
-    /// Rests on `glNamedBufferStorageMemEXT`; where there are no calls by name, on `glBufferStorageMemEXT` with what is
-    /// bound to `GL_COPY_WRITE_BUFFER` put back afterwards.
+    /// Calls `glNamedBufferStorageMemEXT`; without direct state access, `glBufferStorageMemEXT`, and restores the
+    /// binding of `GL_COPY_WRITE_BUFFER` afterwards.
     ///
     /// # Errors
-    /// * `InvalidArgument`: an empty range, a range past the end, no context is current. The driver was not called.
-    /// * `ImportRejected`: the driver had not understood the handle. `Unsupported`: it has no buffers at such an offset.
-    ///   `OutOfMemory`, `Driver`.
+    /// * `InvalidArgument`: an empty range, a range past the end, no current context. The driver was not called.
+    /// * `ImportRejected`: the driver accepted the import but has no memory behind the handle. `Unsupported`: the
+    ///   driver supports no buffer at this offset. `OutOfMemory`, `Driver`.
     pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<ImportedBuffer> {
         const OPERATION: &str = "ImportedMemory::map_buffer";
         let interop = self.interop();
@@ -43,15 +43,15 @@ impl ImportedMemory {
         })?;
         interop.check_current(OPERATION)?;
         interop.check_offset(OPERATION, offset)?;
-        // Owns the name before anything can fail.
+        // Created first, so that its drop deletes the name after any failure.
         let mut buffer = ImportedBuffer { memory: self.clone(), name: 0, offset, size };
         match &interop.functions().direct_access {
             Some(direct) => {
-                // SAFETY: the context is current and has the function; there is room for one name.
+                // SAFETY: the context is current and has the function; `name` has space for one name.
                 interop.named("glCreateBuffers", &mut buffer.name, |name| unsafe {
                     (direct.create_buffers)(1, name);
                 })?;
-                // SAFETY: buffer and memory are this context's and live, and the range is inside the memory.
+                // SAFETY: buffer and memory belong to this context and are live, and the range is inside the memory.
                 interop.call("glNamedBufferStorageMemEXT", error::storage, |_| unsafe {
                     (direct.buffer_storage)(buffer.name, bytes, self.as_raw(), offset);
                 })
@@ -64,43 +64,43 @@ impl ImportedMemory {
 }
 
 impl ImportedBuffer {
-    /// Makes name and storage through a binding point, and binds again what was bound.
+    /// Creates name and storage through a binding point, then restores the binding.
     fn bind_storage(&mut self, bytes: isize) -> Result<()> {
         let interop = self.memory.interop().clone();
         let functions = need(&interop.functions().memory_object, "glBufferStorageMemEXT")?;
         let base = &interop.functions().base;
         let bound = integer(base, sys::COPY_WRITE_BUFFER).cast_unsigned();
-        // SAFETY: the context is current; there is room for one name.
+        // SAFETY: the context is current; `name` has space for one name.
         interop.named("glGenBuffers", &mut self.name, |name| unsafe { (base.gen_buffers)(1, name) })?;
-        // SAFETY: buffer and memory are this context's and live, and the range is inside the memory.
-        let made = interop.call("glBufferStorageMemEXT", error::storage, |_| unsafe {
+        // SAFETY: buffer and memory belong to this context and are live, and the range is inside the memory.
+        let outcome = interop.call("glBufferStorageMemEXT", error::storage, |_| unsafe {
             (base.bind_buffer)(sys::COPY_WRITE_BUFFER, self.name);
             (functions.buffer_storage)(sys::COPY_WRITE_BUFFER, bytes, self.memory.as_raw(), self.offset);
         });
-        // SAFETY: it was bound there before.
+        // SAFETY: restores the earlier binding.
         unsafe { (base.bind_buffer)(sys::COPY_WRITE_BUFFER, bound) };
-        made
+        outcome
     }
 
-    /// OpenGL's name of the buffer, valid while this object lives.
+    /// The OpenGL name of the buffer, valid while this object lives.
     #[must_use]
     pub fn as_raw(&self) -> u32 {
         self.name
     }
 
-    /// Where it begins in the memory, bytes.
+    /// Offset in the memory, bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its size, bytes.
+    /// Size, bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The memory that it lies in.
+    /// The memory that contains the buffer.
     #[must_use]
     pub fn memory(&self) -> &ImportedMemory {
         &self.memory
@@ -117,8 +117,8 @@ impl Drop for ImportedBuffer {
             return;
         }
         delete(self.interop(), "glDeleteBuffers", |interop| {
-            // SAFETY: the context is current (`delete`), and the name is this object's own. What the context still has
-            // to do with the buffer it does before.
+            // SAFETY: the context is current (`delete`), and this object owns the name. OpenGL completes the context's
+            // pending work with the buffer first.
             unsafe { (interop.functions().base.delete_buffers)(1, &raw const self.name) };
         });
     }

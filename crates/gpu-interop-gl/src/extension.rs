@@ -1,4 +1,4 @@
-//! The extensions of OpenGL that sharing rests on.
+//! OpenGL extensions for sharing.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Extension {
-    /// Buffers and textures in memory of others.
+    /// Buffers and textures in imported memory.
     MemoryObject,
-    /// Memory behind file descriptors.
+    /// Memory imported from file descriptors.
     MemoryObjectFd,
-    /// Memory behind handles and names of Windows.
+    /// Memory imported from Windows handles and names.
     MemoryObjectWin32,
-    /// Semaphores of others.
+    /// Imported semaphores.
     Semaphore,
-    /// Semaphores behind file descriptors.
+    /// Semaphores imported from file descriptors.
     SemaphoreFd,
-    /// Semaphores behind handles and names of Windows.
+    /// Semaphores imported from Windows handles and names.
     SemaphoreWin32,
-    /// Timeline semaphores: NVIDIA's.
+    /// Timeline semaphores (NVIDIA).
     TimelineSemaphore,
 }
 
 impl Extension {
-    /// Every one of them.
+    /// Every extension.
     pub const ALL: &'static [Self] = &[
         Self::MemoryObject,
         Self::MemoryObjectFd,
@@ -34,7 +34,7 @@ impl Extension {
         Self::TimelineSemaphore,
     ];
 
-    /// The name by which contexts list it.
+    /// The name in a context's list of extensions.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,10 +1,10 @@
-//! OpenGL's sized formats as formats of arrays and of Vulkan.
+//! Conversion of OpenGL's sized formats to and from array formats and Vulkan formats.
 
 use std::ffi::c_uint;
 
 use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
 
-/// The format of a texture in imported memory: a sized internal format of OpenGL, and whether red and blue are exchanged.
+/// Format of a texture in imported memory: a sized internal format, and whether red and blue are swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TextureFormat {
     internal: c_uint,
@@ -22,7 +22,7 @@ struct Row {
     blue_first: bool,
 }
 
-/// A table of `name of the internal format = VkFormat internal format: channel type x channels, order`.
+/// Table of `name of the internal format = VkFormat internal format: channel type x channels, order`.
 macro_rules! rows {
     ($($name:ident = $vulkan:literal $internal:literal: $channel:ident x $channels:literal, $order:ident;)*) => {
         &[$(Row {
@@ -37,8 +37,8 @@ macro_rules! rows {
     (@ Bgra) => { true };
 }
 
-/// Every format that arrays have. OpenGL has none with blue first: such texels are those of the format with red first, and
-/// the texture exchanges the two when it is sampled.
+/// Every format that arrays support. OpenGL has no BGRA formats: such texels use the RGBA format, and the texture swaps
+/// red and blue when it is sampled.
 #[rustfmt::skip]
 const TABLE: &[Row] = rows! {
     R8UI = 13 0x8232: Uint8 x 1, Rgba; // VK_FORMAT_R8_UINT
@@ -95,29 +95,29 @@ const TABLE: &[Row] = rows! {
 };
 
 impl TextureFormat {
-    /// The format that is this `VkFormat`, as a number: `vk::Format::as_raw`.
+    /// Converts a `VkFormat` number (`vk::Format::as_raw`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for one that OpenGL and arrays do not both have.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a format that OpenGL or arrays lack.
     pub fn from_vulkan(format: i32) -> Result<Self> {
         Self::find("TextureFormat::from_vulkan", |row| row.vulkan == format)
             .map_err(|error| error.with_context("VkFormat", format))
     }
 
-    /// The format with texels of this sized internal format, red first: `GL_RGBA8` and the like.
+    /// Converts a sized internal format such as `GL_RGBA8`, with red first.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for one that arrays do not have, and for
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a format that arrays lack, and for
     /// unsized formats.
     pub fn from_internal(internal: u32) -> Result<Self> {
         Self::find("TextureFormat::from_internal", |row| row.internal == internal && !row.blue_first)
             .map_err(|error| error.with_context("internal format", format_args!("{internal:#06x}")))
     }
 
-    /// The format whose texels are those of an array, red first and in proportion to brightness.
+    /// Converts an array format, with red first and linear encoding.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a format that this version does not know.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a format unknown to this version.
     pub fn from_array(array: ArrayFormat) -> Result<Self> {
         Self::find("TextureFormat::from_array", |row| {
             (row.channel, row.channels, row.blue_first) == (array.channel(), array.channels(), false)
@@ -125,17 +125,17 @@ impl TextureFormat {
         .map_err(|error| error.with_context("format", array))
     }
 
-    fn find(operation: &'static str, is: impl Fn(&Row) -> bool) -> Result<Self> {
-        let Some(row) = TABLE.iter().find(|row| is(row)) else {
-            let message = "OpenGL and arrays do not both have this format; share one with 1, 2 or 4 channels of 8, 16 or 32 \
-                           bits, or RGB10_A2";
+    fn find(operation: &'static str, matches: impl Fn(&Row) -> bool) -> Result<Self> {
+        let Some(row) = TABLE.iter().find(|row| matches(row)) else {
+            let message = "OpenGL or arrays lack this format; use 1, 2 or 4 channels of 8, 16 or 32 bits, or \
+                           RGB10_A2";
             return Err(Error::unsupported(operation, message));
         };
         let array = ArrayFormat::new(row.channel, row.channels)?;
         Ok(Self { internal: row.internal, array, blue_first: row.blue_first })
     }
 
-    /// Every `VkFormat` that [`from_vulkan`](Self::from_vulkan) knows, as a number.
+    /// Every `VkFormat` number that [`from_vulkan`](Self::from_vulkan) converts.
     pub fn vulkan_formats() -> impl ExactSizeIterator<Item = i32> {
         TABLE.iter().map(|row| row.vulkan)
     }
@@ -146,24 +146,24 @@ impl TextureFormat {
         self.internal
     }
 
-    /// The texels as an array has them.
+    /// The array format of the texels.
     #[must_use]
     pub fn array(self) -> ArrayFormat {
         self.array
     }
 
-    /// Whether the first channel in memory is blue. Textures are made to exchange red and blue then when they are sampled
-    /// (`GL_TEXTURE_SWIZZLE_R`, `_B`); what is rendered to them or loaded as images is in the order of memory.
+    /// Reports whether blue is the first channel in memory. Sampling such a texture swaps red and blue
+    /// (`GL_TEXTURE_SWIZZLE_R`, `_B`); rendering and image loads use the memory order.
     #[must_use]
     pub fn blue_first(self) -> bool {
         self.blue_first
     }
 
-    /// The `VkFormat` that it is, as a number; of several with the same texels the one that is not packed.
+    /// The `VkFormat` number; among formats with the same texels the unpacked one.
     #[must_use]
     pub fn to_vulkan(self) -> i32 {
         let same = |row: &&Row| (row.internal, row.blue_first) == (self.internal, self.blue_first);
-        // Made from a row, so there is one; 0 is `VK_FORMAT_UNDEFINED`.
+        // The format was made from a row, so a row exists; 0 is `VK_FORMAT_UNDEFINED`.
         TABLE.iter().find(same).map_or(0, |row| row.vulkan)
     }
 }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_that_vulkan_shares_is_there_with_the_same_texels() {
+    fn formats_match_those_of_vulkan() {
         assert_eq!(TextureFormat::vulkan_formats().len(), TexelFormat::vulkan_formats().len());
         for format in TexelFormat::vulkan_formats() {
             let texel = TexelFormat::from_vulkan(format).expect("in the table");
@@ -188,16 +188,16 @@ mod tests {
             assert_eq!(found.blue_first(), texel.order == ChannelOrder::Bgra, "{format:?}");
             let srgb = [0x8FBD, 0x8FBE, 0x8C43].contains(&found.internal());
             assert_eq!(srgb, texel.encoding == ColorEncoding::Srgb, "{format:?}");
-            // Back to the same, or to the one that is not packed.
+            // Converts back to the same format, or to the unpacked one.
             let back = vk::Format::from_raw(found.to_vulkan());
             assert_eq!(TexelFormat::from_vulkan(back).expect("in the table"), texel, "{format:?}");
             assert!(back == format || format!("{format:?}").starts_with("A8B8G8R8"), "{format:?}: {back:?}");
         }
     }
 
-    /// The internal format as the header numbers it, from what its name says.
+    /// The internal formats by the numbers in the header.
     #[test]
-    fn every_internal_format_is_what_its_name_says() {
+    fn internal_formats_match_the_header() {
         use ChannelType as T;
         #[rustfmt::skip]
         let names = [
@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_its_number() {
-        let known: HashSet<_> = TextureFormat::vulkan_formats().collect();
-        assert_eq!(known.len(), 51);
-        for format in (-1..=185).chain([1_000_156_000, i32::MAX]).filter(|format| !known.contains(format)) {
+    fn other_formats_are_rejected_with_their_number() {
+        let converted: HashSet<_> = TextureFormat::vulkan_formats().collect();
+        assert_eq!(converted.len(), 51);
+        for format in (-1..=185).chain([1_000_156_000, i32::MAX]).filter(|format| !converted.contains(format)) {
             let error = TextureFormat::from_vulkan(format).expect_err("not shared");
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{format}");
             assert_eq!(error.context(), [("VkFormat", format.to_string())]);

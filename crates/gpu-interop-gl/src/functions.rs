@@ -1,4 +1,4 @@
-//! Which of OpenGL's functions a context has.
+//! OpenGL functions of a context, by extension.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -11,17 +11,17 @@ use crate::sys::{
     SemaphoreWin32, TimelineSemaphore, Uuids,
 };
 
-/// Why functions of an extension are not there.
+/// Reason why the functions of an extension are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Absent {
     /// The context does not list the extension.
     Extension(Extension),
-    /// It lists the extension and lacks one of its functions.
+    /// The context lists the extension but lacks one of its functions.
     Symbol(Extension, &'static CStr),
 }
 
 impl Absent {
-    /// What a capability says of it.
+    /// The reason as a capability.
     pub(crate) fn support(self) -> Support {
         match self {
             Self::Extension(_) => Support::Unsupported(self.to_string()),
@@ -41,30 +41,29 @@ impl Absent {
 impl fmt::Display for Absent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Extension(extension) => write!(
-                f,
-                "the OpenGL context has no {extension}; use a driver that lists it, and for a GPU its vendor's own"
-            ),
+            Self::Extension(extension) => {
+                write!(f, "the OpenGL context lacks {extension}; use a driver that has it, for a GPU its vendor's own")
+            }
             Self::Symbol(extension, symbol) => write!(
                 f,
-                "the OpenGL context lists {extension} but its loader finds no {}; pass the loader of the context's own \
-                 window system or EGL",
+                "the OpenGL context lists {extension} but the loader does not find {}; pass the loader of the \
+                 context's window system or EGL",
                 symbol.to_string_lossy()
             ),
         }
     }
 }
 
-/// Functions of an extension, or why they are not there.
+/// Functions of an extension, or the reason why they are missing.
 pub(crate) type Found<T> = Result<T, Absent>;
 
-/// All of them.
+/// The functions of a context.
 pub(crate) struct Functions {
     pub(crate) base: Base,
     pub(crate) uuids: Found<Uuids>,
     pub(crate) memory_object: Found<MemoryObject>,
     pub(crate) memory_object_1d: Found<MemoryObject1d>,
-    /// `None`: objects are made through binding points.
+    /// `None` without direct state access: objects are changed through binding points.
     pub(crate) direct_access: Option<DirectAccess>,
     pub(crate) memory_fd: Found<MemoryFd>,
     pub(crate) memory_win32: Found<MemoryWin32>,
@@ -74,9 +73,13 @@ pub(crate) struct Functions {
     pub(crate) timeline: Found<TimelineSemaphore>,
 }
 
-/// The functions of an extension if it is listed. Loaders give addresses for names that no driver knows, so the list
-/// decides, not the address.
-fn listed<T>(listed: &[Extension], extension: Extension, load: impl FnOnce() -> Result<T, &'static CStr>) -> Found<T> {
+/// Loads the functions of an extension if the context lists it. Loaders return addresses even for unknown names, so the
+/// list decides, not the address.
+fn load_if_listed<T>(
+    listed: &[Extension],
+    extension: Extension,
+    load: impl FnOnce() -> Result<T, &'static CStr>,
+) -> Found<T> {
     if !listed.contains(&extension) {
         return Err(Absent::Extension(extension));
     }
@@ -84,11 +87,10 @@ fn listed<T>(listed: &[Extension], extension: Extension, load: impl FnOnce() -> 
 }
 
 impl Functions {
-    /// Looks up what belongs to these extensions; `direct` says whether objects can be changed by their names.
+    /// Loads the functions of these extensions. `direct` enables direct state access.
     ///
     /// # Safety
-    /// What `load` gives for a name must be null or OpenGL's function of that name, and the extensions those of its
-    /// context.
+    /// `load` must return null or OpenGL's function of the given name, and `extensions` must be those of its context.
     pub(crate) unsafe fn load(base: Base, extensions: &[Extension], direct: bool, load: &mut Loader<'_>) -> Self {
         use Extension as E;
         let either = if extensions.contains(&E::MemoryObject) { E::MemoryObject } else { E::Semaphore };
@@ -96,26 +98,26 @@ impl Functions {
         unsafe {
             Self {
                 base,
-                uuids: listed(extensions, either, || Uuids::load(load)),
-                memory_object: listed(extensions, E::MemoryObject, || MemoryObject::load(load)),
-                memory_object_1d: listed(extensions, E::MemoryObject, || MemoryObject1d::load(load)),
+                uuids: load_if_listed(extensions, either, || Uuids::load(load)),
+                memory_object: load_if_listed(extensions, E::MemoryObject, || MemoryObject::load(load)),
+                memory_object_1d: load_if_listed(extensions, E::MemoryObject, || MemoryObject1d::load(load)),
                 direct_access: if direct && extensions.contains(&E::MemoryObject) {
                     DirectAccess::load(load).ok()
                 } else {
                     None
                 },
-                memory_fd: listed(extensions, E::MemoryObjectFd, || MemoryFd::load(load)),
-                memory_win32: listed(extensions, E::MemoryObjectWin32, || MemoryWin32::load(load)),
-                semaphore: listed(extensions, E::Semaphore, || Semaphore::load(load)),
-                semaphore_fd: listed(extensions, E::SemaphoreFd, || SemaphoreFd::load(load)),
-                semaphore_win32: listed(extensions, E::SemaphoreWin32, || SemaphoreWin32::load(load)),
-                timeline: listed(extensions, E::TimelineSemaphore, || TimelineSemaphore::load(load)),
+                memory_fd: load_if_listed(extensions, E::MemoryObjectFd, || MemoryFd::load(load)),
+                memory_win32: load_if_listed(extensions, E::MemoryObjectWin32, || MemoryWin32::load(load)),
+                semaphore: load_if_listed(extensions, E::Semaphore, || Semaphore::load(load)),
+                semaphore_fd: load_if_listed(extensions, E::SemaphoreFd, || SemaphoreFd::load(load)),
+                semaphore_win32: load_if_listed(extensions, E::SemaphoreWin32, || SemaphoreWin32::load(load)),
+                timeline: load_if_listed(extensions, E::TimelineSemaphore, || TimelineSemaphore::load(load)),
             }
         }
     }
 }
 
-/// The functions, or the error that names the extension or function that is missing.
+/// Returns the functions, or an error that names the missing extension or function.
 pub(crate) fn need<'a, T>(found: &'a Found<T>, operation: &'static str) -> Result<&'a T> {
     found.as_ref().map_err(|absent| absent.error(operation))
 }

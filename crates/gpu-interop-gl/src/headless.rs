@@ -1,4 +1,4 @@
-//! An OpenGL context of the library's own, for tests, examples and tools.
+//! Headless OpenGL contexts for tests, examples and tools.
 
 mod egl;
 
@@ -11,13 +11,13 @@ use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, IdentityMatch, LoadAtte
 use crate::interop::{ContextOwner, GlInterop};
 use egl::{Egl, Object};
 
-/// What a [`HeadlessContext`] is made with.
+/// Options of a [`HeadlessContext`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeadlessOptions {
-    /// The device that it must run on; `None` takes the first of EGL's.
+    /// The device to run on; `None` selects EGL's first device.
     pub device: Option<DeviceIdentity>,
-    /// The version of OpenGL that it must have at least: major and minor. 4.5 unless told otherwise.
+    /// The minimum version of OpenGL: major and minor. 4.5 by default.
     pub version: (u8, u8),
 }
 
@@ -28,14 +28,14 @@ impl Default for HeadlessOptions {
 }
 
 impl HeadlessOptions {
-    /// Chooses the device. One that OpenGL has no UUID of is never it: nothing proves that.
+    /// Selects the device. A device without a UUID in OpenGL never matches, because nothing proves the match.
     #[must_use]
     pub fn device(mut self, device: DeviceIdentity) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// Sets the version of OpenGL that it must have at least.
+    /// Sets the minimum version of OpenGL.
     #[must_use]
     pub fn version(mut self, major: u8, minor: u8) -> Self {
         self.version = (major, minor);
@@ -43,12 +43,11 @@ impl HeadlessOptions {
     }
 }
 
-/// A context of OpenGL's core profile without window and surface, current on the thread that made it. It ends when it and
-/// everything made from it is gone.
+/// An OpenGL core profile context without window or surface, current on the thread that created it. Destroyed when this
+/// object and everything made from it are dropped.
 ///
-/// Made by EGL (`libEGL.so.1`, looked for at run time) with `EGL_EXT_device_enumeration`, `EGL_EXT_platform_device` and
-/// `EGL_KHR_surfaceless_context`, so no window system needs to run. Applications have a context of their own and do not
-/// need this.
+/// Uses EGL (`libEGL.so.1`, loaded at run time) with `EGL_EXT_device_enumeration`, `EGL_EXT_platform_device` and
+/// `EGL_KHR_surfaceless_context`, so no window system is needed. Applications with their own context do not need this.
 #[derive(Debug, Clone)]
 pub struct HeadlessContext {
     owner: Rc<Owner>,
@@ -62,18 +61,17 @@ struct Owner {
 }
 
 impl HeadlessContext {
-    /// Makes a context and makes it current. Of EGL's devices it takes the first that is the chosen one, as OpenGL itself
-    /// identifies it: a driver that runs on the CPU never stands in for a GPU.
+    /// Creates a context and makes it current. Selects the first EGL device whose OpenGL identity matches the requested
+    /// device, so a CPU driver is never used in place of a GPU.
     ///
-    /// It takes the place of the context of OpenGL or OpenGL ES that EGL had current on this thread, and the thread's bound
-    /// API is OpenGL from then on (`eglMakeCurrent`, `eglBindAPI`). Whoever had one makes it current again.
+    /// Replaces the OpenGL or OpenGL ES context that EGL had current on this thread, and binds the API OpenGL
+    /// (`eglMakeCurrent`, `eglBindAPI`). The caller must make an earlier context current again.
     ///
     /// # Errors
-    /// After each of them that context is current as before, with its surfaces, and the API is bound that was.
-    /// * [`ErrorKind::DriverNotFound`]: there is no EGL library.
-    /// * [`ErrorKind::Unsupported`]: EGL lacks an extension that is needed.
-    /// * [`ErrorKind::NoDevice`]: none of EGL's devices is the chosen one, or none is usable; [`Error::attempts`] says of each
-    ///   why not.
+    /// On every error the earlier context is current again with its surfaces, and its API is bound.
+    /// * [`ErrorKind::DriverNotFound`]: the EGL library is missing.
+    /// * [`ErrorKind::Unsupported`]: EGL lacks a required extension.
+    /// * [`ErrorKind::NoDevice`]: no EGL device matches or is usable; [`Error::attempts`] has the reason for each.
     pub fn new(options: &HeadlessOptions) -> Result<Self> {
         let egl = Egl::load()?;
         let mut attempts = Vec::new();
@@ -90,8 +88,8 @@ impl HeadlessContext {
         let restored = egl.restore(&before);
         let message = match &options.device {
             Some(device) => format!(
-                "EGL has no device that is {device}; install the OpenGL driver of this device (NVIDIA: with libglvnd and its \
-                 EGL vendor file; Debian, for the CPU: libegl-mesa0 and libgl1-mesa-dri)"
+                "no EGL device is {device}; install its OpenGL driver (NVIDIA: with libglvnd and its EGL vendor file; \
+                 Debian, for the CPU: libegl-mesa0 and libgl1-mesa-dri)"
             ),
             None => "EGL has no usable device; install an OpenGL driver (Debian, for the CPU: libegl-mesa0 and \
                      libgl1-mesa-dri)"
@@ -100,36 +98,40 @@ impl HeadlessContext {
         let error = Error::new(ErrorKind::NoDevice, "HeadlessContext::new", message).with_attempts(attempts);
         Err(match restored {
             Ok(()) => error,
-            Err(lost) => error.with_context("the context that was current before could not be made so again", lost),
+            Err(lost) => error.with_context("the earlier context could not be made current again", lost),
         })
     }
 
-    /// A context on this device. After an error none is current that was made here, and perhaps none at all.
+    /// Creates a context on this device. After an error no context created here is current, and possibly none at all.
     fn on(egl: Egl, device: Object, options: &HeadlessOptions) -> Result<Self> {
         let display = egl.display(device)?;
         let (major, minor) = options.version;
         let context = egl.context(display, (c_int::from(major), c_int::from(minor)))?;
         let owner = Rc::new(Owner { egl, display, context });
         egl.make_current(display, context)?;
-        // SAFETY: the context is current, the addresses are EGL's and stay valid because its libraries are never unloaded,
-        // and the owner asks EGL which context is current.
+        // SAFETY: the context is current, the addresses come from EGL and stay valid because its libraries are never
+        // unloaded, and the owner queries EGL for the current context.
         let interop = unsafe { GlInterop::with_owner(|name| egl.address(name), owner.clone()) }?;
-        if let Some(wanted) = &options.device
-            && !interop.devices().iter().any(|found| wanted.compare(found) == IdentityMatch::Same)
+        if let Some(requested) = &options.device
+            && !interop.devices().iter().any(|found| requested.compare(found) == IdentityMatch::Same)
         {
-            return Err(Error::new(ErrorKind::DeviceMismatch, "HeadlessContext::new", "it is another device")
-                .with_mismatch(wanted.clone(), interop.identity().clone()));
+            return Err(Error::new(
+                ErrorKind::DeviceMismatch,
+                "HeadlessContext::new",
+                "the EGL device is another device",
+            )
+            .with_mismatch(requested.clone(), interop.identity().clone()));
         }
         Ok(Self { owner, interop })
     }
 
-    /// The context, for imports. Keeps it alive.
+    /// The [`GlInterop`] of the context, for imports. Keeps the context alive.
     #[must_use]
     pub fn interop(&self) -> &GlInterop {
         &self.interop
     }
 
-    /// Makes the context current again on this thread, after another was.
+    /// Makes the context current again on this thread.
     ///
     /// # Errors
     /// [`ErrorKind::Driver`].
@@ -137,7 +139,7 @@ impl HeadlessContext {
         self.owner.egl.make_current(self.owner.display, self.owner.context)
     }
 
-    /// The address of OpenGL's function of a name, or null; valid while the process lives.
+    /// The address of the OpenGL function `name`, or null; valid while the process lives.
     #[must_use]
     pub fn address(&self, name: &CStr) -> *const c_void {
         self.owner.egl.address(name)

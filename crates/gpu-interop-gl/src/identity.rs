@@ -1,4 +1,4 @@
-//! Which device a context runs on, in terms that other APIs share.
+//! Device identity of a context, in terms that other APIs share.
 
 use gpu_interop_core::{DeviceIdentity, DeviceKind, Luid, Uuid};
 
@@ -7,20 +7,21 @@ use crate::functions::Functions;
 use crate::interop::integer;
 use crate::sys;
 
-/// More devices than any driver joins in one context.
+/// Upper limit for the number of devices in one context.
 const MOST_DEVICES: i32 = 64;
 
-/// The devices of the current context: one for each UUID that it has, or one without. Never empty.
+/// The devices of the current context: one per UUID, or one without a UUID. Never empty.
 ///
-/// Rests on `glGetUnsignedBytei_vEXT` with `GL_DEVICE_UUID_EXT`, and on Windows on `glGetUnsignedBytevEXT` with
+/// Calls `glGetUnsignedBytei_vEXT` with `GL_DEVICE_UUID_EXT`, and on Windows `glGetUnsignedBytevEXT` with
 /// `GL_DEVICE_LUID_EXT`.
 pub(crate) fn devices(functions: &Functions, extensions: &[Extension], renderer: &str) -> Vec<DeviceIdentity> {
+    // OpenGL does not report the kind; without a UUID nothing is proven.
     let base = DeviceIdentity::new(renderer, DeviceKind::Unknown).with_luid(luid(functions, extensions));
     let Ok(uuids) = &functions.uuids else { return vec![base] };
     let count = integer(&functions.base, sys::NUM_DEVICE_UUIDS_EXT).clamp(1, MOST_DEVICES);
     let of = |index: i32| {
         let mut bytes = [0; sys::UUID_SIZE_EXT];
-        // SAFETY: the context is current, has this extension and so many UUIDs, and each has 16 bytes.
+        // SAFETY: the context is current, has this extension and `count` UUIDs, each of 16 bytes.
         unsafe { (uuids.get_unsigned_byte_i_v)(sys::DEVICE_UUID_EXT, index.unsigned_abs(), bytes.as_mut_ptr()) };
         base.clone().with_uuid(Uuid::from_bytes(bytes))
     };
@@ -36,7 +37,7 @@ pub(crate) fn driver_uuid(functions: &Functions) -> Option<Uuid> {
     Uuid::from_bytes(bytes)
 }
 
-/// LUID and node mask, where there are such.
+/// LUID and node mask, if the context has them.
 fn luid(functions: &Functions, extensions: &[Extension]) -> Option<Luid> {
     let windows = [Extension::MemoryObjectWin32, Extension::SemaphoreWin32];
     if !windows.iter().any(|extension| extensions.contains(extension)) {

@@ -1,4 +1,4 @@
-//! The library's view of the application's own OpenGL context.
+//! The application's OpenGL context as this crate uses it.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::fmt;
@@ -14,16 +14,16 @@ use crate::functions::{Found, Functions};
 use crate::identity;
 use crate::sys::{self, Base, Loader};
 
-/// Keeps a context alive, and knows whether it is current.
+/// Owner of a context: keeps it alive and reports whether it is current.
 pub trait ContextOwner {
-    /// Whether the context is current on the calling thread.
+    /// Reports whether the context is current on the calling thread.
     fn is_current(&self) -> bool;
 }
 
-/// What the library needs to know of an OpenGL context to import into it: functions, extensions, identity.
+/// Functions, extensions and identity of an OpenGL context, for imports into it.
 ///
-/// It stays on the thread on which it was made, as everything made from it does: neither is `Send`. Cheap to clone. See
-/// the [front page](crate#the-context) on which context must be current when.
+/// Stays on the thread that created it, as does everything made from it: nothing is `Send`. Cheap to clone. The [front
+/// page](crate#the-context) states when the context must be current.
 #[derive(Clone)]
 pub struct GlInterop {
     shared: Rc<Shared>,
@@ -31,56 +31,55 @@ pub struct GlInterop {
 
 struct Shared {
     functions: Functions,
-    /// Whether it is a context of OpenGL ES.
+    /// The context is an OpenGL ES context.
     es: bool,
     extensions: Vec<Extension>,
-    /// Vendor, renderer and version, as the driver writes them.
+    /// Vendor, renderer and version, in the driver's spelling.
     driver: String,
-    /// The devices that the context runs on: nearly always one.
+    /// The devices of the context, nearly always one.
     devices: Vec<DeviceIdentity>,
     driver_uuid: Option<Uuid>,
     owner: Option<Rc<dyn ContextOwner>>,
 }
 
 impl GlInterop {
-    /// Looks at the context that is current on this thread. `load` gives the address of OpenGL's function of a name, or
-    /// null: `eglGetProcAddress`, `glfwGetProcAddress`, `SDL_GL_GetProcAddress` and their like. Under `wgl`, whose own
-    /// function knows no function of OpenGL 1.1, it must look into `opengl32.dll` too. It is not kept. The 1, 2, 3 and -1
-    /// that `wglGetProcAddress` of some drivers answers count as null.
+    /// Queries the context that is current on this thread. `load` returns the address of the OpenGL function of a name,
+    /// or null: `eglGetProcAddress`, `glfwGetProcAddress`, `SDL_GL_GetProcAddress` and the like. With `wgl`, whose own
+    /// function does not find functions of OpenGL 1.1, it must also search `opengl32.dll`. `load` is not stored. The
+    /// values 1, 2, 3 and -1, which `wglGetProcAddress` of some drivers returns, count as null.
     ///
     /// # Errors
     /// * [`ErrorKind::InvalidArgument`] if no context is current.
-    /// * [`ErrorKind::SymbolMissing`] if `load` does not find what every context has. So it is too if no context is current
-    ///   and the loader finds nothing without one, as those of wgl and GLFW.
+    /// * [`ErrorKind::SymbolMissing`] if `load` does not find a function that every context has. Loaders of wgl and
+    ///   GLFW find none without a current context.
     /// * [`ErrorKind::DriverTooOld`] below OpenGL 3.0.
-    /// * [`ErrorKind::Unsupported`] for a context that was made to report no errors (`GL_KHR_no_error`): a refused handle
-    ///   could not be told from an imported one.
+    /// * [`ErrorKind::Unsupported`] for a context that reports no errors (`GL_KHR_no_error`): failed imports could not
+    ///   be detected.
     ///
-    /// A context without the extensions is no error; what it lacks is told by [`memory_support`](Self::memory_support) and
-    /// [`semaphore_support`](Self::semaphore_support).
+    /// A context without the extensions is no error; [`memory_support`](Self::memory_support) and
+    /// [`semaphore_support`](Self::semaphore_support) report the missing ones.
     ///
     /// # Safety
-    /// * A context must be current on this thread, and what `load` gives for a name must be null or that context's
-    ///   function of the name.
-    /// * This context, or one that shares its objects, must be current on this thread whenever a method of this object, a
-    ///   clone, or anything made from it is called, and whenever a memory object, buffer, texture or semaphore made from
-    ///   it is dropped.
+    /// * A context must be current on this thread, and `load` must return null or that context's function of the name.
+    /// * This context, or one that shares its objects, must be current on this thread whenever a method of this object,
+    ///   a clone, or anything made from it is called, and whenever a memory object, buffer, texture or semaphore made
+    ///   from it is dropped.
     pub unsafe fn new(mut load: impl FnMut(&CStr) -> *const c_void) -> Result<Self> {
         // SAFETY: the caller's promises.
         unsafe { Self::build(&mut load, None) }
     }
 
-    /// As [`new`](Self::new), of a context that knows whether it is current. While it is not, methods answer with an error
-    /// instead of breaking a promise, and what is dropped then is left to the end of the context. `owner` lives as long as
-    /// anything made from this object.
+    /// As [`new`](Self::new), for a context whose owner reports whether it is current. While it is not, methods return
+    /// an error, and dropped objects stay until the context is destroyed. `owner` lives as long as anything made from
+    /// this object.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     ///
     /// # Safety
-    /// * What `load` gives for a name must be null or that function of the owner's context, which is current.
-    /// * While [`ContextOwner::is_current`] says so, that context must be current on the calling thread, and the functions
-    ///   must stay valid as long as `owner` lives.
+    /// * `load` must return null or the function of the name in the owner's context, which must be current.
+    /// * While [`ContextOwner::is_current`] returns `true`, that context must be current on the calling thread, and the
+    ///   functions must stay valid as long as `owner` lives.
     pub unsafe fn with_owner(
         mut load: impl FnMut(&CStr) -> *const c_void,
         owner: Rc<dyn ContextOwner>,
@@ -99,7 +98,7 @@ impl GlInterop {
         // SAFETY: the caller's promise.
         let base = unsafe { Base::load(load) }.map_err(|symbol| {
             let message = "the loader does not find a function that every context has; make the context current first \
-                           (wgl and GLFW find none without), and pass the loader of its own window system or EGL";
+                           (wgl and GLFW find none without), and pass the loader of its window system or EGL";
             Error::new(ErrorKind::SymbolMissing, OPERATION, message).with_context("function", symbol.to_string_lossy())
         })?;
         let Some(version) = string(&base, sys::VERSION) else { return Err(not_current(OPERATION)) };
@@ -111,12 +110,12 @@ impl GlInterop {
         if integer(&base, sys::CONTEXT_FLAGS) & sys::CONTEXT_FLAG_NO_ERROR_BIT != 0 {
             return Err(Error::unsupported(
                 OPERATION,
-                "the context was made to report no errors (GL_KHR_no_error); make one that does",
+                "the context reports no errors (GL_KHR_no_error); create it without that flag",
             ));
         }
         let (extensions, direct) = extensions(&base);
         let direct = !es && (direct || number >= (4, 5));
-        // SAFETY: the caller's promise; the extensions were just asked of the context.
+        // SAFETY: the caller's promise; the context lists these extensions.
         let functions = unsafe { Functions::load(base, &extensions, direct, load) };
         let [vendor, renderer] =
             [sys::VENDOR, sys::RENDERER].map(|name| string(&functions.base, name).unwrap_or_default());
@@ -125,38 +124,36 @@ impl GlInterop {
         let driver = format!("{vendor}, {renderer}, OpenGL {version}");
         let interop =
             Self { shared: Rc::new(Shared { functions, es, extensions, driver, devices, driver_uuid, owner }) };
-        // What was asked above may be unknown to an old driver, which is no error of the application's.
+        // Old drivers may report errors for the queries above.
         interop.clear_errors(OPERATION)?;
         Ok(interop)
     }
 
-    /// Whether the context lists an extension.
+    /// Reports whether the context lists an extension.
     #[must_use]
     pub fn has(&self, extension: Extension) -> bool {
         self.shared.extensions.contains(&extension)
     }
 
-    /// Those of [`Extension::ALL`] that the context lists.
+    /// The extensions of [`Extension::ALL`] that the context lists.
     #[must_use]
     pub fn extensions(&self) -> &[Extension] {
         &self.shared.extensions
     }
 
-    /// Whether memory behind handles of this kind can be imported, and if not, why: from the operating system, the
-    /// extensions and the functions that were found.
+    /// Reports whether memory handles of this kind can be imported, with the reason if not, by operating system,
+    /// extensions and functions.
     #[must_use]
     pub fn memory_support(&self, kind: MemoryHandleKind) -> Support {
         let functions = &self.shared.functions;
-        if let Some(refusal) = elsewhere(kind.platform().is_current()) {
-            return refusal;
+        if let Some(reason) = other_platform(kind.platform().is_current()) {
+            return reason;
         }
         use MemoryHandleKind as Kind;
         match kind {
             Kind::OpaqueFd => both(&functions.memory_object, &functions.memory_fd),
-            Kind::DmaBufFd => {
-                Support::no("OpenGL has no import of dma-bufs as memory; an EGLImage is the way to those")
-            }
-            Kind::NvSciBuf => Support::no("OpenGL has no import of NvSciBuf objects"),
+            Kind::DmaBufFd => Support::no("OpenGL does not import dma-bufs as memory; use an EGLImage"),
+            Kind::NvSciBuf => Support::no("OpenGL does not import NvSciBuf objects"),
             Kind::OpaqueWin32
             | Kind::OpaqueWin32Kmt
             | Kind::D3d12Heap
@@ -167,12 +164,12 @@ impl GlInterop {
         }
     }
 
-    /// Whether semaphores behind handles of this kind can be imported, and if not, why.
+    /// Reports whether semaphore handles of this kind can be imported, with the reason if not.
     #[must_use]
     pub fn semaphore_support(&self, kind: SemaphoreHandleKind) -> Support {
         let functions = &self.shared.functions;
-        if let Some(refusal) = elsewhere(kind.platform().is_current()) {
-            return refusal;
+        if let Some(reason) = other_platform(kind.platform().is_current()) {
+            return reason;
         }
         use SemaphoreHandleKind as Kind;
         let timeline = |support: Support| match &functions.timeline {
@@ -186,44 +183,44 @@ impl GlInterop {
                 both(&functions.semaphore, &functions.semaphore_win32)
             }
             Kind::TimelineWin32 => timeline(both(&functions.semaphore, &functions.semaphore_win32)),
-            Kind::D3d11Fence => Support::no("OpenGL imports fences of Direct3D 12 only"),
+            Kind::D3d11Fence => Support::no("OpenGL imports only Direct3D 12 fences"),
             Kind::D3d11KeyedMutex | Kind::D3d11KeyedMutexKmt => {
-                Support::no("this library has no keyed mutexes of OpenGL")
+                Support::no("this crate does not support keyed mutexes in OpenGL")
             }
-            Kind::NvSciSync => Support::no("OpenGL has no import of NvSciSync objects"),
+            Kind::NvSciSync => Support::no("OpenGL does not import NvSciSync objects"),
             _ => unknown(),
         }
     }
 
-    /// Which device the context runs on; the first, if the driver joined several.
+    /// The identity of the context's device; the first one if the driver combines several.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
-        // There is always one.
+        // Never empty.
         &self.shared.devices[0]
     }
 
-    /// The devices that the context runs on: more than one only where a driver joins several, as in SLI.
+    /// The devices of the context; more than one only if a driver combines several, as in SLI.
     #[must_use]
     pub fn devices(&self) -> &[DeviceIdentity] {
         &self.shared.devices
     }
 
-    /// The identity of the driver (`GL_DRIVER_UUID_EXT`): equals `VkPhysicalDeviceIDProperties::driverUUID` of the Vulkan
-    /// driver whose handles this one understands. `None` without the extensions.
+    /// The identity of the driver (`GL_DRIVER_UUID_EXT`). Equals `VkPhysicalDeviceIDProperties::driverUUID` of the
+    /// Vulkan driver with compatible handles. `None` without the extensions.
     #[must_use]
     pub fn driver_uuid(&self) -> Option<Uuid> {
         self.shared.driver_uuid
     }
 
-    /// Vendor, renderer and version of the driver, as it writes them. For reports.
+    /// Vendor, renderer and version in the driver's spelling. For reports.
     #[must_use]
     pub fn driver(&self) -> &str {
         &self.shared.driver
     }
 
-    /// Fails unless one of the context's devices is, as far as can be known, `exporter`.
+    /// Fails if `exporter` is known to be none of the context's devices.
     ///
-    /// The imports do this for requests that say who exported them; an application that has only handles can ask before.
+    /// Imports check this for requests that name an exporter; applications with bare handles can call it first.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMismatch`] with both identities.
@@ -236,29 +233,26 @@ impl GlInterop {
         Err(Error::new(
             ErrorKind::DeviceMismatch,
             OPERATION,
-            "the OpenGL context runs on another device than the exporter; make a context on the exporter's",
+            "the OpenGL context runs on another device than the exporter; create it on the exporter's device",
         )
         .with_mismatch(exporter.clone(), self.identity().clone()))
     }
 
-    /// The device to compare a request with: the exporter's, if it is one of the context's.
+    /// The device to validate a request against: the exporter's if the context runs on it.
     pub(crate) fn importer(&self, exporter: Option<&DeviceIdentity>) -> &DeviceIdentity {
         let same = |device: &&DeviceIdentity| exporter.is_some_and(|e| e.compare(device) == IdentityMatch::Same);
         self.devices().iter().find(same).unwrap_or(self.identity())
     }
 
-    /// Refuses what begins behind the first byte of its memory where the driver ignores that: Mesa's for the CPU (22.3)
-    /// shows the memory's first bytes instead, without an error.
+    /// Rejects offsets other than 0 where the driver ignores them: Mesa's CPU driver (22.3) uses the memory's first
+    /// bytes instead, without an error.
     pub(crate) fn check_offset(&self, operation: &'static str, offset: u64) -> Result<()> {
         if offset == 0 || !self.identity().name.starts_with("llvmpipe") {
             return Ok(());
         }
-        Err(Error::unsupported(
-            operation,
-            "Mesa's llvmpipe ignores the offset; export this object with memory of its own",
-        )
-        .with_device(self.identity())
-        .with_context("offset", offset))
+        Err(Error::unsupported(operation, "Mesa's llvmpipe ignores the offset; export this object in separate memory")
+            .with_device(self.identity())
+            .with_context("offset", offset))
     }
 
     pub(crate) fn functions(&self) -> &Functions {
@@ -273,7 +267,8 @@ impl GlInterop {
         Rc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether the context is current, as far as can be told: its owner knows, and without one only that none is.
+    /// Reports whether the context is current, as its owner knows; without an owner, only the absence of any current
+    /// context is detected.
     pub(crate) fn is_current(&self) -> bool {
         match &self.shared.owner {
             Some(owner) => owner.is_current(),
@@ -286,7 +281,7 @@ impl GlInterop {
         if self.is_current() { Ok(()) } else { Err(not_current(operation).with_device(self.identity())) }
     }
 
-    /// Runs a call of OpenGL and asks for its error. Errors that were pending before are told to `tracing` and lost.
+    /// Runs an OpenGL call and checks `glGetError`. Errors that were pending before are logged and cleared.
     pub(crate) fn call<T>(
         &self,
         operation: &'static str,
@@ -295,14 +290,14 @@ impl GlInterop {
     ) -> Result<T> {
         self.clear_errors(operation)?;
         let value = call(self.functions());
-        // SAFETY: the context is current, by the promises of whoever made this object.
+        // SAFETY: the context is current, by the promises of this object's creator.
         match unsafe { (self.functions().base.get_error)() } {
             sys::NO_ERROR => Ok(value),
             code => Err(translate(operation, code).with_device(self.identity())),
         }
     }
 
-    /// Lets the driver write a name into `name`, which is 0, and fails if it writes none.
+    /// Creates an OpenGL name in `name`, which is 0; fails if the driver writes none.
     pub(crate) fn named(
         &self,
         operation: &'static str,
@@ -311,27 +306,27 @@ impl GlInterop {
     ) -> Result<()> {
         self.call(operation, error::driver, |_| make(name))?;
         if *name == 0 {
-            let error = Error::new(ErrorKind::Driver, operation, "the driver gave no name");
+            let error = Error::new(ErrorKind::Driver, operation, "the driver returned no name");
             return Err(error.with_device(self.identity()));
         }
         Ok(())
     }
 
-    /// Takes the errors away that earlier calls left behind, so that the next is this library's.
+    /// Clears the errors of earlier calls, so that the next error belongs to this crate's call.
     fn clear_errors(&self, operation: &'static str) -> Result<()> {
-        /// One for each error there is, twice: a driver may keep one for every part of it.
+        /// Twice the number of error codes; a driver may store one error per component.
         const MOST: u32 = 16;
         let mut last = sys::NO_ERROR;
         for _ in 0..MOST {
-            // SAFETY: the context is current, by the promises of whoever made this object.
+            // SAFETY: the context is current, by the promises of this object's creator.
             let code = unsafe { (self.functions().base.get_error)() };
             if code == sys::NO_ERROR {
                 return Ok(());
             }
-            tracing::warn!(code, name = error::name(code), before = operation, "an error of OpenGL was pending");
+            tracing::warn!(code, name = error::name(code), before = operation, "cleared a pending OpenGL error");
             last = code;
         }
-        Err(Error::new(ErrorKind::Driver, operation, "the context answers with nothing but errors; make a new one")
+        Err(Error::new(ErrorKind::Driver, operation, "the context reports errors without end; create a new one")
             .with_code(last.into(), error::name(last).map(Into::into))
             .with_device(self.identity()))
     }
@@ -351,47 +346,47 @@ fn not_current(operation: &'static str) -> Error {
     Error::invalid(operation, "the OpenGL context is not current on this thread; make it current first")
 }
 
-/// What says that handles of another operating system cannot be here.
-fn elsewhere(is_current: bool) -> Option<Support> {
+/// The reason for handles of another operating system.
+fn other_platform(is_current: bool) -> Option<Support> {
     (!is_current).then(|| Support::no("this operating system has no such handles"))
 }
 
-/// What is said of a kind of handle that came after this was written.
+/// The reason for handle kinds that this version does not know.
 fn unknown() -> Support {
-    Support::no("this library does not know such handles in OpenGL")
+    Support::no("this crate does not know this kind of handle")
 }
 
-/// Supported if both are there.
+/// Supported if both are found.
 fn both<A, B>(first: &Found<A>, second: &Found<B>) -> Support {
     let absent = first.as_ref().err().or(second.as_ref().err());
     absent.map_or(Support::Native, |absent| absent.support())
 }
 
-/// A string of the driver, copied.
+/// Copies a string of the driver.
 fn string(base: &Base, name: c_uint) -> Option<String> {
-    // SAFETY: the context is current, by the promises of whoever called this; dispatchers answer null without one.
-    copied(unsafe { (base.get_string)(name) })
+    // SAFETY: the context is current, by the caller's promises; dispatchers return null without a context.
+    copy_string(unsafe { (base.get_string)(name) })
 }
 
-fn copied(text: *const c_char) -> Option<String> {
-    // SAFETY: null is not read; else OpenGL gives text that ends with a NUL and stays while the context lives.
+fn copy_string(text: *const c_char) -> Option<String> {
+    // SAFETY: not null, so OpenGL returned a NUL-terminated string that lives as long as the context.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
 pub(crate) fn integer(base: &Base, name: c_uint) -> i32 {
     let mut value = 0;
-    // SAFETY: the context is current; each of the names that this crate asks for has one value.
+    // SAFETY: the context is current; every name that this crate queries has one value.
     unsafe { (base.get_integer_v)(name, &raw mut value) };
     value
 }
 
-/// Those of [`Extension::ALL`] that are listed, and whether `GL_ARB_direct_state_access` is.
+/// The extensions of [`Extension::ALL`] that the context lists, and whether it lists `GL_ARB_direct_state_access`.
 fn extensions(base: &Base) -> (Vec<Extension>, bool) {
     let count = c_uint::try_from(integer(base, sys::NUM_EXTENSIONS)).unwrap_or(0);
     let (mut found, mut direct) = (Vec::new(), false);
     for index in 0..count {
-        // SAFETY: the context is current, and has so many extensions.
-        let Some(name) = copied(unsafe { (base.get_string_i)(sys::EXTENSIONS, index) }) else { continue };
+        // SAFETY: the context is current, and has `count` extensions.
+        let Some(name) = copy_string(unsafe { (base.get_string_i)(sys::EXTENSIONS, index) }) else { continue };
         direct |= name == "GL_ARB_direct_state_access";
         found.extend(Extension::ALL.iter().copied().filter(|extension| extension.name() == name));
     }
@@ -400,7 +395,7 @@ fn extensions(base: &Base) -> (Vec<Extension>, bool) {
     (found, direct)
 }
 
-/// Whether it is OpenGL ES, and its version: `4.6.0 NVIDIA 580.1`, `OpenGL ES 3.2 Mesa 22.3`.
+/// Parses a version: whether it is OpenGL ES, and the number (`4.6.0 NVIDIA 580.1`, `OpenGL ES 3.2 Mesa 22.3`).
 fn parse_version(text: &str) -> Option<(bool, (u32, u32))> {
     let es = text.strip_prefix("OpenGL ES");
     let number = es.unwrap_or(text).trim_start().split([' ', '-']).next()?;
@@ -413,13 +408,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_drivers_write_them() {
+    fn versions_are_parsed() {
         assert_eq!(parse_version("4.6.0 NVIDIA 580.159.04"), Some((false, (4, 6))));
         assert_eq!(parse_version("4.5 (Core Profile) Mesa 22.3.6"), Some((false, (4, 5))));
         assert_eq!(parse_version("OpenGL ES 3.2 Mesa 22.3.6"), Some((true, (3, 2))));
         assert_eq!(parse_version("2.1.2-1"), Some((false, (2, 1))));
-        for nonsense in ["", "OpenGL ES", "NVIDIA", "4"] {
-            assert_eq!(parse_version(nonsense), None, "{nonsense}");
+        for invalid in ["", "OpenGL ES", "NVIDIA", "4"] {
+            assert_eq!(parse_version(invalid), None, "{invalid}");
         }
     }
 }

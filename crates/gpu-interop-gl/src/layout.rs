@@ -1,32 +1,32 @@
-//! In which layout other APIs leave and find the texels of a texture.
+//! Layouts in which textures change owner.
 
 use std::ffi::c_uint;
 
 use gpu_interop_core::{Error, Result};
 
-/// An image layout, as Vulkan and the semaphores of OpenGL name it.
+/// An image layout of Vulkan and of OpenGL's semaphores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TextureLayout {
-    /// The contents do not matter and are lost (`GL_NONE`).
+    /// The contents are discarded (`GL_NONE`).
     Undefined,
-    /// Any use; what APIs without layouts, such as CUDA, leave and expect.
+    /// Any use; the layout for APIs without layouts, such as CUDA.
     General,
-    /// Rendered to.
+    /// Render target.
     ColorAttachment,
-    /// Depth and stencil, written.
+    /// Depth and stencil writes.
     DepthStencilAttachment,
-    /// Depth and stencil, read.
+    /// Depth and stencil reads.
     DepthStencilReadOnly,
-    /// Read by shaders.
+    /// Shader reads.
     ShaderReadOnly,
-    /// Copied from.
+    /// Source of copies.
     TransferSrc,
-    /// Copied to.
+    /// Destination of copies.
     TransferDst,
-    /// Depth read, stencil written.
+    /// Depth reads, stencil writes.
     DepthReadOnlyStencilAttachment,
-    /// Depth written, stencil read.
+    /// Depth writes, stencil reads.
     DepthAttachmentStencilReadOnly,
 }
 
@@ -62,28 +62,28 @@ impl TextureLayout {
         TABLE.iter().map(|row| row.layout)
     }
 
-    /// The layout that is this `VkImageLayout`, as a number: `vk::ImageLayout::as_raw`.
+    /// Converts a `VkImageLayout` number (`vk::ImageLayout::as_raw`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for one that OpenGL has no name for; bring the
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a layout that OpenGL lacks; bring the
     /// image to `VK_IMAGE_LAYOUT_GENERAL` first.
     pub fn from_vulkan(layout: i32) -> Result<Self> {
         TABLE.iter().find(|row| row.vulkan == layout).map(|row| row.layout).ok_or_else(|| {
             Error::unsupported(
                 "TextureLayout::from_vulkan",
-                "OpenGL has no such layout; hand the image over in VK_IMAGE_LAYOUT_GENERAL",
+                "OpenGL has no such layout; release the image in VK_IMAGE_LAYOUT_GENERAL",
             )
             .with_context("VkImageLayout", layout)
         })
     }
 
-    /// The `VkImageLayout` that it is, as a number.
+    /// The `VkImageLayout` number.
     #[must_use]
     pub fn to_vulkan(self) -> i32 {
         self.row().map_or(0, |row| row.vulkan)
     }
 
-    /// The `GLenum` that it is.
+    /// The `GLenum`.
     #[must_use]
     pub fn as_raw(self) -> u32 {
         self.row().map_or(0, |row| row.gl)
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_layout_is_what_the_headers_say() {
+    fn layouts_match_the_headers() {
         let rows = [
             (TextureLayout::Undefined, Vk::UNDEFINED, 0),
             (TextureLayout::General, Vk::GENERAL, 0x958D),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn other_layouts_are_refused_with_their_number() {
+    fn other_layouts_are_rejected_with_their_number() {
         let others = [Vk::PREINITIALIZED, Vk::PRESENT_SRC_KHR, Vk::READ_ONLY_OPTIMAL, Vk::ATTACHMENT_OPTIMAL];
         for layout in others.map(Vk::as_raw).into_iter().chain([-1, 9, i32::MAX, 1_000_117_002]) {
             let error = TextureLayout::from_vulkan(layout).expect_err("no such layout");

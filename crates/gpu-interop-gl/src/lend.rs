@@ -1,4 +1,4 @@
-//! How the driver is given the handles of others.
+//! Handles lent to the driver for an import.
 
 use std::ffi::c_void;
 
@@ -10,8 +10,8 @@ use crate::error;
 #[cfg(unix)]
 use crate::interop::GlInterop;
 
-/// Gives the driver a duplicate, which it owns after a success only. What it does to one that it refuses is not written
-/// anywhere, so that one is looked at.
+/// Lends the driver a duplicate, which it owns after a success. Its handling of the duplicate after a failure is
+/// unspecified, so the loan checks the descriptor.
 #[cfg(unix)]
 pub(crate) fn lend(
     interop: &GlInterop,
@@ -28,8 +28,7 @@ pub(crate) fn lend(
     outcome
 }
 
-/// Passes on what Windows knows an object by: a handle, which drivers do not take over, or a name, which is UTF-16 that ends
-/// with a NUL.
+/// Passes a Windows object to the driver: as a handle, which the caller keeps, or as a name in NUL-terminated UTF-16.
 pub(crate) fn lend_win32(
     object: &Win32Object,
     operation: &'static str,
@@ -39,6 +38,6 @@ pub(crate) fn lend_win32(
     match object {
         Win32Object::Handle(handle) => by_handle(handle.as_raw()),
         Win32Object::Name(name) => by_name(name.as_utf16().as_ptr().cast()),
-        _ => Err(Error::unsupported(operation, "this crate knows handles and names only")),
+        _ => Err(Error::unsupported(operation, "this crate imports only handles and names")),
     }
 }

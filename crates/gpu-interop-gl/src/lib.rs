@@ -1,8 +1,8 @@
-//! The OpenGL side of gpu-interop: buffers, textures and semaphores that another API exported, in the application's own
+//! OpenGL importer of gpu-interop: imports buffers, textures and semaphores of another API into the application's own
 //! OpenGL context.
 //!
-//! OpenGL exports nothing. Where it shares with compute, a third API, Vulkan, allocates; it exports each allocation and
-//! each semaphore twice, every export a handle of its own, and OpenGL and the compute device both import:
+//! OpenGL cannot export. To share with a compute API, a third API, Vulkan, allocates; it exports each allocation and
+//! each semaphore twice, and OpenGL and the compute device import one handle each:
 //!
 //! ```text
 //!                     +--> gpu_interop_core::Device::import_memory     (CUDA, HIP)
@@ -10,10 +10,11 @@
 //!                     +--> GlInterop::import_memory                    (OpenGL)
 //! ```
 //!
-//! An application makes a [`GlInterop`] of the context that is current, passes it what `gpu-interop-vulkan` or another
-//! exporter gave ([`MemoryImport`](gpu_interop_core::MemoryImport), [`SemaphoreImport`](gpu_interop_core::SemaphoreImport)),
-//! and gets [`ImportedMemory`], in it [`ImportedBuffer`]s and [`ImportedTexture`]s, and [`ImportedSemaphore`]s. Their
-//! names ([`ImportedBuffer::as_raw`]) go into the application's own calls.
+//! An application creates a [`GlInterop`] from the current context, passes it the requests of `gpu-interop-vulkan` or
+//! another exporter ([`MemoryImport`](gpu_interop_core::MemoryImport),
+//! [`SemaphoreImport`](gpu_interop_core::SemaphoreImport)), and gets [`ImportedMemory`], which contains
+//! [`ImportedBuffer`]s and [`ImportedTexture`]s, and [`ImportedSemaphore`]s. OpenGL calls of the application use their
+//! names ([`ImportedBuffer::as_raw`]).
 //!
 //! ```no_run
 //! use std::ffi::{CStr, c_void};
@@ -26,67 +27,68 @@
 //!     ready: &ExportableSemaphore,
 //!     load: impl FnMut(&CStr) -> *const c_void,
 //! ) -> gpu_interop_core::Result<()> {
-//!     // SAFETY: the application's context is current on this thread until all of this is dropped.
+//!     // SAFETY: the application's context is current on this thread until everything made from it is dropped.
 //!     let gl = unsafe { GlInterop::new(load) }?;
 //! # #[cfg(unix)] {
 //!     let memory = gl.import_memory(exported.import_request()?)?;
 //!     let buffer = memory.map_buffer(0..exported.buffer().size())?;
 //!     let semaphore = gl.import_semaphore(ready.import_request()?)?;
-//!     // ... Vulkan, or the compute device that imported it too, submits work that signals `ready`; then:
+//!     // ... Vulkan, or a compute device that imported `ready`, submits work that signals it; then:
 //!     // SAFETY: the signal was submitted.
 //!     unsafe { semaphore.wait(&Barriers::buffers(&[&buffer])) }?;
-//!     // ... calls of OpenGL that use the buffer `buffer.as_raw()`.
+//!     // ... OpenGL calls that use the buffer `buffer.as_raw()`.
 //! # }
 //!     Ok(())
 //! }
 //! ```
 //!
-//! # The extensions
-//! OpenGL has all of this as extensions ([`Extension`]), and drivers have some of them: NVIDIA's all, Mesa's drivers those
-//! for memory and, for some GPUs, those for semaphores. [`GlInterop::memory_support`] and
-//! [`GlInterop::semaphore_support`] say what a context can import; whatever it lacks is an
-//! [`Unsupported`](gpu_interop_core::ErrorKind::Unsupported) error that names the extension.
+//! # Extensions
+//! All of this is in extensions ([`Extension`]): NVIDIA's driver has all of them, Mesa's drivers those for memory and,
+//! for some GPUs, those for semaphores. [`GlInterop::memory_support`] and [`GlInterop::semaphore_support`] report what
+//! a context can import; everything else is an [`Unsupported`](gpu_interop_core::ErrorKind::Unsupported) error that
+//! names the extension.
 //!
 //! # The context
-//! OpenGL's calls go to the context that is current on the calling thread, and names mean something only in it. So
-//! [`GlInterop`] and everything made from it stays on one thread (none of it is `Send`), and the context must be current
-//! there, or one that shares its objects, whenever a method is called and whenever a [`ImportedMemory`],
-//! [`ImportedBuffer`], [`ImportedTexture`] or [`ImportedSemaphore`] is dropped, which deletes it. OpenGL cannot be asked
-//! for that in a way that every window system has. Thus the caller either promises it once ([`GlInterop::new`]), or hands
-//! over somebody who knows ([`GlInterop::with_owner`], [`ContextOwner`]). In the second case nothing can go wrong: a method
-//! answers with an error, and what is dropped while the context is not current is told to `tracing` and left to the end of
-//! the context. In the first, this much is still noticed if *no* context is current.
+//! OpenGL calls use the context that is current on the calling thread, and names are valid only there. [`GlInterop`]
+//! and everything made from it therefore stay on one thread (nothing is `Send`), and that context, or one that shares
+//! its objects, must be current there whenever a method is called and whenever an [`ImportedMemory`],
+//! [`ImportedBuffer`], [`ImportedTexture`] or [`ImportedSemaphore`] is dropped, which deletes it. No query for this
+//! works with every window system. The caller either promises it once ([`GlInterop::new`]), or passes an owner that
+//! reports it ([`GlInterop::with_owner`], [`ContextOwner`]). With an owner, a method returns an error while the context
+//! is not current, and objects dropped then are logged to `tracing` and stay until the context is destroyed. Without
+//! one, the same holds only while *no* context is current.
 //!
-//! # Who waits for whom
-//! OpenGL runs what it is given later. What it does with shared memory is ordered with the other API's work by semaphores:
-//! [`ImportedSemaphore::signal`] hands buffers and textures over, [`ImportedSemaphore::wait`] takes them over, each naming
-//! them in [`Barriers`]. Without semaphores, `glFinish` on this side and a wait of the host on the other do.
+//! # Synchronisation
+//! OpenGL executes commands later. Semaphores order its use of shared memory with the other API's:
+//! [`ImportedSemaphore::signal`] releases buffers and textures, [`ImportedSemaphore::wait`] acquires them, each listing
+//! them in [`Barriers`]. Without semaphores, use `glFinish` here and a host wait on the other side.
 //!
 //! # Images
-//! [`TextureSpec`] says what a texture is, and must say what the exporter's image is. [`TextureFormat`] and
-//! [`TextureLayout`] convert from Vulkan's numbers. Other APIs than Vulkan leave images in [`TextureLayout::General`].
+//! [`TextureSpec`] describes a texture and must match the exporter's image. [`TextureFormat`] and [`TextureLayout`]
+//! convert from Vulkan's numbers. APIs other than Vulkan leave images in [`TextureLayout::General`].
 //!
-//! NVIDIA's driver (580.159.04, measured) keeps what `glTexSubImage` wrote to a texture from memory of the host, and answers
-//! `glGetTexImage` into memory of the host with that, even after another API wrote to the image and OpenGL waited for its
-//! semaphore. Drawing sees what is there. Write from a buffer (`GL_PIXEL_UNPACK_BUFFER`) and read into one
+//! NVIDIA's driver (580.159.04, measured) caches the data of `glTexSubImage` from host memory and returns it from
+//! `glGetTexImage` into host memory, even after another API wrote to the image and OpenGL waited for its semaphore.
+//! Drawing uses the current texels. Write from a buffer (`GL_PIXEL_UNPACK_BUFFER`) and read into one
 //! (`GL_PIXEL_PACK_BUFFER`).
 //!
-//! # What this crate promises
-//! * **Handles are owned.** An import takes its handle by value and, on failure, gives the request back with the handle
-//!   open, whatever the driver did with the duplicate it got.
-//! * **The device is compared first.** Memory of another device is refused with both identities before OpenGL sees it.
-//! * **Bad requests never reach the driver**: sizes of 0, ranges past the end, levels that an image cannot have, handles of
-//!   another operating system, descriptors that cannot be GPU objects, values that go backwards.
-//! * **Bindings stay.** What the application has bound is bound afterwards.
-//! * An error names the `gl*` function, the code of `glGetError`, the device and the values involved. Errors that the
-//!   application had not asked for by then are told to `tracing` and lost.
+//! # Guarantees
+//! * **Handles are owned.** An import takes its handle by value and, on failure, returns the request with the handle
+//!   open, whatever the driver did with its duplicate.
+//! * **Devices are compared first.** Memory of another device is rejected with both identities before OpenGL is called.
+//! * **Invalid requests never reach the driver**: sizes of 0, ranges past the end, impossible mip levels, handles of
+//!   another operating system, descriptors that cannot be GPU objects, decreasing timeline values.
+//! * **Bindings are restored** after every call.
+//! * **Errors name** the `gl*` function, the code of `glGetError`, the device and the values involved. Pending errors
+//!   that the application has not queried are logged to `tracing` and cleared.
 //!
 //! # Threads and blocking
-//! Nothing here blocks for other work. A driver that runs a context on a thread of its own (NVIDIA's threaded optimisation)
-//! catches up at each call of this crate, because `glGetError` must answer.
+//! No function blocks for other work. A driver that runs the context on its own thread (NVIDIA's threaded optimisation)
+//! synchronises at each call of this crate, because of `glGetError`.
 //!
 //! # Platforms
-//! File descriptors on Linux, handles of Windows there. A [`HeadlessContext`] (Linux, EGL) is for tests and tools.
+//! File descriptors on Linux, Windows handles and names on Windows. A [`HeadlessContext`] (Linux, EGL) is for tests and
+//! tools.
 
 mod buffer;
 mod error;

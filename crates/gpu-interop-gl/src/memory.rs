@@ -1,4 +1,4 @@
-//! Memory that another API exported, imported into OpenGL.
+//! Imported memory.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::rc::Rc;
@@ -14,9 +14,10 @@ use crate::lend::lend;
 use crate::lend::lend_win32;
 use crate::sys;
 
-/// A memory object of OpenGL with memory that another API exported. Deleted once it and everything made from it is gone.
+/// An OpenGL memory object with memory that another API exported. Deleted when it and everything made from it are
+/// dropped.
 ///
-/// Cheap to clone; the clones are one object.
+/// Cheap to clone; clones share the object.
 #[derive(Debug, Clone)]
 pub struct ImportedMemory {
     pub(crate) inner: Rc<Inner>,
@@ -34,20 +35,22 @@ pub(crate) struct Inner {
 const OPERATION: &str = "GlInterop::import_memory";
 
 impl GlInterop {
-    /// Imports memory. The request owns its handle: after a success a file descriptor belongs to the driver, and a handle
-    /// of Windows, which no driver takes over, has been closed. Rests on `glCreateMemoryObjectsEXT`,
-    /// `glMemoryObjectParameterivEXT` for a dedicated allocation, and `glImportMemoryFdEXT`, `glImportMemoryWin32HandleEXT`
-    /// or `glImportMemoryWin32NameEXT`. Protected memory is not supported.
+    /// Imports memory. The request owns its handle: after a success the driver owns a file descriptor, and a Windows
+    /// handle, which drivers do not take ownership of, is closed. Calls `glCreateMemoryObjectsEXT`,
+    /// `glMemoryObjectParameterivEXT` for a dedicated allocation, and `glImportMemoryFdEXT`,
+    /// `glImportMemoryWin32HandleEXT` or `glImportMemoryWin32NameEXT`. Protected memory is not supported.
     ///
-    /// Some drivers (Mesa's) take a descriptor that they do not understand without an error. What is made of it then fails
-    /// with `ImportRejected`.
+    /// Some drivers (Mesa's) accept an invalid descriptor without an error. Creating a buffer or texture in it then
+    /// fails with `ImportRejected`.
     ///
     /// # Errors
-    /// All of them give the request back, its handle open and usable, whatever the driver did to the duplicate it got.
-    /// * `Unsupported`, `SymbolMissing`: what [`memory_support`](Self::memory_support) says.
-    /// * `InvalidArgument`, `DeviceMismatch`: those of [`MemoryImport::validate`], and no context
+    /// Every error returns the request with its handle open and usable, whatever the driver did with its duplicate.
+    /// * `Unsupported`, `SymbolMissing`: the reason of
+    ///   [`memory_support`](Self::memory_support).
+    /// * `InvalidArgument`, `DeviceMismatch`: those of [`MemoryImport::validate`]; no context
     ///   is current. The driver was not called.
-    /// * `ImportRejected`, `OutOfMemory`, `Driver`: the driver refused.
+    /// * `ImportRejected`, `OutOfMemory`, `Driver`: the driver rejected the
+    ///   import.
     /// * `System`: the process is out of descriptors.
     pub fn import_memory(&self, request: MemoryImport) -> Result<ImportedMemory, ImportError<MemoryImport>> {
         match self.try_import_memory(&request) {
@@ -70,16 +73,16 @@ impl GlInterop {
         if request.is_native_of_the_cpu() {
             return Err(Error::unsupported(
                 OPERATION,
-                "memory of a backend on the CPU is no memory of OpenGL's driver; export Vulkan's, and import it in both",
+                "memory of a CPU backend cannot be imported into OpenGL; export it from Vulkan and import it into both",
             ));
         }
         self.check_current(OPERATION)?;
         let functions = need(&self.functions().memory_object, OPERATION)?;
 
         let mut name = 0;
-        // SAFETY: the context is current and has the extension; there is room for one name.
+        // SAFETY: the context is current and has the extension; `name` has space for one name.
         self.named("glCreateMemoryObjectsEXT", &mut name, |name| unsafe { (functions.create)(1, name) })?;
-        // From here on it is deleted when dropped, also after a failure.
+        // Its drop deletes the name after any failure.
         let inner = Inner {
             interop: self.clone(),
             name,
@@ -110,8 +113,8 @@ impl GlInterop {
             MemoryHandle::OpaqueWin32Kmt(handle) | MemoryHandle::D3d11ResourceKmt(handle) => {
                 self.import_win32_handle(memory, kind, std::ptr::without_provenance_mut(handle.as_raw()))
             }
-            // `memory_support` has refused these.
-            _ => Err(Error::unsupported(OPERATION, "OpenGL has no import of such handles")),
+            // `memory_support` rejected these.
+            _ => Err(Error::unsupported(OPERATION, "OpenGL does not import this kind of handle")),
         }
     }
 
@@ -131,8 +134,8 @@ impl GlInterop {
         let by_name = |name| {
             let functions = need(&self.functions().memory_win32, OPERATION)?;
             let ty = handle_type(kind, OPERATION)?;
-            // SAFETY: the context is current and has the extension, the object has no memory yet, and the name is UTF-16
-            // that ends with a NUL.
+            // SAFETY: the context is current and has the extension, the object has no memory yet, and the name is
+            // NUL-terminated UTF-16.
             self.call(OPERATION, error::import, |_| unsafe {
                 (functions.import_name)(memory.name, memory.size, ty, name);
             })
@@ -145,14 +148,14 @@ impl GlInterop {
         let functions = need(&self.functions().memory_win32, OPERATION)?;
         let ty = handle_type(kind, OPERATION)?;
         // SAFETY: the context is current and has the extension, the object has no memory yet, and the request owns the
-        // handle, which is open; drivers do not take it over.
+        // open handle, which drivers do not take ownership of.
         self.call(OPERATION, error::import, |_| unsafe {
             (functions.import_handle)(memory.name, memory.size, ty, handle);
         })
     }
 }
 
-/// What OpenGL calls memory handles of Windows.
+/// The OpenGL type of a Windows memory handle.
 fn handle_type(kind: MemoryHandleKind, operation: &'static str) -> Result<c_uint> {
     Ok(match kind {
         MemoryHandleKind::OpaqueWin32 => sys::HANDLE_TYPE_OPAQUE_WIN32_EXT,
@@ -162,12 +165,12 @@ fn handle_type(kind: MemoryHandleKind, operation: &'static str) -> Result<c_uint
         MemoryHandleKind::D3d11Resource => sys::HANDLE_TYPE_D3D11_IMAGE_EXT,
         MemoryHandleKind::D3d11ResourceKmt => sys::HANDLE_TYPE_D3D11_IMAGE_KMT_EXT,
         other => {
-            return Err(Error::unsupported(operation, "not a handle of Windows").with_context("handle", other));
+            return Err(Error::unsupported(operation, "not a Windows handle").with_context("handle", other));
         }
     })
 }
 
-/// Fails with the reason unless a capability is there.
+/// Fails with the reason if a capability is unsupported.
 pub(crate) fn supported(support: Support, operation: &'static str, what: &str) -> Result<()> {
     support.unsupported_error(operation, what).map_or(Ok(()), Err)
 }
@@ -179,25 +182,25 @@ impl ImportedMemory {
         self.inner.size
     }
 
-    /// Whether it is a dedicated allocation.
+    /// Reports whether the memory is a dedicated allocation.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.inner.dedicated
     }
 
-    /// What it was imported from.
+    /// The kind of the imported handle.
     #[must_use]
     pub fn handle_kind(&self) -> MemoryHandleKind {
         self.inner.handle
     }
 
-    /// OpenGL's name of the memory object, valid while this object or something made from it lives.
+    /// The OpenGL name of the memory object, valid while this object or something made from it lives.
     #[must_use]
     pub fn as_raw(&self) -> u32 {
         self.inner.name
     }
 
-    /// The context that it belongs to.
+    /// The context of the memory object.
     #[must_use]
     pub fn interop(&self) -> &GlInterop {
         &self.inner.interop
@@ -208,22 +211,23 @@ impl Drop for Inner {
     fn drop(&mut self) {
         delete(&self.interop, "glDeleteMemoryObjectsEXT", |interop| {
             if let Ok(functions) = &interop.functions().memory_object {
-                // SAFETY: the context is current (`delete`), and the name is this object's own. What still uses the
-                // memory in the driver keeps it.
+                // SAFETY: the context is current (`delete`), and this object owns the name. OpenGL keeps memory that is
+                // still in use.
                 unsafe { (functions.delete)(1, &raw const self.name) };
             }
         });
     }
 }
 
-/// Deletes something of OpenGL, unless its context is known not to be current: then it is left to the end of the context.
+/// Deletes an OpenGL object. If the context is known not to be current, the object stays until the context is
+/// destroyed.
 pub(crate) fn delete(interop: &GlInterop, operation: &'static str, delete: impl FnOnce(&GlInterop)) {
     if !interop.is_current() {
-        tracing::warn!(operation, "the OpenGL context is not current; the object stays until the context ends");
+        tracing::warn!(operation, "the OpenGL context is not current; the object stays until the context is destroyed");
         return;
     }
     if let Err(error) = interop.call(operation, error::driver, |_| delete(interop)) {
-        tracing::error!(%error, "an object of OpenGL could not be deleted");
+        tracing::error!(%error, "cannot delete an OpenGL object");
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_have_the_numbers_of_the_registry() {
+    fn handle_types_match_the_registry() {
         let numbers = [
             (MemoryHandleKind::OpaqueWin32, 0x9587),
             (MemoryHandleKind::OpaqueWin32Kmt, 0x9588),
@@ -244,7 +248,7 @@ mod tests {
             (MemoryHandleKind::D3d11ResourceKmt, 0x958C),
         ];
         for kind in MemoryHandleKind::ALL {
-            let number = numbers.iter().find(|(known, _)| known == kind).map(|(_, number)| *number);
+            let number = numbers.iter().find(|(kind_in_table, _)| kind_in_table == kind).map(|(_, number)| *number);
             assert_eq!(handle_type(*kind, "op").ok(), number, "{kind}");
         }
         #[cfg(unix)]
@@ -253,11 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn support_becomes_the_kind_that_says_what_to_do() {
+    fn support_maps_to_error_kinds() {
         let kind = |support| supported(support, "op", "what").map_err(|error| error.kind());
         assert_eq!(kind(Support::Native), Ok(()));
-        assert_eq!(kind(Support::no("not here")), Err(ErrorKind::Unsupported));
+        assert_eq!(kind(Support::no("missing")), Err(ErrorKind::Unsupported));
         assert_eq!(kind(Support::DriverTooOld("old".into())), Err(ErrorKind::DriverTooOld));
-        assert_eq!(kind(Support::SymbolMissing("gone".into())), Err(ErrorKind::SymbolMissing));
+        assert_eq!(kind(Support::SymbolMissing("missing".into())), Err(ErrorKind::SymbolMissing));
     }
 }

@@ -1,4 +1,4 @@
-//! Semaphores that another API exported, imported into OpenGL.
+//! Imported semaphores.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -11,44 +11,44 @@ use smallvec::SmallVec;
 
 use crate::buffer::ImportedBuffer;
 use crate::error;
-use crate::functions::need;
+use crate::functions::{Functions, need};
 use crate::interop::GlInterop;
 use crate::layout::TextureLayout;
 #[cfg(unix)]
 use crate::lend::lend;
 use crate::lend::lend_win32;
 use crate::memory::{delete, supported};
-use crate::sys;
+use crate::sys::{self, SemaphoreFunction};
 use crate::texture::ImportedTexture;
 
-/// What is handed over with a signal or taken over with a wait. Only what is named here is sure to be seen by the other
-/// side.
+/// Buffers and textures released with a signal or acquired with a wait. Only these are guaranteed to be visible to the
+/// other side.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Barriers<'a> {
     /// Buffers.
     pub buffers: &'a [&'a ImportedBuffer],
-    /// Textures, each with the layout in which the other API left it (a wait), or finds it (a signal).
+    /// Textures, each with the layout that the other API left it in (wait) or expects (signal).
     pub textures: &'a [(&'a ImportedTexture, TextureLayout)],
 }
 
 impl<'a> Barriers<'a> {
-    /// Nothing but the order itself.
+    /// No buffers or textures: execution order only.
     pub const NONE: Barriers<'static> = Barriers { buffers: &[], textures: &[] };
 
-    /// These buffers.
+    /// Barriers for buffers.
     #[must_use]
     pub fn buffers(buffers: &'a [&'a ImportedBuffer]) -> Self {
         Self { buffers, textures: &[] }
     }
 
-    /// These textures.
+    /// Barriers for textures.
     #[must_use]
     pub fn textures(textures: &'a [(&'a ImportedTexture, TextureLayout)]) -> Self {
         Self { buffers: &[], textures }
     }
 }
 
-/// A semaphore of OpenGL that another API exported. Deleted when dropped.
+/// An OpenGL semaphore imported from another API. Deleted on drop.
 #[derive(Debug)]
 pub struct ImportedSemaphore {
     interop: GlInterop,
@@ -61,13 +61,13 @@ pub struct ImportedSemaphore {
 const OPERATION: &str = "GlInterop::import_semaphore";
 
 impl GlInterop {
-    /// Imports a semaphore. The request owns its handle, as in [`import_memory`](Self::import_memory). Rests on
+    /// Imports a semaphore. The request owns its handle, as in [`import_memory`](Self::import_memory). Calls
     /// `glGenSemaphoresEXT` and `glImportSemaphoreFdEXT`, `glImportSemaphoreWin32HandleEXT` or
-    /// `glImportSemaphoreWin32NameEXT`; for a timeline on `glCreateSemaphoresNV` with `GL_SEMAPHORE_TYPE_TIMELINE_NV`.
+    /// `glImportSemaphoreWin32NameEXT`; for a timeline `glCreateSemaphoresNV` with `GL_SEMAPHORE_TYPE_TIMELINE_NV`.
     ///
     /// # Errors
-    /// As [`import_memory`](Self::import_memory): every one gives the request back, its handle open and usable. Without
-    /// `GL_NV_timeline_semaphore`, timelines are [`ErrorKind::Unsupported`].
+    /// As [`import_memory`](Self::import_memory); every error returns the request with its handle open and usable.
+    /// Without `GL_NV_timeline_semaphore`, timelines are [`ErrorKind::Unsupported`].
     pub fn import_semaphore(
         &self,
         request: SemaphoreImport,
@@ -90,12 +90,12 @@ impl GlInterop {
         request.validate(OPERATION, self.importer(request.exporter()))?;
         self.check_current(OPERATION)?;
         let functions = need(&self.functions().semaphore, OPERATION)?;
-        // From here on it is deleted when dropped, also after a failure.
+        // Its drop deletes the name after any failure.
         let mut semaphore = ImportedSemaphore { interop: self.clone(), name: 0, handle: kind, signalled: Cell::new(0) };
         let is_timeline = matches!(kind, SemaphoreHandleKind::TimelineFd | SemaphoreHandleKind::TimelineWin32);
         let operation = if is_timeline { "glCreateSemaphoresNV" } else { "glGenSemaphoresEXT" };
         let create = if is_timeline { need(&self.functions().timeline, OPERATION)?.create } else { functions.generate };
-        // SAFETY: the context is current and has the extension; there is room for one name.
+        // SAFETY: the context is current and has the extension; `name` has space for one name.
         self.named(operation, &mut semaphore.name, |name| unsafe { create(1, name) })?;
         if is_timeline {
             let timeline = need(&self.functions().timeline, OPERATION)?;
@@ -125,7 +125,7 @@ impl ImportedSemaphore {
                 sys::HANDLE_TYPE_OPAQUE_WIN32_KMT_EXT,
                 std::ptr::without_provenance_mut(handle.as_raw()),
             ),
-            // `semaphore_support` has refused these.
+            // `semaphore_support` rejected these.
             _ => Err(Error::unsupported(OPERATION, "OpenGL has no import of such handles")),
         }
     }
@@ -146,7 +146,7 @@ impl ImportedSemaphore {
         let by_name = |name| {
             let functions = need(&self.interop.functions().semaphore_win32, OPERATION)?;
             // SAFETY: the context is current and has the extension, the semaphore has no payload yet, and the name is
-            // UTF-16 that ends with a NUL.
+            // NUL-terminated UTF-16.
             self.interop.call(OPERATION, error::import, |_| unsafe { (functions.import_name)(self.name, ty, name) })
         };
         lend_win32(object, OPERATION, |handle| self.import_win32_handle(ty, handle), by_name)
@@ -156,20 +156,20 @@ impl ImportedSemaphore {
         const OPERATION: &str = "glImportSemaphoreWin32HandleEXT";
         let functions = need(&self.interop.functions().semaphore_win32, OPERATION)?;
         // SAFETY: the context is current and has the extension, the semaphore has no payload yet, and the request owns
-        // the handle, which is open; drivers do not take it over.
+        // the open handle, which drivers do not take ownership of.
         self.interop.call(OPERATION, error::import, |_| unsafe { (functions.import_handle)(self.name, ty, handle) })
     }
 
-    /// Hands `barriers` over and signals a binary semaphore, behind everything that this context was given before, and
-    /// flushes: the other API may submit its wait once this has returned. Rests on `glSignalSemaphoreEXT` and `glFlush`.
+    /// Releases `barriers` and signals a binary semaphore after all earlier commands of this context, and flushes: the
+    /// other API may submit its wait once this returns. Calls `glSignalSemaphoreEXT` and `glFlush`.
     ///
-    /// A binary semaphore is to be signalled again only after a wait has taken the last signal: of two in a row one may be
-    /// lost, or let a wait through too early. The wait may be the other API's, so this library cannot check it. It is not
-    /// demanded by `unsafe`, as what [`wait`](Self::wait) needs is: the extension calls a wait without a signal undefined, and
-    /// demands nothing of a signal.
+    /// Signal a binary semaphore again only after a wait has consumed the last signal: of two signals in a row one may
+    /// be lost, or let a wait through too early. The wait may belong to the other API, so this crate cannot check it.
+    /// Unlike [`wait`](Self::wait), the call is not `unsafe`: the extension leaves a wait without a signal undefined,
+    /// and sets no such condition for a signal.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline or a fence, for what belongs to another context, and if the context is
+    /// [`ErrorKind::InvalidArgument`] for a timeline or a fence, for objects of another context, and if the context is
     /// not current; [`ErrorKind::Driver`].
     pub fn signal(&self, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::signal";
@@ -177,18 +177,18 @@ impl ImportedSemaphore {
         self.signal_with(OPERATION, barriers)
     }
 
-    /// As [`signal`](Self::signal), for a timeline or a fence of Direct3D 12, which gets this value. Rests on
-    /// `glSemaphoreParameterui64vEXT` as well.
+    /// As [`signal`](Self::signal), for a timeline or a Direct3D 12 fence, which gets this value. Also calls
+    /// `glSemaphoreParameterui64vEXT`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, and for a value that is not above the last that this object
-    /// signalled; else as [`signal`](Self::signal).
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, and for a value not above the last one signalled by this
+    /// object; otherwise as [`signal`](Self::signal).
     pub fn signal_value(&self, value: u64, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::signal_value";
         self.expect_values(OPERATION)?;
         let last = self.signalled.get();
         if value <= last {
-            return Err(Error::invalid(OPERATION, "a timeline only goes up")
+            return Err(Error::invalid(OPERATION, "a timeline value can only increase; signal a greater one")
                 .with_context("value", value)
                 .with_context("last signalled", last));
         }
@@ -198,15 +198,15 @@ impl ImportedSemaphore {
         Ok(())
     }
 
-    /// Makes what this context is given from here on wait until a binary semaphore is signalled, and takes `barriers` over.
-    /// Does not block. Rests on `glWaitSemaphoreEXT`.
+    /// Makes later commands of this context wait until a binary semaphore is signalled, and acquires `barriers`. Does
+    /// not block. Calls `glWaitSemaphoreEXT`.
     ///
     /// # Errors
     /// As [`signal`](Self::signal).
     ///
     /// # Safety
     /// The signal that this waits for must have been submitted by the other API, or flushed by this one, since the last
-    /// wait, or since the semaphore was made: the extension leaves a wait without one undefined.
+    /// wait or since the creation of the semaphore: the extension leaves a wait without a signal undefined.
     pub unsafe fn wait(&self, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::wait";
         self.expect_binary(OPERATION)?;
@@ -214,13 +214,13 @@ impl ImportedSemaphore {
         unsafe { self.wait_with(OPERATION, barriers) }
     }
 
-    /// As [`wait`](Self::wait), until a timeline or a fence of Direct3D 12 is at least at this value.
+    /// As [`wait`](Self::wait), until a timeline or a Direct3D 12 fence is at least at this value.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; else as [`signal`](Self::signal).
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; otherwise as [`signal`](Self::signal).
     ///
     /// # Safety
-    /// A signal of this value or a greater one must have been submitted before.
+    /// A signal of this or a greater value must have been submitted before.
     pub unsafe fn wait_value(&self, value: u64, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::wait_value";
         self.expect_values(OPERATION)?;
@@ -233,14 +233,18 @@ impl ImportedSemaphore {
         if self.payload() == SemaphorePayload::Binary {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, operation, "the semaphore has values; say which"))
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
+            operation,
+            "the semaphore is a timeline or fence; use signal_value or wait_value",
+        ))
     }
 
     fn expect_values(&self, operation: &'static str) -> Result<()> {
         if self.payload() == SemaphorePayload::Timeline {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, operation, "the semaphore is binary; it has no values"))
+        Err(Error::new(ErrorKind::InvalidArgument, operation, "the semaphore is binary; use signal or wait"))
     }
 
     fn set_value(&self, operation: &'static str, value: u64) -> Result<()> {
@@ -253,62 +257,62 @@ impl ImportedSemaphore {
     }
 
     fn signal_with(&self, operation: &'static str, barriers: &Barriers<'_>) -> Result<()> {
-        let names = Names::of(operation, &self.interop, barriers)?;
         let functions = need(&self.interop.functions().semaphore, operation)?;
-        // SAFETY: the context is current; semaphore, buffers and textures are live and of this context; the lists have as
-        // many entries as is said.
-        self.interop.call("glSignalSemaphoreEXT", error::driver, |all| unsafe {
-            let (buffers, textures) = names.counts();
-            (functions.signal)(
-                self.name,
-                buffers,
-                names.buffers.as_ptr(),
-                textures,
-                names.textures.as_ptr(),
-                names.layouts.as_ptr(),
-            );
-            (all.base.flush)();
-        })
+        // SAFETY: a signal has no conditions of its own.
+        unsafe { self.submit(operation, "glSignalSemaphoreEXT", functions.signal, barriers, |all| (all.base.flush)()) }
     }
 
     /// # Safety
     /// As [`Self::wait`].
     unsafe fn wait_with(&self, operation: &'static str, barriers: &Barriers<'_>) -> Result<()> {
-        let names = Names::of(operation, &self.interop, barriers)?;
         let functions = need(&self.interop.functions().semaphore, operation)?;
-        // SAFETY: as in `signal_with`; the signal has been submitted, by the caller's promise.
-        self.interop.call("glWaitSemaphoreEXT", error::driver, |_| unsafe {
-            let (buffers, textures) = names.counts();
-            (functions.wait)(
-                self.name,
-                buffers,
-                names.buffers.as_ptr(),
-                textures,
-                names.textures.as_ptr(),
-                names.layouts.as_ptr(),
-            );
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(operation, "glWaitSemaphoreEXT", functions.wait, barriers, |_| ()) }
+    }
+
+    /// Calls the function `name` with the barriers, then `after`.
+    ///
+    /// # Safety
+    /// `function` must be the context's function `name`, and its conditions for this semaphore must hold. `after` must be
+    /// safe to call in the current context.
+    unsafe fn submit(
+        &self,
+        operation: &'static str,
+        name: &'static str,
+        function: SemaphoreFunction,
+        barriers: &Barriers<'_>,
+        after: impl FnOnce(&Functions),
+    ) -> Result<()> {
+        let names = Names::of(operation, &self.interop, barriers)?;
+        let (buffers, textures) = names.counts();
+        let lists = [&names.buffers, &names.textures, &names.layouts].map(|names| names.as_ptr());
+        self.interop.call(name, error::driver, |all| {
+            // SAFETY: the context is current; semaphore, buffers and textures are live and belong to this context; the
+            // lists have the counted lengths. The rest is the caller's promise.
+            unsafe { function(self.name, buffers, lists[0], textures, lists[1], lists[2]) };
+            after(all);
         })
     }
 
-    /// What it carries: [`SemaphorePayload::Binary`], or [`SemaphorePayload::Timeline`] for timelines and fences.
+    /// The payload type: [`SemaphorePayload::Binary`], or [`SemaphorePayload::Timeline`] for timelines and fences.
     #[must_use]
     pub fn payload(&self) -> SemaphorePayload {
         self.handle.payload()
     }
 
-    /// What it was imported from.
+    /// The kind of the imported handle.
     #[must_use]
     pub fn handle_kind(&self) -> SemaphoreHandleKind {
         self.handle
     }
 
-    /// OpenGL's name of the semaphore, valid while this object lives.
+    /// The OpenGL name of the semaphore, valid while this object lives.
     #[must_use]
     pub fn as_raw(&self) -> u32 {
         self.name
     }
 
-    /// The context that it belongs to.
+    /// The context of the semaphore.
     #[must_use]
     pub fn interop(&self) -> &GlInterop {
         &self.interop
@@ -322,15 +326,15 @@ impl Drop for ImportedSemaphore {
         }
         delete(&self.interop, "glDeleteSemaphoresEXT", |interop| {
             if let Ok(functions) = &interop.functions().semaphore {
-                // SAFETY: the context is current (`delete`), and the name is this object's own. Operations that were
-                // given to the context keep what they need.
+                // SAFETY: the context is current (`delete`), and this object owns the name. Pending operations keep the
+                // semaphore alive.
                 unsafe { (functions.delete)(1, &raw const self.name) };
             }
         });
     }
 }
 
-/// Barriers as the driver takes them; nothing is allocated for up to eight of each.
+/// Barriers in the form of the driver's arguments; up to eight of each need no allocation.
 struct Names {
     buffers: SmallVec<[c_uint; 8]>,
     textures: SmallVec<[c_uint; 8]>,
@@ -346,7 +350,7 @@ impl Names {
             return Err(Error::invalid(operation, "a buffer or texture belongs to another context than the semaphore"));
         }
         if [barriers.buffers.len(), barriers.textures.len()].iter().any(|count| c_uint::try_from(*count).is_err()) {
-            return Err(Error::invalid(operation, "there are more buffers or textures than OpenGL can count"));
+            return Err(Error::invalid(operation, "the number of buffers or textures exceeds 32 bits"));
         }
         Ok(Self {
             buffers: barriers.buffers.iter().map(|buffer| buffer.as_raw()).collect(),

@@ -1,11 +1,22 @@
-//! OpenGL's functions and constants, as far as this crate uses them, with the names of Khronos' headers.
+//! OpenGL functions and constants that this crate uses, with the names of Khronos' headers.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// `glWaitSemaphoreEXT` and `glSignalSemaphoreEXT`.
+pub(crate) type SemaphoreFunction =
+    unsafe extern "system" fn(c_uint, c_uint, *const c_uint, c_uint, *const c_uint, *const c_uint);
+
+/// `glTexStorageMem1DEXT` and `glTextureStorageMem1DEXT`; the first argument is a target or a name.
+pub(crate) type TexStorage1d = unsafe extern "system" fn(c_uint, c_int, c_uint, c_int, c_uint, u64);
+/// As [`TexStorage1d`], for two dimensions.
+pub(crate) type TexStorage2d = unsafe extern "system" fn(c_uint, c_int, c_uint, c_int, c_int, c_uint, u64);
+/// As [`TexStorage1d`], for three dimensions.
+pub(crate) type TexStorage3d = unsafe extern "system" fn(c_uint, c_int, c_uint, c_int, c_int, c_int, c_uint, u64);
 
 /// Looks up a function of the current context.
 pub(crate) type Loader<'a> = dyn FnMut(&CStr) -> *const c_void + 'a;
 
-/// Whether a loader has found something. `wglGetProcAddress` of some drivers answers 1, 2, 3 or -1 instead of null.
+/// Reports whether an address is valid. `wglGetProcAddress` of some drivers returns 1, 2, 3 or -1 instead of null.
 fn is_found(address: *const c_void) -> bool {
     !matches!(address.addr(), 0..=3 | usize::MAX)
 }
@@ -68,12 +79,12 @@ pub(crate) const HANDLE_TYPE_D3D11_IMAGE_EXT: c_uint = 0x958B;
 pub(crate) const HANDLE_TYPE_D3D11_IMAGE_KMT_EXT: c_uint = 0x958C;
 pub(crate) const HANDLE_TYPE_D3D12_FENCE_EXT: c_uint = 0x9594;
 
-/// `GL_D3D12_FENCE_VALUE_EXT`, and by the same number `GL_TIMELINE_SEMAPHORE_VALUE_NV`.
+/// `GL_D3D12_FENCE_VALUE_EXT`, equal to `GL_TIMELINE_SEMAPHORE_VALUE_NV`.
 pub(crate) const SEMAPHORE_VALUE: c_uint = 0x9595;
 pub(crate) const SEMAPHORE_TYPE_NV: c_uint = 0x95B3;
 pub(crate) const SEMAPHORE_TYPE_TIMELINE_NV: c_int = 0x95B5;
 
-/// Declares a table of functions that are there together or not at all.
+/// Declares a table of functions that a context has all of or none of.
 macro_rules! functions {
     ($(#[$meta:meta])* $table:ident { $( $field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?; )+ }) => {
         $(#[$meta])*
@@ -82,10 +93,10 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Looks all of them up; the name of the first that is missing is the error.
+            /// Loads all functions; the error is the name of the first missing one.
             ///
             /// # Safety
-            /// What `load` gives for a name must be OpenGL's function of that name, or nothing as [`is_found`] knows it.
+            /// `load` must return the OpenGL function of the name, or an address that [`is_found`] rejects.
             pub(crate) unsafe fn load(load: &mut Loader<'_>) -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $( $field: {
@@ -93,9 +104,9 @@ macro_rules! functions {
                         if !is_found(address) {
                             return Err($symbol);
                         }
-                        // SAFETY: found, so by the caller's promise the function of this name, whose type in the
-                        // header is the one declared here. Object and function pointers are of one size wherever
-                        // OpenGL's functions are looked up at run time.
+                        // SAFETY: the address is that of the named function, by the caller's promise, and the header
+                        // declares this type. Object and function pointers have the same size on every platform with
+                        // run-time loading of OpenGL.
                         unsafe {
                             std::mem::transmute::<
                                 *const c_void,
@@ -110,7 +121,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What every context from OpenGL 3.0 and OpenGL ES 3.0 on has.
+    /// Functions of every context of OpenGL 3.0 or OpenGL ES 3.0 and later.
     Base {
         get_error = c"glGetError" () -> c_uint;
         get_string = c"glGetString" (c_uint) -> *const c_char;
@@ -128,7 +139,7 @@ functions! {
 }
 
 functions! {
-    /// What `GL_EXT_memory_object` and `GL_EXT_semaphore` share.
+    /// Functions that `GL_EXT_memory_object` and `GL_EXT_semaphore` have in common.
     Uuids {
         get_unsigned_byte_v = c"glGetUnsignedBytevEXT" (c_uint, *mut u8);
         get_unsigned_byte_i_v = c"glGetUnsignedBytei_vEXT" (c_uint, c_uint, *mut u8);
@@ -136,7 +147,7 @@ functions! {
 }
 
 functions! {
-    /// `GL_EXT_memory_object`, by binding points.
+    /// `GL_EXT_memory_object` through binding points.
     MemoryObject {
         create = c"glCreateMemoryObjectsEXT" (c_int, *mut c_uint);
         delete = c"glDeleteMemoryObjectsEXT" (c_int, *const c_uint);
@@ -148,14 +159,15 @@ functions! {
 }
 
 functions! {
-    /// The rest of it, which OpenGL ES has not.
+    /// The part of `GL_EXT_memory_object` that OpenGL ES lacks.
     MemoryObject1d {
         tex_storage_1d = c"glTexStorageMem1DEXT" (c_uint, c_int, c_uint, c_int, c_uint, u64);
     }
 }
 
 functions! {
-    /// `GL_EXT_memory_object` by names, and how such names are made: OpenGL 4.5 or `GL_ARB_direct_state_access`.
+    /// `GL_EXT_memory_object` with direct state access, and the creation of names: OpenGL 4.5 or
+    /// `GL_ARB_direct_state_access`.
     DirectAccess {
         create_buffers = c"glCreateBuffers" (c_int, *mut c_uint);
         create_textures = c"glCreateTextures" (c_uint, c_int, *mut c_uint);
@@ -223,23 +235,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_that_are_no_addresses_are_no_functions() {
+    fn invalid_addresses_are_not_functions() {
         unsafe extern "system" fn get_error() -> c_uint {
             NO_ERROR
         }
-        for nothing in [0, 1, 2, 3, usize::MAX] {
-            let mut asked = Vec::new();
+        for invalid in [0, 1, 2, 3, usize::MAX] {
+            let mut names = Vec::new();
             let mut load = |name: &CStr| {
-                asked.push(name.to_owned());
+                names.push(name.to_owned());
                 match name.to_bytes() {
                     b"glGetError" => get_error as *const c_void,
-                    _ => std::ptr::without_provenance(nothing),
+                    _ => std::ptr::without_provenance(invalid),
                 }
             };
-            // SAFETY: a function of the type of `glGetError`, and nothing else.
+            // SAFETY: returns a function of the type of `glGetError`, otherwise no valid address.
             let missing = unsafe { Base::load(&mut load) }.err();
-            assert_eq!(missing, Some(c"glGetString"), "{nothing:#x}");
-            assert_eq!(asked.len(), 2, "what is not there ends the table");
+            assert_eq!(missing, Some(c"glGetString"), "{invalid:#x}");
+            assert_eq!(names.len(), 2, "loading stops at the first missing function");
         }
         assert!(is_found(std::ptr::without_provenance(4)) && is_found(std::ptr::without_provenance(usize::MAX - 1)));
     }

@@ -6,27 +6,27 @@ use gpu_interop_core::{ArrayShape, Error, ErrorKind, MipmappedArrayDesc, Result}
 
 use crate::error;
 use crate::format::TextureFormat;
-use crate::functions::{Functions, need};
+use crate::functions::{Found, Functions, need};
 use crate::interop::{GlInterop, integer};
 use crate::memory::{ImportedMemory, delete};
-use crate::sys;
+use crate::sys::{self, TexStorage1d, TexStorage2d, TexStorage3d};
 
-/// How the texels of a texture lie in memory; as the exporter made its image.
+/// Memory layout of the texels; must match the exporter's image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum TextureTiling {
-    /// As the driver likes (`VK_IMAGE_TILING_OPTIMAL`).
+    /// The driver's own layout (`VK_IMAGE_TILING_OPTIMAL`).
     #[default]
     Optimal,
-    /// Row by row (`VK_IMAGE_TILING_LINEAR`). Few drivers have such textures.
+    /// Row by row (`VK_IMAGE_TILING_LINEAR`). Few drivers support it.
     Linear,
 }
 
-/// A texture inside imported memory: everything that it must have in common with the exporter's image.
+/// Description of a texture in imported memory: everything that must match the exporter's image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextureSpec {
-    /// Where the image starts in the imported memory, bytes.
+    /// Offset of the image in the imported memory, bytes.
     pub offset: u64,
     /// Dimensions of level 0.
     pub shape: ArrayShape,
@@ -34,19 +34,19 @@ pub struct TextureSpec {
     pub format: TextureFormat,
     /// Number of mip levels, at least 1.
     pub levels: u32,
-    /// How the texels lie in memory.
+    /// Memory layout of the texels.
     pub tiling: TextureTiling,
 }
 
 impl TextureSpec {
-    /// A texture of one level and optimal tiling at the beginning of the memory.
+    /// Describes a texture with one level and optimal tiling at offset 0.
     #[must_use]
     pub fn new(shape: ArrayShape, format: TextureFormat) -> Self {
         Self { offset: 0, shape, format, levels: 1, tiling: TextureTiling::Optimal }
     }
 
-    /// What an importer of arrays maps, as a texture with red first. Drivers of OpenGL lay images out as their Vulkan does,
-    /// so [`MipmappedArrayDesc::layout_levels`] does not count.
+    /// Converts the description of a mipmapped array, with red first. OpenGL drivers use the layout of their Vulkan
+    /// drivers, so [`MipmappedArrayDesc::layout_levels`] is ignored.
     ///
     /// # Errors
     /// Those of [`TextureFormat::from_array`].
@@ -55,7 +55,7 @@ impl TextureSpec {
         Ok(Self { offset: desc.offset, levels: desc.levels, ..Self::new(desc.shape, format) })
     }
 
-    /// Sets where the image starts, bytes.
+    /// Sets the offset of the image, bytes.
     #[must_use]
     pub fn offset(mut self, offset: u64) -> Self {
         self.offset = offset;
@@ -69,7 +69,7 @@ impl TextureSpec {
         self
     }
 
-    /// Sets the format, for one that arrays do not tell apart: blue first, or sRGB.
+    /// Sets the format, for BGRA and sRGB, which array formats do not distinguish.
     #[must_use]
     pub fn format(mut self, format: TextureFormat) -> Self {
         self.format = format;
@@ -83,8 +83,7 @@ impl TextureSpec {
         self
     }
 
-    /// Everything that can be known without a driver: that of [`MipmappedArrayDesc::validate`], under the name of what was
-    /// called.
+    /// Checks that need no driver: those of [`MipmappedArrayDesc::validate`], with the name of this operation.
     fn check(&self, operation: &'static str, memory_size: u64) -> Result<Geometry> {
         let desc =
             MipmappedArrayDesc::new(self.shape, self.format.array()).with_offset(self.offset).with_levels(self.levels);
@@ -93,13 +92,13 @@ impl TextureSpec {
             error.context().iter().fold(renamed, |renamed, (key, value)| renamed.with_context(key, value))
         })?;
         Geometry::of(self.shape).ok_or_else(|| {
-            Error::unsupported(operation, "OpenGL has no textures of such a shape or so great an extent")
+            Error::unsupported(operation, "OpenGL has no textures of this shape or extent")
                 .with_context("shape", format_args!("{:?}", self.shape))
         })
     }
 }
 
-/// A texture's target and extents in OpenGL's words.
+/// OpenGL target and extents of a texture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Geometry {
     target: c_uint,
@@ -107,12 +106,20 @@ struct Geometry {
     extent: Extent,
 }
 
-/// The extents that the functions of one, two and three dimensions take.
+/// Extents for the functions of one, two and three dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     One(c_int),
     Two(c_int, c_int),
     Three(c_int, c_int, c_int),
+}
+
+/// The functions that allocate storage, by name or through a binding point, for one, two and three dimensions.
+struct StorageFunctions {
+    names: [&'static str; 3],
+    one: Found<TexStorage1d>,
+    two: TexStorage2d,
+    three: TexStorage3d,
 }
 
 impl Geometry {
@@ -137,9 +144,9 @@ impl Geometry {
     }
 }
 
-/// A texture of OpenGL whose texels are an image in imported memory. Deleted when dropped.
+/// An OpenGL texture whose texels are an image in imported memory. Deleted on drop.
 ///
-/// Its storage is immutable (`glTexStorage`); parameters of sampling may be set.
+/// The storage is immutable (`glTexStorage`); sampling parameters may be set.
 #[derive(Debug)]
 pub struct ImportedTexture {
     memory: ImportedMemory,
@@ -149,20 +156,21 @@ pub struct ImportedTexture {
 }
 
 impl ImportedMemory {
-    /// A texture that is an image in the memory. `spec` must be what the exporter's image is: OpenGL cannot tell, and reads
-    /// something else if not. The exporter makes its image with every use that the format has (`VK_IMAGE_USAGE_...`), as the
-    /// extension demands.
+    /// Creates a texture for an image in the memory. `spec` must match the exporter's image: OpenGL cannot check it,
+    /// and reads other texels on a mismatch. The extension requires that the exporter creates the image with every
+    /// usage that its format supports (`VK_IMAGE_USAGE_...`).
     ///
-    /// Rests on `glTextureStorageMem1DEXT`, `2D` and `3D`; where there are no calls by name, on `glTexStorageMem1DEXT` and its
-    /// like with what is bound to the target put back afterwards.
+    /// Calls `glTextureStorageMem1DEXT`, `2D` or `3D`; without direct state access `glTexStorageMem1DEXT` and the like,
+    /// and restores the binding of the target afterwards.
     ///
     /// # Errors
-    /// * [`ErrorKind::InvalidArgument`]: what [`MipmappedArrayDesc::validate`] refuses, such as extents of 0, levels of 0 or
-    ///   more than the extent allows, an image past the end of the memory; no context is current. The driver was not called.
-    /// * [`ErrorKind::Unsupported`]: OpenGL has no such texture (OpenGL ES none of one dimension), or the driver none in such
-    ///   memory.
-    /// * [`ErrorKind::ImportRejected`]: the driver had not understood the handle. [`ErrorKind::OutOfMemory`],
-    ///   [`ErrorKind::Driver`].
+    /// * [`ErrorKind::InvalidArgument`]: the errors of [`MipmappedArrayDesc::validate`], such as extents of 0, levels
+    ///   of 0 or more than the extent allows, an image past the end of the memory; no context is current. The driver
+    ///   was not called.
+    /// * [`ErrorKind::Unsupported`]: OpenGL has no such texture (OpenGL ES has none of one dimension), or the driver
+    ///   does not support it in imported memory.
+    /// * [`ErrorKind::ImportRejected`]: the driver accepted the import but has no memory behind the handle.
+    ///   [`ErrorKind::OutOfMemory`], [`ErrorKind::Driver`].
     pub fn map_texture(&self, spec: &TextureSpec) -> Result<ImportedTexture> {
         const OPERATION: &str = "ImportedMemory::map_texture";
         let geometry = spec.check(OPERATION, self.size())?;
@@ -171,14 +179,14 @@ impl ImportedMemory {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 OPERATION,
-                "OpenGL ES has no textures of one dimension; export an image of two, or use a context of OpenGL",
+                "OpenGL ES has no one-dimensional textures; export a two-dimensional image, or use an OpenGL context",
             )
             .with_device(interop.identity())
             .with_context("shape", format_args!("{:?}", spec.shape)));
         }
         interop.check_current(OPERATION)?;
         interop.check_offset(OPERATION, spec.offset)?;
-        // Owns the name before anything can fail.
+        // Created first, so that its drop deletes the name after any failure.
         let mut texture = ImportedTexture { memory: self.clone(), name: 0, target: geometry.target, spec: *spec };
         texture.make(geometry).map_err(|error| {
             error
@@ -194,42 +202,59 @@ impl ImportedMemory {
 impl ImportedTexture {
     fn make(&mut self, geometry: Geometry) -> Result<()> {
         let interop = self.memory.interop().clone();
-        let Functions { base, direct_access, .. } = interop.functions();
+        let Functions { base, direct_access, memory_object, memory_object_1d, .. } = interop.functions();
         match direct_access {
             Some(direct) => {
                 let target = self.target;
-                // SAFETY: the context is current and has the function; there is room for one name.
+                // SAFETY: the context is current and has the function; `name` has space for one name.
                 interop.named("glCreateTextures", &mut self.name, |name| unsafe {
                     (direct.create_textures)(target, 1, name);
                 })?;
-                // SAFETY: the texture is new and of this context.
+                // SAFETY: the texture is new and belongs to this context.
                 self.set_parameters(&interop, "glTextureParameteri", |name, value| unsafe {
                     (direct.texture_parameter_i)(self.name, name, value);
                 })?;
-                self.store_by_name(&interop, geometry.extent)
+                let functions = StorageFunctions {
+                    names: ["glTextureStorageMem1DEXT", "glTextureStorageMem2DEXT", "glTextureStorageMem3DEXT"],
+                    one: Ok(direct.tex_storage_1d),
+                    two: direct.tex_storage_2d,
+                    three: direct.tex_storage_3d,
+                };
+                // SAFETY: the context is current and has these functions; the texture has this name.
+                unsafe { self.store(self.name, &functions, geometry.extent) }
             }
             None => {
-                // SAFETY: the context is current; there is room for one name.
+                // SAFETY: the context is current; `name` has space for one name.
                 interop.named("glGenTextures", &mut self.name, |name| unsafe { (base.gen_textures)(1, name) })?;
                 let bound = integer(base, geometry.binding).cast_unsigned();
-                // SAFETY: the texture is new, and is of this target from here on. A context without the target says so here.
+                // SAFETY: the texture is new, and gets this target. A context without the target reports an error.
                 interop.call("glBindTexture", error::storage, |_| unsafe {
                     (base.bind_texture)(self.target, self.name);
                 })?;
                 // SAFETY: the texture is bound to the target.
-                let made = self
+                let outcome = self
                     .set_parameters(&interop, "glTexParameteri", |name, value| unsafe {
                         (base.tex_parameter_i)(self.target, name, value);
                     })
-                    .and_then(|()| self.store_bound(&interop, geometry.extent));
-                // SAFETY: it was bound there before.
+                    .and_then(|()| {
+                        let two_and_three = need(memory_object, "glTexStorageMem2DEXT")?;
+                        let functions = StorageFunctions {
+                            names: ["glTexStorageMem1DEXT", "glTexStorageMem2DEXT", "glTexStorageMem3DEXT"],
+                            one: memory_object_1d.as_ref().map(|table| table.tex_storage_1d).map_err(|absent| *absent),
+                            two: two_and_three.tex_storage_2d,
+                            three: two_and_three.tex_storage_3d,
+                        };
+                        // SAFETY: the context is current and has these functions; the texture is bound to the target.
+                        unsafe { self.store(self.target, &functions, geometry.extent) }
+                    });
+                // SAFETY: restores the earlier binding.
                 unsafe { (base.bind_texture)(self.target, bound) };
-                made
+                outcome
             }
         }
     }
 
-    /// The tiling, which counts from the storage on, and the order of the channels.
+    /// Sets the tiling, which applies to the storage call, and the order of the channels.
     fn set_parameters(&self, interop: &GlInterop, operation: &'static str, set: impl Fn(c_uint, c_int)) -> Result<()> {
         let tiling = match self.spec.tiling {
             TextureTiling::Optimal => sys::OPTIMAL_TILING_EXT,
@@ -244,85 +269,68 @@ impl ImportedTexture {
         })
     }
 
-    fn store_by_name(&self, interop: &GlInterop, extent: Extent) -> Result<()> {
-        let Some(direct) = &interop.functions().direct_access else { return Ok(()) };
-        let (texture, memory, offset) = (self.name, self.memory.as_raw(), self.spec.offset);
+    /// Calls the storage function for the extent, with the texture's name or its target as `object`.
+    ///
+    /// # Safety
+    /// The context must be current, `functions` must be its functions, and `object` must be this texture's name, or the
+    /// target that it is bound to.
+    unsafe fn store(&self, object: c_uint, functions: &StorageFunctions, extent: Extent) -> Result<()> {
+        let (memory, offset) = (self.memory.as_raw(), self.spec.offset);
         let (levels, format) = (self.levels(), self.spec.format.internal());
-        let operation = match extent {
-            Extent::One(_) => "glTextureStorageMem1DEXT",
-            Extent::Two(..) => "glTextureStorageMem2DEXT",
-            Extent::Three(..) => "glTextureStorageMem3DEXT",
-        };
-        // SAFETY: texture and memory are live and of this context, which is current; extents and levels were checked.
-        interop.call(operation, error::storage, |_| unsafe {
-            match extent {
-                Extent::One(width) => (direct.tex_storage_1d)(texture, levels, format, width, memory, offset),
-                Extent::Two(width, height) => {
-                    (direct.tex_storage_2d)(texture, levels, format, width, height, memory, offset);
-                }
-                Extent::Three(width, height, depth) => {
-                    (direct.tex_storage_3d)(texture, levels, format, width, height, depth, memory, offset);
-                }
-            }
-        })
-    }
-
-    fn store_bound(&self, interop: &GlInterop, extent: Extent) -> Result<()> {
-        let (target, memory, offset) = (self.target, self.memory.as_raw(), self.spec.offset);
-        let (levels, format) = (self.levels(), self.spec.format.internal());
-        let operation = match extent {
-            Extent::One(_) => "glTexStorageMem1DEXT",
-            Extent::Two(..) => "glTexStorageMem2DEXT",
-            Extent::Three(..) => "glTexStorageMem3DEXT",
-        };
-        let functions = need(&interop.functions().memory_object, operation)?;
+        let operation = functions.names[match extent {
+            Extent::One(_) => 0,
+            Extent::Two(..) => 1,
+            Extent::Three(..) => 2,
+        }];
         let one = match extent {
-            Extent::One(_) => Some(need(&interop.functions().memory_object_1d, operation)?),
+            Extent::One(_) => Some(need(&functions.one, operation)?),
             _ => None,
         };
-        // SAFETY: the texture is bound to its target; it and the memory are live and of this context, which is current;
-        // extents and levels were checked.
-        interop.call(operation, error::storage, |_| unsafe {
-            match extent {
-                Extent::One(width) => {
-                    if let Some(one) = one {
-                        (one.tex_storage_1d)(target, levels, format, width, memory, offset);
+        self.interop().call(operation, error::storage, |_| {
+            // SAFETY: the caller's promise; texture and memory are live and belong to the context; extents and levels were
+            // checked.
+            unsafe {
+                match extent {
+                    Extent::One(width) => {
+                        if let Some(one) = one {
+                            one(object, levels, format, width, memory, offset);
+                        }
                     }
-                }
-                Extent::Two(width, height) => {
-                    (functions.tex_storage_2d)(target, levels, format, width, height, memory, offset);
-                }
-                Extent::Three(width, height, depth) => {
-                    (functions.tex_storage_3d)(target, levels, format, width, height, depth, memory, offset);
+                    Extent::Two(width, height) => {
+                        (functions.two)(object, levels, format, width, height, memory, offset);
+                    }
+                    Extent::Three(width, height, depth) => {
+                        (functions.three)(object, levels, format, width, height, depth, memory, offset);
+                    }
                 }
             }
         })
     }
 
-    /// At most 64, as was checked.
+    /// The number of levels, checked to be at most 64.
     fn levels(&self) -> c_int {
         c_int::try_from(self.spec.levels).unwrap_or(c_int::MAX)
     }
 
-    /// OpenGL's name of the texture, valid while this object lives.
+    /// The OpenGL name of the texture, valid while this object lives.
     #[must_use]
     pub fn as_raw(&self) -> u32 {
         self.name
     }
 
-    /// The target that it is bound to: `GL_TEXTURE_2D` and the like.
+    /// The target of the texture: `GL_TEXTURE_2D` and the like.
     #[must_use]
     pub fn target(&self) -> u32 {
         self.target
     }
 
-    /// What it was made as.
+    /// The description that the texture was created with.
     #[must_use]
     pub fn spec(&self) -> &TextureSpec {
         &self.spec
     }
 
-    /// The memory that it lies in.
+    /// The memory that contains the texture.
     #[must_use]
     pub fn memory(&self) -> &ImportedMemory {
         &self.memory
@@ -339,8 +347,8 @@ impl Drop for ImportedTexture {
             return;
         }
         delete(self.interop(), "glDeleteTextures", |interop| {
-            // SAFETY: the context is current (`delete`), and the name is this object's own. What the context still has
-            // to do with the texture it does before.
+            // SAFETY: the context is current (`delete`), and this object owns the name. OpenGL completes the context's
+            // pending work with the texture first.
             unsafe { (interop.functions().base.delete_textures)(1, &raw const self.name) };
         });
     }
@@ -357,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_has_a_target() {
+    fn shapes_map_to_targets() {
         let cases = [
             (ArrayShape::D1 { width: 9 }, 0x0DE0, Extent::One(9)),
             (ArrayShape::D1Layered { width: 9, layers: 5 }, 0x8C18, Extent::Two(9, 5)),
@@ -374,9 +382,9 @@ mod tests {
     }
 
     #[test]
-    fn bad_textures_are_refused_under_the_callers_name() {
+    fn invalid_textures_are_rejected_with_the_operation() {
         let spec = TextureSpec::new(ArrayShape::D2 { width: 16, height: 8 }, format());
-        let bad = [
+        let invalid = [
             (spec.levels(0), "mip levels"),
             (spec.levels(6), "mip levels"),
             (spec.offset(1024), "starts past the end"),
@@ -385,13 +393,13 @@ mod tests {
             (spec.levels(5).offset(700), "exceed the memory"),
             (TextureSpec::new(ArrayShape::D2 { width: 0, height: 8 }, format()), "at least 1"),
         ];
-        for (spec, words) in bad {
-            let error = spec.check("op", 1024).expect_err("refused");
+        for (spec, words) in invalid {
+            let error = spec.check("op", 1024).expect_err("rejected");
             assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "op"), "{spec:?}");
             assert!(error.message().contains(words) && !error.context().is_empty(), "{error}");
         }
         spec.levels(5).check("op", 1024).expect("a texture");
         let huge = TextureSpec::new(ArrayShape::D1 { width: 1 << 31 }, format());
-        assert_eq!(huge.check("op", 1 << 40).expect_err("refused").kind(), ErrorKind::Unsupported);
+        assert_eq!(huge.check("op", 1 << 40).expect_err("rejected").kind(), ErrorKind::Unsupported);
     }
 }

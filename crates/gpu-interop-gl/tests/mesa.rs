@@ -1,8 +1,8 @@
-//! A real OpenGL context, and what it imports from a real Vulkan driver: on a machine without GPUs, Mesa's llvmpipe and
-//! lavapipe. What was left out for want of EGL, Vulkan or an extension, and why, is printed. With
-//! `GPU_INTEROP_REQUIRE_GL=1`, for machines that have it all, nothing may be left out.
+//! A real OpenGL context with imports from a real Vulkan driver: on a machine without GPUs, Mesa's llvmpipe and
+//! lavapipe. Tests skipped for lack of EGL, Vulkan or an extension are printed with the reason.
+//! `GPU_INTEROP_REQUIRE_GL=1` makes a skip fail.
 #![cfg(unix)]
-// Functions that tests share.
+// Helper functions of the tests.
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -17,62 +17,62 @@ use gpu_interop_vulkan::{
     HeadlessOptions as VulkanOptions, ImageOptions, ImageSpec,
 };
 
-fn left_out(why: &dyn std::fmt::Display) {
-    println!("LEFT OUT: {why}");
+fn skip(why: &dyn std::fmt::Display) {
+    println!("SKIPPED: {why}");
     let required = std::env::var_os("GPU_INTEROP_REQUIRE_GL").is_some_and(|value| value == "1");
-    assert!(!required, "it is required: {why}");
+    assert!(!required, "GPU_INTEROP_REQUIRE_GL is set: {why}");
 }
 
-/// A context on any device, or none where EGL is not installed.
+/// A context on any device; `None` if EGL is not installed.
 fn headless() -> Option<HeadlessContext> {
     match HeadlessContext::new(&HeadlessOptions::default()) {
         Ok(context) => Some(context),
         Err(error) if error.kind() == ErrorKind::DriverNotFound => {
-            left_out(&error);
+            skip(&error);
             None
         }
-        Err(error) => panic!("EGL is there and gives no context: {error}"),
+        Err(error) => panic!("EGL is installed but creates no context: {error}"),
     }
 }
 
 fn glow(context: &HeadlessContext) -> glow::Context {
-    // SAFETY: the context is current, and the addresses are its own.
+    // SAFETY: the context is current, and the addresses belong to it.
     unsafe { glow::Context::from_loader_function_cstr(|name| context.address(name)) }
 }
 
-/// The same device by both APIs, or none where one of them is missing.
-fn both() -> Option<(HeadlessContext, VulkanContext)> {
+/// The same device in both APIs; `None` if one of them is missing.
+fn same_device() -> Option<(HeadlessContext, VulkanContext)> {
     let gl = headless()?;
     let vulkan = match VulkanContext::new(&VulkanOptions::default()) {
         Ok(context) => context,
         Err(error) => {
-            left_out(&error);
+            skip(&error);
             return None;
         }
     };
     match HeadlessContext::new(&HeadlessOptions::default().device(vulkan.identity().clone())) {
         Ok(context) => Some((context, vulkan)),
         Err(error) if gl.interop().driver().contains("llvmpipe") && vulkan.identity().name.contains("llvmpipe") => {
-            panic!("both are Mesa's drivers for the CPU: {error}")
+            panic!("both drivers are Mesa's CPU drivers: {error}")
         }
         Err(error) => {
-            left_out(&error);
+            skip(&error);
             None
         }
     }
 }
 
-/// Whether the context imports memory; says so if not.
+/// Reports whether the context imports memory; otherwise records the skip.
 fn imports(gl: &GlInterop) -> bool {
     let support = gl.memory_support(MemoryHandleKind::OpaqueFd);
     if let Some(reason) = support.reason() {
-        left_out(&reason);
+        skip(&reason);
     }
     support.is_supported()
 }
 
 #[test]
-fn the_report_of_extensions_is_that_of_the_driver() {
+fn extensions_match_the_driver() {
     let Some(context) = headless() else { return };
     let gl = context.interop();
     let listed = glow(&context).supported_extensions().clone();
@@ -94,7 +94,7 @@ fn the_report_of_extensions_is_that_of_the_driver() {
         assert!(gl.memory_support(windows).reason().is_some_and(|reason| reason.contains("operating system")));
     }
     assert!(gl.memory_support(MemoryHandleKind::DmaBufFd).reason().is_some_and(|reason| reason.contains("EGLImage")));
-    // Mesa's driver for the CPU has had these for years.
+    // Mesa's CPU driver has these extensions.
     if gl.driver().contains("llvmpipe") {
         assert!(has(&[E::MemoryObject, E::MemoryObjectFd]), "{expected:?}");
     }
@@ -102,19 +102,19 @@ fn the_report_of_extensions_is_that_of_the_driver() {
 }
 
 #[test]
-fn another_device_is_refused_with_both_identities() {
+fn other_devices_are_rejected_with_both_identities() {
     let Some(context) = headless() else { return };
-    let elsewhere = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
+    let other_device = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
     let error =
-        HeadlessContext::new(&HeadlessOptions::default().device(elsewhere.clone())).expect_err("no such device");
+        HeadlessContext::new(&HeadlessOptions::default().device(other_device.clone())).expect_err("no such device");
     assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert!(!error.attempts().is_empty() && error.to_string().contains("07070707"), "{error}");
     let gl = context.interop();
     if gl.identity().uuid.is_some() {
-        let error = gl.check_exporter(&elsewhere).expect_err("another device");
+        let error = gl.check_exporter(&other_device).expect_err("another device");
         assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
         let mismatch = error.mismatch().expect("both");
-        assert_eq!((&mismatch.exporter, &mismatch.importer), (&elsewhere, gl.identity()));
+        assert_eq!((&mismatch.exporter, &mismatch.importer), (&other_device, gl.identity()));
     }
 }
 
@@ -131,13 +131,13 @@ struct Application {
 
 impl Application {
     fn new() -> Self {
-        // SAFETY: the library is loaded already.
+        // SAFETY: the library is already loaded.
         let library = unsafe { libloading::Library::new("libEGL.so.1") }.expect("EGL");
         // Never unloaded.
         let library: &'static libloading::Library = Box::leak(Box::new(library));
         macro_rules! function {
             ($name:literal) => {
-                // SAFETY: EGL's function of the name has the type that its field is declared with.
+                // SAFETY: the EGL function of this name has the type that the field declares.
                 *unsafe { library.get($name) }.expect("one of EGL's functions")
             };
         }
@@ -154,20 +154,20 @@ impl Application {
 
     /// The bound API and the current context.
     fn state(&self) -> (c_uint, *mut c_void) {
-        // SAFETY: both take nothing.
+        // SAFETY: no arguments.
         unsafe { ((self.query_api)(), (self.current_context)()) }
     }
 }
 
 #[test]
-fn a_failed_attempt_leaves_the_earlier_context_current() {
+fn failed_creation_keeps_the_earlier_context_current() {
     const OPENGL_API: c_uint = 0x30A2;
     const OPENGL_ES_API: c_uint = 0x30A0;
     let Some(context) = headless() else { return };
     let egl = Application::new();
-    let elsewhere = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
-    // The first is refused after its context was current, the second before there is one.
-    let bad = [HeadlessOptions::default().device(elsewhere), HeadlessOptions::default().version(99, 0)];
+    let other_device = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
+    // The first is rejected after its context was current, the second before its context exists.
+    let bad = [HeadlessOptions::default().device(other_device), HeadlessOptions::default().version(99, 0)];
     let fails = |what: &str| {
         let before = egl.state();
         for options in &bad {
@@ -177,29 +177,29 @@ fn a_failed_attempt_leaves_the_earlier_context_current() {
         }
         before
     };
-    // A context of this library.
+    // A context of this crate.
     let (api, first) = fails("headless");
     assert!(api == OPENGL_API && !first.is_null());
     // SAFETY: the context is current.
     let error = unsafe { glow(&context).get_error() };
     assert_eq!(error, glow::NO_ERROR);
 
-    // An application's, of OpenGL ES.
+    // An OpenGL ES context of the application.
     let none = std::ptr::null_mut();
     let version_3 = [0x3098, 3, 0x3038];
-    // SAFETY: the display is live, the list ends with `EGL_NONE`, and what is made is destroyed once.
+    // SAFETY: the display is live, the list ends with `EGL_NONE`, and the context is destroyed once.
     unsafe {
         let display = (egl.current_display)();
         assert_eq!((egl.bind_api)(OPENGL_ES_API), 1);
         let es = (egl.create_context)(display, none, none, version_3.as_ptr());
         assert!(!es.is_null() && (egl.make_current)(display, none, none, es) == 1, "drivers have OpenGL ES 3");
         assert_eq!(fails("OpenGL ES"), (OPENGL_ES_API, es));
-        // The context is the application's while another API is bound.
+        // The application's context stays current while another API is bound.
         (egl.bind_api)(OPENGL_API);
         fails("OpenGL ES, with OpenGL bound");
         (egl.bind_api)(OPENGL_ES_API);
         assert_eq!(egl.state(), (OPENGL_ES_API, es));
-        // And none is current where none was.
+        // Without a current context, none is current afterwards.
         assert_eq!((egl.make_current)(display, none, none, none), 1);
         assert_eq!(fails("none"), (OPENGL_ES_API, none));
         (egl.destroy_context)(display, es);
@@ -208,8 +208,8 @@ fn a_failed_attempt_leaves_the_earlier_context_current() {
 }
 
 #[test]
-fn methods_of_a_context_that_is_not_current_are_errors() {
-    let Some((first, vulkan)) = both() else { return };
+fn methods_fail_while_the_context_is_not_current() {
+    let Some((first, vulkan)) = same_device() else { return };
     if !imports(first.interop()) {
         return;
     }
@@ -223,7 +223,7 @@ fn methods_of_a_context_that_is_not_current_are_errors() {
     let request = exported.import_request().expect("exported");
     let failure = first.interop().import_memory(request).expect_err("the other context is current");
     assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
-    // The request that came back works where a context is current.
+    // The returned request works once a context is current.
     first.make_current().expect("current again");
     let again = first.interop().import_memory(failure.into_request()).expect("imported");
     again.map_buffer(0..4096).expect("a buffer");
@@ -231,21 +231,21 @@ fn methods_of_a_context_that_is_not_current_are_errors() {
 }
 
 #[test]
-fn a_buffer_goes_both_ways_and_at_offsets() {
-    let Some((context, vulkan)) = both() else { return };
+fn buffers_are_shared_in_both_directions_and_at_offsets() {
+    let Some((context, vulkan)) = same_device() else { return };
     let gl = context.interop();
     if !imports(gl) {
         return;
     }
     const SIZE: usize = 64 << 10;
-    /// Mesa's driver for the CPU reads a little past the end of a buffer, and wants room for it in the memory.
-    const ROOM: u64 = 4096;
+    /// Mesa's CPU driver reads past the end of a buffer, and requires memory there.
+    const PADDING: u64 = 4096;
     let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
     for dedicated in [false, true] {
-        let options = BufferOptions::new(SIZE as u64 + ROOM, usage).dedicated(dedicated);
+        let options = BufferOptions::new(SIZE as u64 + PADDING, usage).dedicated(dedicated);
         let exported = ExportableBuffer::new(vulkan.interop(), &options).expect("a buffer");
-        let words = |seed: u8| (0..SIZE).map(|n| u8::try_from(n % 251).expect("small") ^ seed).collect::<Vec<_>>();
-        vulkan.upload(exported.buffer(), 0, &words(0x5a)).expect("written");
+        let pattern = |seed: u8| (0..SIZE).map(|n| u8::try_from(n % 251).expect("small") ^ seed).collect::<Vec<_>>();
+        vulkan.upload(exported.buffer(), 0, &pattern(0x5a)).expect("written");
         vulkan.release(exported.buffer()).expect("released");
         let memory = gl.import_memory(exported.import_request().expect("exported")).expect("imported");
         assert_eq!(memory.is_dedicated(), dedicated);
@@ -259,20 +259,20 @@ fn a_buffer_goes_both_ways_and_at_offsets() {
                 buffer => buffer.expect("a buffer"),
             };
             let found = read(&glow, buffer.as_raw(), size);
-            assert!(found == words(0x5a)[offset..offset + size], "what Vulkan wrote, from {offset} on");
+            assert!(found == pattern(0x5a)[offset..offset + size], "Vulkan's data at offset {offset}");
         }
         let whole = memory.map_buffer(0..SIZE as u64).expect("a buffer");
-        write(&glow, whole.as_raw(), &words(0xa5));
+        write(&glow, whole.as_raw(), &pattern(0xa5));
         let mut found = vec![0; SIZE];
         vulkan.acquire(exported.buffer()).expect("acquired");
         vulkan.download(exported.buffer(), 0, &mut found).expect("read");
-        assert!(found == words(0xa5), "what OpenGL wrote");
+        assert!(found == pattern(0xa5), "OpenGL's data");
     }
 }
 
 #[test]
-fn a_texture_shows_every_texel_of_an_image() {
-    let Some((context, vulkan)) = both() else { return };
+fn textures_contain_every_texel_of_the_image() {
+    let Some((context, vulkan)) = same_device() else { return };
     let gl = context.interop();
     if !imports(gl) {
         return;
@@ -306,7 +306,7 @@ fn a_texture_shows_every_texel_of_an_image() {
                 (glow::RGBA, glow::UNSIGNED_BYTE)
             };
             let mut found = vec![0; expected.len()];
-            // SAFETY: the context is current, and the level has as many bytes.
+            // SAFETY: the context is current, and `found` has the size of the level.
             unsafe {
                 glow.bind_texture(texture.target(), Some(named(texture.as_raw(), glow::NativeTexture)));
                 let level = i32::try_from(level).expect("small");
@@ -324,10 +324,10 @@ fn named<T>(name: u32, make: impl FnOnce(std::num::NonZeroU32) -> T) -> T {
     make(std::num::NonZeroU32::new(name).expect("a name"))
 }
 
-/// Reads a buffer that cannot be mapped: over one that can.
+/// Reads a buffer that cannot be mapped, through one that can.
 fn read(gl: &glow::Context, buffer: u32, size: usize) -> Vec<u8> {
     let mut found = vec![0; size];
-    // SAFETY: the context is current; both buffers are of this size.
+    // SAFETY: the context is current; both buffers have this size.
     unsafe {
         let own = gl.create_buffer().expect("a buffer");
         let size = i32::try_from(size).expect("small");
@@ -342,9 +342,9 @@ fn read(gl: &glow::Context, buffer: u32, size: usize) -> Vec<u8> {
     found
 }
 
-/// Writes such a buffer, and waits until it is done.
+/// Writes a buffer that cannot be mapped, and waits for completion.
 fn write(gl: &glow::Context, buffer: u32, data: &[u8]) {
-    // SAFETY: the context is current; both buffers are of this size.
+    // SAFETY: the context is current; both buffers have this size.
     unsafe {
         let own = gl.create_buffer().expect("a buffer");
         gl.bind_buffer(glow::COPY_READ_BUFFER, Some(own));

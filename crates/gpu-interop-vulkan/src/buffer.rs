@@ -1,6 +1,5 @@
-//! A buffer together with its memory.
+//! Buffers with their memory.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ash::vk;
@@ -12,25 +11,24 @@ use crate::memory::{Memory, Needs, Sharing};
 use crate::placement::MemoryPlacement;
 use crate::tracking::{Object, Ownership, State};
 
-/// A `VkBuffer` bound at offset 0 of a `VkDeviceMemory` of its own. Destroyed with its memory once the last clone is
-/// gone.
+/// A `VkBuffer` bound at offset 0 of its own `VkDeviceMemory`. Both are destroyed with the last clone.
 ///
-/// Dropping the last clone while submitted work still uses the buffer is an error of whoever submitted that work
-/// through ash; work submitted through [`HeadlessContext`](crate::HeadlessContext) keeps what it uses alive.
+/// The last clone must not be dropped while work submitted through ash uses the buffer; work submitted through
+/// [`HeadlessContext`](crate::HeadlessContext) keeps its buffers alive.
 ///
-/// [`HeadlessContext`](crate::HeadlessContext) keeps track of whose a shared buffer is:
+/// [`HeadlessContext`](crate::HeadlessContext) tracks the owner of a shared buffer:
 ///
-/// * An [`ExportableBuffer`](crate::ExportableBuffer) is this device's at first. Release it
-///   ([`Recording::release`](crate::Recording::release)) before the other side uses it, even if the other side is the
-///   first to write it.
-/// * An [`ImportedBuffer`](crate::ImportedBuffer) is the other side's at first:
-///   [`Recording::acquire`](crate::Recording::acquire) makes it this device's.
-/// * A released buffer is the other side's until it is acquired again, also where it is to be overwritten as a whole.
+/// * This device owns a new [`ExportableBuffer`](crate::ExportableBuffer). Release it
+///   ([`Recording::release`](crate::Recording::release)) before the other API uses it, even if the other API writes it
+///   first.
+/// * The other API owns a new [`ImportedBuffer`](crate::ImportedBuffer).
+///   [`Recording::acquire`](crate::Recording::acquire) makes this device the owner.
+/// * The other API owns a released buffer until it is acquired again, even if it is then overwritten as a whole.
 ///
-/// What is out of this order is refused before it is recorded. The state changes when commands are submitted, not when
-/// they are recorded. It is about commands: [`read`](Self::read) and [`write`](Self::write) are the host's, which sees
-/// what the other side wrote after an acquisition. Commands that an application submits through ash change nothing in
-/// it; see [`assume_acquired`](Self::assume_acquired) and [`assume_released`](Self::assume_released).
+/// Commands out of this order are rejected before they are recorded. The state changes when commands are submitted, not
+/// when they are recorded. It covers commands only: [`read`](Self::read) and [`write`](Self::write) are host accesses,
+/// and see the other API's writes after an acquire. Commands submitted through ash do not change the state; see
+/// [`assume_acquired`](Self::assume_acquired) and [`assume_released`](Self::assume_released).
 #[derive(Debug, Clone)]
 pub struct OwnedBuffer {
     inner: Arc<Inner>,
@@ -38,10 +36,10 @@ pub struct OwnedBuffer {
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped in this order: the buffer goes before its memory, also if the two could not be bound.
+    // Field order is drop order: the buffer is destroyed before its memory, also after a failed bind.
     buffer: Unbound,
     memory: Memory,
-    /// Whose a shared buffer is after the commands that have been submitted.
+    /// Owner of a shared buffer after the submitted commands.
     ownership: Option<Arc<Ownership>>,
 }
 
@@ -54,10 +52,10 @@ pub(crate) struct Unbound {
     usage: vk::BufferUsageFlags,
 }
 
-/// Refuses what no buffer is created with, before the device is asked about it.
+/// Rejects sizes and usages that are invalid for every buffer, before the device is queried.
 pub(crate) fn check(operation: &'static str, size: u64, usage: vk::BufferUsageFlags) -> Result<()> {
     if size == 0 {
-        return Err(Error::invalid(operation, "the buffer's size is 0 bytes; ask for at least one"));
+        return Err(Error::invalid(operation, "the buffer's size is 0 bytes; request at least 1"));
     }
     if usage.is_empty() {
         return Err(Error::invalid(operation, NO_USAGE));
@@ -65,11 +63,11 @@ pub(crate) fn check(operation: &'static str, size: u64, usage: vk::BufferUsageFl
     Ok(())
 }
 
-/// What no usage means to the user.
-pub(crate) const NO_USAGE: &str = "the buffer has no usage; say what Vulkan uses it for, TRANSFER_SRC for example";
+/// Message for an empty usage.
+pub(crate) const NO_USAGE: &str = "the buffer has no usage; state how Vulkan uses it, for example TRANSFER_SRC";
 
 impl Unbound {
-    /// The caller has [`check`]ed size and usage.
+    /// Creates the buffer. The caller has [`check`]ed size and usage.
     pub(crate) fn new(
         interop: &VulkanInterop,
         size: u64,
@@ -82,8 +80,8 @@ impl Unbound {
         if !external.is_empty() {
             info = info.push_next(&mut external_info);
         }
-        // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked that size and usage are not empty, and
-        // asked the device whether it shares such buffers.
+        // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked that size and usage are not empty,
+        // and that the device can share such buffers.
         let raw = unsafe { interop.device().create_buffer(&info, None) }
             .checked(OPERATION)
             .map_err(|error| error.with_device(interop.identity()).with_context("size", size))?;
@@ -91,18 +89,18 @@ impl Unbound {
     }
 
     pub(crate) fn needs(&self) -> Needs {
-        // SAFETY: the buffer is this object's own, and was made with these.
+        // SAFETY: this object owns the buffer, which was created with this size and usage.
         unsafe { Needs::of_buffer(&self.interop, self.raw, self.size, self.usage) }
     }
 
-    /// Binds memory that was allocated for [`needs`](Self::needs). `state` is that of a shared buffer.
+    /// Binds memory that was allocated for [`needs`](Self::needs). `state` is the initial owner of a shared buffer.
     pub(crate) fn bind(self, memory: Memory, state: Option<State>) -> Result<OwnedBuffer> {
         let ownership = state.map(|state| Arc::new(Ownership::new(Object::Buffer, state)));
-        // Put together first, so that a failure too drops them in the right order.
+        // Built before the bind, so that a failure drops both in the right order.
         let inner = Inner { buffer: self, memory, ownership };
-        // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
-        // the buffer, which was created for the memory's kind of handle if that is shared; the memory is a dedicated
-        // allocation for this buffer, or for none where the driver demands none.
+        // SAFETY: both objects belong to this crate and to one device, and neither is bound yet; the memory's type and
+        // size fit the buffer, which was created for the memory's handle type if that is shared; the allocation is
+        // dedicated to this buffer, or to nothing where the driver does not require dedication.
         unsafe { inner.buffer.interop.device().bind_buffer_memory(inner.buffer.raw, inner.memory.as_raw(), 0) }
             .checked("vkBindBufferMemory")
             .map_err(|error| error.with_device(inner.buffer.interop.identity()))?;
@@ -110,12 +108,14 @@ impl Unbound {
     }
 }
 
+memory_accessors!(OwnedBuffer, buffer);
+
 impl OwnedBuffer {
-    /// A buffer of `size` bytes that is not shared, for staging and scratch.
+    /// Creates a buffer of `size` bytes that is not shared, for staging and scratch.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or no usage,
-    /// `OutOfMemory`, `Unsupported` if the device has no memory in this place. Rests on `vkCreateBuffer`,
+    /// `OutOfMemory`, `Unsupported` if the device has no memory of this placement. Calls `vkCreateBuffer`,
     /// `vkAllocateMemory`, `vkBindBufferMemory` and `vkMapMemory`.
     pub fn new(
         interop: &VulkanInterop,
@@ -135,92 +135,55 @@ impl OwnedBuffer {
         self.inner.buffer.raw
     }
 
-    /// The `VkDeviceMemory`, valid as long as a clone of this object lives. Host-visible memory is mapped already;
-    /// mapping it again is an error.
-    #[must_use]
-    pub fn memory(&self) -> vk::DeviceMemory {
-        self.inner.memory.as_raw()
-    }
-
     /// The buffer's size, bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.inner.buffer.size
     }
 
-    /// What it was created to be used for.
+    /// The usage that the buffer was created with.
     #[must_use]
     pub fn usage(&self) -> vk::BufferUsageFlags {
         self.inner.buffer.usage
     }
 
-    /// The size of the memory behind it, bytes: what an importer must be told.
-    #[must_use]
-    pub fn allocation_size(&self) -> u64 {
-        self.inner.memory.size()
-    }
-
-    /// The index of its memory type among [`VulkanInterop::memory_types`].
-    #[must_use]
-    pub fn memory_type(&self) -> u32 {
-        self.inner.memory.memory_type()
-    }
-
-    /// Whether the memory is a dedicated allocation, which an importer must be told.
-    #[must_use]
-    pub fn is_dedicated(&self) -> bool {
-        self.inner.memory.is_dedicated()
-    }
-
-    /// The device that it belongs to.
-    #[must_use]
-    pub fn interop(&self) -> &VulkanInterop {
-        &self.inner.buffer.interop
-    }
-
-    /// The address of the first byte, if the buffer is host-visible. Valid as long as a clone of this object lives.
-    #[must_use]
-    pub fn mapped_ptr(&self) -> Option<NonNull<u8>> {
-        self.inner.memory.mapped_ptr()
-    }
-
-    /// Copies `out.len()` bytes from byte `offset` on. The memory is coherent, so nothing is flushed; it is the
-    /// caller's to have waited for whoever wrote it.
+    /// Copies `out.len()` bytes starting at byte `offset` to `out`. The memory is coherent, so nothing is flushed; the
+    /// caller must have waited for the last writer.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is not host-visible,
-    /// or the range goes past its end.
+    /// or the range exceeds it.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "OwnedBuffer::read";
         self.inner.memory.mapping(OPERATION)?.read(OPERATION, offset, out)
     }
 
-    /// Copies `data` to byte `offset`. Work submitted later sees it.
+    /// Copies `data` to the buffer at byte `offset`. Later submissions see it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is not host-visible,
-    /// or the range goes past its end.
+    /// or the range exceeds it.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         const OPERATION: &str = "OwnedBuffer::write";
         self.inner.memory.mapping(OPERATION)?.write(OPERATION, offset, data)
     }
 
-    /// Says that the buffer belongs to the context's queue family now, after commands of the application's own that
-    /// [`HeadlessContext`](crate::HeadlessContext) does not know of: an acquisition ([`record_acquire`](Self::record_acquire)). It can be
-    /// used and released then. Says nothing about a buffer that is not shared.
+    /// Declares that the context's queue family owns the buffer, after an acquire that the application submitted itself
+    /// ([`record_acquire`](Self::record_acquire)). The buffer can then be used and released. No effect on a buffer that
+    /// is not shared.
     ///
-    /// Said before the commands that rely on it are recorded, and not of a buffer that a recording under way has used:
-    /// that recording would not notice, and its submission be refused.
+    /// Call it before recording the commands that rely on it. A recording in progress that has already used the buffer
+    /// does not see the change, and its submission fails.
     ///
     /// # Safety
-    /// It must be true by the time the commands run that are recorded next.
+    /// The declaration must hold when the commands recorded next execute.
     pub unsafe fn assume_acquired(&self) {
         self.assume(State::Owned);
     }
 
-    /// Says that the buffer belongs to the other side now, after a release of the application's own
-    /// ([`record_release`](Self::record_release)) that [`HeadlessContext`](crate::HeadlessContext) does not know of. It can be acquired
-    /// then. Otherwise as [`assume_acquired`](Self::assume_acquired).
+    /// Declares that the other API owns the buffer, after a release that the application submitted itself
+    /// ([`record_release`](Self::record_release)). The buffer can then be acquired. Otherwise as
+    /// [`assume_acquired`](Self::assume_acquired).
     ///
     /// # Safety
     /// As [`assume_acquired`](Self::assume_acquired).
@@ -234,7 +197,7 @@ impl OwnedBuffer {
         }
     }
 
-    /// Whose the buffer is; `None` if it is not shared.
+    /// The tracked owner; `None` if the buffer is not shared.
     pub(crate) fn ownership(&self) -> Option<&Arc<Ownership>> {
         self.inner.ownership.as_ref()
     }
@@ -246,7 +209,8 @@ impl OwnedBuffer {
 
 impl Drop for Unbound {
     fn drop(&mut self) {
-        // SAFETY: the buffer is this object's own and live; nothing uses it any more, by the contract of `OwnedBuffer`.
+        // SAFETY: this object owns the buffer, which is live; nothing uses it any more, by the contract of
+        // `OwnedBuffer`.
         unsafe { self.interop.device().destroy_buffer(self.raw, None) };
     }
 }

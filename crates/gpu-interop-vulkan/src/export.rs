@@ -1,4 +1,4 @@
-//! Buffers that other APIs can import.
+//! Exportable buffers.
 
 use ash::vk;
 use gpu_interop_core::{Error, MemoryHandleKind, Result};
@@ -12,53 +12,43 @@ use crate::placement::MemoryPlacement;
 use crate::query::{ExternalFeatures, memory_handle_type};
 use crate::tracking::State;
 
-/// What an [`ExportableBuffer`] is created with.
+/// Options of an [`ExportableBuffer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BufferOptions {
-    /// Size, bytes. The allocation may be greater.
+    /// Size, bytes. The allocation may be larger.
     pub size: u64,
-    /// What Vulkan uses the buffer for. `SHADER_DEVICE_ADDRESS` needs the feature `bufferDeviceAddress` enabled.
+    /// Vulkan's use of the buffer. `SHADER_DEVICE_ADDRESS` needs the feature `bufferDeviceAddress` enabled.
     pub usage: vk::BufferUsageFlags,
-    /// Whether to make a dedicated allocation. Made anyway where the driver demands one.
+    /// Requests a dedicated allocation. One is made anyway where the driver requires it.
     pub dedicated: bool,
-    /// Where the memory should be.
+    /// Placement of the memory.
     pub memory: MemoryPlacement,
-    /// What the buffer is exported as. [`MemoryHandleKind::DmaBufFd`] needs `VK_EXT_external_memory_dma_buf` enabled.
+    /// Handle kind of the exports. [`MemoryHandleKind::DmaBufFd`] needs `VK_EXT_external_memory_dma_buf` enabled.
     pub handle: MemoryHandleKind,
 }
 
 impl BufferOptions {
-    /// A buffer of `size` bytes in the device's own memory, exported as an opaque fd or an NT handle, usable for `usage`, with a
-    /// dedicated allocation only if the driver demands one.
+    /// Options for a buffer of `size` bytes for `usage` in device-local memory, exported as an opaque fd or an NT
+    /// handle, with a dedicated allocation only if the driver requires one.
     #[must_use]
     pub fn new(size: u64, usage: vk::BufferUsageFlags) -> Self {
         Self { size, usage, dedicated: false, memory: MemoryPlacement::DeviceLocal, handle: handles::MEMORY }
     }
+}
 
-    /// Asks for a dedicated allocation.
-    #[must_use]
-    pub fn dedicated(mut self, dedicated: bool) -> Self {
-        self.dedicated = dedicated;
-        self
-    }
-
-    /// Says where the memory should be.
-    #[must_use]
-    pub fn memory(mut self, memory: MemoryPlacement) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// Says what the buffer is exported as.
-    #[must_use]
-    pub fn handle(mut self, handle: MemoryHandleKind) -> Self {
-        self.handle = handle;
-        self
+setters! {
+    BufferOptions {
+        /// Requests a dedicated allocation.
+        dedicated: bool;
+        /// Sets the placement of the memory.
+        memory: MemoryPlacement;
+        /// Sets the handle kind of the exports.
+        handle: MemoryHandleKind;
     }
 }
 
-/// A buffer whose memory can be exported. Destroyed when dropped; what was exported stays valid on its own.
+/// A buffer whose memory can be exported. Destroyed on drop; exported handles stay valid.
 #[derive(Debug, Clone)]
 pub struct ExportableBuffer {
     buffer: OwnedBuffer,
@@ -66,17 +56,18 @@ pub struct ExportableBuffer {
 }
 
 impl ExportableBuffer {
-    /// Creates a buffer that can be exported. The device is asked first whether it can.
+    /// Creates a buffer that can be exported, after a query whether the device supports it.
     ///
-    /// The buffer is this device's at first: release it ([`Recording::release`](crate::Recording::release)) before the
-    /// other side uses it, also if the other side is the first to write it.
+    /// This device owns the buffer: release it ([`Recording::release`](crate::Recording::release)) before the other API
+    /// uses it, even if the other API writes it first.
     ///
-    /// Rests on `vkCreateBuffer` with `VkExternalMemoryBufferCreateInfo` and `vkAllocateMemory` with
+    /// Calls `vkCreateBuffer` with `VkExternalMemoryBufferCreateInfo` and `vkAllocateMemory` with
     /// `VkExportMemoryAllocateInfo`, plus `VkMemoryDedicatedAllocateInfo` for dedicated allocations.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device does not export such a buffer
-    /// as this kind, or has no memory in that place; `InvalidArgument` for a size of 0 or no usage; `OutOfMemory`.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device does not export buffers of
+    /// this usage as this kind, or has no memory of this placement; `InvalidArgument` for a size of 0 or no usage;
+    /// `OutOfMemory`.
     pub fn new(interop: &VulkanInterop, options: &BufferOptions) -> Result<Self> {
         const OPERATION: &str = "ExportableBuffer::new";
         buffer::check(OPERATION, options.size, options.usage)?;
@@ -84,7 +75,7 @@ impl ExportableBuffer {
         let Some(types) = exportable_as(options.handle, &features) else {
             return Err(Error::unsupported(
                 OPERATION,
-                "buffers of this usage cannot be exported as this kind of handle",
+                "the device cannot export buffers of this usage as this kind of handle",
             )
             .with_device(interop.identity())
             .with_context("handle", options.handle)
@@ -102,18 +93,19 @@ impl ExportableBuffer {
         &self.buffer
     }
 
-    /// What it is exported as.
+    /// The handle kind of the exports.
     #[must_use]
     pub fn handle_kind(&self) -> MemoryHandleKind {
         self.handle
     }
 
-    /// Exports the memory, for another process or API. To import it in this process, use
-    /// [`import_request`](Self::import_request). Every call gives a new descriptor or handle, owned by the caller, that
-    /// keeps the memory alive even after this buffer is gone. Rests on `vkGetMemoryFdKHR` or `vkGetMemoryWin32HandleKHR`.
+    /// Exports the memory, for another process or API. For an import in this process use
+    /// [`import_request`](Self::import_request). Every call returns a new descriptor or handle, owned by the caller,
+    /// that keeps the memory alive even after this buffer is destroyed. Calls `vkGetMemoryFdKHR` or
+    /// `vkGetMemoryWin32HandleKHR`.
     ///
-    /// The descriptor closes on exec. A driver that does not see to that itself leaves a moment in which another
-    /// thread's `exec` inherits it.
+    /// The descriptor closes on exec. If the driver does not set close-on-exec itself, another thread's `exec` can
+    /// inherit the descriptor before this crate sets it.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory), `Driver`, or `System` if the process is
@@ -122,10 +114,10 @@ impl ExportableBuffer {
         self.buffer.memory_object().export(self.handle)
     }
 
-    /// Exports the memory as a complete request for an importer: handle, allocation size, dedicated flag, identity.
+    /// Exports the memory as an import request: handle, allocation size, dedicated flag, device identity.
     ///
-    /// For another process send these parts (`into_handle`, `size`, `is_dedicated`, `exporter`). It makes a request of them by
-    /// `MemoryImport::new`, which is `unsafe`: its caller promises that they are true.
+    /// For another process, send these values (`into_handle`, `size`, `is_dedicated`, `exporter`). That process builds
+    /// a request with `MemoryImport::new`, which is `unsafe`: its caller promises that the values are true.
     ///
     /// # Errors
     /// As [`export`](Self::export).
@@ -134,7 +126,7 @@ impl ExportableBuffer {
     }
 }
 
-/// Vulkan's flag for the kind, if the device exports it and this crate can.
+/// Vulkan's flag for the kind, if both the device and this crate export it.
 pub(crate) fn exportable_as(
     kind: MemoryHandleKind,
     features: &ExternalFeatures<MemoryHandleKind>,

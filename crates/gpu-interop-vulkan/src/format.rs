@@ -1,17 +1,17 @@
-//! Vulkan's formats as formats of arrays.
+//! Conversion of Vulkan formats to array formats.
 
 use ash::vk;
 use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
 pub use gpu_interop_core::{ChannelOrder, ColorEncoding};
 
-/// What a `VkFormat` is as the format of an array, and what an array's format does not say.
+/// Array format of a `VkFormat`, with its channel order and encoding, which array formats lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TexelFormat {
-    /// Type and number of the channels, which are in the order of memory.
+    /// Type and number of the channels, in memory order.
     pub array: ArrayFormat,
-    /// Which colours they are.
+    /// The colours of the channels.
     pub order: ChannelOrder,
-    /// How the colours are encoded.
+    /// The encoding of the colours.
     pub encoding: ColorEncoding,
 }
 
@@ -23,7 +23,7 @@ struct Row {
     encoding: ColorEncoding,
 }
 
-/// A table of `FORMAT: channel type x channels, order, encoding`.
+/// Table of `FORMAT: channel type x channels, order, encoding`.
 macro_rules! rows {
     ($($format:ident: $channel:ident x $channels:literal, $order:ident, $encoding:ident;)*) => {
         &[$(Row {
@@ -36,8 +36,8 @@ macro_rules! rows {
     };
 }
 
-/// Every format that arrays have. The packed 8-bit ones have the bytes of their unpacked twins on the little-endian
-/// machines that GPUs are found in.
+/// Every Vulkan format that arrays support. On the little-endian machines that GPUs run in, packed 8-bit formats have
+/// the same bytes as the unpacked ones.
 #[rustfmt::skip]
 const TABLE: &[Row] = rows! {
     R8_UINT: Uint8 x 1, Rgba, Linear;
@@ -93,18 +93,18 @@ const TABLE: &[Row] = rows! {
     A2R10G10B10_UNORM_PACK32: Unorm1010102 x 4, Bgra, Linear;
 };
 
-/// Why the formats of Vulkan 1.0 that are not in the table are not: the first range that has the format tells.
-const REFUSALS: &[(std::ops::RangeInclusive<vk::Format>, &str)] = &[
-    (vk::Format::UNDEFINED..=vk::Format::UNDEFINED, "it is no format"),
+/// Reasons for the formats of Vulkan 1.0 that are not in the table; the first range that contains the format applies.
+const UNSUPPORTED: &[(std::ops::RangeInclusive<vk::Format>, &str)] = &[
+    (vk::Format::UNDEFINED..=vk::Format::UNDEFINED, "it is not a format"),
     (vk::Format::R4G4_UNORM_PACK8..=vk::Format::A1R5G5B5_UNORM_PACK16, "arrays have no channels below 8 bits"),
     (vk::Format::R8G8B8_UNORM..=vk::Format::B8G8R8_SRGB, "arrays have 1, 2 or 4 channels, not 3"),
     (vk::Format::R16G16B16_UNORM..=vk::Format::R16G16B16_SFLOAT, "arrays have 1, 2 or 4 channels, not 3"),
     (vk::Format::R32G32B32_UINT..=vk::Format::R32G32B32_SFLOAT, "arrays have 1, 2 or 4 channels, not 3"),
     (
         vk::Format::A2R10G10B10_UNORM_PACK32..=vk::Format::A2B10G10R10_SINT_PACK32,
-        "of the packed formats with 10 bits a channel, arrays have UNORM alone",
+        "of the packed formats with 10 bits per channel, arrays have only UNORM",
     ),
-    (vk::Format::R8_UNORM..=vk::Format::R16G16B16A16_SFLOAT, "arrays have no integers read as floats of their value"),
+    (vk::Format::R8_UNORM..=vk::Format::R16G16B16A16_SFLOAT, "arrays have no scaled integers"),
     (vk::Format::R64_UINT..=vk::Format::R64G64B64A64_SFLOAT, "arrays have no channels of 64 bits"),
     (vk::Format::B10G11R11_UFLOAT_PACK32..=vk::Format::E5B9G9R9_UFLOAT_PACK32, "arrays have no packed floats"),
     (vk::Format::D16_UNORM..=vk::Format::D32_SFLOAT_S8_UINT, "depth and stencil are not colour channels"),
@@ -112,17 +112,18 @@ const REFUSALS: &[(std::ops::RangeInclusive<vk::Format>, &str)] = &[
 ];
 
 impl TexelFormat {
-    /// What `format` is as the format of an array.
+    /// Converts a Vulkan format.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) that says why, if no array has the format.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) with the reason, if no array has the
+    /// format.
     pub fn from_vulkan(format: vk::Format) -> Result<Self> {
         const OPERATION: &str = "TexelFormat::from_vulkan";
         if let Some(row) = TABLE.iter().find(|row| row.format == format) {
             let array = ArrayFormat::new(row.channel, row.channels)?;
             return Ok(Self { array, order: row.order, encoding: row.encoding });
         }
-        let reason = REFUSALS.iter().find(|(range, _)| range.contains(&format)).map_or(
+        let reason = UNSUPPORTED.iter().find(|(range, _)| range.contains(&format)).map_or(
             "it is not one of Vulkan 1.0's; multi-planar and other formats of extensions are not supported",
             |(_, reason)| reason,
         );
@@ -130,8 +131,8 @@ impl TexelFormat {
             .with_context("format", format_args!("{format:?}")))
     }
 
-    /// Every Vulkan format that [`from_vulkan`](Self::from_vulkan) takes. Which of them a device shares, only
-    /// [`VulkanInterop::image_features`](crate::VulkanInterop::image_features) tells.
+    /// Every Vulkan format that [`from_vulkan`](Self::from_vulkan) converts.
+    /// [`VulkanInterop::image_features`](crate::VulkanInterop::image_features) reports which of them a device shares.
     pub fn vulkan_formats() -> impl ExactSizeIterator<Item = vk::Format> {
         TABLE.iter().map(|row| row.format)
     }
@@ -145,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// What a format's name says: the channels' letters and bits, and what follows them.
+    /// Parses a format's name: the channels' letters and bits, and the numeric type.
     fn parse(format: vk::Format) -> Option<(Vec<(char, u32)>, String)> {
         let name = format!("{format:?}");
         let (texel, kind) = name.split_once('_')?;
@@ -159,14 +160,14 @@ mod tests {
         }
         let packed = kind.strip_suffix("_PACK32");
         if packed.is_some() {
-            // Named from the highest bit on; memory starts with the lowest.
+            // Named from the highest bit down; memory starts with the lowest.
             channels.reverse();
         }
         Some((channels, packed.unwrap_or(kind).to_owned()))
     }
 
     #[test]
-    fn every_row_is_what_the_formats_name_says() {
+    fn rows_match_the_format_names() {
         for format in TexelFormat::vulkan_formats() {
             let found = TexelFormat::from_vulkan(format).expect("in the table");
             let (channels, kind) = parse(format).expect("a name of letters and bits");
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_all_rows_and_each_once() {
+    fn table_is_complete_without_duplicates() {
         let formats: HashSet<_> = TexelFormat::vulkan_formats().collect();
         assert_eq!((TexelFormat::vulkan_formats().len(), formats.len()), (51, 51));
         let plain: HashSet<_> = TABLE
@@ -210,12 +211,12 @@ mod tests {
         assert_eq!(plain.len(), 3 * 12 + 1);
     }
 
-    /// The words that the reason for a refusal must have, by the format's name.
+    /// The expected words of the reason, by the format's name.
     fn reason(format: vk::Format) -> &'static str {
         let name = format!("{format:?}");
         let depth_or_stencil = ["D16", "D24", "D32", "X8", "S8"].iter().any(|start| name.starts_with(start));
         match name.as_str() {
-            "UNDEFINED" => "no format",
+            "UNDEFINED" => "not a format",
             name if name.contains("BLOCK") => "compressed blocks",
             _ if depth_or_stencil => "depth and stencil",
             name if name.contains("PACK8") || name.contains("PACK16") => "below 8 bits",
@@ -223,15 +224,15 @@ mod tests {
             name if name.contains("10") => "10 bits",
             name if name.contains("64") => "64 bits",
             _ if parse(format).is_some_and(|(channels, _)| channels.len() == 3) => "not 3",
-            name if name.contains("SCALED") => "integers read as floats",
+            name if name.contains("SCALED") => "scaled integers",
             name => unreachable!("{name} should be in the table"),
         }
     }
 
     #[test]
-    fn everything_else_is_refused_with_its_name_and_a_reason() {
+    fn other_formats_are_rejected_with_a_reason() {
         let known: HashSet<_> = TexelFormat::vulkan_formats().collect();
-        let refused = |format, reason| {
+        let rejected = |format, reason| {
             let error = TexelFormat::from_vulkan(format).expect_err("no array has it");
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{format:?}");
             assert_eq!(error.context(), [("format", format!("{format:?}"))]);
@@ -240,10 +241,10 @@ mod tests {
         let others: Vec<_> = (0..=184).map(vk::Format::from_raw).filter(|format| !known.contains(format)).collect();
         assert_eq!(others.len(), 185 - 51);
         for format in others {
-            refused(format, reason(format));
+            rejected(format, reason(format));
         }
         for format in [vk::Format::G8_B8R8_2PLANE_420_UNORM, vk::Format::from_raw(-1), vk::Format::from_raw(185)] {
-            refused(format, "not one of Vulkan 1.0");
+            rejected(format, "not one of Vulkan 1.0");
         }
     }
 }

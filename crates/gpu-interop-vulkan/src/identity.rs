@@ -1,4 +1,4 @@
-//! Which device a `VkPhysicalDevice` is, in terms that other APIs share.
+//! Device identity of a `VkPhysicalDevice`, in terms that other APIs share.
 
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, DeviceKind, Luid, PciAddress, Uuid};
@@ -6,16 +6,15 @@ use gpu_interop_core::{DeviceIdentity, DeviceKind, Luid, PciAddress, Uuid};
 use crate::error::Checked;
 use crate::interop::version;
 
-/// Identifies a physical device: name, kind, UUID, LUID with node mask, PCI address, each as far as the driver
-/// tells it.
+/// Identifies a physical device by name, kind, UUID, LUID with node mask, and PCI address, as far as the driver reports
+/// them.
 ///
-/// UUID and LUID come from `VkPhysicalDeviceIDProperties` (the LUID only where `deviceLUIDValid`), the PCI address
-/// from `VK_EXT_pci_bus_info`, which needs to be listed by the device but not enabled. A device below Vulkan 1.1 is
-/// identified by name and kind alone.
+/// UUID and LUID come from `VkPhysicalDeviceIDProperties` (the LUID only with `deviceLUIDValid`), the PCI address from
+/// `VK_EXT_pci_bus_info`, which the device must list but need not enable. A device below Vulkan 1.1 is identified by
+/// name and kind alone.
 ///
 /// # Safety
-/// `instance` must be a live instance whose application asked for Vulkan 1.1 or later, and `physical_device` one of
-/// its devices.
+/// `instance` must be a live instance created for Vulkan 1.1 or later, and `physical_device` one of its devices.
 #[must_use]
 pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> DeviceIdentity {
     // SAFETY: the caller promises that both are live and belong together.
@@ -32,8 +31,8 @@ pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::Phy
     if has_pci {
         properties = properties.push_next(&mut pci);
     }
-    // SAFETY: device and instance are 1.1 or later, so the function exists. The PCI structure is only chained where
-    // the device lists its extension.
+    // SAFETY: device and instance are 1.1 or later, so the function exists. The PCI structure is chained only if the
+    // device lists its extension.
     unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
 
     identity.uuid = Uuid::from_bytes(id.device_uuid);
@@ -43,7 +42,7 @@ pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::Phy
     identity
 }
 
-/// What Vulkan 1.0 tells of a device.
+/// The identity that Vulkan 1.0 reports.
 pub(crate) fn name_and_kind(basic: &vk::PhysicalDeviceProperties) -> DeviceIdentity {
     DeviceIdentity::new(
         basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -51,8 +50,8 @@ pub(crate) fn name_and_kind(basic: &vk::PhysicalDeviceProperties) -> DeviceIdent
     )
 }
 
-/// The driver behind a physical device, for reports: its name and version as its vendor writes them, and the Vulkan
-/// version of the device. Rests on `VkPhysicalDeviceDriverProperties`; the name is missing below Vulkan 1.2.
+/// Describes the driver of a physical device for reports: name and version in its vendor's spelling, and the Vulkan
+/// version of the device. Uses `VkPhysicalDeviceDriverProperties`; the name is missing below Vulkan 1.2.
 ///
 /// # Safety
 /// As for [`device_identity`].
@@ -70,8 +69,8 @@ pub(crate) unsafe fn driver_description(instance: &ash::Instance, physical_devic
     format!("{} {}, {vulkan}", text(driver.driver_name_as_c_str()), text(driver.driver_info_as_c_str()))
 }
 
-/// Whether the driver behind a physical device is NVIDIA's own. Rests on `VkPhysicalDeviceDriverProperties`, and below
-/// Vulkan 1.2 on the PCI vendor of the device.
+/// Reports whether the driver of a physical device is NVIDIA's own. Uses `VkPhysicalDeviceDriverProperties`, below
+/// Vulkan 1.2 the PCI vendor of the device.
 ///
 /// # Safety
 /// As for [`device_identity`].
@@ -80,16 +79,16 @@ pub(crate) unsafe fn is_nvidia_driver(instance: &ash::Instance, physical_device:
     unsafe {
         let basic = instance.get_physical_device_properties(physical_device);
         let driver = driver_properties(instance, physical_device, &basic);
-        is_nvidias(driver.map(|driver| driver.driver_id), basic.vendor_id)
+        is_nvidias_driver(driver.map(|driver| driver.driver_id), basic.vendor_id)
     }
 }
 
-fn is_nvidias(driver: Option<vk::DriverId>, vendor: u32) -> bool {
+fn is_nvidias_driver(driver: Option<vk::DriverId>, vendor: u32) -> bool {
     const NVIDIA: u32 = 0x10de;
     driver.map_or(vendor == NVIDIA, |driver| driver == vk::DriverId::NVIDIA_PROPRIETARY)
 }
 
-/// What the driver says of itself; `None` below Vulkan 1.2.
+/// The driver properties; `None` below Vulkan 1.2.
 ///
 /// # Safety
 /// As for [`device_identity`], and `basic` must be the properties of `physical_device`.
@@ -102,11 +101,23 @@ unsafe fn driver_properties(
         return None;
     }
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
-    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-    // SAFETY: the instance is 1.1 or later, so the function exists, and the device is 1.2 or later, so it knows the
-    // structure.
-    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+    // SAFETY: the instance is 1.1 or later, and the structure is part of Vulkan 1.2, which the device has.
+    unsafe { query_properties(instance, physical_device, &mut driver) };
     Some(driver)
+}
+
+/// Fills one extending structure of `vkGetPhysicalDeviceProperties2`.
+///
+/// # Safety
+/// `physical_device` must be a device of the live `instance`, both of Vulkan 1.1 or later, and support the structure.
+pub(crate) unsafe fn query_properties<T: vk::ExtendsPhysicalDeviceProperties2>(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    structure: &mut T,
+) {
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(structure);
+    // SAFETY: the caller's promise.
+    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
 }
 
 fn device_kind(kind: vk::PhysicalDeviceType) -> DeviceKind {
@@ -119,7 +130,7 @@ fn device_kind(kind: vk::PhysicalDeviceType) -> DeviceKind {
     }
 }
 
-/// `None` for numbers that no PCI bus has: better no address than a wrong one.
+/// Converts the PCI address; `None` for numbers out of range.
 fn pci_address(pci: &vk::PhysicalDevicePCIBusInfoPropertiesEXT<'_>) -> Option<PciAddress> {
     Some(PciAddress {
         domain: pci.pci_domain,
@@ -129,7 +140,7 @@ fn pci_address(pci: &vk::PhysicalDevicePCIBusInfoPropertiesEXT<'_>) -> Option<Pc
     })
 }
 
-/// Whether the device lists an extension. A device that cannot list its extensions has none.
+/// Reports whether the device lists an extension. A device that fails to list its extensions has none.
 ///
 /// # Safety
 /// `physical_device` must be a device of the live `instance`.
@@ -139,11 +150,11 @@ pub(crate) unsafe fn has_extension(
     name: &std::ffi::CStr,
 ) -> bool {
     // SAFETY: the caller's promise.
-    let listed = unsafe { instance.enumerate_device_extension_properties(physical_device) };
-    listed
+    let extensions = unsafe { instance.enumerate_device_extension_properties(physical_device) };
+    extensions
         .checked("vkEnumerateDeviceExtensionProperties")
         .inspect_err(|error| tracing::warn!(%error, "the device's extensions are unknown"))
-        .is_ok_and(|listed| listed.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
+        .is_ok_and(|extensions| extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
 }
 
 #[cfg(test)]
@@ -151,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pci_numbers_that_do_not_exist_give_no_address() {
+    fn pci_numbers_out_of_range_give_no_address() {
         let mut pci = vk::PhysicalDevicePCIBusInfoPropertiesEXT { pci_bus: 0x17, ..Default::default() };
         assert_eq!(pci_address(&pci).map(|address| address.to_string()).as_deref(), Some("0000:17:00.0"));
         pci.pci_bus = 256;
@@ -159,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_counts_and_not_the_vendor_of_the_device() {
+    fn nvidia_driver_is_detected_by_driver_id() {
         let (nvidia, amd) = (0x10de, 0x1002);
-        assert!(is_nvidias(Some(vk::DriverId::NVIDIA_PROPRIETARY), nvidia));
-        assert!(!is_nvidias(Some(vk::DriverId::MESA_NVK), nvidia));
-        assert!(!is_nvidias(Some(vk::DriverId::MESA_RADV), amd));
-        // Below Vulkan 1.2 nothing else is known.
-        assert!(is_nvidias(None, nvidia) && !is_nvidias(None, amd));
+        assert!(is_nvidias_driver(Some(vk::DriverId::NVIDIA_PROPRIETARY), nvidia));
+        assert!(!is_nvidias_driver(Some(vk::DriverId::MESA_NVK), nvidia));
+        assert!(!is_nvidias_driver(Some(vk::DriverId::MESA_RADV), amd));
+        // Below Vulkan 1.2 only the vendor is known.
+        assert!(is_nvidias_driver(None, nvidia) && !is_nvidias_driver(None, amd));
     }
 
     #[test]

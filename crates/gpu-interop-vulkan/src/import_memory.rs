@@ -1,4 +1,4 @@
-//! Memory of another API, checked and allocated for whatever is bound to it.
+//! Imports of memory for a buffer or an image: checks of the request, then the allocation.
 
 use ash::vk;
 use gpu_interop_core::{Error, ImportError, MemoryHandleKind, MemoryImport, Result};
@@ -9,7 +9,7 @@ use crate::memory::{Memory, Needs, Sharing};
 use crate::placement::{MemoryPlacement, memory_type};
 use crate::query::{ExternalFeatures, memory_handle_type};
 
-/// A request that may be imported here, as far as is known without the object that is to use the memory.
+/// An import request that passed every check that needs no buffer or image.
 pub(crate) struct Incoming<'a> {
     operation: &'static str,
     interop: &'a VulkanInterop,
@@ -24,7 +24,7 @@ impl<'a> Incoming<'a> {
         if request.is_native_of_the_cpu() {
             return Err(Error::unsupported(
                 operation,
-                "memory of a backend on the CPU is no memory of Vulkan's driver; export Vulkan's, and import it in the backend",
+                "memory of a CPU backend cannot be imported into Vulkan; export it from Vulkan and import it into the backend",
             ));
         }
         Ok(Self { operation, interop, request, handle })
@@ -34,7 +34,7 @@ impl<'a> Incoming<'a> {
         self.request.handle().kind()
     }
 
-    /// Vulkan's flag for the kind, if the device imports it for such an object.
+    /// Vulkan's flag for the kind, if the device imports it for this object.
     pub(crate) fn handle_type(
         &self,
         features: &ExternalFeatures<MemoryHandleKind>,
@@ -42,7 +42,7 @@ impl<'a> Incoming<'a> {
         let Some(types) = memory_handle_type(self.kind()).filter(|_| features.importable) else {
             return Err(Error::unsupported(
                 self.operation,
-                "the device does not import this kind of handle for such an object",
+                "the device does not import this kind of handle for this object",
             ));
         };
         if features.dedicated_only && !self.request.is_dedicated() {
@@ -54,7 +54,7 @@ impl<'a> Incoming<'a> {
         Ok(types)
     }
 
-    /// Imports the memory for an object with these needs. The driver gets a duplicate of a descriptor.
+    /// Imports the memory for an object with these requirements. The driver gets a duplicate of a descriptor.
     pub(crate) fn allocate(
         self,
         needs: &Needs,
@@ -70,27 +70,18 @@ impl<'a> Incoming<'a> {
         let memory_type = memory_type(interop, allowed, placement, wanted_type)?;
         let sharing = Sharing::Import(types, &lent);
         let outcome = Memory::allocate(interop, needs, &sharing, request.size(), memory_type, request.is_dedicated());
-        let mut memory = match outcome {
-            Ok(memory) => {
-                lent.imported();
-                memory
-            }
-            Err(error) => {
-                lent.refused();
-                return Err(error);
-            }
-        };
+        let mut memory = lent.finish(outcome)?;
         memory.map(needs, placement)?;
         Ok(memory)
     }
 }
 
-/// Fails unless the object can be bound to this memory, as far as sizes and the dedicated flag go.
+/// Checks that the object can be bound to this memory, by size and dedicated flag.
 fn check_needs(operation: &'static str, request: &MemoryImport, needs: &Needs) -> Result<()> {
     if needs.requires_dedicated && !request.is_dedicated() {
         return Err(Error::invalid(
             operation,
-            "the driver demands a dedicated allocation for such an object; export one and set the flag",
+            "the driver requires a dedicated allocation for this object; export one and set the flag",
         ));
     }
     let needed = needs.requirements.size;
@@ -98,12 +89,12 @@ fn check_needs(operation: &'static str, request: &MemoryImport, needs: &Needs) -
     if fits {
         return Ok(());
     }
-    Err(Error::invalid(operation, "the imported memory has not the size that is needed")
+    Err(Error::invalid(operation, "the imported memory does not have the required size")
         .with_context("needed", format_args!("{needed} bytes"))
         .with_context("dedicated", request.is_dedicated()))
 }
 
-/// The request comes back with what is known about it.
+/// Returns the request with an error that describes it.
 pub(crate) fn failed(error: Error, interop: &VulkanInterop, request: MemoryImport) -> ImportError<MemoryImport> {
     let error = error
         .with_device(interop.identity())
@@ -133,18 +124,18 @@ mod tests {
                 error.message().to_owned()
             })
         };
-        // What the driver does not demand is no obstacle.
-        for (size, dedicated, demanded) in [(4096, false, false), (8192, false, false), (4096, true, false)] {
-            assert_eq!(message(size, dedicated, demanded), Ok(()));
+        // A dedicated allocation is allowed where the driver does not require one.
+        for (size, dedicated, required) in [(4096, false, false), (8192, false, false), (4096, true, false)] {
+            assert_eq!(message(size, dedicated, required), Ok(()));
         }
         assert_eq!(message(4096, true, true), Ok(()));
         for size in [4096, 8192] {
             let message = message(size, false, true).expect_err("not dedicated");
-            assert!(message.contains("demands a dedicated allocation"), "{message}");
+            assert!(message.contains("requires a dedicated allocation"), "{message}");
         }
-        for (size, dedicated, demanded) in [(4095, false, false), (4095, true, true), (8192, true, false)] {
-            let message = message(size, dedicated, demanded).expect_err("unfit");
-            assert!(message.contains("size that is needed"), "{message}");
+        for (size, dedicated, required) in [(4095, false, false), (4095, true, true), (8192, true, false)] {
+            let message = message(size, dedicated, required).expect_err("unfit");
+            assert!(message.contains("required size"), "{message}");
         }
     }
 }

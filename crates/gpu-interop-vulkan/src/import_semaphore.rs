@@ -1,35 +1,35 @@
-//! A semaphore of another API, or of another Vulkan device.
+//! Imported semaphores.
 
 use ash::vk;
 use gpu_interop_core::{Error, ImportError, Result, SemaphoreImport, SemaphorePayload};
 
-use crate::handles::{self, ImportableSemaphore};
+use crate::handles::ImportableSemaphore;
 use crate::interop::VulkanInterop;
 use crate::query::semaphore_handle_type;
 use crate::semaphore::OwnedSemaphore;
 
 const OPERATION: &str = "ImportedSemaphore::new";
 
-/// A semaphore that shares its payload with one that was exported elsewhere. Destroyed when dropped, which leaves the
-/// exporter's alone.
+/// A semaphore that shares its payload with one that was exported elsewhere. Destroyed on drop; the exporter's
+/// semaphore is unaffected.
 #[derive(Debug, Clone)]
 pub struct ImportedSemaphore {
     semaphore: OwnedSemaphore,
 }
 
 impl ImportedSemaphore {
-    /// Imports a binary or timeline semaphore, permanently. Rests on `vkImportSemaphoreFdKHR` with `OPAQUE_FD`, or
+    /// Imports a binary or timeline semaphore, permanently. Calls `vkImportSemaphoreFdKHR` with `OPAQUE_FD`, or
     /// `vkImportSemaphoreWin32HandleKHR`.
     ///
-    /// On success the handle belongs to the import. On failure the request comes back with its handle open, whatever
-    /// the driver did: it only ever gets a duplicate.
+    /// On success the import owns the handle. On failure the request is returned with its handle open, whatever the
+    /// driver did: the driver only gets a duplicate.
     ///
     /// # Errors
-    /// * `InvalidArgument`: the descriptor is closed or can never be a semaphore. The driver was not called.
+    /// * `InvalidArgument`: the descriptor is closed or cannot be a semaphore. The driver was not called.
     /// * `Unsupported`: the device does not import this kind, has no timeline semaphores, or
     ///   `VK_KHR_external_semaphore_fd` is not enabled. The driver was not called.
     /// * `DeviceMismatch`: the request names another exporter. The driver was not called.
-    /// * `ImportRejected` or `OutOfMemory`: the driver refused.
+    /// * `ImportRejected` or `OutOfMemory`: the driver rejected the import.
     pub fn new(interop: &VulkanInterop, request: SemaphoreImport) -> Result<Self, ImportError<SemaphoreImport>> {
         match import(interop, &request) {
             Ok(semaphore) => Ok(Self { semaphore }),
@@ -62,10 +62,10 @@ fn import(interop: &VulkanInterop, request: &SemaphoreImport) -> Result<OwnedSem
     let Some(types) = semaphore_handle_type(kind).filter(|_| features.importable) else {
         return Err(Error::unsupported(OPERATION, "the device does not import this kind of semaphore"));
     };
-    handles::need_semaphores(OPERATION, interop)?;
+    interop.functions().semaphore(OPERATION)?;
     let not_exported = vk::ExternalSemaphoreHandleTypeFlags::empty();
     let semaphore = OwnedSemaphore::create(OPERATION, interop, kind.payload(), 0, not_exported)?;
-    // SAFETY: the semaphore is live, of the payload that the handle's type states, and nothing else knows it yet.
+    // SAFETY: the semaphore is live, has the payload type of the handle, and was just created, so nothing uses it.
     unsafe { handle.import(interop, semaphore.as_raw(), types) }?;
     Ok(semaphore)
 }

@@ -1,4 +1,4 @@
-//! The library's view of the application's own Vulkan device.
+//! The application's Vulkan device as this crate uses it.
 
 use std::any::Any;
 use std::ffi::CStr;
@@ -9,12 +9,14 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
 use crate::handles::{self, Functions};
-use crate::identity::{device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind};
+use crate::identity::{
+    device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind, query_properties,
+};
 
-/// What the library needs to know of a Vulkan device to share its objects: function tables, memory types, identity.
+/// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
 ///
-/// It owns neither the instance nor the device. Cheap to clone; every clone and everything made from one may be used
-/// from every thread.
+/// Owns neither the instance nor the device. Cheap to clone; every clone and everything made from one may be used from
+/// every thread.
 #[derive(Clone)]
 pub struct VulkanInterop {
     shared: Arc<Shared>,
@@ -27,52 +29,51 @@ struct Shared {
     memory_types: vk::PhysicalDeviceMemoryProperties,
     identity: DeviceIdentity,
     functions: Functions,
-    /// What the physical device says of the feature `timelineSemaphore`.
+    /// The physical device has the feature `timelineSemaphore`.
     has_timelines: bool,
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
-    /// Keeps the device alive where somebody asked for that.
-    _owner: Option<Arc<dyn Any + Send + Sync>>,
+    /// Keeps the device alive if the application passed an owner.
+    _owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl VulkanInterop {
-    /// Looks at an instance and a device of the application's own. Clones ash's tables; owns neither.
+    /// Queries an instance and a device of the application. Clones ash's tables; owns neither.
     ///
     /// # Errors
     /// * [`ErrorKind::DriverTooOld`] if the physical device is below Vulkan 1.1.
-    /// * [`ErrorKind::InvalidArgument`] if the instance was created for Vulkan 1.0, as far as that can be found out:
-    ///   Vulkan cannot be asked, but loaders and drivers hide from such an instance what came with 1.1.
-    /// * [`ErrorKind::Unsupported`] if the device has no `vkGetMemoryFdKHR` (`vkGetMemoryWin32HandleKHR`), which means that one of
-    ///   [`required_device_extensions`](Self::required_device_extensions) was not enabled. Vulkan cannot be asked
-    ///   what is enabled; what has no function of its own goes unnoticed.
+    /// * [`ErrorKind::InvalidArgument`] if the instance was detected to be created for Vulkan 1.0: Vulkan cannot report
+    ///   its version, but loaders and drivers hide the functions of 1.1 from such an instance.
+    /// * [`ErrorKind::Unsupported`] if the device has no `vkGetMemoryFdKHR` (`vkGetMemoryWin32HandleKHR`): one of
+    ///   [`required_device_extensions`](Self::required_device_extensions) was not enabled. Vulkan cannot report the
+    ///   enabled extensions, so an extension without functions is not checked.
     ///
-    /// A device without timeline semaphores is no error here: it shares memory and binary semaphores. What needs
-    /// timelines then fails with [`ErrorKind::Unsupported`], and says which feature or extension is missing.
+    /// A device without timeline semaphores shares memory and binary semaphores. Functions that need timelines then
+    /// fail with [`ErrorKind::Unsupported`] and name the missing feature or extension.
     ///
     /// # Safety
     /// * `physical_device` must be a device of `instance`, and `device` made from it.
-    /// * The instance's application must have asked for Vulkan 1.1 or later (`VkApplicationInfo::apiVersion`), also
-    ///   where the check above does not find out that it has not.
-    /// * If timeline semaphores are made, exported or imported with this object, or a
+    /// * The instance must have been created for Vulkan 1.1 or later (`VkApplicationInfo::apiVersion`), even where the
+    ///   check above does not detect an older one.
+    /// * If timeline semaphores are created, exported or imported with this object, or a
     ///   [`Timeline`](gpu_interop_core::Timeline) waits for one: `device` must have been created with the feature
-    ///   `timelineSemaphore` enabled. Vulkan can be asked whether the physical device has the feature, and is; which
-    ///   features a `VkDevice` was created with it cannot be asked. So too for `bufferDeviceAddress` and buffers of the
-    ///   usage `SHADER_DEVICE_ADDRESS`, and for `VK_EXT_external_memory_dma_buf` and dma-bufs.
+    ///   `timelineSemaphore` enabled. Only the physical device's support can be queried, and is. The same holds for
+    ///   `bufferDeviceAddress` and buffers of the usage `SHADER_DEVICE_ADDRESS`, and for
+    ///   `VK_EXT_external_memory_dma_buf` and dma-bufs.
     /// * Instance and device must outlive this object, its clones, and every buffer, image and semaphore made from
-    ///   them; also those that a [`Timeline`](gpu_interop_core::Timeline) was given, which may be in use until the
-    ///   compute device has been closed.
+    ///   them, including those passed to a [`Timeline`](gpu_interop_core::Timeline), which may be in use until the
+    ///   compute device is closed.
     pub unsafe fn new(
         instance: &ash::Instance,
         physical_device: vk::PhysicalDevice,
         device: &ash::Device,
     ) -> Result<Self> {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { Self::build(instance, physical_device, device, None) }
+        // SAFETY: the caller's promises, with an owner of nothing.
+        unsafe { Self::with_owner(instance, physical_device, device, Arc::new(())) }
     }
 
-    /// As [`new`](Self::new), and keeps `owner` alive as long as anything made from this object lives. An
-    /// application that destroys its device in the drop of some `Arc` hands that `Arc` over and has one promise less
-    /// to keep.
+    /// As [`new`](Self::new), and keeps `owner` alive as long as anything made from this object. For applications that
+    /// destroy their device in the drop of an `Arc`.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -85,18 +86,6 @@ impl VulkanInterop {
         device: &ash::Device,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Self> {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { Self::build(instance, physical_device, device, Some(owner)) }
-    }
-
-    /// # Safety
-    /// As [`Self::new`] and [`Self::with_owner`].
-    unsafe fn build(
-        instance: &ash::Instance,
-        physical_device: vk::PhysicalDevice,
-        device: &ash::Device,
-        owner: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Result<Self> {
         const OPERATION: &str = "VulkanInterop::new";
         // SAFETY: the caller promises that the physical device belongs to the live instance.
         let properties = unsafe { instance.get_physical_device_properties(physical_device) };
@@ -104,15 +93,16 @@ impl VulkanInterop {
             return Err(Error::new(
                 ErrorKind::DriverTooOld,
                 OPERATION,
-                format!("the device is Vulkan {}, and sharing needs 1.1", version(properties.api_version)),
+                format!("the device is Vulkan {}; sharing needs Vulkan 1.1 or later", version(properties.api_version)),
             )
             .with_device(&name_and_kind(&properties)));
         }
         // SAFETY: the caller promises that the device is live and was made from this instance.
         let has = |name: &CStr| unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) }.is_some();
-        // SAFETY: the caller promises that the physical device belongs to the live instance. It is 1.1 or later, as is the
-        // instance if the device has these functions, or the loader answers in the device's place.
-        let shows_1_1 = CORE_1_1.iter().copied().all(has) && unsafe { fills_1_1(instance, physical_device) };
+        // SAFETY: the caller promises that the physical device belongs to the live instance. The device is 1.1 or
+        // later, and if it has these functions so is the instance, or the loader handles the call.
+        let shows_1_1 =
+            CORE_1_1.iter().copied().all(has) && unsafe { max_allocation_size(instance, physical_device) } != 0;
         if !shows_1_1 {
             return Err(Error::invalid(
                 OPERATION,
@@ -153,53 +143,47 @@ impl VulkanInterop {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The device extensions without which [`new`](Self::new) fails. Enable them in `VkDeviceCreateInfo`.
+    /// The device extensions that [`new`](Self::new) requires. Enable them in `VkDeviceCreateInfo`.
     #[must_use]
     pub const fn required_device_extensions() -> &'static [&'static CStr] {
         handles::REQUIRED_EXTENSIONS
     }
 
-    /// The device extensions that some of the library needs: semaphores, dma-bufs. Enable those that the device lists.
+    /// The device extensions for semaphores and dma-bufs. Enable those that the device lists.
     #[must_use]
     pub const fn optional_device_extensions() -> &'static [&'static CStr] {
         handles::OPTIONAL_EXTENSIONS
     }
 
-    /// Which device this is.
+    /// The identity of the device.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
         &self.shared.identity
     }
 
-    /// The largest allocation that the device makes, bytes (`VkPhysicalDeviceMaintenance3Properties`). Vulkan demands at
-    /// least 1 GiB.
+    /// The largest allocation, bytes (`VkPhysicalDeviceMaintenance3Properties`). Vulkan requires at least 1 GiB.
     #[must_use]
     pub fn max_allocation_size(&self) -> u64 {
-        let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
-        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-        // SAFETY: whoever made this object promised that both are live, belong together, and are 1.1 or later.
-        unsafe {
-            self.shared.instance.get_physical_device_properties2(self.shared.physical_device, &mut properties);
-        }
-        limits.max_memory_allocation_size
+        // SAFETY: the creator of this object promised that both are live, belong together, and are 1.1 or later.
+        unsafe { max_allocation_size(&self.shared.instance, self.shared.physical_device) }
     }
 
-    /// By how much a signal or a submission's wait may differ from a timeline's present value, and from whatever else is
-    /// outstanding for it (`VkPhysicalDeviceTimelineSemaphoreProperties::maxTimelineSemaphoreValueDifference`). Vulkan
-    /// demands at least 2^31 - 1; 0 if the device has no timeline semaphores.
+    /// The largest difference between a signalled or awaited value and the timeline's current value or any pending one
+    /// (`VkPhysicalDeviceTimelineSemaphoreProperties::maxTimelineSemaphoreValueDifference`). Vulkan requires at least
+    /// 2^31 - 1; 0 if the device has no timeline semaphores.
     #[must_use]
     pub fn max_timeline_difference(&self) -> u64 {
         self.shared.max_timeline_difference
     }
 
-    /// The driver's name and version as its vendor writes them, and the device's Vulkan version. For reports.
+    /// The driver's name and version in its vendor's spelling, and the device's Vulkan version. For reports.
     #[must_use]
     pub fn driver(&self) -> String {
-        // SAFETY: whoever made this object promised that both are live, belong together, and are 1.1 or later.
+        // SAFETY: the creator of this object promised that both are live, belong together, and are 1.1 or later.
         unsafe { driver_description(&self.shared.instance, self.shared.physical_device) }
     }
 
-    /// Whether the driver is NVIDIA's own. Others drive NVIDIA's devices too.
+    /// Reports whether the driver is NVIDIA's own. Mesa's NVK also drives NVIDIA devices.
     pub(crate) fn is_nvidia_driver(&self) -> bool {
         // SAFETY: as in `driver`.
         unsafe { is_nvidia_driver(&self.shared.instance, self.shared.physical_device) }
@@ -223,17 +207,17 @@ impl VulkanInterop {
         &self.shared.device
     }
 
-    /// The device's memory types, as `vkGetPhysicalDeviceMemoryProperties` gave them.
+    /// The device's memory types, from `vkGetPhysicalDeviceMemoryProperties`.
     pub fn memory_types(&self) -> &[vk::MemoryType] {
         self.shared.memory_types.memory_types_as_slice()
     }
 
-    /// What the device shares by.
+    /// The functions that export and import.
     pub(crate) fn functions(&self) -> &Functions {
         &self.shared.functions
     }
 
-    /// The host operations on timeline semaphores, or the error that says that there are none.
+    /// The host operations on timeline semaphores, or an error that names what is missing.
     pub(crate) fn timeline(&self, operation: &'static str) -> Result<&ash::khr::timeline_semaphore::DeviceFn> {
         self.shared.timeline.as_ref().ok_or_else(|| {
             let message = if self.has_timelines() {
@@ -247,12 +231,12 @@ impl VulkanInterop {
         })
     }
 
-    /// Whether the physical device has timeline semaphores, enabled or not.
+    /// Reports whether the physical device supports timeline semaphores, enabled or not.
     pub(crate) fn has_timelines(&self) -> bool {
         self.shared.has_timelines
     }
 
-    /// Whether two are of the same `VkDevice`, so that their objects can meet in one command buffer.
+    /// Reports whether both are the same `VkDevice`, so that one command buffer may use objects of both.
     pub(crate) fn is_same_device(&self, other: &Self) -> bool {
         self.device().handle() == other.device().handle()
     }
@@ -267,24 +251,22 @@ impl fmt::Debug for VulkanInterop {
     }
 }
 
-/// Functions of Vulkan 1.1 that this crate calls. A driver need not have them for an instance of 1.0.
+/// Functions of Vulkan 1.1 that this crate calls. Drivers may lack them for an instance of 1.0.
 const CORE_1_1: [&CStr; 2] = [c"vkGetBufferMemoryRequirements2", c"vkGetImageMemoryRequirements2"];
 
-/// Whether the driver fills the structures of Vulkan 1.1: for an instance of 1.0 the loader answers in its place, and fills
-/// none.
+/// The largest allocation, bytes. 0 if the driver does not fill the structures of Vulkan 1.1: for an instance of 1.0 the
+/// loader handles the call itself and fills none. Vulkan requires at least 2^30 bytes.
 ///
 /// # Safety
 /// `physical_device` must be a device of `instance`, of Vulkan 1.1 or later.
-unsafe fn fills_1_1(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> bool {
+unsafe fn max_allocation_size(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> u64 {
     let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
-    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-    // SAFETY: the caller's promise.
-    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
-    // Vulkan demands 2^30 bytes.
-    limits.max_memory_allocation_size != 0
+    // SAFETY: the caller's promise; the structure is part of Vulkan 1.1.
+    unsafe { query_properties(instance, physical_device, &mut limits) };
+    limits.max_memory_allocation_size
 }
 
-/// Whether the physical device has the feature `timelineSemaphore`.
+/// Reports whether the physical device has the feature `timelineSemaphore`.
 ///
 /// # Safety
 /// `physical_device` must be a device of `instance`, both of Vulkan 1.1 or later, and `basic` its properties.
@@ -294,13 +276,13 @@ unsafe fn has_timelines(
     basic: &vk::PhysicalDeviceProperties,
 ) -> bool {
     // SAFETY: the caller's promise.
-    let listed = || unsafe { has_extension(instance, physical_device, vk::KHR_TIMELINE_SEMAPHORE_NAME) };
-    if basic.api_version < vk::API_VERSION_1_2 && !listed() {
+    let is_listed = || unsafe { has_extension(instance, physical_device, vk::KHR_TIMELINE_SEMAPHORE_NAME) };
+    if basic.api_version < vk::API_VERSION_1_2 && !is_listed() {
         return false;
     }
     let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline);
-    // SAFETY: the caller's promise; the device knows the structure.
+    // SAFETY: the caller's promise; the device supports the structure.
     unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
     timeline.timeline_semaphore == vk::TRUE
 }
@@ -334,20 +316,19 @@ unsafe fn load_timeline(
     complete.then_some(functions)
 }
 
-/// What `vkGetPhysicalDeviceProperties2` says; at least what Vulkan demands.
+/// The limit of `vkGetPhysicalDeviceProperties2`, at least Vulkan's minimum.
 ///
 /// # Safety
 /// `physical_device` must be a device of `instance`, of Vulkan 1.1 or later and with timeline semaphores.
 unsafe fn max_timeline_difference(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> u64 {
     const LEAST: u64 = i32::MAX as u64;
     let mut limits = vk::PhysicalDeviceTimelineSemaphoreProperties::default();
-    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-    // SAFETY: the caller's promise.
-    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+    // SAFETY: the caller's promise; the device has the structure with its timeline semaphores.
+    unsafe { query_properties(instance, physical_device, &mut limits) };
     limits.max_timeline_semaphore_value_difference.max(LEAST)
 }
 
-/// A Vulkan version as people write it.
+/// Formats a Vulkan version as `major.minor`.
 pub(crate) fn version(version: u32) -> String {
     format!("{}.{}", vk::api_version_major(version), vk::api_version_minor(version))
 }

@@ -1,4 +1,4 @@
-//! Finding the Vulkan loader at run time.
+//! Loading of the Vulkan loader at run time.
 
 use std::error::Error as StdError;
 use std::ffi::OsStr;
@@ -20,23 +20,23 @@ pub const LOADER_LIBRARY: &str = "libvulkan.so.1";
 
 const OPERATION: &str = "load the Vulkan loader";
 
-/// Where a loader comes from.
+/// Message for a missing loader.
 const NO_LOADER: &str = if cfg!(windows) {
-    "there is no Vulkan loader; install the driver of your GPU, which brings it"
+    "the Vulkan loader is missing; install your GPU's driver, which includes it"
 } else {
-    "there is no Vulkan loader; install it and a driver (Debian: libvulkan1, and the driver of your GPU or \
+    "the Vulkan loader is missing; install it and a driver (Debian: libvulkan1, and your GPU's driver or \
      mesa-vulkan-drivers)"
 };
 
 /// Loads the system's Vulkan loader, [`LOADER_LIBRARY`].
 ///
-/// The library is unloaded once the entry and its clones are dropped; keep one as long as anything made from it.
+/// The library is unloaded when the entry and its clones are dropped; keep one as long as anything made from it.
 ///
 /// # Errors
-/// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load, with the name tried and the
-/// dynamic linker's text in [`Error::attempts`]. [`ErrorKind::SymbolMissing`] if the library is not a Vulkan loader.
+/// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load; [`Error::attempts`] has the name
+/// tried and the dynamic linker's text. [`ErrorKind::SymbolMissing`] if the library is not a Vulkan loader.
 pub fn load_entry() -> Result<ash::Entry> {
-    // SAFETY: the name is the system's Vulkan loader, whose initialisers are made for being loaded at run time.
+    // SAFETY: the name is that of the system's Vulkan loader, which is safe to load at run time.
     unsafe { load_entry_from(LOADER_LIBRARY) }
 }
 
@@ -50,10 +50,10 @@ pub fn load_entry() -> Result<ash::Entry> {
 /// `vkGetInstanceProcAddr` is called as Vulkan's.
 pub unsafe fn load_entry_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> {
     let library = library.as_ref();
-    // SAFETY: the caller vouches for the library.
+    // SAFETY: the caller promises that the library is safe to load.
     let loaded = unsafe { ash::Entry::load_from(library) };
     loaded.map_err(|failure| {
-        let attempt = LoadAttempt::new(library.to_string_lossy().into_owned(), chain(&failure));
+        let attempt = LoadAttempt::new(library.to_string_lossy().into_owned(), error_texts(&failure));
         let error = match failure {
             ash::LoadingError::LibraryLoadFailure(_) => Error::new(ErrorKind::DriverNotFound, OPERATION, NO_LOADER),
             ash::LoadingError::MissingEntryPoint(_) => {
@@ -64,8 +64,8 @@ pub unsafe fn load_entry_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> 
     })
 }
 
-/// The texts of an error and its sources. Some errors of the dynamic linker keep the useful half in the source.
-fn chain(error: &(dyn StdError + 'static)) -> String {
+/// Joins the texts of an error and its sources. Some errors of the dynamic linker have the reason in the source.
+fn error_texts(error: &(dyn StdError + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,4 +1,4 @@
-//! Device memory, allocated for one buffer or image.
+//! Device memory of one buffer or image, allocated or imported.
 
 use std::ptr::NonNull;
 
@@ -10,8 +10,7 @@ use crate::handles::{self, Exported, Incoming};
 use crate::interop::VulkanInterop;
 use crate::placement::{MemoryPlacement, memory_type};
 
-/// A `VkDeviceMemory` for one object. Freed when dropped; once it is bound or about to be, that must come after the
-/// object's own end.
+/// A `VkDeviceMemory` for one object, freed on drop. Its owner must drop the bound object first.
 #[derive(Debug)]
 pub(crate) struct Memory {
     interop: VulkanInterop,
@@ -23,24 +22,23 @@ pub(crate) struct Memory {
     exported: Exported,
 }
 
-/// What memory is for.
+/// The object that the memory is allocated for.
 #[derive(Debug, Clone, Copy)]
 enum Object {
     Buffer(vk::Buffer),
     Image(vk::Image),
 }
 
-/// What an object needs of its memory.
+/// Memory requirements of an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs {
     object: Object,
     device_address: bool,
-    /// How much of host-visible memory is the object's own, bytes.
+    /// Bytes of the memory that the host may access if it is host-visible.
     host_range: u64,
     /// Size and memory types.
     pub(crate) requirements: vk::MemoryRequirements,
-    /// Whether the driver demands a dedicated allocation. Drivers take into account what the object was created to be
-    /// shared as.
+    /// The driver requires a dedicated allocation. This depends on the handle types that the object was created for.
     pub(crate) requires_dedicated: bool,
 }
 
@@ -85,7 +83,7 @@ impl Needs {
         }
     }
 
-    /// The same behind so many bytes; `None` if that is more than can be.
+    /// Requirements with `offset` bytes before the object; `None` on overflow.
     pub(crate) fn after(mut self, offset: u64) -> Option<Self> {
         self.requirements.size = self.requirements.size.checked_add(offset)?;
         self.host_range = self.host_range.checked_add(offset)?;
@@ -95,7 +93,7 @@ impl Needs {
 
 #[cfg(all(test, unix))]
 impl Needs {
-    /// Of no real object.
+    /// Requirements for tests, without an object.
     pub(crate) fn of_bytes(size: u64, requires_dedicated: bool) -> Self {
         Self {
             object: Object::Buffer(vk::Buffer::null()),
@@ -107,19 +105,19 @@ impl Needs {
     }
 }
 
-/// Where an allocation comes from and goes to.
+/// External memory structures of an allocation.
 pub(crate) enum Sharing<'a> {
-    /// Used by this device alone.
+    /// Not shared.
     None,
-    /// Can be exported as these kinds.
+    /// Exportable as these handle types.
     Export(vk::ExternalMemoryHandleTypeFlags),
-    /// Imported. The driver may take over what it is lent.
+    /// Imported from this handle. The driver may take ownership of the lent duplicate.
     Import(vk::ExternalMemoryHandleTypeFlags, &'a Incoming<'a>),
 }
 
 impl Memory {
-    /// Allocates what the object needs in the best memory type of this placement, dedicated if the caller or the driver
-    /// demands it, and maps it if it is host memory.
+    /// Allocates the required size in the best memory type of this placement, dedicated if the caller or the driver
+    /// requires it, and maps host-visible memory.
     pub(crate) fn new(
         interop: &VulkanInterop,
         needs: &Needs,
@@ -134,8 +132,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Allocates `size` bytes, at least what the object needs, of a type that the object allows. A descriptor to import
-    /// is the driver's once this succeeded.
+    /// Allocates `size` bytes, at least the required size, of a memory type that the object allows. On success the
+    /// driver owns a descriptor that was imported.
     pub(crate) fn allocate(
         interop: &VulkanInterop,
         needs: &Needs,
@@ -193,7 +191,7 @@ impl Memory {
         })
     }
 
-    /// Maps the memory if it is host memory. Called once.
+    /// Maps the memory if the placement is host-visible. Called once.
     pub(crate) fn map(&mut self, needs: &Needs, placement: MemoryPlacement) -> Result<()> {
         if placement != MemoryPlacement::HostVisible {
             return Ok(());
@@ -205,8 +203,8 @@ impl Memory {
             .map_err(|error| error.with_device(self.interop.identity()))?;
         let base = NonNull::new(base.cast::<u8>())
             .ok_or_else(|| error::driver("vkMapMemory", vk::Result::ERROR_MEMORY_MAP_FAILED))?;
-        // SAFETY: the whole allocation is mapped, which is at least the object's size, until the memory is freed in the
-        // drop that ends this object. No Rust reference into it exists.
+        // SAFETY: the whole allocation is mapped, which is at least the object's size, until this object's drop frees
+        // the memory. No Rust reference into it exists.
         self.mapping = Some(unsafe { HostMapping::new(base, needs.host_range) });
         Ok(())
     }
@@ -237,7 +235,7 @@ impl Memory {
         })
     }
 
-    /// A new handle of memory that was allocated for export as this kind.
+    /// Exports the memory, which was allocated for this kind, as a new handle.
     pub(crate) fn export(&self, kind: MemoryHandleKind) -> Result<MemoryHandle> {
         let types = crate::query::memory_handle_type(kind)
             .ok_or_else(|| Error::unsupported("Memory::export", "Vulkan has no handle of this kind"))?;
@@ -245,26 +243,27 @@ impl Memory {
             .map_err(|error| error.with_device(self.interop.identity()).with_context("handle", kind))
     }
 
-    /// The same with all that an importer must be told.
+    /// Exports the memory as an import request with size, dedicated flag and device identity.
     pub(crate) fn import_request(&self, kind: MemoryHandleKind) -> Result<MemoryImport> {
         let handle = self.export(kind)?;
-        // SAFETY: Vulkan's driver exported the handle just now, from this memory and as the kind that its variant names
-        // (`handles::export_memory`). It is a descriptor or NT handle of its own, which keeps the memory. `size` and
-        // `dedicated` are what the memory was allocated with. It is not the importing backend's own but Vulkan's, from the
-        // device that is named.
+        // SAFETY: the Vulkan driver just exported the handle, from this memory and as the kind that its variant names
+        // (`handles::export_memory`). It is a separate descriptor or NT handle, which keeps the memory alive. `size`
+        // and `dedicated` are those of the allocation. The handle comes from Vulkan on the named device, not from the
+        // importing backend.
         let request = unsafe { MemoryImport::new(handle, self.size).dedicated(self.dedicated) };
         let request = request.exported_by(self.interop.identity().clone());
-        // SAFETY: the descriptor is a new one that the driver in this process exported, and the file is that driver's
-        // memory: it maps the file itself and never shrinks it. Whoever else was given a descriptor and shrinks the
-        // file stops the driver in this process as well.
+        // SAFETY: the driver in this process exported the descriptor, and the file is that driver's memory: the driver
+        // maps the file itself and never shrinks it. Another holder of a descriptor that shrinks the file breaks the
+        // driver in this process as well.
         Ok(unsafe { request.trusted_peer(true) })
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the memory is this object's own, and nothing was ever bound to it, or that is gone: the `Inner`
-        // of buffers and images, which a bind happens in, declares its object before this. Freeing it unmaps it.
+        // SAFETY: this object owns the memory. Either nothing was ever bound to it, or the bound object is destroyed:
+        // the `Inner` of buffers and images, where the bind happens, declares its object before this field. Freeing
+        // unmaps the memory.
         unsafe { self.interop.device().free_memory(self.raw, None) };
     }
 }

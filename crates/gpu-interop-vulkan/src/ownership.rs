@@ -1,4 +1,4 @@
-//! Handing buffers and images to another API and taking them back.
+//! Ownership transfers of buffers and images between Vulkan and other APIs.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
@@ -7,33 +7,32 @@ use crate::buffer::OwnedBuffer;
 use crate::image::OwnedImage;
 use crate::interop::VulkanInterop;
 
-/// One side of an ownership transfer between Vulkan and another API: which queue family, and which accesses on it.
+/// Vulkan's side of an ownership transfer to or from another API: queue family, stages and accesses.
 ///
-/// A buffer or image of sharing mode `EXCLUSIVE` (all of this crate's are) belongs to one queue family, or to
+/// A buffer or image with sharing mode `EXCLUSIVE` (this crate uses no other) belongs to one queue family, or to
 /// `VK_QUEUE_FAMILY_EXTERNAL`: all queues outside of this `VkInstance`. In the specification's terms:
 ///
-/// * **Release** after the last Vulkan access and before the other side's first one, if the other side is to see what
-///   Vulkan wrote.
-/// * **Acquire** before the first Vulkan access after the other side's last one, if Vulkan is to see what the other
-///   side wrote. Before an access that overwrites all of a buffer Vulkan permits to leave it out; the old contents are
-///   undefined then. [`HeadlessContext`](crate::HeadlessContext) requires it even then.
-/// * An importer acquires before it reads what the exporter wrote, even the first time, and the exporter releases
-///   before that.
+/// * **Release** after the last Vulkan access and before the other API's first one, if the other API is to see Vulkan's
+///   writes.
+/// * **Acquire** before the first Vulkan access after the other API's last one, if Vulkan is to see the other API's
+///   writes. Vulkan does not require it before an access that overwrites all of a buffer; the old contents are then
+///   undefined. [`HeadlessContext`](crate::HeadlessContext) requires it even then.
+/// * An importer acquires before its first read of the exporter's data, and the exporter releases before that.
 ///
-/// A release or an acquire orders memory, not time: the other side must also wait, for a semaphore that the
+/// A release or an acquire orders memory, not execution: the other side must also wait, for a semaphore that the
 /// releasing submission signals or for its fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnershipTransfer {
-    /// The family of the queue that the command buffer goes to.
+    /// The family of the queue that the command buffer is submitted to.
     pub queue_family: u32,
     /// The stages of the accesses before the release, or after the acquire.
     pub stages: vk::PipelineStageFlags,
-    /// The accesses themselves: writes before a release, any after an acquire.
+    /// The accesses: writes before a release, any accesses after an acquire.
     pub access: vk::AccessFlags,
 }
 
 impl OwnershipTransfer {
-    /// All memory accesses of all commands on a queue of this family: always correct, seldom slower.
+    /// All memory accesses of all commands on a queue of this family: always correct, rarely slower.
     #[must_use]
     pub fn all(queue_family: u32) -> Self {
         Self {
@@ -43,109 +42,129 @@ impl OwnershipTransfer {
         }
     }
 
-    fn check(&self, operation: &'static str) -> Result<()> {
+    /// The barrier that releases to `VK_QUEUE_FAMILY_EXTERNAL`.
+    fn release(self, operation: &'static str) -> Result<Barrier> {
+        self.check(operation)?;
+        Ok(Barrier {
+            stages: [self.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE],
+            families: [self.queue_family, vk::QUEUE_FAMILY_EXTERNAL],
+            access: [self.access, vk::AccessFlags::empty()],
+        })
+    }
+
+    /// The barrier that acquires from `VK_QUEUE_FAMILY_EXTERNAL`.
+    fn acquire(self, operation: &'static str) -> Result<Barrier> {
+        self.check(operation)?;
+        Ok(Barrier {
+            stages: [vk::PipelineStageFlags::ALL_COMMANDS, self.stages],
+            families: [vk::QUEUE_FAMILY_EXTERNAL, self.queue_family],
+            access: [vk::AccessFlags::empty(), self.access],
+        })
+    }
+
+    fn check(self, operation: &'static str) -> Result<()> {
         if matches!(self.queue_family, vk::QUEUE_FAMILY_EXTERNAL | vk::QUEUE_FAMILY_IGNORED) {
-            return Err(Error::invalid(operation, "the queue family must be the one of the queue submitted to"));
+            return Err(Error::invalid(operation, "the queue family must be the family of the submission's queue"));
         }
         if self.stages.is_empty() {
-            return Err(Error::invalid(operation, "the transfer names no pipeline stage"));
+            return Err(Error::invalid(operation, "the transfer has no pipeline stage; set at least one"));
         }
         Ok(())
     }
 }
 
+/// Parameters of a barrier on a whole object, each as `[source, destination]`.
+struct Barrier {
+    stages: [vk::PipelineStageFlags; 2],
+    families: [u32; 2],
+    access: [vk::AccessFlags; 2],
+}
+
 impl OwnedBuffer {
     /// Records the release of the whole buffer to `VK_QUEUE_FAMILY_EXTERNAL`: a buffer memory barrier of
-    /// `vkCmdPipelineBarrier`. What `from.access` wrote is available to the acquiring side.
+    /// `vkCmdPipelineBarrier`. Writes of `from.access` become available to the acquiring side.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `from` names no real queue
     /// family or no stage; nothing is recorded then.
     ///
     /// # Safety
-    /// `commands` must be of this buffer's device, in the recording state and outside a render pass, go to a queue of
-    /// `from.queue_family`, which owns the buffer, and finish while a clone of this buffer lives. Nobody else may
-    /// record into it or its pool at the same time.
+    /// `commands` must belong to this buffer's device, be in the recording state and outside a render pass, be
+    /// submitted to a queue of `from.queue_family`, which owns the buffer, and complete while a clone of this buffer
+    /// lives. No other thread may record into it or its pool at the same time.
     pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
-        from.check("OwnedBuffer::record_release")?;
-        let barrier = self
-            .whole()
-            .src_queue_family_index(from.queue_family)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .src_access_mask(from.access);
+        let barrier = from.release("OwnedBuffer::record_release")?;
         // SAFETY: the caller's promises; the buffer is live and owned by the source family.
-        unsafe {
-            record(self.interop(), commands, [from.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE], &[barrier], &[]);
-        }
+        unsafe { self.record(commands, barrier) };
         Ok(())
     }
 
-    /// Records the acquisition of the whole buffer from `VK_QUEUE_FAMILY_EXTERNAL`: a buffer memory barrier of
-    /// `vkCmdPipelineBarrier`. What the releasing side wrote is visible to `to.access` in later commands. The barrier
-    /// comes after the semaphores that its submission waits for, at whichever stage.
+    /// Records the acquire of the whole buffer from `VK_QUEUE_FAMILY_EXTERNAL`: a buffer memory barrier of
+    /// `vkCmdPipelineBarrier`. The other side's writes become visible to `to.access` in later commands. The barrier
+    /// executes after every semaphore wait of its submission, whatever stage the wait names.
     ///
     /// # Errors
     /// As [`record_release`](Self::record_release).
     ///
     /// # Safety
-    /// As [`record_release`](Self::record_release), except that the other side owns the buffer and has released it by
-    /// the time the commands run.
+    /// As [`record_release`](Self::record_release), except that the other side owns the buffer and releases it before
+    /// the commands execute.
     pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
-        to.check("OwnedBuffer::record_acquire")?;
-        let barrier = self
-            .whole()
-            .src_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .dst_queue_family_index(to.queue_family)
-            .dst_access_mask(to.access);
+        let barrier = to.acquire("OwnedBuffer::record_acquire")?;
         // SAFETY: the caller's promises; the buffer is live.
-        unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS, to.stages], &[barrier], &[]);
-        }
+        unsafe { self.record(commands, barrier) };
         Ok(())
     }
 
-    fn whole(&self) -> vk::BufferMemoryBarrier<'static> {
-        vk::BufferMemoryBarrier::default().buffer(self.as_raw()).offset(0).size(vk::WHOLE_SIZE)
+    /// # Safety
+    /// As [`record_release`](Self::record_release), with the owner and the family of `barrier`.
+    unsafe fn record(&self, commands: vk::CommandBuffer, barrier: Barrier) {
+        let buffers = [vk::BufferMemoryBarrier::default()
+            .buffer(self.as_raw())
+            .offset(0)
+            .size(vk::WHOLE_SIZE)
+            .src_queue_family_index(barrier.families[0])
+            .dst_queue_family_index(barrier.families[1])
+            .src_access_mask(barrier.access[0])
+            .dst_access_mask(barrier.access[1])];
+        // SAFETY: the caller's promises.
+        unsafe { record(self.interop(), commands, barrier.stages, &buffers, &[]) };
     }
 }
 
 impl OwnedImage {
-    /// Records the first use of a new image by its exporter, or a new start with contents that do not matter: the
-    /// transition of all of it from `VK_IMAGE_LAYOUT_UNDEFINED` to `GENERAL`, an image memory barrier of
-    /// `vkCmdPipelineBarrier`. The contents are undefined after it. It comes after what earlier commands on the queue
-    /// did with the image, and later ones see it.
+    /// Records the first use of a new image by its exporter, or a reuse that discards the contents: the transition of
+    /// all of it from `VK_IMAGE_LAYOUT_UNDEFINED` to `GENERAL`, an image memory barrier of `vkCmdPipelineBarrier`. The
+    /// contents are undefined afterwards. The barrier orders earlier and later commands on the queue.
     ///
     /// # Safety
-    /// `commands` must be of this image's device, in the recording state and outside a render pass, and finish while a
-    /// clone of this image lives. Nobody else may record into it or its pool at the same time, and nothing may use the
-    /// image until the commands have run.
+    /// `commands` must belong to this image's device, be in the recording state and outside a render pass, and complete
+    /// while a clone of this image lives. No other thread may record into it or its pool at the same time, and nothing
+    /// may use the image until the commands have completed.
     pub unsafe fn record_initialize(&self, commands: vk::CommandBuffer) {
-        let barrier = self
-            .whole(vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL)
-            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-            // The transition is a write: it comes after the queue's own earlier ones, if the image was used before.
-            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
-            .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
+        let barrier = Barrier {
+            stages: [vk::PipelineStageFlags::ALL_COMMANDS; 2],
+            families: [vk::QUEUE_FAMILY_IGNORED; 2],
+            // The transition is a write, ordered after the queue's earlier writes to an image that was used before.
+            access: [vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE],
+        };
         // SAFETY: the caller's promises; the image is live.
-        unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS; 2], &[], &[barrier]);
-        }
+        unsafe { self.record(commands, barrier, [vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL]) };
     }
 
     /// Records the release of the whole image to `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from `layout` to
-    /// `VK_IMAGE_LAYOUT_GENERAL`, in which other APIs see it: an image memory barrier of `vkCmdPipelineBarrier`. What
-    /// `from.access` wrote is available to the acquiring side.
+    /// `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs access it: an image memory barrier of
+    /// `vkCmdPipelineBarrier`. Writes of `from.access` become available to the acquiring side.
     ///
-    /// Where the other side is Vulkan too, both sides must name the same transition, so bring the image to `GENERAL`
-    /// first and pass that.
+    /// If the other side is Vulkan, both sides must name the same transition: bring the image to `GENERAL` first and
+    /// pass that.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `from` names no real queue
     /// family or no stage, or `layout` is `UNDEFINED`, which would discard the contents; nothing is recorded then.
     ///
     /// # Safety
-    /// As [`OwnedBuffer::record_release`], and all of the image must be in `layout` when the commands run.
+    /// As [`OwnedBuffer::record_release`], and all of the image must be in `layout` when the commands execute.
     pub unsafe fn record_release(
         &self,
         commands: vk::CommandBuffer,
@@ -153,33 +172,26 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_release";
-        from.check(OPERATION)?;
+        let barrier = from.release(OPERATION)?;
         check_layout(OPERATION, layout)?;
-        let barrier = self
-            .whole(layout, vk::ImageLayout::GENERAL)
-            .src_queue_family_index(from.queue_family)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .src_access_mask(from.access);
         // SAFETY: the caller's promises; the image is live and owned by the source family.
-        unsafe {
-            record(self.interop(), commands, [from.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE], &[], &[barrier]);
-        }
+        unsafe { self.record(commands, barrier, [layout, vk::ImageLayout::GENERAL]) };
         Ok(())
     }
 
-    /// Records the acquisition of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from
-    /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`: an image memory barrier of `vkCmdPipelineBarrier`. What the releasing
-    /// side wrote is visible to `to.access` in later commands. The barrier comes after the semaphores that its
-    /// submission waits for, at whichever stage.
+    /// Records the acquire of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from
+    /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`: an image memory barrier of `vkCmdPipelineBarrier`. The other side's
+    /// writes become visible to `to.access` in later commands. The barrier executes after every semaphore wait of its
+    /// submission, whatever stage the wait names.
     ///
-    /// Where the other side is Vulkan too, `layout` must be `GENERAL`; see [`record_release`](Self::record_release).
+    /// If the other side is Vulkan, `layout` must be `GENERAL`; see [`record_release`](Self::record_release).
     ///
     /// # Errors
     /// As [`record_release`](Self::record_release).
     ///
     /// # Safety
-    /// As [`OwnedBuffer::record_acquire`], and the other side must leave the image in `GENERAL`, as APIs do that have
-    /// no layouts.
+    /// As [`OwnedBuffer::record_acquire`], and the other side must leave the image in `GENERAL`, as APIs without
+    /// layouts do.
     pub unsafe fn record_acquire(
         &self,
         commands: vk::CommandBuffer,
@@ -187,33 +199,42 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_acquire";
-        to.check(OPERATION)?;
+        let barrier = to.acquire(OPERATION)?;
         check_layout(OPERATION, layout)?;
-        let barrier = self
-            .whole(vk::ImageLayout::GENERAL, layout)
-            .src_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .dst_queue_family_index(to.queue_family)
-            .dst_access_mask(to.access);
         // SAFETY: the caller's promises; the image is live.
-        unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS, to.stages], &[], &[barrier]);
-        }
+        unsafe { self.record(commands, barrier, [vk::ImageLayout::GENERAL, layout]) };
         Ok(())
     }
 
-    fn whole(&self, old: vk::ImageLayout, new: vk::ImageLayout) -> vk::ImageMemoryBarrier<'static> {
+    /// # Safety
+    /// As [`record_release`](Self::record_release), with the owner and the family of `barrier`, and all of the image in
+    /// the layout `old`.
+    unsafe fn record(&self, commands: vk::CommandBuffer, barrier: Barrier, [old, new]: [vk::ImageLayout; 2]) {
         let range = vk::ImageSubresourceRange::default()
             .aspect_mask(vk::ImageAspectFlags::COLOR)
             .level_count(vk::REMAINING_MIP_LEVELS)
             .layer_count(vk::REMAINING_ARRAY_LAYERS);
-        vk::ImageMemoryBarrier::default().image(self.as_raw()).subresource_range(range).old_layout(old).new_layout(new)
+        let images = [vk::ImageMemoryBarrier::default()
+            .image(self.as_raw())
+            .subresource_range(range)
+            .old_layout(old)
+            .new_layout(new)
+            .src_queue_family_index(barrier.families[0])
+            .dst_queue_family_index(barrier.families[1])
+            .src_access_mask(barrier.access[0])
+            .dst_access_mask(barrier.access[1])];
+        // SAFETY: the caller's promises.
+        unsafe { record(self.interop(), commands, barrier.stages, &[], &images) };
     }
 }
 
 fn check_layout(operation: &'static str, layout: vk::ImageLayout) -> Result<()> {
     if matches!(layout, vk::ImageLayout::UNDEFINED | vk::ImageLayout::PREINITIALIZED) {
-        return Err(Error::invalid(operation, "the layout must be one that images are used in")
-            .with_context("layout", format_args!("{layout:?}")));
+        return Err(Error::invalid(
+            operation,
+            "the layout must not be UNDEFINED or PREINITIALIZED; pass the image's current one",
+        )
+        .with_context("layout", format_args!("{layout:?}")));
     }
     Ok(())
 }
@@ -241,13 +262,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transfer_names_a_real_family_and_a_stage() {
+    fn transfers_need_a_queue_family_and_a_stage() {
         assert!(OwnershipTransfer::all(0).check("op").is_ok());
         for family in [vk::QUEUE_FAMILY_EXTERNAL, vk::QUEUE_FAMILY_IGNORED] {
-            let error = OwnershipTransfer::all(family).check("op").expect_err("no family");
+            let error = OwnershipTransfer::all(family).check("op").expect_err("not a queue family");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
-        let nothing = OwnershipTransfer { stages: vk::PipelineStageFlags::empty(), ..OwnershipTransfer::all(0) };
-        assert!(nothing.check("op").is_err());
+        let no_stage = OwnershipTransfer { stages: vk::PipelineStageFlags::empty(), ..OwnershipTransfer::all(0) };
+        assert!(no_stage.check("op").is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! What a device can share, asked before anything is created.
+//! Queries of the handle types that a device can share, made before anything is created.
 //!
-//! Creation is no substitute for these questions: some drivers create a semaphore that they cannot export, and fail
-//! only at the export or not at all.
+//! A successful creation does not replace these queries: some drivers create a semaphore that they cannot export, and
+//! fail at the export or not at all.
 
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, SemaphoreHandleKind, SemaphorePayload};
@@ -10,7 +10,7 @@ use crate::buffer::NO_USAGE;
 use crate::error::Checked;
 use crate::interop::VulkanInterop;
 
-/// What a device does with handles of one kind. `K` is [`MemoryHandleKind`] or [`SemaphoreHandleKind`].
+/// Support for one kind of handle. `K` is [`MemoryHandleKind`] or [`SemaphoreHandleKind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExternalFeatures<K> {
@@ -21,7 +21,7 @@ pub struct ExternalFeatures<K> {
     /// Memory of this kind must be a dedicated allocation (`..._FEATURE_DEDICATED_ONLY_BIT`). Never set for
     /// semaphores.
     pub dedicated_only: bool,
-    /// Kinds that one object can be created for together with this one.
+    /// Kinds that an object can be created for together with this one.
     pub compatible: Vec<K>,
 }
 
@@ -57,7 +57,7 @@ pub const fn semaphore_handle_type(kind: SemaphoreHandleKind) -> Option<vk::Exte
     })
 }
 
-/// What an image would be created with, for [`VulkanInterop::image_features`].
+/// Creation parameters of an image, for [`VulkanInterop::image_features`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageQuery {
     /// The texel format.
@@ -66,19 +66,19 @@ pub struct ImageQuery {
     pub image_type: vk::ImageType,
     /// Linear or optimal.
     pub tiling: vk::ImageTiling,
-    /// What the image is used for; at least one bit.
+    /// The image's usage; at least one bit.
     pub usage: vk::ImageUsageFlags,
     /// The image's creation flags.
     pub flags: vk::ImageCreateFlags,
 }
 
 impl VulkanInterop {
-    /// What the device does with buffers of this usage, shared as `kind`. Rests on
+    /// Queries the device's support for buffers of this usage shared as `kind`. Calls
     /// `vkGetPhysicalDeviceExternalBufferProperties`.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle; [`ErrorKind::InvalidArgument`] for no usage. A
-    /// kind that Vulkan has and the device does not is no error: all features are `false`.
+    /// kind that only the device lacks is no error: all features are `false`.
     pub fn buffer_features(
         &self,
         kind: MemoryHandleKind,
@@ -91,7 +91,7 @@ impl VulkanInterop {
         let info =
             vk::PhysicalDeviceExternalBufferInfo::default().usage(usage).handle_type(memory_flag(OPERATION, kind)?);
         let mut properties = vk::ExternalBufferProperties::default();
-        // SAFETY: `VulkanInterop::new` saw that the device is Vulkan 1.1, and its caller promised the same of the
+        // SAFETY: `VulkanInterop::new` checked that the device is Vulkan 1.1, and its caller promised the same of the
         // instance, so the function exists; both structures are complete, and the usage is not empty.
         unsafe {
             self.instance().get_physical_device_external_buffer_properties(
@@ -103,12 +103,12 @@ impl VulkanInterop {
         Ok(memory_features(&properties.external_memory_properties))
     }
 
-    /// What the device does with such an image, shared as `kind`. Rests on
+    /// Queries the device's support for such an image shared as `kind`. Calls
     /// `vkGetPhysicalDeviceImageFormatProperties2`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, or the device has no such image, or none that
-    /// can be shared this way; [`ErrorKind::InvalidArgument`] for no usage; [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, or the device does not support the image or
+    /// cannot share it as this kind; [`ErrorKind::InvalidArgument`] for no usage; [`ErrorKind::OutOfMemory`].
     pub fn image_features(
         &self,
         kind: MemoryHandleKind,
@@ -117,7 +117,7 @@ impl VulkanInterop {
         self.image_support(kind, image).map(|(features, _)| features)
     }
 
-    /// The same with the limits of such an image.
+    /// As [`image_features`](Self::image_features), with the limits of such an image.
     pub(crate) fn image_support(
         &self,
         kind: MemoryHandleKind,
@@ -125,7 +125,7 @@ impl VulkanInterop {
     ) -> Result<(ExternalFeatures<MemoryHandleKind>, vk::ImageFormatProperties)> {
         const OPERATION: &str = "VulkanInterop::image_features";
         if image.usage.is_empty() {
-            return Err(Error::invalid(OPERATION, "the image has no usage; say what Vulkan uses it for"));
+            return Err(Error::invalid(OPERATION, "the image has no usage; state how Vulkan uses it"));
         }
         let mut external_info =
             vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(memory_flag(OPERATION, kind)?);
@@ -138,7 +138,7 @@ impl VulkanInterop {
             .push_next(&mut external_info);
         let mut external = vk::ExternalImageFormatProperties::default();
         let mut properties = vk::ImageFormatProperties2::default().push_next(&mut external);
-        // SAFETY: as in `buffer_features`; the usage is not empty, as the function demands.
+        // SAFETY: as in `buffer_features`; the usage is not empty.
         unsafe {
             self.instance().get_physical_device_image_format_properties2(self.physical_device(), &info, &mut properties)
         }
@@ -155,15 +155,15 @@ impl VulkanInterop {
         Ok((memory_features(&external.external_memory_properties), limits))
     }
 
-    /// What the device does with semaphores shared as `kind`. Rests on
+    /// Queries the device's support for semaphores shared as `kind`. Calls
     /// `vkGetPhysicalDeviceExternalSemaphoreProperties`, with `VkSemaphoreTypeCreateInfo` for timeline kinds.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle. A kind that Vulkan has and the device does
-    /// not is no error: all features are `false`.
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle. A kind that only the device lacks is no error:
+    /// all features are `false`.
     pub fn semaphore_features(&self, kind: SemaphoreHandleKind) -> Result<ExternalFeatures<SemaphoreHandleKind>> {
         const OPERATION: &str = "VulkanInterop::semaphore_features";
-        let handle_type = semaphore_handle_type(kind).ok_or_else(|| no_twin(OPERATION, kind))?;
+        let handle_type = semaphore_handle_type(kind).ok_or_else(|| no_such_handle(OPERATION, kind))?;
         let timeline = kind.payload() == SemaphorePayload::Timeline;
         if timeline && !self.has_timelines() {
             return Ok(ExternalFeatures {
@@ -179,7 +179,7 @@ impl VulkanInterop {
             info = info.push_next(&mut semaphore_type);
         }
         let mut properties = vk::ExternalSemaphoreProperties::default();
-        // SAFETY: as in `buffer_features`; the timeline structure is only chained where the device knows it.
+        // SAFETY: as in `buffer_features`; the timeline structure is chained only if the device supports it.
         unsafe {
             self.instance().get_physical_device_external_semaphore_properties(
                 self.physical_device(),
@@ -205,10 +205,10 @@ impl VulkanInterop {
 }
 
 fn memory_flag(operation: &'static str, kind: MemoryHandleKind) -> Result<vk::ExternalMemoryHandleTypeFlags> {
-    memory_handle_type(kind).ok_or_else(|| no_twin(operation, kind))
+    memory_handle_type(kind).ok_or_else(|| no_such_handle(operation, kind))
 }
 
-fn no_twin(operation: &'static str, kind: impl std::fmt::Display) -> Error {
+fn no_such_handle(operation: &'static str, kind: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Unsupported, operation, format!("Vulkan has no handle of this kind: {kind}"))
 }
 

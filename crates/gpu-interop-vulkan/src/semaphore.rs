@@ -1,4 +1,4 @@
-//! Semaphores, binary and timeline, and their export.
+//! Binary and timeline semaphores, and their export.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
 use crate::error::{self, Checked};
 use crate::handles::{self, Exported};
 use crate::interop::VulkanInterop;
-use crate::outstanding::Outstanding;
+use crate::pending::PendingSignals;
 use crate::query::semaphore_handle_type;
 
-/// A `VkSemaphore`, binary or timeline. Destroyed once the last clone is gone.
+/// A `VkSemaphore`, binary or timeline. Destroyed with the last clone.
 ///
-/// Dropping the last clone while submitted work still uses it is an error of whoever submitted that work through ash;
-/// work submitted through [`HeadlessContext`](crate::HeadlessContext) keeps what it uses alive.
+/// The last clone must not be dropped while work submitted through ash uses the semaphore; work submitted through
+/// [`HeadlessContext`](crate::HeadlessContext) keeps its semaphores alive.
 #[derive(Debug, Clone)]
 pub struct OwnedSemaphore {
     inner: Arc<Inner>,
@@ -27,11 +27,11 @@ struct Inner {
     interop: VulkanInterop,
     semaphore: vk::Semaphore,
     payload: SemaphorePayload,
-    outstanding: Outstanding,
+    pending: PendingSignals,
 }
 
 impl OwnedSemaphore {
-    /// A binary semaphore, unsignalled, that is not shared. Rests on `vkCreateSemaphore`.
+    /// Creates an unsignalled binary semaphore that is not shared. Calls `vkCreateSemaphore`.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -40,8 +40,8 @@ impl OwnedSemaphore {
         Self::create("OwnedSemaphore::binary", interop, SemaphorePayload::Binary, 0, kinds)
     }
 
-    /// A timeline semaphore at `initial` that is not shared. Rests on `vkCreateSemaphore`; that the feature
-    /// `timelineSemaphore` is enabled, which Vulkan cannot be asked, the caller of [`VulkanInterop::new`] has promised.
+    /// Creates a timeline semaphore with the value `initial` that is not shared. Calls `vkCreateSemaphore`. The caller
+    /// of [`VulkanInterop::new`] promised that the feature `timelineSemaphore` is enabled; Vulkan cannot report that.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the physical device does not have the feature, or the device lacks the functions of
@@ -51,7 +51,7 @@ impl OwnedSemaphore {
         Self::create("OwnedSemaphore::timeline", interop, SemaphorePayload::Timeline, initial, kinds)
     }
 
-    /// `operation` is what was asked for.
+    /// Creates a semaphore. `operation` is the public function that was called.
     pub(crate) fn create(
         operation: &'static str,
         interop: &VulkanInterop,
@@ -70,13 +70,13 @@ impl OwnedSemaphore {
         if !export.is_empty() {
             info = info.push_next(&mut export_info);
         }
-        // SAFETY: the device is live (`VulkanInterop::new`) and has timeline semaphores if one is asked for; the
-        // caller has asked the device whether it exports such semaphores.
+        // SAFETY: the device is live (`VulkanInterop::new`) and has timeline semaphores if one is requested; the caller
+        // has checked that the device exports such semaphores.
         let semaphore = unsafe { interop.device().create_semaphore(&info, None) }
             .checked("vkCreateSemaphore")
             .map_err(|error| error.with_device(interop.identity()))?;
-        let (interop, outstanding) = (interop.clone(), Outstanding::default());
-        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, outstanding }) })
+        let (interop, pending) = (interop.clone(), PendingSignals::default());
+        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, pending }) })
     }
 
     /// The `VkSemaphore`, valid as long as a clone of this object lives.
@@ -91,13 +91,13 @@ impl OwnedSemaphore {
         self.inner.payload
     }
 
-    /// The device that it belongs to.
+    /// The device that this object belongs to.
     #[must_use]
     pub fn interop(&self) -> &VulkanInterop {
         &self.inner.interop
     }
 
-    /// A timeline's present value. Rests on `vkGetSemaphoreCounterValue`.
+    /// The timeline's current value. Calls `vkGetSemaphoreCounterValue`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; [`ErrorKind::Driver`] if the device is lost.
@@ -111,48 +111,48 @@ impl OwnedSemaphore {
         Ok(value)
     }
 
-    /// Sets a timeline to `value` from the host. Rests on `vkSignalSemaphore`.
+    /// Sets the timeline to `value` from the host. Calls `vkSignalSemaphore`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, a value that is not above the present one, or one that is
-    /// further above than the device allows ([`VulkanInterop::max_timeline_difference`]), or not below what work that was
-    /// submitted through a [`HeadlessContext`](crate::HeadlessContext) is still to signal; [`ErrorKind::Overtaken`] if such work may signal a
-    /// greater value first, because it does not wait for this one; [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one, or further above
+    /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work submitted
+    /// through a [`HeadlessContext`](crate::HeadlessContext) has yet to reach or pass below. [`ErrorKind::Overtaken`] if such work may
+    /// signal a greater value first, because it does not wait for this one; [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";
         let functions = self.timeline_functions(OPERATION)?;
-        let present = self.value()?;
-        if value <= present {
-            return Err(Error::invalid(OPERATION, "a timeline only goes up")
+        let current = self.value()?;
+        if value <= current {
+            return Err(Error::invalid(OPERATION, "a timeline value can only increase; signal a greater one")
                 .with_context("value", value)
-                .with_context("present", present));
+                .with_context("current", current));
         }
-        self.within_reach(OPERATION, present, value)?;
+        self.within_reach(OPERATION, current, value)?;
         let info = vk::SemaphoreSignalInfo::default().semaphore(self.inner.semaphore).value(value);
-        self.inner.outstanding.by_host(OPERATION, present, value, || {
-            // SAFETY: as in `value`; the value was just seen to be greater than the present one.
+        self.inner.pending.by_host(OPERATION, current, value, || {
+            // SAFETY: as in `value`; `value` is greater than the current value.
             unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }
                 .result()
                 .checked("vkSignalSemaphore")
         })
     }
 
-    /// Blocks until a timeline is at least `value`. Rests on `vkWaitSemaphores`, after a millisecond of looking: NVIDIA's
-    /// driver looks only every 10 at a timeline that another API signals.
+    /// Blocks until the timeline is at least `value`. Calls `vkWaitSemaphores` after polling for a millisecond:
+    /// NVIDIA's driver checks a timeline that another API signals only every 10 ms.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::InvalidArgument`] for a binary
     /// semaphore; [`ErrorKind::Driver`] if the device is lost.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        /// For how long it looks, and between which looks it sleeps.
-        const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
+        /// Polling time, and the sleep between polls.
+        const POLLING: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
         let functions = self.timeline_functions("OwnedSemaphore::wait")?;
         let start = Instant::now();
         loop {
             if self.value()? >= value {
                 return Ok(());
             }
-            let (passed, (most, pause)) = (start.elapsed(), LOOKS);
+            let (passed, (most, pause)) = (start.elapsed(), POLLING);
             if passed >= most.min(timeout) {
                 break;
             }
@@ -168,32 +168,32 @@ impl OwnedSemaphore {
         }
     }
 
-    /// Notes that a queue is about to be given a wait; of a timeline for `value`.
+    /// Records a wait that is about to be submitted to a queue; for `value` if this is a timeline.
     pub(crate) fn begin_wait(&self, queue: vk::Queue, value: u64) {
         if self.inner.payload == SemaphorePayload::Timeline {
-            self.inner.outstanding.wait(queue, value);
+            self.inner.pending.wait(queue, value);
         }
     }
 
-    /// Notes that a queue is about to be given a signal; of a timeline, of `value`.
+    /// Records a signal that is about to be submitted to a queue; of `value` if this is a timeline.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if a timeline would not grow.
+    /// [`ErrorKind::InvalidArgument`] if the timeline would not increase.
     pub(crate) fn begin_signal(&self, operation: &'static str, queue: vk::Queue, value: u64) -> Result<()> {
         if self.inner.payload != SemaphorePayload::Timeline {
             return Ok(());
         }
-        self.inner.outstanding.signal(operation, queue, self.value()?, value)
+        self.inner.pending.signal(operation, queue, self.value()?, value)
     }
 
-    /// Takes back the last [`OwnedSemaphore::begin_signal`] of a queue.
+    /// Reverts the last [`OwnedSemaphore::begin_signal`] of a queue.
     pub(crate) fn undo_signal(&self, queue: vk::Queue) {
         if self.inner.payload == SemaphorePayload::Timeline {
-            self.inner.outstanding.undo(queue);
+            self.inner.pending.undo(queue);
         }
     }
 
-    /// Refuses a value of a timeline that a submission must neither wait for nor signal.
+    /// Rejects timeline values that a submission must neither wait for nor signal.
     pub(crate) fn check_submitted(&self, operation: &'static str, value: u64) -> Result<()> {
         if self.inner.payload != SemaphorePayload::Timeline || self.inner.interop.max_timeline_difference() == u64::MAX
         {
@@ -202,8 +202,8 @@ impl OwnedSemaphore {
         self.within_reach(operation, self.value()?, value)
     }
 
-    fn within_reach(&self, operation: &'static str, present: u64, value: u64) -> Result<()> {
-        within_reach(operation, present, value, self.inner.interop.max_timeline_difference())
+    fn within_reach(&self, operation: &'static str, current: u64, value: u64) -> Result<()> {
+        within_reach(operation, current, value, self.inner.interop.max_timeline_difference())
             .map_err(|error| error.with_device(self.inner.interop.identity()))
     }
 
@@ -221,32 +221,31 @@ impl OwnedSemaphore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: the semaphore is this object's own, and nothing uses it any more by the contract of
-        // `OwnedSemaphore`.
+        // SAFETY: this object owns the semaphore, and nothing uses it any more, by the contract of `OwnedSemaphore`.
         unsafe { self.interop.device().destroy_semaphore(self.semaphore, None) };
     }
 }
 
-/// Refuses what Vulkan forbids (VUIDs 03243, 03244 and 03260). What else is outstanding on the timeline is not known here.
-fn within_reach(operation: &'static str, present: u64, value: u64, most: u64) -> Result<()> {
-    if present.abs_diff(value) <= most {
+/// Rejects values that Vulkan forbids (VUIDs 03243, 03244 and 03260), as far as the current value decides it.
+fn within_reach(operation: &'static str, current: u64, value: u64, most: u64) -> Result<()> {
+    if current.abs_diff(value) <= most {
         return Ok(());
     }
     Err(Error::invalid(
         operation,
-        "the value is too far from the timeline's present one for this device; get there in smaller steps",
+        "the value is too far from the timeline's current value for this device; signal it in smaller steps",
     )
     .with_context("value", value)
-    .with_context("present", present)
+    .with_context("current", current)
     .with_context("greatest difference", most))
 }
 
-/// A timeout as Vulkan counts it. Longer ones become the longest finite one.
+/// Converts a timeout to nanoseconds. Longer timeouts become the longest finite one.
 pub(crate) fn nanoseconds(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)
 }
 
-/// A semaphore that other APIs can import. Destroyed when dropped; what was exported stays valid on its own.
+/// A semaphore that can be exported. Destroyed on drop; exported handles stay valid.
 #[derive(Debug, Clone)]
 pub struct ExportableSemaphore {
     semaphore: OwnedSemaphore,
@@ -255,19 +254,19 @@ pub struct ExportableSemaphore {
 }
 
 impl ExportableSemaphore {
-    /// A binary semaphore, unsignalled, to be exported as [`SemaphoreHandleKind::OpaqueFd`], on Windows as
+    /// Creates an unsignalled binary semaphore for export as [`SemaphoreHandleKind::OpaqueFd`], on Windows as
     /// [`SemaphoreHandleKind::OpaqueWin32`].
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the device does not export such semaphores (asked before one is created, because
-    /// creation succeeds on some devices that do not) or `VK_KHR_external_semaphore_fd` is not enabled;
-    /// [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Unsupported`] if the device does not export such semaphores, or `VK_KHR_external_semaphore_fd`
+    /// (`VK_KHR_external_semaphore_win32`) is not enabled; [`ErrorKind::OutOfMemory`]. The device is queried before the
+    /// creation, because some devices create semaphores that they cannot export.
     pub fn binary(interop: &VulkanInterop) -> Result<Self> {
         Self::new("ExportableSemaphore::binary", interop, handles::BINARY_SEMAPHORE, 0)
     }
 
-    /// A timeline semaphore at `initial`, to be exported as [`SemaphoreHandleKind::TimelineFd`], on Windows as
-    /// [`SemaphoreHandleKind::TimelineWin32`].
+    /// Creates a timeline semaphore with the value `initial` for export as [`SemaphoreHandleKind::TimelineFd`], on
+    /// Windows as [`SemaphoreHandleKind::TimelineWin32`].
     ///
     /// # Errors
     /// As [`binary`](Self::binary).
@@ -290,13 +289,13 @@ impl ExportableSemaphore {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 operation,
-                "the device does not export this kind of semaphore; for a `Timeline` take `OwnedSemaphore::timeline`, which a \
-                 bridge carries",
+                "the device does not export this kind of semaphore; for a `Timeline` use `OwnedSemaphore::timeline` and a \
+                 bridge",
             )
             .with_device(interop.identity())
             .with_context("handle", handle));
         };
-        handles::need_semaphores(operation, interop).map_err(|error| error.with_device(interop.identity()))?;
+        interop.functions().semaphore(operation).map_err(|error| error.with_device(interop.identity()))?;
         let semaphore = OwnedSemaphore::create(operation, interop, handle.payload(), initial, types)?;
         Ok(Self { semaphore, handle, exported: Arc::default() })
     }
@@ -307,15 +306,16 @@ impl ExportableSemaphore {
         &self.semaphore
     }
 
-    /// What it is exported as.
+    /// The handle kind of the exports.
     #[must_use]
     pub fn handle_kind(&self) -> SemaphoreHandleKind {
         self.handle
     }
 
-    /// Exports the semaphore, for another process or API. To import it in this process, use
-    /// [`import_request`](Self::import_request). Every call gives a new descriptor, owned by the caller, that closes on
-    /// exec. Rests on `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or `vkGetSemaphoreWin32HandleKHR`, which shares the semaphore's payload by reference.
+    /// Exports the semaphore, for another process or API. For an import in this process use
+    /// [`import_request`](Self::import_request). Every call returns a new descriptor or handle that the caller owns and
+    /// that closes on exec. Calls `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or `vkGetSemaphoreWin32HandleKHR`, which
+    /// shares the semaphore's payload by reference.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`], `Driver`, or `System` if the process is out of descriptors; nothing is leaked.
@@ -327,14 +327,14 @@ impl ExportableSemaphore {
             .map_err(|error| error.with_device(interop.identity()).with_context("handle", self.handle))
     }
 
-    /// Exports the semaphore as a complete request for an importer: handle and identity.
+    /// Exports the semaphore as an import request: handle and device identity.
     ///
     /// # Errors
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<SemaphoreImport> {
-        // SAFETY: Vulkan's driver exported the handle just now, from this semaphore and as the kind that its variant names:
-        // `TimelineFd` and `TimelineWin32` only for a timeline (`handles::export_semaphore`). It is a descriptor or NT
-        // handle of its own, which keeps the payload. The device that exported it is named.
+        // SAFETY: the Vulkan driver just exported the handle, from this semaphore and as the kind that its variant
+        // names: `TimelineFd` and `TimelineWin32` only for a timeline (`handles::export_semaphore`). It is a separate
+        // descriptor or NT handle, which keeps the payload alive. The exporting device is named.
         let request = unsafe { SemaphoreImport::new(self.export()?) };
         Ok(request.exported_by(self.semaphore.interop().identity().clone()))
     }
@@ -345,13 +345,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_as_long_as_the_device_allows() {
+    fn values_beyond_the_device_limit_are_rejected() {
         const MOST: u64 = i32::MAX as u64;
-        for (present, value) in [(0, 0), (0, MOST), (MOST, 0), (u64::MAX - MOST, u64::MAX), (7, 7 + MOST)] {
-            within_reach("op", present, value, MOST).expect("within reach");
+        for (current, value) in [(0, 0), (0, MOST), (MOST, 0), (u64::MAX - MOST, u64::MAX), (7, 7 + MOST)] {
+            within_reach("op", current, value, MOST).expect("within the limit");
         }
-        for (present, value) in [(0, MOST + 1), (MOST + 1, 0), (0, u64::MAX), (6, 7 + MOST)] {
-            let error = within_reach("op", present, value, MOST).expect_err("too far");
+        for (current, value) in [(0, MOST + 1), (MOST + 1, 0), (0, u64::MAX), (6, 7 + MOST)] {
+            let error = within_reach("op", current, value, MOST).expect_err("beyond the limit");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             let text = error.to_string();
             let words = ["smaller steps", &format!("value: {value}"), "greatest difference: 2147483647"];

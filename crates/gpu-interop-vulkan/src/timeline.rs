@@ -14,7 +14,7 @@ use crate::import_semaphore::ImportedSemaphore;
 use crate::interop::VulkanInterop;
 use crate::semaphore::{ExportableSemaphore, OwnedSemaphore, nanoseconds};
 
-/// A timeline semaphore that need not be exportable: then the host carries its values.
+/// A timeline semaphore that need not be exportable; a bridge carries its values.
 impl ExporterTimeline for OwnedSemaphore {
     fn value(&self) -> Result<u64> {
         Self::value(self)
@@ -33,19 +33,30 @@ impl ExporterTimeline for OwnedSemaphore {
     }
 }
 
-/// A timeline semaphore that a driver can import.
+/// Methods of [`ExporterTimeline`] that delegate to the type's [`OwnedSemaphore`].
+macro_rules! delegate_to_semaphore {
+    () => {
+        fn value(&self) -> Result<u64> {
+            self.semaphore().value()
+        }
+
+        fn signal(&self, value: u64) -> Result<()> {
+            self.semaphore().signal(value)
+        }
+
+        fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+            self.semaphore().wait(value, timeout)
+        }
+
+        fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+            self.semaphore().waiter()
+        }
+    };
+}
+
+/// An exportable timeline semaphore.
 impl ExporterTimeline for ExportableSemaphore {
-    fn value(&self) -> Result<u64> {
-        self.semaphore().value()
-    }
-
-    fn signal(&self, value: u64) -> Result<()> {
-        self.semaphore().signal(value)
-    }
-
-    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        self.semaphore().wait(value, timeout)
-    }
+    delegate_to_semaphore!();
 
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
         (self.semaphore().payload() == SemaphorePayload::Timeline).then(|| Self::handle_kind(self))
@@ -54,32 +65,14 @@ impl ExporterTimeline for ExportableSemaphore {
     fn export(&self) -> Result<SemaphoreImport> {
         self.import_request()
     }
-
-    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
-        self.semaphore().waiter()
-    }
 }
 
-/// A timeline of another process or API, which this device imported.
+/// An imported timeline of another process or API.
 impl ExporterTimeline for ImportedSemaphore {
-    fn value(&self) -> Result<u64> {
-        self.semaphore().value()
-    }
-
-    fn signal(&self, value: u64) -> Result<()> {
-        self.semaphore().signal(value)
-    }
-
-    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        self.semaphore().wait(value, timeout)
-    }
-
-    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
-        self.semaphore().waiter()
-    }
+    delegate_to_semaphore!();
 }
 
-/// The semaphore of a timeline of this crate.
+/// The semaphore of a timeline of this crate; `None` for other timelines.
 fn semaphore(timeline: &dyn ExporterTimeline) -> Option<&OwnedSemaphore> {
     let timeline: &dyn Any = timeline;
     let exported = || timeline.downcast_ref().map(ExportableSemaphore::semaphore);
@@ -87,7 +80,7 @@ fn semaphore(timeline: &dyn ExporterTimeline) -> Option<&OwnedSemaphore> {
     timeline.downcast_ref().or_else(exported).or_else(imported)
 }
 
-/// Waits for timeline semaphores of one `VkDevice`, and for one of its own, by which it is interrupted.
+/// Waits for timeline semaphores of one `VkDevice`. Each wait includes a semaphore of its own, which interrupts it.
 #[derive(Debug)]
 struct Waiter {
     wake: OwnedSemaphore,
@@ -98,7 +91,7 @@ struct Waiter {
 struct Interruptions {
     /// The value of `wake`.
     sent: u64,
-    /// The value that the last wait saw.
+    /// The value of `wake` at the end of the last wait.
     seen: u64,
 }
 
@@ -123,10 +116,10 @@ impl TimelineWaiter for Waiter {
         let mut semaphores = vec![self.wake.as_raw()];
         let mut values = vec![self.interruptions().seen + 1];
         for (timeline, value) in waits {
-            let known = semaphore(*timeline).filter(|semaphore| semaphore.payload() == SemaphorePayload::Timeline);
-            let known = known.filter(|semaphore| semaphore.interop().is_same_device(interop));
+            let own = semaphore(*timeline).filter(|semaphore| semaphore.payload() == SemaphorePayload::Timeline);
+            let own = own.filter(|semaphore| semaphore.interop().is_same_device(interop));
             let foreign = || Error::invalid(OPERATION, "the timeline is not a timeline semaphore of this device");
-            semaphores.push(known.ok_or_else(foreign)?.as_raw());
+            semaphores.push(own.ok_or_else(foreign)?.as_raw());
             values.push(*value);
         }
         let info =
@@ -145,14 +138,14 @@ impl TimelineWaiter for Waiter {
 
     fn interrupt(&self) {
         let mut interruptions = self.interruptions();
-        // Once is enough until somebody has seen it.
+        // An interruption that no wait has seen yet is enough.
         if interruptions.sent > interruptions.seen {
             return;
         }
         interruptions.sent += 1;
         if let Err(error) = self.wake.signal(interruptions.sent) {
-            // The device is lost, so the wait has ended already.
-            tracing::debug!(%error, "a wait for timelines could not be interrupted");
+            // The device is lost, so the wait has already ended.
+            tracing::debug!(%error, "cannot interrupt a wait for timelines");
         }
     }
 }
@@ -181,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn timelines_of_others_are_not_taken_for_semaphores() {
+    fn foreign_timelines_are_not_downcast() {
         assert!(semaphore(&Foreign).is_none());
     }
 }

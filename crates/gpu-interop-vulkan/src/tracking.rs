@@ -1,11 +1,11 @@
-//! Whose a shared buffer or image is, as the commands of a [`HeadlessContext`](crate::HeadlessContext) leave it.
+//! Ownership state of shared buffers and images, as the commands of a [`HeadlessContext`](crate::HeadlessContext) change it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use gpu_interop_core::{Error, Result};
 
-/// What is tracked.
+/// Type of the tracked object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Object {
     Buffer,
@@ -21,20 +21,19 @@ impl fmt::Display for Object {
     }
 }
 
-/// Whose an object is. In both states with an owner all of an image is in the layout `GENERAL`.
+/// Owner of an object. In `Owned` and `External`, all of an image is in the layout `GENERAL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Nothing was done with it: it has no layout, and nobody else has heard of it. Images only: buffers have no
-    /// layout, so a new one is this device's.
+    /// New image without a layout, not shared yet. Buffers have no layout, so a new buffer is `Owned`.
     New,
-    /// It belongs to this device's queue.
+    /// Owned by this device's queue family.
     Owned,
-    /// It belongs to the other side: `VK_QUEUE_FAMILY_EXTERNAL`.
+    /// Owned by the other API: `VK_QUEUE_FAMILY_EXTERNAL`.
     External,
 }
 
-/// What a command does with an object.
+/// Effect of a command on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     Initialize,
@@ -45,7 +44,7 @@ pub(crate) enum Command {
 }
 
 impl State {
-    /// The state that the command leaves an object of this state in, or what must be done before.
+    /// State after the command, or an error that names the missing command.
     fn after(self, operation: &'static str, object: Object, command: Command) -> Result<Self> {
         use Command::{Acquire, Initialize, Release, Use};
         let message = match (self, command) {
@@ -55,24 +54,24 @@ impl State {
             (Self::Owned, Release) => return Ok(Self::External),
             (Self::New, Use | Release) => format!("the {object} has no layout yet; initialise it first"),
             (Self::New, Acquire) => format!(
-                "the {object} was never released to the other side; initialise it, and release it before the other \
-                 side uses it"
+                "the {object} was never released to the other API; initialise it, and release it before the other \
+                 API uses it"
             ),
             (Self::Owned, Acquire) => {
-                format!("the {object} is this device's already; release it before the other side uses it")
+                format!("the {object} already belongs to this device; release it before the other API uses it")
             }
             (Self::External, Initialize | Use) => {
-                format!("the {object} belongs to the other side; acquire it first")
+                format!("the {object} belongs to the other API; acquire it first")
             }
             (Self::External, Release) => {
-                format!("the {object} belongs to the other side already; acquire it before it is released again")
+                format!("the {object} already belongs to the other API; acquire it before releasing it again")
             }
         };
         Err(Error::invalid(operation, message))
     }
 }
 
-/// An object's state, shared by its clones. Its changes are ordered by the lock of the queue that they are submitted to.
+/// State of an object, shared by its clones. The lock of the queue that commands are submitted to orders its changes.
 #[derive(Debug)]
 pub(crate) struct Ownership {
     object: Object,
@@ -91,13 +90,13 @@ impl Ownership {
             .unwrap_or(State::External)
     }
 
-    /// The caller holds the lock of the queue that it has submitted the commands to, or was told by whoever submitted
-    /// them.
+    /// Sets the state. The caller holds the lock of the queue that it has submitted the commands to, or an application
+    /// declared the state.
     pub(crate) fn set(&self, state: State) {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// The state that the command leaves the object in if it was in `state`, or what must be done before.
+    /// State after the command for an object in `state`, or an error that names the missing command.
     pub(crate) fn after(&self, operation: &'static str, state: State, command: Command) -> Result<State> {
         state.after(operation, self.object, command)
     }
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_move_an_object_or_are_refused() {
+    fn commands_change_the_state_or_fail() {
         let cases = [
             (New, Initialize, Ok(Owned)),
             (New, Use, Err("initialise it first")),
@@ -121,10 +120,10 @@ mod tests {
             (Owned, Initialize, Ok(Owned)),
             (Owned, Use, Ok(Owned)),
             (Owned, Release, Ok(External)),
-            (Owned, Acquire, Err("this device's already")),
+            (Owned, Acquire, Err("already belongs to this device")),
             (External, Initialize, Err("acquire it first")),
             (External, Use, Err("acquire it first")),
-            (External, Release, Err("the other side already")),
+            (External, Release, Err("already belongs to the other API")),
             (External, Acquire, Ok(Owned)),
         ];
         for (state, command, expected) in cases {
@@ -133,8 +132,8 @@ mod tests {
                     (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{command:?} on {state:?}"),
                     (Err(error), Err(words)) => {
                         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-                        let says = error.message().contains(words) && error.message().contains(&object.to_string());
-                        assert!(says, "{command:?} on {state:?}: {error}");
+                        let matches = error.message().contains(words) && error.message().contains(&object.to_string());
+                        assert!(matches, "{command:?} on {state:?}: {error}");
                     }
                     (found, _) => panic!("{command:?} on {state:?}: {found:?}"),
                 }
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_state_keeps_what_was_set() {
+    fn ownership_stores_every_state() {
         for state in [New, Owned, External] {
             let shared = Ownership::new(Object::Image, state);
             assert_eq!(shared.get(), state);

@@ -1,5 +1,5 @@
-//! Shared buffers are released and acquired in an order that makes sense; every other one is refused before the driver: the
-//! validation layer listens.
+//! Order of releases and acquires of shared buffers: commands out of order are rejected before they reach the driver.
+//! The validation layer checks the rest.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -30,10 +30,10 @@ fn own(context: &HeadlessContext) -> OwnedBuffer {
     OwnedBuffer::new(context.interop(), SIZE, USAGE, MemoryPlacement::DeviceLocal).expect("buffer")
 }
 
-fn refused(outcome: Result<()>, operation: &str, words: &str) {
+fn rejected(outcome: Result<()>, operation: &str, words: &str) {
     let error = outcome.expect_err(words);
     assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation), "{error}");
-    assert!(error.message().contains(words) && error.message().contains("buffer"), "{error} should say: {words}");
+    assert!(error.message().contains(words) && error.message().contains("buffer"), "{error} should contain: {words}");
 }
 
 fn download(context: &HeadlessContext, buffer: &OwnedBuffer) -> Result<()> {
@@ -41,26 +41,26 @@ fn download(context: &HeadlessContext, buffer: &OwnedBuffer) -> Result<()> {
 }
 
 #[test]
-fn a_forgotten_release_is_noticed_at_the_acquisition() {
+fn missing_release_is_detected_at_the_acquire() {
     let Some(context) = vulkan() else { return };
     let exported = create(&context);
     let buffer = exported.buffer();
-    refused(context.acquire(buffer), "Recording::acquire", "release it before the other side uses it");
+    rejected(context.acquire(buffer), "Recording::acquire", "release it before the other API uses it");
     context.upload(buffer, 0, &pattern(1, SIZE)).expect("upload");
-    refused(context.acquire(buffer), "Recording::acquire", "release it before the other side uses it");
-    // Hand-overs acquire first.
+    rejected(context.acquire(buffer), "Recording::acquire", "release it before the other API uses it");
+    // `send` and `receive` acquire first.
     let other = own(&context);
     let copy = BufferCopy { src: &other, src_offset: 0, dst: buffer, dst_offset: 0, size: SIZE };
-    refused(context.send(&[copy], &[], &[]).map(drop), "Recording::acquire", "this device's already");
+    rejected(context.send(&[copy], &[], &[]).map(drop), "Recording::acquire", "already belongs to this device");
     let copy = BufferCopy { src: buffer, src_offset: 0, dst: &other, dst_offset: 0, size: SIZE };
-    refused(context.receive(&[copy], &[], &[]).map(drop), "Recording::acquire", "this device's already");
-    assert_same(&contents(&context, buffer), &pattern(1, SIZE), "after what was refused");
+    rejected(context.receive(&[copy], &[], &[]).map(drop), "Recording::acquire", "already belongs to this device");
+    assert_same(&contents(&context, buffer), &pattern(1, SIZE), "after rejected commands");
 }
 
 #[test]
-fn a_forgotten_acquisition_is_noticed_by_every_use() {
+fn missing_acquire_is_detected_at_every_use() {
     let Some(context) = vulkan() else { return };
-    let (exported, mine) = (create(&context), own(&context));
+    let (exported, unshared) = (create(&context), own(&context));
     let buffer = exported.buffer();
     let spec = ImageSpec::new(
         vk::ImageViewType::TYPE_2D,
@@ -74,82 +74,83 @@ fn a_forgotten_acquisition_is_noticed_by_every_use() {
     context.upload(buffer, 0, &pattern(1, SIZE)).expect("upload");
     context.release(buffer).expect("release");
     let first = "acquire it first";
-    // All of it: Vulkan would allow that without an acquisition, which cannot be told from one that was forgotten.
-    refused(context.fill(buffer, 0, SIZE, 1), "Recording::fill", first);
-    refused(context.copy(buffer, 0, &mine, 0, SIZE), "Recording::copy", first);
-    refused(context.copy(&mine, 0, buffer, 0, SIZE), "Recording::copy", first);
-    refused(context.upload(buffer, 0, &[1]), "Recording::copy", first);
-    refused(download(&context, buffer), "Recording::copy", first);
+    // Even for the whole buffer: Vulkan does not require an acquire before a full overwrite, but a missing acquire
+    // looks the same.
+    rejected(context.fill(buffer, 0, SIZE, 1), "Recording::fill", first);
+    rejected(context.copy(buffer, 0, &unshared, 0, SIZE), "Recording::copy", first);
+    rejected(context.copy(&unshared, 0, buffer, 0, SIZE), "Recording::copy", first);
+    rejected(context.upload(buffer, 0, &[1]), "Recording::copy", first);
+    rejected(download(&context, buffer), "Recording::copy", first);
     let to_image = context.run(|recording| recording.copy_to_image(buffer, 0, image, 0, 0));
-    refused(to_image, "Recording::copy_to_image", first);
+    rejected(to_image, "Recording::copy_to_image", first);
     let from_image = context.run(|recording| recording.copy_from_image(image, 0, 0, buffer, 0));
-    refused(from_image, "Recording::copy_from_image", first);
-    refused(context.release(buffer), "Recording::release", "acquire it before it is released again");
+    rejected(from_image, "Recording::copy_from_image", first);
+    rejected(context.release(buffer), "Recording::release", "acquire it before releasing it again");
     context.acquire(buffer).expect("acquire");
-    refused(context.acquire(buffer), "Recording::acquire", "this device's already");
-    assert_same(&contents(&context, buffer), &pattern(1, SIZE), "after what was refused");
+    rejected(context.acquire(buffer), "Recording::acquire", "already belongs to this device");
+    assert_same(&contents(&context, buffer), &pattern(1, SIZE), "after rejected commands");
 }
 
 #[test]
-fn an_imported_buffer_is_the_other_sides_at_first() {
+fn imported_buffers_must_be_acquired_first() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let exported = create(&first);
     let imported = import(&second, &exported);
     let (from, to) = (exported.buffer(), imported.buffer());
-    refused(second.release(to), "Recording::release", "the other side already");
-    refused(second.upload(to, 0, &pattern(7, SIZE)), "Recording::copy", "acquire it first");
-    // The importer is the first to write.
+    rejected(second.release(to), "Recording::release", "already belongs to the other API");
+    rejected(second.upload(to, 0, &pattern(7, SIZE)), "Recording::copy", "acquire it first");
+    // The importer writes first.
     first.release(from).expect("release");
     second.acquire(to).expect("acquire");
     second.upload(to, 0, &pattern(7, SIZE)).expect("upload");
     second.release(to).expect("release");
-    refused(download(&second, to), "Recording::copy", "acquire it first");
+    rejected(download(&second, to), "Recording::copy", "acquire it first");
     first.acquire(from).expect("acquire");
     assert_same(&contents(&first, from), &pattern(7, SIZE), "written by the importer");
 }
 
 #[test]
-fn what_is_not_shared_has_no_other_side() {
+fn unshared_buffers_cannot_change_owner() {
     let Some(context) = vulkan() else { return };
-    let mine = own(&context);
+    let unshared = own(&context);
     for (outcome, operation) in
-        [(context.release(&mine), "Recording::release"), (context.acquire(&mine), "Recording::acquire")]
+        [(context.release(&unshared), "Recording::release"), (context.acquire(&unshared), "Recording::acquire")]
     {
-        refused(outcome, operation, "ExportableBuffer::new");
+        rejected(outcome, operation, "ExportableBuffer::new");
     }
-    context.upload(&mine, 0, &pattern(2, SIZE)).expect("upload");
-    assert_same(&contents(&context, &mine), &pattern(2, SIZE), "after what was refused");
+    context.upload(&unshared, 0, &pattern(2, SIZE)).expect("upload");
+    assert_same(&contents(&context, &unshared), &pattern(2, SIZE), "after rejected commands");
 }
 
 #[test]
-fn one_recording_can_hold_every_step() {
+fn one_recording_can_contain_every_step() {
     let Some(context) = vulkan() else { return };
-    let (exported, other, mine) = (create(&context), create(&context), own(&context));
+    let (exported, other, unshared) = (create(&context), create(&context), own(&context));
     let (buffer, other) = (exported.buffer(), other.buffer());
     context
         .run(|recording| {
             recording.fill(buffer, 0, SIZE, 5)?;
             recording.release(buffer)?;
-            refused(recording.release(buffer), "Recording::release", "released again");
-            refused(recording.copy(buffer, 0, &mine, 0, SIZE), "Recording::copy", "acquire it first");
-            // Each buffer has a state of its own.
+            rejected(recording.release(buffer), "Recording::release", "releasing it again");
+            rejected(recording.copy(buffer, 0, &unshared, 0, SIZE), "Recording::copy", "acquire it first");
+            // Each buffer has its own state.
             recording.fill(other, 0, SIZE, 6)?;
-            refused(recording.acquire(other), "Recording::acquire", "this device's already");
+            rejected(recording.acquire(other), "Recording::acquire", "already belongs to this device");
             recording.release(other)?;
             recording.acquire(buffer)?;
-            recording.copy(buffer, 0, &mine, 0, SIZE)
+            recording.copy(buffer, 0, &unshared, 0, SIZE)
         })
         .expect("run");
-    assert_same(&contents(&context, &mine), &5_u32.to_le_bytes().repeat(1024), "through the buffer");
-    // What the recording left each of them in.
+    assert_same(&contents(&context, &unshared), &5_u32.to_le_bytes().repeat(1024), "through the buffer");
+    // The states after the recording.
     download(&context, buffer).expect("acquired");
-    refused(download(&context, other), "Recording::copy", "acquire it first");
+    rejected(download(&context, other), "Recording::copy", "acquire it first");
     context.acquire(other).expect("acquire");
     assert_same(&contents(&context, other), &6_u32.to_le_bytes().repeat(1024), "the other");
 }
 
 #[test]
-fn only_what_was_submitted_counts() {
+fn only_submitted_commands_change_the_state() {
     let Some(context) = vulkan() else { return };
     let exported = create(&context);
     let buffer = exported.buffer();
@@ -161,19 +162,19 @@ fn only_what_was_submitted_counts() {
     assert_eq!(aborted.expect_err("stopped").operation(), "test");
     assert_same(&contents(&context, buffer), &pattern(1, SIZE), "still this device's");
 
-    // Other work takes the buffer away between a recording and its submission.
+    // Other work releases the buffer between the recording and its submission.
     let late = context.run(|recording| {
         recording.fill(buffer, 0, SIZE, 0)?;
         context.release(buffer)
     });
-    refused(late, "HeadlessContext::submit", "record them again");
-    refused(download(&context, buffer), "Recording::copy", "acquire it first");
+    rejected(late, "HeadlessContext::submit", "record them again");
+    rejected(download(&context, buffer), "Recording::copy", "acquire it first");
     context.acquire(buffer).expect("acquire");
     assert_same(&contents(&context, buffer), &pattern(1, SIZE), "the late commands never ran");
 }
 
 #[test]
-fn an_application_can_move_a_buffer_itself_and_say_so() {
+fn applications_can_transfer_and_declare_the_state() {
     let Some(context) = vulkan() else { return };
     let exported = create(&context);
     let buffer = exported.buffer();
@@ -185,16 +186,17 @@ fn an_application_can_move_a_buffer_itself_and_say_so() {
         })
     };
     context.upload(buffer, 0, &pattern(4, SIZE)).expect("upload");
-    // SAFETY: recording, outside a render pass, on the context's queue; the buffer is of its device, its own, and kept.
+    // SAFETY: recording, outside a render pass, on the context's queue; the buffer belongs to the context's device and
+    // family, and is kept alive.
     own(&|commands| unsafe { buffer.record_release(commands, all) }).expect("run");
-    refused(context.acquire(buffer), "Recording::acquire", "this device's already");
-    // SAFETY: the commands above have run.
+    rejected(context.acquire(buffer), "Recording::acquire", "already belongs to this device");
+    // SAFETY: the commands above have completed.
     unsafe { buffer.assume_released() };
-    refused(download(&context, buffer), "Recording::copy", "acquire it first");
-    // SAFETY: as above; the buffer was released, and nobody has imported it.
+    rejected(download(&context, buffer), "Recording::copy", "acquire it first");
+    // SAFETY: as above; the buffer was released, and was not imported elsewhere.
     own(&|commands| unsafe { buffer.record_acquire(commands, all) }).expect("run");
-    refused(context.release(buffer), "Recording::release", "the other side already");
-    // SAFETY: the commands above have run.
+    rejected(context.release(buffer), "Recording::release", "already belongs to the other API");
+    // SAFETY: the commands above have completed.
     unsafe { buffer.assume_acquired() };
     assert_same(&contents(&context, buffer), &pattern(4, SIZE), "after commands of the application's own");
     context.release(buffer).expect("release");

@@ -1,4 +1,4 @@
-//! The context itself: submissions, time limits, what it keeps alive, and whether its checks can fail.
+//! Contexts: submissions, timeouts, lifetimes, and the validation layer's checks.
 
 #![allow(clippy::expect_used)]
 
@@ -15,7 +15,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_missing_loader_is_named() {
+fn missing_loader_is_named() {
     // SAFETY: no such library exists.
     let error = unsafe { load_entry_from("libnope-vulkan.so.1") }.err().expect("no such library");
     assert_eq!(error.kind(), ErrorKind::DriverNotFound);
@@ -23,27 +23,27 @@ fn a_missing_loader_is_named() {
     assert_eq!(attempts.len(), 1);
     assert_eq!(attempts[0].target, "libnope-vulkan.so.1");
     let words = if cfg!(windows) { "os error 126" } else { "libnope-vulkan.so.1: " };
-    assert!(attempts[0].reason.contains(words), "the linker's own words: {}", attempts[0].reason);
-    let advice = if cfg!(windows) { "the driver of your GPU" } else { "libvulkan1" };
+    assert!(attempts[0].reason.contains(words), "the dynamic linker's text: {}", attempts[0].reason);
+    let advice = if cfg!(windows) { "your GPU's driver" } else { "libvulkan1" };
     assert!(error.message().contains(advice), "{error}");
     assert!(std::error::Error::source(&error).is_some());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_library_that_is_no_loader_is_told_apart() {
-    // SAFETY: the C library is loaded in every process already.
+fn other_libraries_are_not_loaders() {
+    // SAFETY: the C library is already loaded in every process.
     let error = unsafe { load_entry_from("libc.so.6") }.err().expect("not a Vulkan loader");
     assert_eq!(error.kind(), ErrorKind::SymbolMissing);
 }
 
 #[test]
-fn validation_errors_are_counted() {
+fn validation_errors_are_collected() {
     let Some(context) = validated(HeadlessOptions::default()) else { return };
     assert_eq!(context.validation_errors(), Vec::<String>::new());
     let info = vk::BufferCreateInfo::default().size(0).usage(USAGE).sharing_mode(vk::SharingMode::EXCLUSIVE);
     let device = context.interop().device();
-    // SAFETY: deliberately invalid: the size is 0, which the layer must report. Drivers are known to survive it.
+    // SAFETY: deliberately invalid: the size is 0, which the layer must report. Drivers tolerate it.
     if let Ok(buffer) = unsafe { device.create_buffer(&info, None) } {
         // SAFETY: just created, never used.
         unsafe { device.destroy_buffer(buffer, None) };
@@ -61,8 +61,8 @@ fn missing_barriers_are_reported() {
         recording.keep(&buffer);
         let device = context.interop().device();
         for word in 0..2 {
-            // SAFETY: deliberately invalid: nothing orders the second write after the first. Both are inside the
-            // buffer, which is kept.
+            // SAFETY: deliberately invalid: no barrier orders the two writes. Both are inside the buffer, which is kept
+            // alive.
             unsafe { device.cmd_fill_buffer(recording.as_raw(), buffer.as_raw(), 0, 64, word) };
         }
         Ok(())
@@ -73,10 +73,10 @@ fn missing_barriers_are_reported() {
 }
 
 #[test]
-fn what_is_left_behind_at_the_end_is_reported() {
+fn leaked_objects_are_reported() {
     let Some(context) = validated(HeadlessOptions::default()) else { return };
     let log = context.validation_log().expect("validation is on");
-    // SAFETY: the device is alive. The fence is left behind on purpose; its device's end takes it along.
+    // SAFETY: the device is alive. The fence is leaked on purpose; destroying the device frees it.
     unsafe { context.interop().device().create_fence(&vk::FenceCreateInfo::default(), None) }.expect("a fence");
     assert_eq!(log.errors(), Vec::<String>::new());
     drop(context);
@@ -84,7 +84,7 @@ fn what_is_left_behind_at_the_end_is_reported() {
 }
 
 #[test]
-fn commands_of_one_recording_run_in_order() {
+fn commands_of_one_recording_execute_in_order() {
     let Some(context) = vulkan() else { return };
     let new = || OwnedBuffer::new(context.interop(), 4096, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
     let (first, second) = (new(), new());
@@ -121,11 +121,11 @@ fn uploads_and_downloads_of_any_range_are_exact() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     let error = context.download(&buffer, u64::MAX, &mut [0; 7]).expect_err("past the end");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert_same(&contents(&context, &buffer), &expected, "a refused upload moves nothing");
+    assert_same(&contents(&context, &buffer), &expected, "a rejected upload copies nothing");
 }
 
 #[test]
-fn transfers_greater_than_the_staging_buffer_are_exact() {
+fn transfers_larger_than_the_staging_buffer_are_exact() {
     let Some(context) = vulkan() else { return };
     let size = (16 << 20) + 104;
     let buffer = OwnedBuffer::new(context.interop(), size, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
@@ -135,7 +135,7 @@ fn transfers_greater_than_the_staging_buffer_are_exact() {
 }
 
 #[test]
-fn bad_commands_are_refused_before_the_driver() {
+fn invalid_commands_do_not_reach_the_driver() {
     let Some(context) = vulkan() else { return };
     let Some(other) = vulkan() else { return };
     let new = |context: &gpu_interop_vulkan::HeadlessContext, usage| {
@@ -143,28 +143,28 @@ fn bad_commands_are_refused_before_the_driver() {
     };
     let buffer = new(&context, USAGE);
     let source = new(&context, vk::BufferUsageFlags::TRANSFER_SRC);
-    let stranger = new(&other, USAGE);
+    let foreign = new(&other, USAGE);
     let outcomes = [
         context.fill(&buffer, 2, 4, 0),
         context.fill(&buffer, 0, 3, 0),
         context.fill(&buffer, 0, 0, 0),
         context.fill(&buffer, 60, 8, 0),
         context.fill(&source, 0, 4, 0),
-        context.fill(&stranger, 0, 4, 0),
+        context.fill(&foreign, 0, 4, 0),
         context.copy(&buffer, 0, &buffer, 8, 16),
         context.copy(&buffer, 0, &source, 0, 4),
         context.copy(&buffer, u64::MAX, &buffer, 0, 4),
-        context.release(&stranger),
-        context.acquire(&stranger),
+        context.release(&foreign),
+        context.acquire(&foreign),
     ];
     for (index, outcome) in outcomes.into_iter().enumerate() {
-        assert_eq!(outcome.expect_err("refused").kind(), ErrorKind::InvalidArgument, "case {index}");
+        assert_eq!(outcome.expect_err("rejected").kind(), ErrorKind::InvalidArgument, "case {index}");
     }
-    context.copy(&buffer, 0, &buffer, 16, 16).expect("ranges that touch do not overlap");
+    context.copy(&buffer, 0, &buffer, 16, 16).expect("adjacent ranges do not overlap");
 }
 
 #[test]
-fn a_timeline_orders_host_and_device() {
+fn timelines_order_host_and_device() {
     let Some(context) = vulkan() else { return };
     let timeline = OwnedSemaphore::timeline(context.interop(), 3).expect("a timeline");
     assert_eq!((timeline.payload(), timeline.value().expect("value")), (SemaphorePayload::Timeline, 3));
@@ -172,8 +172,8 @@ fn a_timeline_orders_host_and_device() {
     buffer.write(0, &[0; 64]).expect("write");
     let at = |value| [SemaphoreOp { semaphore: &timeline, value }];
     let work = context.submit(&at(4), &at(5), |recording| recording.fill(&buffer, 0, 64, u32::MAX)).expect("submit");
-    assert_eq!(timeline.wait(5, 20 * MILLISECOND).expect_err("nothing runs yet").kind(), ErrorKind::Timeout);
-    assert_eq!(work.wait(MILLISECOND).expect_err("nothing runs yet").kind(), ErrorKind::Timeout);
+    assert_eq!(timeline.wait(5, 20 * MILLISECOND).expect_err("the work is blocked").kind(), ErrorKind::Timeout);
+    assert_eq!(work.wait(MILLISECOND).expect_err("the work is blocked").kind(), ErrorKind::Timeout);
     assert!(!work.is_finished());
     let mut found = [1; 64];
     buffer.read(0, &mut found).expect("read");
@@ -189,22 +189,23 @@ fn a_timeline_orders_host_and_device() {
 }
 
 #[test]
-fn a_timeline_goes_as_far_at_once_as_the_device_allows() {
+fn timelines_accept_the_largest_difference_of_the_device() {
     let Some(context) = vulkan() else { return };
     let timeline = OwnedSemaphore::timeline(context.interop(), 5).expect("a timeline");
     let most = context.interop().max_timeline_difference();
-    assert!(most >= 0x7fff_ffff, "Vulkan demands more than {most}");
+    assert!(most >= 0x7fff_ffff, "below Vulkan's minimum: {most}");
     let at = |value| [SemaphoreOp { semaphore: &timeline, value }];
-    if let Some(too_far) = most.checked_add(6) {
+    if let Some(beyond) = most.checked_add(6) {
         let submit = |waits: &[_], signals: &[_]| context.submit(waits, signals, |_| Ok(()));
-        let refused =
-            [submit(&at(too_far), &[]).err(), submit(&[], &at(too_far)).err(), timeline.signal(too_far).err()];
-        refused.into_iter().for_each(|error| assert_eq!(error.expect("too far").kind(), ErrorKind::InvalidArgument));
+        let rejected = [submit(&at(beyond), &[]).err(), submit(&[], &at(beyond)).err(), timeline.signal(beyond).err()];
+        rejected
+            .into_iter()
+            .for_each(|error| assert_eq!(error.expect("beyond the limit").kind(), ErrorKind::InvalidArgument));
         assert_eq!(timeline.value().expect("value"), 5);
     }
     let far = most.saturating_add(5);
     context.submit(&[], &at(far), |_| Ok(())).expect("submit").wait(LONG).expect("the work ends");
-    // Drivers for the CPU may signal the work's fence before its semaphores.
+    // CPU drivers may signal the work's fence before its semaphores.
     timeline.wait(far, LONG).expect("the value is reached");
     assert_eq!(timeline.value().expect("value"), far);
 }
@@ -226,7 +227,7 @@ fn binary_semaphores_order_submissions() {
 }
 
 #[test]
-fn dropped_work_keeps_what_it_uses() {
+fn dropped_submissions_keep_buffers_alive() {
     let Some(context) = vulkan() else { return };
     let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     let buffer = OwnedBuffer::new(context.interop(), 4096, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
@@ -234,28 +235,28 @@ fn dropped_work_keeps_what_it_uses() {
         .submit(&[SemaphoreOp { semaphore: &gate, value: 1 }], &[], |recording| recording.fill(&buffer, 0, 4096, 9))
         .expect("submit");
     drop(work);
-    // The last handle of the caller. Destroying the buffer now would be a validation error.
+    // The caller's last handle. Destroying the buffer now would be a validation error.
     drop(buffer);
     gate.signal(1).expect("signal");
-    context.run(|_| Ok(())).expect("the queue goes on");
+    context.run(|_| Ok(())).expect("the queue still works");
 }
 
 #[test]
-fn work_that_never_ends_does_not_hang_the_drop() {
-    // Without validation: the device is leaked on purpose, and the layer cannot tell that from an accident.
+fn dropping_a_context_with_blocked_work_does_not_hang() {
+    // Without validation: the device is leaked on purpose, which the layer would report.
     let Some(context) = unvalidated(HeadlessOptions::default().timeout(20 * MILLISECOND)) else { return };
     let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     let submission = context.submit(&[SemaphoreOp { semaphore: &gate, value: 1 }], &[], |_| Ok(())).expect("submit");
     drop(submission);
-    assert_eq!(context.run(|_| Ok(())).expect_err("behind the gate").kind(), ErrorKind::Timeout);
+    assert_eq!(context.run(|_| Ok(())).expect_err("blocked by the gate").kind(), ErrorKind::Timeout);
     let begin = Instant::now();
     drop(context);
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    gate.signal(1).expect("let the queue end before the process does");
+    gate.signal(1).expect("unblocks the queue before the process exits");
 }
 
 #[test]
-fn one_context_serves_many_threads() {
+fn contexts_can_be_used_from_many_threads() {
     let Some(context) = vulkan() else { return };
     std::thread::scope(|scope| {
         for seed in 0..4 {

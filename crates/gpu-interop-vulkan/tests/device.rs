@@ -1,4 +1,4 @@
-//! Identity, queries and the objects that depend on their answers.
+//! Device identity, support queries, and creation of the objects that they report.
 
 #![allow(clippy::expect_used)]
 
@@ -15,15 +15,14 @@ use gpu_interop_vulkan::{
 };
 
 #[test]
-fn the_identity_is_the_drivers() {
+fn identity_matches_the_driver() {
     let Some(context) = vulkan() else { return };
     let identity = context.identity();
     let interop = context.interop();
-    // Asked a second time and in another way: through the structure of Vulkan 1.1 that VkPhysicalDeviceIDProperties
-    // was merged into.
+    // Queried a second time through the structure of Vulkan 1.1 that VkPhysicalDeviceIDProperties was merged into.
     let mut properties_11 = vk::PhysicalDeviceVulkan11Properties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut properties_11);
-    // SAFETY: the context is alive, and its device 1.1 or later. Below 1.2 the chained structure is left alone.
+    // SAFETY: the context is alive, and its device is 1.1 or later. Below 1.2 the driver ignores the chained structure.
     unsafe { interop.instance().get_physical_device_properties2(interop.physical_device(), &mut properties) };
     let properties = properties.properties;
     let is_cpu = properties.device_type == vk::PhysicalDeviceType::CPU;
@@ -34,7 +33,7 @@ fn the_identity_is_the_drivers() {
         assert_eq!(identity.luid.is_some(), properties_11.device_luid_valid == vk::TRUE);
     }
     if is_cpu {
-        assert_eq!(identity.pci, None, "the host's processor is on no PCI bus");
+        assert_eq!(identity.pci, None, "a CPU has no PCI address");
     }
     // SAFETY: the context is alive.
     let again = unsafe { device_identity(interop.instance(), interop.physical_device()) };
@@ -43,7 +42,7 @@ fn the_identity_is_the_drivers() {
 }
 
 #[test]
-fn a_device_can_be_chosen() {
+fn devices_can_be_selected() {
     let Some(context) = vulkan() else { return };
     let devices = HeadlessContext::devices().expect("devices");
     let index = devices.iter().position(|device| device == context.identity()).expect("the context's own device");
@@ -58,7 +57,7 @@ fn a_device_can_be_chosen() {
 }
 
 #[test]
-fn a_transfer_queue_is_found_or_its_absence_said() {
+fn transfer_queue_is_found_or_reported_missing() {
     let Some(context) = vulkan() else { return };
     let choice = DeviceChoice::Identity(context.identity().clone());
     let options = HeadlessOptions::default().device(choice).queue(QueueKind::TransferOnly);
@@ -81,9 +80,11 @@ fn buffer_creation_agrees_with_the_query() {
         match interop.buffer_features(*kind, USAGE) {
             Ok(features) if features.exportable => {
                 assert!(features.compatible.contains(kind), "a kind is compatible with itself: {features:?}");
-                created.expect("the device says it can");
+                created.expect("the device reports support");
             }
-            _ => assert_eq!(created.expect_err("the device says it cannot").kind(), ErrorKind::Unsupported, "{kind}"),
+            _ => {
+                assert_eq!(created.expect_err("the device reports no support").kind(), ErrorKind::Unsupported, "{kind}")
+            }
         }
     }
     let opaque = interop.buffer_features(MemoryHandleKind::OpaqueFd, USAGE).expect("Vulkan has it");
@@ -91,10 +92,10 @@ fn buffer_creation_agrees_with_the_query() {
 }
 
 #[test]
-fn bad_options_are_refused_before_the_driver() {
+fn invalid_options_do_not_reach_the_driver() {
     let Some(context) = vulkan() else { return };
     let (interop, none) = (context.interop(), vk::BufferUsageFlags::empty());
-    for (size, usage, words) in [(0, USAGE, "at least one"), (64, none, "say what Vulkan uses it for")] {
+    for (size, usage, words) in [(0, USAGE, "at least 1"), (64, none, "state how Vulkan uses it")] {
         let exported = ExportableBuffer::new(interop, &BufferOptions::new(size, usage)).map(drop);
         let owned = OwnedBuffer::new(interop, size, usage, MemoryPlacement::DeviceLocal).map(drop);
         for (outcome, operation) in [(exported, "ExportableBuffer::new"), (owned, "OwnedBuffer::new")] {
@@ -109,7 +110,7 @@ fn bad_options_are_refused_before_the_driver() {
 
 #[cfg(unix)]
 #[test]
-fn bad_imports_of_buffers_name_the_import() {
+fn invalid_buffer_imports_name_the_operation() {
     use gpu_interop_vulkan::{BufferImportOptions, ImportedBuffer};
 
     let Some(context) = vulkan() else { return };
@@ -117,14 +118,14 @@ fn bad_imports_of_buffers_name_the_import() {
     for (size, usage) in [(0, USAGE), (64, vk::BufferUsageFlags::empty())] {
         let request = exported.import_request().expect("export");
         let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(size, usage))
-            .expect_err("refused");
+            .expect_err("rejected");
         let error = failure.error();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "ImportedBuffer::new"), "{error}");
     }
 }
 
 #[test]
-fn images_are_told_apart_by_format() {
+fn image_support_depends_on_format_and_usage() {
     let Some(context) = vulkan() else { return };
     let query = ImageQuery {
         format: vk::Format::R8G8B8A8_UNORM,
@@ -135,7 +136,7 @@ fn images_are_told_apart_by_format() {
     };
     let features = context.interop().image_features(MemoryHandleKind::OpaqueFd, &query).expect("a common image");
     assert!(features.exportable && features.importable, "{features:?}");
-    // No device has all compressed formats; every device lacks a three-channel image as a depth target.
+    // No device supports this format as a depth attachment.
     let impossible = ImageQuery {
         format: vk::Format::R8G8B8A8_UNORM,
         usage: vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT,
@@ -152,7 +153,7 @@ fn images_are_told_apart_by_format() {
 }
 
 #[test]
-fn a_device_without_the_extension_is_refused() {
+fn devices_without_the_extension_are_rejected() {
     let Some(context) = vulkan() else { return };
     let interop = context.interop();
     let priorities = [1.0];
@@ -164,7 +165,7 @@ fn a_device_without_the_extension_is_refused() {
     // SAFETY: instance and device are alive until the result, an error, is dropped.
     let result = unsafe { VulkanInterop::new(interop.instance(), interop.physical_device(), &bare) };
     let outcome = result.map(drop).map_err(|error| (error.kind(), error.to_string()));
-    // SAFETY: nothing was made from it.
+    // SAFETY: nothing was created from it.
     unsafe { bare.destroy_device(None) };
     if cfg!(unix) {
         let (kind, text) = outcome.expect_err("no extension is enabled");
@@ -189,11 +190,11 @@ fn semaphore_creation_agrees_with_the_query() {
         let features = interop.semaphore_features(kind).expect("Vulkan has it");
         println!("{kind}: {features:?}");
         if !features.exportable {
-            let error = created.expect_err("the device says it cannot");
+            let error = created.expect_err("the device reports no support");
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{kind}");
             continue;
         }
-        let semaphore = created.expect("the device says it can");
+        let semaphore = created.expect("the device reports support");
         assert_eq!(semaphore.handle_kind(), kind);
         let request = semaphore.import_request().expect("export");
         assert_eq!(request.handle().kind(), kind);
@@ -211,7 +212,7 @@ fn semaphore_creation_agrees_with_the_query() {
 
 #[cfg(unix)]
 #[test]
-fn semaphores_that_the_device_does_not_import_come_back() {
+fn rejected_semaphores_are_returned() {
     use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
     use gpu_interop_vulkan::ImportedSemaphore;
     use rustix::fs::MemfdFlags;
@@ -219,26 +220,26 @@ fn semaphores_that_the_device_does_not_import_come_back() {
     let Some(context) = vulkan() else { return };
     for make in [SemaphoreHandle::OpaqueFd, SemaphoreHandle::TimelineFd] {
         let fd = rustix::fs::memfd_create("not a semaphore", MemfdFlags::CLOEXEC).expect("memfd");
-        // SAFETY: it is offered only to a device that imports no such semaphores.
+        // SAFETY: only a device that does not import such semaphores gets the request.
         let request = unsafe { SemaphoreImport::new(make(fd)) };
         let kind = request.handle().kind();
         if context.interop().semaphore_features(kind).expect("Vulkan has it").importable {
-            println!("{kind}: the device imports these; not offering it a false one");
+            println!("{kind}: skipped, the device imports this kind");
             continue;
         }
         let failure = ImportedSemaphore::new(context.interop(), request).expect_err("cannot be imported");
         assert_eq!(failure.kind(), ErrorKind::Unsupported);
-        let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");
+        let fd = failure.into_request().into_handle().into_fd().expect("the descriptor is returned");
         rustix::fs::fstat(&fd).expect("open");
     }
 }
 
-/// Vulkan cannot be asked which version an instance was created for, but it shows.
+/// An instance of Vulkan 1.0 is detected, although Vulkan cannot report the version.
 #[test]
-fn an_instance_of_vulkan_1_0_is_refused() {
+fn instances_of_vulkan_1_0_are_rejected() {
     let Some(context) = vulkan() else { return };
-    let entry = gpu_interop_vulkan::load_entry().expect("Vulkan is there");
-    // What 1.1 has in its core, an application can have enabled with 1.0.
+    let entry = gpu_interop_vulkan::load_entry().expect("Vulkan is installed");
+    // An application can enable functions of 1.1 with extensions of 1.0.
     let extensions =
         [vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME.as_ptr(), vk::KHR_EXTERNAL_MEMORY_CAPABILITIES_NAME.as_ptr()];
     for extensions in [&[][..], &extensions[..]] {
@@ -252,9 +253,10 @@ fn an_instance_of_vulkan_1_0_is_refused() {
         let name =
             |device: &vk::PhysicalDevice| unsafe { instance.get_physical_device_properties(*device) }.device_name;
         // SAFETY: the context is alive.
-        let wanted =
+        let expected =
             unsafe { context.interop().instance().get_physical_device_properties(context.interop().physical_device()) };
-        let physical = devices.into_iter().find(|device| name(device) == wanted.device_name).expect("the same device");
+        let physical =
+            devices.into_iter().find(|device| name(device) == expected.device_name).expect("the same device");
         let priorities = [1.0];
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(context.queue_family())
@@ -262,11 +264,11 @@ fn an_instance_of_vulkan_1_0_is_refused() {
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
         // SAFETY: the family exists; the device is destroyed below, before the instance.
         let device = unsafe { instance.create_device(physical, &info, None) }.expect("a device");
-        // SAFETY: both are alive until the result, an error, is dropped. That the instance is none of 1.1 is what is tested:
-        // nothing of 1.1 is called but what the loader answers in the driver's place.
+        // SAFETY: both are alive until the result, an error, is dropped. The instance of 1.0 violates the contract on
+        // purpose: of 1.1, only functions that the loader implements itself are called.
         let result = unsafe { VulkanInterop::new(&instance, physical, &device) };
         let outcome = result.map(drop).map_err(|error| (error.kind(), error.to_string()));
-        // SAFETY: nothing was made from them.
+        // SAFETY: nothing was created from them.
         unsafe {
             device.destroy_device(None);
             instance.destroy_instance(None);

@@ -1,4 +1,4 @@
-//! In which order objects end: some functions of the driver are replaced by ones that take notes.
+//! Order of destruction: some driver functions are replaced by mocks that record their calls.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -15,18 +15,18 @@ use gpu_interop_vulkan::{
 };
 
 thread_local! {
-    /// The driver's own functions.
+    /// The driver's functions.
     static REAL: RefCell<Option<ash::DeviceFnV1_0>> = const { RefCell::new(None) };
-    /// The ends of objects on this thread, in order.
-    static ENDS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    /// The destroyed objects of this thread, in order.
+    static DESTROYED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
 fn real<R>(call: impl FnOnce(&ash::DeviceFnV1_0) -> R) -> R {
-    REAL.with_borrow(|real| call(real.as_ref().expect("set by `observed`")))
+    REAL.with_borrow(|real| call(real.as_ref().expect("set by `with_mocks`")))
 }
 
-fn end(what: &'static str) {
-    ENDS.with_borrow_mut(|ends| ends.push(what));
+fn record_destroyed(object: &'static str) {
+    DESTROYED.with_borrow_mut(|destroyed| destroyed.push(object));
 }
 
 unsafe extern "system" fn destroy_buffer(
@@ -34,8 +34,8 @@ unsafe extern "system" fn destroy_buffer(
     buffer: vk::Buffer,
     allocator: *const vk::AllocationCallbacks<'_>,
 ) {
-    end("buffer");
-    // SAFETY: the caller's call, passed on.
+    record_destroyed("buffer");
+    // SAFETY: forwards the caller's call.
     real(|real| unsafe { (real.destroy_buffer)(device, buffer, allocator) });
 }
 
@@ -44,8 +44,8 @@ unsafe extern "system" fn destroy_image(
     image: vk::Image,
     allocator: *const vk::AllocationCallbacks<'_>,
 ) {
-    end("image");
-    // SAFETY: the caller's call, passed on.
+    record_destroyed("image");
+    // SAFETY: forwards the caller's call.
     real(|real| unsafe { (real.destroy_image)(device, image, allocator) });
 }
 
@@ -54,8 +54,8 @@ unsafe extern "system" fn free_memory(
     memory: vk::DeviceMemory,
     allocator: *const vk::AllocationCallbacks<'_>,
 ) {
-    end("memory");
-    // SAFETY: the caller's call, passed on.
+    record_destroyed("memory");
+    // SAFETY: forwards the caller's call.
     real(|real| unsafe { (real.free_memory)(device, memory, allocator) });
 }
 
@@ -67,8 +67,8 @@ unsafe extern "system" fn bind_image(_: vk::Device, _: vk::Image, _: vk::DeviceM
     vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
 }
 
-/// The context's device, with some functions replaced. Works on the thread that it was made on.
-fn observed(context: &HeadlessContext, replace: impl FnOnce(&mut ash::DeviceFnV1_0)) -> VulkanInterop {
+/// The context's device with some functions replaced. Valid on the calling thread.
+fn with_mocks(context: &HeadlessContext, replace: impl FnOnce(&mut ash::DeviceFnV1_0)) -> VulkanInterop {
     let interop = context.interop();
     let device = interop.device();
     let mut functions = device.fp_v1_0().clone();
@@ -76,14 +76,14 @@ fn observed(context: &HeadlessContext, replace: impl FnOnce(&mut ash::DeviceFnV1
     replace(&mut functions);
     let (v1_1, v1_2, v1_3) = (device.fp_v1_1().clone(), device.fp_v1_2().clone(), device.fp_v1_3().clone());
     let device = ash::Device::from_parts_1_3(device.handle(), functions, v1_1, v1_2, v1_3);
-    // SAFETY: instance and devices are the context's own, which the tests keep to their end.
+    // SAFETY: instance and device belong to the context, which the tests keep to their end.
     unsafe { VulkanInterop::new(interop.instance(), interop.physical_device(), &device) }.expect("the same device")
 }
 
 #[test]
-fn an_object_goes_before_its_memory_even_if_the_two_were_never_bound() {
+fn objects_are_destroyed_before_their_memory_after_a_failed_bind() {
     let Some(context) = vulkan() else { return };
-    let device = observed(&context, |functions| {
+    let device = with_mocks(&context, |functions| {
         functions.destroy_buffer = destroy_buffer;
         functions.destroy_image = destroy_image;
         functions.free_memory = free_memory;
@@ -92,9 +92,9 @@ fn an_object_goes_before_its_memory_even_if_the_two_were_never_bound() {
     });
     let error = ExportableBuffer::new(&device, &BufferOptions::new(4096, USAGE)).expect_err("not bound");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
-    assert_eq!(ENDS.take(), ["buffer", "memory"]);
+    assert_eq!(DESTROYED.take(), ["buffer", "memory"]);
     let image = ImageSpec::new(vk::ImageViewType::TYPE_2D, [16, 8, 1], vk::Format::R8G8B8A8_UNORM, IMAGE_USAGE);
     let error = ExportableImage::new(&device, &ImageOptions::new(image)).expect_err("not bound");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
-    assert_eq!(ENDS.take(), ["image", "memory"]);
+    assert_eq!(DESTROYED.take(), ["image", "memory"]);
 }

@@ -1,5 +1,5 @@
-//! Images are initialised, released and acquired in an order that makes sense; every other one is refused before the
-//! driver: the validation layer listens.
+//! Order of initialisation, releases and acquires of images: commands out of order are rejected before they reach the
+//! driver. The validation layer checks the rest.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -14,7 +14,7 @@ use gpu_interop_vulkan::{
     OwnedBuffer, OwnedImage, OwnershipTransfer,
 };
 
-/// Bytes of an image.
+/// Size of an image, bytes.
 const SIZE: u64 = 16 * 8 * 4;
 const LENGTH: usize = 16 * 8 * 4;
 
@@ -29,10 +29,10 @@ fn import(context: &HeadlessContext, exported: &ExportableImage) -> ImportedImag
     ImportedImage::new(context.interop(), request, &options).expect("import")
 }
 
-fn refused(outcome: Result<()>, words: &str) {
+fn rejected(outcome: Result<()>, words: &str) {
     let error = outcome.expect_err(words);
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert!(error.message().contains(words), "{error} should say: {words}");
+    assert!(error.message().contains(words), "{error} should contain: {words}");
 }
 
 fn download(context: &HeadlessContext, image: &OwnedImage) -> Result<()> {
@@ -40,57 +40,57 @@ fn download(context: &HeadlessContext, image: &OwnedImage) -> Result<()> {
 }
 
 #[test]
-fn a_fresh_image_cannot_be_acquired() {
+fn new_images_cannot_be_acquired() {
     let Some(context) = vulkan() else { return };
     let exported = create(&context);
     let image = exported.image();
-    refused(context.acquire_image(image), "never released");
-    refused(download(&context, image), "initialise it first");
-    refused(context.release_image(image), "initialise it first");
+    rejected(context.acquire_image(image), "never released");
+    rejected(download(&context, image), "initialise it first");
+    rejected(context.release_image(image), "initialise it first");
     context.initialize_image(image).expect("initialize");
-    refused(context.acquire_image(image), "this device's already");
+    rejected(context.acquire_image(image), "already belongs to this device");
     upload_all(&context, image, 1);
-    assert_texels(&context, image, 1, "after what was refused");
+    assert_texels(&context, image, 1, "after rejected commands");
 }
 
 #[test]
-fn a_released_image_is_the_other_sides_until_it_is_acquired() {
+fn released_images_must_be_acquired_first() {
     let Some(context) = vulkan() else { return };
     let exported = create(&context);
     let image = exported.image();
     context.initialize_image(image).expect("initialize");
     upload_all(&context, image, 1);
     context.release_image(image).expect("release");
-    refused(context.release_image(image), "acquire it before it is released again");
-    refused(download(&context, image), "acquire it first");
-    refused(context.upload_image(image, 0, 0, &[0; LENGTH]), "acquire it first");
-    refused(context.initialize_image(image), "acquire it first");
+    rejected(context.release_image(image), "acquire it before releasing it again");
+    rejected(download(&context, image), "acquire it first");
+    rejected(context.upload_image(image, 0, 0, &[0; LENGTH]), "acquire it first");
+    rejected(context.initialize_image(image), "acquire it first");
     context.acquire_image(image).expect("acquire");
-    refused(context.acquire_image(image), "this device's already");
-    assert_texels(&context, image, 1, "after what was refused");
+    rejected(context.acquire_image(image), "already belongs to this device");
+    assert_texels(&context, image, 1, "after rejected commands");
 }
 
 #[test]
-fn the_importer_can_be_the_first_to_write() {
+fn importers_can_write_first() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let exported = create(&first);
     let imported = import(&second, &exported);
     let (from, to) = (exported.image(), imported.image());
     for outcome in [second.initialize_image(to), second.release_image(to), download(&second, to)] {
-        refused(outcome, "acquire it");
+        rejected(outcome, "acquire it");
     }
     first.initialize_image(from).expect("initialize");
     first.release_image(from).expect("release");
     second.acquire_image(to).expect("acquire");
     upload_all(&second, to, 7);
     second.release_image(to).expect("release");
-    refused(download(&second, to), "acquire it first");
+    rejected(download(&second, to), "acquire it first");
     first.acquire_image(from).expect("acquire");
     assert_texels(&first, from, 7, "written by the importer");
 }
 
 #[test]
-fn one_recording_can_hold_every_step() {
+fn one_recording_can_contain_every_step() {
     let Some(context) = vulkan() else { return };
     let (exported, other) = (create(&context), create(&context));
     let (image, other) = (exported.image(), other.image());
@@ -100,29 +100,29 @@ fn one_recording_can_hold_every_step() {
     context
         .run(|recording| {
             recording.initialize_image(image)?;
-            // Each image has a state of its own.
-            refused(recording.release_image(other), "initialise it first");
+            // Each image has its own state.
+            rejected(recording.release_image(other), "initialise it first");
             recording.initialize_image(other)?;
             recording.release_image(other)?;
-            refused(recording.acquire_image(image), "this device's already");
+            rejected(recording.acquire_image(image), "already belongs to this device");
             recording.copy_to_image(&buffer, 0, image, 0, 0)?;
             recording.release_image(image)?;
-            refused(recording.release_image(image), "released again");
-            refused(recording.copy_from_image(image, 0, 0, &buffer, SIZE), "acquire it first");
-            refused(recording.initialize_image(image), "acquire it first");
+            rejected(recording.release_image(image), "releasing it again");
+            rejected(recording.copy_from_image(image, 0, 0, &buffer, SIZE), "acquire it first");
+            rejected(recording.initialize_image(image), "acquire it first");
             recording.acquire_image(image)?;
             recording.copy_from_image(image, 0, 0, &buffer, SIZE)
         })
         .expect("run");
     assert_same(&contents(&context, &buffer)[LENGTH..], &data, "through the image");
-    // What the recording left each of them in.
+    // The states after the recording.
     download(&context, image).expect("acquired");
-    refused(download(&context, other), "acquire it first");
+    rejected(download(&context, other), "acquire it first");
     context.acquire_image(other).expect("acquire");
 }
 
 #[test]
-fn only_what_was_submitted_counts() {
+fn only_submitted_commands_change_the_state() {
     let Some(context) = vulkan() else { return };
     let exported = create(&context);
     let image = exported.image();
@@ -132,30 +132,30 @@ fn only_what_was_submitted_counts() {
         recording.release_image(image)?;
         stop()
     });
-    refused(aborted, "stopped on purpose");
-    refused(context.acquire_image(image), "never released");
+    rejected(aborted, "stopped on purpose");
+    rejected(context.acquire_image(image), "never released");
     context.initialize_image(image).expect("initialize");
     upload_all(&context, image, 1);
     let aborted = context.run(|recording| {
         recording.release_image(image)?;
         stop()
     });
-    refused(aborted, "stopped on purpose");
+    rejected(aborted, "stopped on purpose");
     assert_texels(&context, image, 1, "still this device's");
 
-    // Other work takes the image away between a recording and its submission.
+    // Other work releases the image between the recording and its submission.
     let late = context.run(|recording| {
         recording.initialize_image(image)?;
         context.release_image(image)
     });
-    refused(late, "record them again");
-    refused(download(&context, image), "acquire it first");
+    rejected(late, "record them again");
+    rejected(download(&context, image), "acquire it first");
     context.acquire_image(image).expect("acquire");
     assert_texels(&context, image, 1, "the late commands never ran");
 }
 
 #[test]
-fn an_application_can_move_an_image_itself_and_say_so() {
+fn applications_can_transfer_and_declare_the_state() {
     let Some(context) = vulkan() else { return };
     let exported = create(&context);
     let image = exported.image();
@@ -167,24 +167,25 @@ fn an_application_can_move_an_image_itself_and_say_so() {
         })
     };
     own(&|commands| {
-        // SAFETY: recording, outside a render pass, on the context's queue; the image is of its device and kept.
+        // SAFETY: recording, outside a render pass, on the context's queue; the image belongs to the context's device
+        // and is kept alive.
         unsafe { image.record_initialize(commands) };
         Ok(())
     })
     .expect("run");
-    refused(download(&context, image), "initialise it first");
-    // SAFETY: the commands above have run.
+    rejected(download(&context, image), "initialise it first");
+    // SAFETY: the commands above have completed.
     unsafe { image.assume_initialized() };
     upload_all(&context, image, 4);
-    // SAFETY: as above; the image is this device's own and in the layout `GENERAL`.
+    // SAFETY: as above; this device owns the image, which is in the layout `GENERAL`.
     own(&|commands| unsafe { image.record_release(commands, all, vk::ImageLayout::GENERAL) }).expect("run");
-    refused(context.acquire_image(image), "this device's already");
-    // SAFETY: the commands above have run.
+    rejected(context.acquire_image(image), "already belongs to this device");
+    // SAFETY: the commands above have completed.
     unsafe { image.assume_released() };
-    // SAFETY: as above; the image was released, and nobody has imported it.
+    // SAFETY: as above; the image was released, and was not imported elsewhere.
     own(&|commands| unsafe { image.record_acquire(commands, all, vk::ImageLayout::GENERAL) }).expect("run");
-    refused(download(&context, image), "acquire it first");
-    // SAFETY: the commands above have run.
+    rejected(download(&context, image), "acquire it first");
+    // SAFETY: the commands above have completed.
     unsafe { image.assume_initialized() };
     assert_texels(&context, image, 4, "after commands of the application's own");
 }

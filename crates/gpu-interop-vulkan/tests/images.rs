@@ -1,4 +1,4 @@
-//! Images between two devices: every texel of every level and layer, in both directions.
+//! Images shared between two devices: every texel of every level and layer, in both directions.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -28,8 +28,8 @@ fn shapes(format: vk::Format) -> Vec<ImageSpec> {
         image(View::CUBE, [19, 19, 1]),
         image(View::CUBE_ARRAY, [19, 19, 1]).layers(12),
     ];
-    let most = |image: ImageSpec| image.levels(image.shape().expect("a shape").max_levels());
-    shapes.into_iter().flat_map(|image| [image, image.levels(2), most(image)]).collect()
+    let with_all_levels = |image: ImageSpec| image.levels(image.shape().expect("a shape").max_levels());
+    shapes.into_iter().flat_map(|image| [image, image.levels(2), with_all_levels(image)]).collect()
 }
 
 fn import(context: &HeadlessContext, exported: &ExportableImage, memory: MemoryPlacement) -> ImportedImage {
@@ -60,7 +60,7 @@ fn both_directions(first: &HeadlessContext, second: &HeadlessContext, options: &
 }
 
 #[test]
-fn every_shape_and_level_reaches_the_other_device() {
+fn every_shape_and_level_is_shared() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let mut shared = 0;
     for image in shapes(vk::Format::R8G8B8A8_UNORM) {
@@ -73,11 +73,11 @@ fn every_shape_and_level_reaches_the_other_device() {
         }
     }
     println!("{shared} of 42 images are shared");
-    assert!(shared >= 6, "at least those of two dimensions");
+    assert!(shared >= 6, "at least the two-dimensional ones");
 }
 
 #[test]
-fn every_format_reaches_the_other_device() {
+fn every_format_is_shared() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let mut shared = 0;
     for format in TexelFormat::vulkan_formats() {
@@ -93,11 +93,11 @@ fn every_format_reaches_the_other_device() {
         }
     }
     println!("{shared} of 102 images are shared");
-    assert!(shared >= 60, "Vulkan demands about this many formats to be sampled");
+    assert!(shared >= 60, "Vulkan requires about this many sampled formats");
 }
 
 #[test]
-fn every_usage_can_be_shared() {
+fn every_usage_is_shared() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     use vk::ImageUsageFlags as Usage;
     for (usage, expected) in [
@@ -116,7 +116,7 @@ fn every_usage_can_be_shared() {
 }
 
 #[test]
-fn the_array_is_what_the_image_is() {
+fn array_desc_matches_the_image() {
     let Some(context) = vulkan() else { return };
     let image = ImageSpec::new(View::CUBE_ARRAY, [32, 32, 1], vk::Format::R16G16_SFLOAT, IMAGE_USAGE);
     let options = ImageOptions::new(image.layers(12).levels(4));
@@ -143,9 +143,9 @@ fn the_array_is_what_the_image_is() {
     assert_eq!(request.image(), Some(&moved));
 }
 
-/// One submission writes and releases, one acquires and reads, ordered by nothing but the host's wait.
+/// One submission writes and releases, another acquires and reads; only the host's wait orders them.
 #[test]
-fn commands_of_one_recording_see_each_others_texels() {
+fn commands_of_one_recording_see_earlier_writes() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let image = ImageSpec::new(View::TYPE_2D, [64, 64, 1], vk::Format::R32_UINT, IMAGE_USAGE).levels(2);
     let exported = ExportableImage::new(first.interop(), &ImageOptions::new(image)).expect("create");
@@ -180,9 +180,9 @@ fn commands_of_one_recording_see_each_others_texels() {
     assert_same(&contents(&second, &target), &expected, "both levels");
 }
 
-/// Synchronisation validation, if the layer has it, listens for missing barriers.
+/// Synchronisation validation, if the layer has it, reports missing barriers.
 #[test]
-fn an_image_can_be_initialised_again_in_the_same_recording() {
+fn images_can_be_reinitialised_in_one_recording() {
     let Some(context) = vulkan() else { return };
     let image = ImageSpec::new(View::TYPE_2D, [64, 64, 1], vk::Format::R32_UINT, IMAGE_USAGE);
     let exported = ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect("create");
@@ -196,18 +196,18 @@ fn an_image_can_be_initialised_again_in_the_same_recording() {
             recording.initialize_image(image)?;
             recording.copy_to_image(&buffer, 0, image, 0, 0)?;
             recording.initialize_image(image)?;
-            // Undefined contents, but a use of the image like any other.
+            // Undefined contents, but a use of the image.
             recording.copy_from_image(image, 0, 0, &buffer, 32 << 10)?;
             recording.initialize_image(image)?;
             recording.copy_to_image(&buffer, 16 << 10, image, 0, 0)?;
             recording.copy_from_image(image, 0, 0, &buffer, 32 << 10)
         })
         .expect("run");
-    assert_same(&contents(&context, &buffer)[32 << 10..], &second, "what was written last");
+    assert_same(&contents(&context, &buffer)[32 << 10..], &second, "the last write");
 }
 
 #[test]
-fn a_shared_image_outlives_its_exporter() {
+fn imported_images_outlive_the_exporter() {
     let Some(second) = vulkan() else { return };
     let imported = {
         let Some(first) = vulkan() else { return };
@@ -223,7 +223,7 @@ fn a_shared_image_outlives_its_exporter() {
 }
 
 #[test]
-fn dropped_work_keeps_its_images() {
+fn dropped_submissions_keep_images_alive() {
     use gpu_interop_vulkan::{OwnedSemaphore, SemaphoreOp};
     let Some(context) = vulkan() else { return };
     let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
@@ -233,8 +233,8 @@ fn dropped_work_keeps_its_images() {
     context.initialize_image(exported.image()).expect("initialize");
     let work = context.submit(&wait, &[], |recording| recording.release_image(exported.image())).expect("submit");
     drop(work);
-    // The last handle of the caller. Destroying the image now would be a validation error.
+    // The caller's last handle. Destroying the image now would be a validation error.
     drop(exported);
     gate.signal(1).expect("signal");
-    context.run(|_| Ok(())).expect("the queue goes on");
+    context.run(|_| Ok(())).expect("the queue still works");
 }

@@ -1,4 +1,4 @@
-//! Images of linear tiling: their texels are where the layout says, seen through a buffer and through the host.
+//! Images with linear tiling: texels are at the offsets of the layout, through a buffer and through the host.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -15,8 +15,7 @@ use gpu_interop_vulkan::{
     MemoryPlacement, OwnedImage,
 };
 
-/// Every kind of linear image that Vulkan knows; devices need have no other than those of two dimensions, one level and
-/// one layer.
+/// Every kind of linear image in Vulkan; only two-dimensional ones with one level and one layer are mandatory.
 fn images() -> Vec<ImageSpec> {
     let image =
         |view, extent, format| ImageSpec::new(view, extent, format, IMAGE_USAGE).tiling(vk::ImageTiling::LINEAR);
@@ -32,7 +31,7 @@ fn images() -> Vec<ImageSpec> {
     ]
 }
 
-/// The rows of one layer of one level: where each lies in memory, and its bytes in the tightly packed texels.
+/// The rows of one layer of one level: offset in memory, and byte range in the tightly packed texels.
 fn rows(image: &OwnedImage, (level, layer, _): (u32, u32, u64)) -> Vec<(usize, std::ops::Range<usize>)> {
     let extent = image.spec().level_extent(level);
     let layout = image.subresource_layout(level, layer).expect("linear tiling");
@@ -53,19 +52,19 @@ fn rows(image: &OwnedImage, (level, layer, _): (u32, u32, u64)) -> Vec<(usize, s
         .collect()
 }
 
-/// Checks every texel at its place in the memory.
+/// Checks every texel at its offset in the memory.
 fn assert_rows(memory: &[u8], image: &OwnedImage, seed: u32) {
     for part in subresources(image.spec()) {
         let expected = texels(seed, part);
         for (at, range) in rows(image, part) {
-            let what = format!("the row at byte {at}, level {}, layer {} of {:?}", part.0, part.1, image.spec());
-            assert_same(&memory[at..at + range.len()], &expected[range], &what);
+            let row = format!("the row at byte {at}, level {}, layer {} of {:?}", part.0, part.1, image.spec());
+            assert_same(&memory[at..at + range.len()], &expected[range], &row);
         }
     }
 }
 
-/// Puts every texel at its place in the memory.
-fn place_rows(memory: &mut [u8], image: &OwnedImage, seed: u32) {
+/// Writes every texel at its offset in the memory.
+fn write_rows(memory: &mut [u8], image: &OwnedImage, seed: u32) {
     for part in subresources(image.spec()) {
         let data = texels(seed, part);
         for (at, range) in rows(image, part) {
@@ -75,7 +74,7 @@ fn place_rows(memory: &mut [u8], image: &OwnedImage, seed: u32) {
 }
 
 #[test]
-fn texels_are_where_the_layout_says_in_an_imported_buffer() {
+fn layout_matches_the_texels_in_an_imported_buffer() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let mut shared = 0;
     for (image, offset) in images().into_iter().flat_map(|image| [(image, 0), (image, 5000)]) {
@@ -85,7 +84,7 @@ fn texels_are_where_the_layout_says_in_an_imported_buffer() {
         }
         let exported = ExportableImage::new(first.interop(), &options).expect("create");
         if exported.image().is_dedicated() {
-            println!("this device has only dedicated allocations for it, which no buffer can be bound to: {image:?}");
+            println!("skipped, requires a dedicated allocation, which excludes a buffer: {image:?}");
             continue;
         }
         let exported = ExportableImage::new(first.interop(), &options.offset(offset)).expect("create");
@@ -101,13 +100,13 @@ fn texels_are_where_the_layout_says_in_an_imported_buffer() {
         assert_rows(&memory, exported.image(), 0x1111);
         shared += 1;
 
-        // Measured on NVIDIA's driver 580: what another Vulkan device writes through a buffer on an image's memory, it
-        // reads back itself, but the image shows what was there before from byte 128 of each row on. Writes through
-        // CUDA's import of the same memory arrive; the conformance suite has scenarios for them.
+        // Measured on NVIDIA's driver 580: after another Vulkan device writes through a buffer on an image's memory,
+        // the buffer reads the data back, but the image still has the old texels from byte 128 of each row on. Writes
+        // through CUDA's import of the same memory arrive; the conformance suite has scenarios for them.
         if first.identity().kind != DeviceKind::Cpu {
             continue;
         }
-        place_rows(&mut memory, exported.image(), 0x2222);
+        write_rows(&mut memory, exported.image(), 0x2222);
         second.upload(imported.buffer(), 0, &memory).expect("upload");
         second.release(imported.buffer()).expect("release");
         first.acquire_image(exported.image()).expect("acquire");
@@ -118,7 +117,7 @@ fn texels_are_where_the_layout_says_in_an_imported_buffer() {
 }
 
 #[test]
-fn the_host_sees_texels_where_the_layout_says() {
+fn layout_matches_the_texels_in_host_memory() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let mut shared = 0;
     for image in images() {
@@ -140,7 +139,7 @@ fn the_host_sees_texels_where_the_layout_says() {
         imported.image().read(0, &mut memory).expect("read");
         assert_rows(&memory, exported.image(), 3);
 
-        place_rows(&mut memory, imported.image(), 4);
+        write_rows(&mut memory, imported.image(), 4);
         imported.image().write(0, &memory).expect("write");
         assert_texels(&second, imported.image(), 4, "written by the host");
         assert_eq!(
@@ -154,7 +153,7 @@ fn the_host_sees_texels_where_the_layout_says() {
 }
 
 #[test]
-fn each_tiling_is_mapped_in_its_own_way() {
+fn linear_images_have_a_layout_and_optimal_ones_an_array() {
     let Some(context) = vulkan() else { return };
     let linear = images()[0];
     let new = |image| ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect("create");
@@ -167,7 +166,7 @@ fn each_tiling_is_mapped_in_its_own_way() {
     assert_eq!(optimal.array_desc().expect("an array").levels, 1);
     assert_eq!(linear.import_request().expect("export").image(), None);
     for (level, layer) in [(1, 0), (0, 1), (u32::MAX, 0)] {
-        let error = linear.image().subresource_layout(level, layer).expect_err("no such part");
+        let error = linear.image().subresource_layout(level, layer).expect_err("no such level or layer");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
     let error = optimal.image().read(0, &mut [0]).expect_err("not mapped");

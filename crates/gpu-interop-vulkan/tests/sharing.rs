@@ -1,4 +1,4 @@
-//! What one device writes into shared memory, the other reads: every word, in both directions.
+//! Buffers shared between two devices: every word, in both directions.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -15,7 +15,7 @@ use gpu_interop_vulkan::{
 };
 use rustix::io::FdFlags;
 
-/// Not a multiple of a page, nor of a staging buffer's alignment.
+/// Not a multiple of a page or of a staging buffer's alignment.
 const SIZE: u64 = 74_564;
 
 fn variants() -> impl Iterator<Item = BufferOptions> {
@@ -33,12 +33,12 @@ fn import(context: &HeadlessContext, exporter: &ExportableBuffer, options: &Buff
     ImportedBuffer::new(context.interop(), request, &import).expect("import")
 }
 
-/// Hands the buffer over from one device to the other.
+/// Transfers ownership of the buffer from one device to the other.
 fn hand_over(from: (&HeadlessContext, &ExportableBuffer), to: (&HeadlessContext, &ImportedBuffer), to_importer: bool) {
     let (exporter, importer) = ((from.0, from.1.buffer()), (to.0, to.1.buffer()));
-    let (giver, taker) = if to_importer { (exporter, importer) } else { (importer, exporter) };
-    giver.0.release(giver.1).expect("release");
-    taker.0.acquire(taker.1).expect("acquire");
+    let (source, target) = if to_importer { (exporter, importer) } else { (importer, exporter) };
+    source.0.release(source.1).expect("release");
+    target.0.acquire(target.1).expect("acquire");
 }
 
 fn both_directions(first: &HeadlessContext, second: &HeadlessContext) {
@@ -68,12 +68,12 @@ fn both_directions(first: &HeadlessContext, second: &HeadlessContext) {
 }
 
 #[test]
-fn two_contexts_share_every_word() {
+fn two_contexts_share_buffers() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     both_directions(&first, &second);
 }
 
-/// One side's queue waits for the other's, with nothing waiting on the host in between.
+/// One device's queue waits for the other's, without a host wait in between.
 #[test]
 fn shared_semaphores_order_two_queues() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
@@ -87,10 +87,10 @@ fn shared_semaphores_order_two_queues() {
         };
         let features = first.interop().semaphore_features(kind).expect("Vulkan has it");
         if !(features.exportable && features.importable) {
-            assert_eq!(created.expect_err("the device says it cannot").kind(), ErrorKind::Unsupported, "{kind}");
+            assert_eq!(created.expect_err("the device reports no support").kind(), ErrorKind::Unsupported, "{kind}");
             continue;
         }
-        let signalled = created.expect("the device says it can");
+        let signalled = created.expect("the device reports support");
         let request = signalled.import_request().expect("export");
         let waited = ImportedSemaphore::new(second.interop(), request).expect("import");
         for round in 1..=20_u32 {
@@ -103,11 +103,11 @@ fn shared_semaphores_order_two_queues() {
             });
             let reads = second.submit(&wait, &[], |recording| recording.acquire(imported.buffer()));
             let (writes, reads) = (writes.expect("submit"), reads.expect("submit"));
-            reads.wait(Duration::from_secs(30)).expect("the waiting side ends");
+            reads.wait(Duration::from_secs(30)).expect("the waiting device completes");
             let expected = round.to_le_bytes().repeat(usize::try_from(SIZE / 4).expect("small"));
             assert_same(&contents(&second, imported.buffer()), &expected, &format!("{kind}, round {round}"));
             second.release(imported.buffer()).expect("release");
-            writes.wait(Duration::from_secs(30)).expect("the signalling side ended");
+            writes.wait(Duration::from_secs(30)).expect("the signalling device completed");
             first.acquire(exported.buffer()).expect("acquire");
         }
         println!("{kind}: 20 rounds");
@@ -121,7 +121,7 @@ fn one_context_imports_its_own_export() {
 }
 
 #[test]
-fn host_and_device_see_each_others_writes() {
+fn host_and_device_see_writes_of_each_other() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let options = BufferOptions::new(SIZE, USAGE).memory(MemoryPlacement::HostVisible);
     let exported = ExportableBuffer::new(first.interop(), &options).expect("create");
@@ -149,7 +149,7 @@ fn device_local_buffers_are_not_mapped() {
 }
 
 #[test]
-fn every_export_is_a_descriptor_of_its_own_that_closes_on_exec() {
+fn exports_are_separate_descriptors_that_close_on_exec() {
     let Some(context) = vulkan() else { return };
     for options in variants() {
         let buffer = ExportableBuffer::new(context.interop(), &options).expect("create");
@@ -159,10 +159,10 @@ fn every_export_is_a_descriptor_of_its_own_that_closes_on_exec() {
             let fd = handle.as_fd().expect("a descriptor");
             assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC));
         }
-        // Closing one leaves the other usable.
+        // Closing one descriptor leaves the other usable.
         drop(first);
         let size = buffer.buffer().allocation_size();
-        // SAFETY: the buffer exported it just before, and was made with these options.
+        // SAFETY: the buffer just exported the handle, and was created with these options.
         let request = unsafe { MemoryImport::new(second, size).dedicated(options.dedicated) };
         let import = BufferImportOptions::new(SIZE, USAGE).memory(options.memory);
         ImportedBuffer::new(context.interop(), request, &import).expect("import");
@@ -170,7 +170,7 @@ fn every_export_is_a_descriptor_of_its_own_that_closes_on_exec() {
 }
 
 #[test]
-fn shared_memory_outlives_its_exporter() {
+fn imported_buffers_outlive_the_exporter() {
     let Some(second) = vulkan() else { return };
     let data = pattern(3, SIZE);
     let imported = {
@@ -186,7 +186,7 @@ fn shared_memory_outlives_its_exporter() {
 }
 
 #[test]
-fn a_buffer_keeps_the_device_of_a_dropped_context() {
+fn buffers_keep_the_device_alive() {
     let Some(context) = vulkan() else { return };
     let options = BufferOptions::new(64, USAGE).memory(MemoryPlacement::HostVisible);
     let exported = ExportableBuffer::new(context.interop(), &options).expect("create");

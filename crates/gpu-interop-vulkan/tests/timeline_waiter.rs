@@ -1,4 +1,4 @@
-//! Waits for several timelines at once, of every sort that there is.
+//! Waits for several timelines of every kind at once.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -15,7 +15,7 @@ use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore}
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(30);
 
-/// A timeline at 0, and what raises it.
+/// A timeline at 0, and the timeline that signals it.
 type Pair = (Arc<dyn ExporterTimeline>, Arc<dyn ExporterTimeline>);
 
 fn owned(context: &Checked) -> Pair {
@@ -23,12 +23,12 @@ fn owned(context: &Checked) -> Pair {
     (timeline.clone(), timeline)
 }
 
-/// One that can be exported, and an import of another one's; `None` where the device has none.
+/// An exportable timeline and an imported one; `None` if the device has none.
 fn shared(context: &Checked) -> Option<[Pair; 2]> {
     let new = || ExportableSemaphore::timeline(context.interop(), 0);
     let exportable = match new() {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            println!("left out, exportable and imported timelines: {error}");
+            println!("skipped, exportable and imported timelines: {error}");
             return None;
         }
         exportable => Arc::new(exportable.expect("a timeline")),
@@ -39,9 +39,9 @@ fn shared(context: &Checked) -> Option<[Pair; 2]> {
     Some([(exportable.clone(), exportable), (imported, exporter)])
 }
 
-/// Whichever of them is raised ends the wait, and nothing before.
+/// A signal of any timeline ends the wait, and nothing else does.
 #[test]
-fn one_wait_serves_every_sort_of_timeline() {
+fn one_wait_covers_every_kind_of_timeline() {
     let Some(context) = vulkan() else { return };
     let mut all = vec![owned(&context), owned(&context)];
     all.extend(shared(&context).into_iter().flatten());
@@ -51,25 +51,25 @@ fn one_wait_serves_every_sort_of_timeline() {
     }
     let waiter = all[0].0.waiter().expect("a waiter");
     let mut waits: Vec<(&dyn ExporterTimeline, u64)> = all.iter().map(|(timeline, _)| (&**timeline, 1)).collect();
-    for (index, (timeline, raised)) in all.iter().enumerate() {
+    for (index, (timeline, signaller)) in all.iter().enumerate() {
         let start = Instant::now();
         waiter.wait_any(&waits, SHORT).expect("waits");
-        assert!(start.elapsed() >= SHORT, "{timeline:?}: nothing was raised");
+        assert!(start.elapsed() >= SHORT, "{timeline:?}: the wait ended without a signal");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(SHORT);
-                raised.signal(1).expect("signals");
+                signaller.signal(1).expect("signals");
             });
             waiter.wait_any(&waits, LONG).expect("waits");
         });
-        assert!(start.elapsed() < LONG, "{timeline:?}: raising it ended no wait");
+        assert!(start.elapsed() < LONG, "{timeline:?}: the signal did not end the wait");
         assert_eq!(timeline.value().expect("value"), 1);
         waits[index].1 = 2;
     }
 }
 
 #[test]
-fn an_interruption_ends_this_wait_or_the_next_and_no_other() {
+fn interruptions_end_one_wait() {
     let Some(context) = vulkan() else { return };
     let timeline = owned(&context).0;
     let waiter = timeline.waiter().expect("a waiter");
@@ -85,21 +85,21 @@ fn an_interruption_ends_this_wait_or_the_next_and_no_other() {
         });
         waiter.wait_any(&waits, LONG).expect("waits");
     });
-    assert!(start.elapsed() < LONG, "nothing was interrupted");
+    assert!(start.elapsed() < LONG, "the interruptions ended no wait");
     let start = Instant::now();
     waiter.wait_any(&waits, SHORT).expect("waits");
-    assert!(start.elapsed() >= SHORT, "an interruption came twice");
+    assert!(start.elapsed() >= SHORT, "an interruption ended two waits");
 }
 
 #[test]
-fn what_is_no_timeline_of_the_device_is_refused() {
+fn foreign_and_binary_semaphores_are_rejected() {
     let (Some(context), Some(other)) = (vulkan(), vulkan()) else { return };
     let (timeline, foreign) = (owned(&context).0, owned(&other).0);
     let binary = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
     let waiter = timeline.waiter().expect("a waiter");
     assert!(waiter.serves(&*timeline) && !waiter.serves(&*foreign));
     for wrong in [&*foreign, &binary] {
-        let error = waiter.wait_any(&[(&*timeline, 1), (wrong, 1)], LONG).expect_err("it is none");
+        let error = waiter.wait_any(&[(&*timeline, 1), (wrong, 1)], LONG).expect_err("not a timeline of this device");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
 }

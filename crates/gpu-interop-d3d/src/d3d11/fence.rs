@@ -1,4 +1,4 @@
-//! Fences, their export, and fences as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
+//! Exportable fences, also as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use windows::core::Interface;
 
 use super::interop::D3d11Interop;
 use crate::fence::{Counter, Fence, check_value};
-use crate::handle::{Checked, created, exported, keep, with_name};
+use crate::handle::{Checked, created, exported, keep_handle, with_name};
 use crate::waiter::Waiter;
 
 /// An `ID3D11Fence` that can be exported. Clones are the same fence.
 ///
-/// Its greatest value, 2^64 - 1, is what a fence answers once its device is lost: waiting and asking for the value is
-/// an error then, and no fence is signalled with it. Direct3D 11 has no function by which the host signals a fence,
-/// only the context's commands do.
+/// The greatest value, 2^64 - 1, means that the device is lost: waiting for the fence and reading its value are then
+/// errors, and signals with this value are rejected. In Direct3D 11 only commands of the
+/// context signal a fence; the host cannot.
 #[derive(Debug, Clone)]
 pub struct ExportableFence {
     interop: D3d11Interop,
@@ -31,70 +31,42 @@ pub struct ExportableFence {
 }
 
 impl ExportableFence {
-    /// A fence at `initial`. Rests on `ID3D11Device5::CreateFence` with `D3D11_FENCE_FLAG_SHARED`.
+    /// Creates a fence with the value `initial`. Calls `ID3D11Device5::CreateFence` with `D3D11_FENCE_FLAG_SHARED`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences (before Windows
-    /// 10, version 1703); `InvalidArgument` for the greatest value; otherwise what the driver answers.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device lacks fences (before Windows
+    /// 10, version 1703); `InvalidArgument` for the greatest value; otherwise the driver's error.
     pub fn new(interop: &D3d11Interop, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ID3D11Device5::CreateFence";
         check_value("ExportableFence::new", initial)?;
         let device: ID3D11Device5 = interop.query()?;
         let mut raw: Option<ID3D11Fence> = None;
-        // SAFETY: the arguments are plain values; the fence is asked for by the interface that it is kept as.
-        let answer = unsafe { device.CreateFence(initial, D3D11_FENCE_FLAG_SHARED, &raw mut raw) };
-        let raw = created(OPERATION, answer, raw).map_err(|error| interop.failed(error))?;
+        // SAFETY: the arguments are plain values; the requested interface is the type of `raw`.
+        let result = unsafe { device.CreateFence(initial, D3D11_FENCE_FLAG_SHARED, &raw mut raw) };
+        let raw = created(OPERATION, result, raw).map_err(|error| interop.failed(error))?;
         let counter = Counter::new(Fence::D3d11 { fence: raw.clone(), device: interop.device().clone() });
         Ok(Self { interop: interop.clone(), raw, counter: Arc::new(counter) })
     }
 
-    /// The fence.
-    #[must_use]
-    pub fn as_raw(&self) -> &ID3D11Fence {
-        &self.raw
-    }
-
-    pub(crate) fn fence(&self) -> &Fence {
-        self.counter.fence()
-    }
-
-    /// The present value. Rests on `ID3D11Fence::GetCompletedValue`.
+    /// Enqueues a signal of `value` behind the context's earlier commands. Calls `ID3D11DeviceContext4::Signal`. Flush
+    /// the context before the host waits for the value. Signals of one fence must be ordered and increase the value.
     ///
     /// # Errors
-    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the reason if the device is lost.
-    pub fn value(&self) -> Result<u64> {
-        self.fence().value().map_err(|error| self.interop.failed(error))
-    }
-
-    /// Blocks until the value is at least `value`. Rests on `ID3D11Fence::SetEventOnCompletion`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise as
-    /// [`value`](Self::value).
-    pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        self.counter.wait(value, timeout).map_err(|error| self.interop.failed(error))
-    }
-
-    /// Has the context raise the value once it has run its commands so far. Rests on `ID3D11DeviceContext4::Signal`.
-    /// Flush the context before the host waits for the value. Signals of one fence must be ordered, and go up.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise the
+    /// driver's error.
     ///
     /// # Safety
     /// `context` is the immediate context of the fence's device. No other thread uses it during the call, unless the
-    /// application has turned its protection on (`ID3D11Multithread::SetMultithreadProtected`).
+    /// application enabled `ID3D11Multithread::SetMultithreadProtected`.
     pub unsafe fn context_signal(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
         let context = self.context("ExportableFence::context_signal", context, value)?;
-        // SAFETY: context and fence are live objects of one device, and the context is this thread's by the caller's
-        // promise.
+        // SAFETY: context and fence are live objects of one device; by the caller's guarantee no other thread uses the
+        // context.
         let signalled = unsafe { context.Signal(&self.raw, value) };
         signalled.checked("ID3D11DeviceContext4::Signal").map_err(|error| self.interop.failed(error))
     }
 
-    /// Has the context wait for the value before it runs its next commands. Rests on `ID3D11DeviceContext4::Wait`.
+    /// Enqueues a wait for `value` before the context's later commands. Calls `ID3D11DeviceContext4::Wait`.
     ///
     /// # Errors
     /// As [`context_signal`](Self::context_signal).
@@ -118,86 +90,39 @@ impl ExportableFence {
         context.cast().checked("ID3D11DeviceContext::QueryInterface").map_err(|error| self.interop.failed(error))
     }
 
-    /// Exports the fence. Every call gives a new handle, owned by the caller, that keeps the fence. Rests on
-    /// `ID3D11Fence::CreateSharedHandle`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
-    /// nothing; otherwise what the driver answers. No handle is left then.
-    pub fn export(&self) -> Result<SemaphoreHandle> {
-        Ok(SemaphoreHandle::D3d11Fence(self.share(None)?.into()))
-    }
-
-    /// Exports the fence as a complete request for an importer: handle and identity.
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    pub fn import_request(&self) -> Result<SemaphoreImport> {
-        Ok(self.request(self.export()?))
-    }
-
-    /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
-    /// keeps one until it is gone.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
-    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
-        let handle = self.share(Some(name))?;
-        let request = self.request(SemaphoreHandle::D3d11Fence(name.clone().into()));
-        let request = keep(&handle, request, SemaphoreImport::keeping).map_err(|error| self.interop.failed(error))?;
-        Ok((handle, request))
-    }
-
     fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D11Fence::CreateSharedHandle";
         with_name(OPERATION, name, |name| {
             // SAFETY: the fence is a live object, the name ends with NUL and outlives the call.
-            let answer = unsafe { self.raw.CreateSharedHandle(None, GENERIC_ALL.0, name) };
+            let result = unsafe { self.raw.CreateSharedHandle(None, GENERIC_ALL.0, name) };
             // SAFETY: the method creates a new handle for its caller.
-            unsafe { exported(OPERATION, answer) }
+            unsafe { exported(OPERATION, result) }
         })
         .map_err(|error| self.interop.failed(error))
     }
-
-    /// `handle` is of this fence: its callers have just shared it.
-    fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
-        // SAFETY: Direct3D shared this fence just before as the handle, or by the name that is in it, of which the request is
-        // given a handle to keep. The variant is that of such a fence. The device that exported it is named.
-        let request = unsafe { SemaphoreImport::new(handle) };
-        request.exported_by(self.interop.identity().clone())
-    }
 }
 
-/// For timelines that the compute driver imports. Over a bridge, streams can wait for the context, but what they signal
-/// fails the timeline: the host cannot signal the fence. Use a fence of Direct3D 12 there.
-impl ExporterTimeline for ExportableFence {
-    fn value(&self) -> Result<u64> {
-        Self::value(self)
-    }
+nt_exports!(
+    ExportableFence,
+    "fence",
+    "ID3D11Fence::CreateSharedHandle",
+    SemaphoreHandle::D3d11Fence,
+    SemaphoreImport,
+    "handle and device identity"
+);
 
-    fn signal(&self, _value: u64) -> Result<()> {
-        Err(self.interop.failed(Error::unsupported(
-            "ExporterTimeline::signal",
-            "the host cannot signal a fence of Direct3D 11; signal it by a command of the context, or use one of \
-             Direct3D 12",
-        )))
+fence_methods!(
+    ID3D11Fence,
+    D3d11Fence,
+    /// The timeline of compute drivers that import the fence. Over a bridge, streams can wait for the context, but
+    /// their signals fail the timeline, because the host cannot signal the fence; use a Direct3D 12 fence there.
+    timeline {
+        fn signal(&self, _value: u64) -> Result<()> {
+            Err(self.interop.failed(Error::unsupported(
+                "ExporterTimeline::signal",
+                "the host cannot signal a Direct3D 11 fence; signal it by a command of the context, or use a Direct3D \
+                 12 fence",
+            )))
+        }
     }
-
-    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        Self::wait(self, value, timeout)
-    }
-
-    fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
-        Some(SemaphoreHandleKind::D3d11Fence)
-    }
-
-    fn export(&self) -> Result<SemaphoreImport> {
-        self.import_request()
-    }
-
-    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
-        Ok(Box::new(Waiter::new()?))
-    }
-}
+);

@@ -1,4 +1,4 @@
-//! The application's own device.
+//! The application's device.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::adapter;
 use crate::handle::{Checked, created, lent, with_name};
 use crate::identity::check_importer;
 
-/// An `ID3D11Device` of the application's, to share objects of. Clones are the same.
+/// The application's `ID3D11Device`, whose objects are shared. Clones are the same device.
 ///
-/// Methods of the device may be called from any thread. Those of its immediate context and of keyed mutexes are for one
-/// thread at a time; methods of this crate that use either are `unsafe`.
+/// Methods of the device may be called from any thread. Its immediate context and keyed mutexes are used by one thread
+/// at a time; methods of this crate that use either are `unsafe`.
 #[derive(Debug, Clone)]
 pub struct D3d11Interop {
     inner: Arc<Inner>,
@@ -31,13 +31,13 @@ struct Inner {
 }
 
 impl D3d11Interop {
-    /// Takes a reference to the device and identifies it by name and LUID. Direct3D 11 does not tell of linked GPUs:
-    /// what it shares is on the first node. Rests on `IDXGIDevice::GetAdapter` and `IDXGIAdapter1::GetDesc1`.
+    /// Takes a reference to the device and identifies it by name and LUID. Direct3D 11 does not report linked
+    /// GPUs: its shared objects are on the first node. Calls `IDXGIDevice::GetAdapter` and `IDXGIAdapter1::GetDesc1`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the device was created with
-    /// `D3D11_CREATE_DEVICE_SINGLETHREADED`: one thread only may use it then, and this may be sent to others. What the
-    /// driver answers if the device has no adapter.
+    /// `D3D11_CREATE_DEVICE_SINGLETHREADED`, because this type may be sent to other threads. The driver's error if the
+    /// device has no adapter.
     pub fn new(device: &ID3D11Device) -> Result<Self> {
         const OPERATION: &str = "IDXGIDevice::GetAdapter";
         // SAFETY: the device is a live object; the call has no arguments.
@@ -55,7 +55,7 @@ impl D3d11Interop {
         Ok(Self { inner: Arc::new(Inner { device: device.clone(), identity }) })
     }
 
-    /// As [`new`](Self::new), and refuses an importer that is another device, or not the first node of linked GPUs.
+    /// As [`new`](Self::new), and rejects an importer that is another device, or not the first node of linked GPUs.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch) with both identities; otherwise as
@@ -72,16 +72,16 @@ impl D3d11Interop {
         &self.inner.device
     }
 
-    /// Which device it is, to find the importer that is the same.
+    /// The identity of the device, to find the matching importer.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
         &self.inner.identity
     }
 
-    /// The resource behind an NT handle, which stays the caller's. Rests on `ID3D11Device1::OpenSharedResource1`.
+    /// Opens the resource of an NT handle, which the caller still owns. Calls `ID3D11Device1::OpenSharedResource1`.
     ///
     /// # Errors
-    /// What the driver answers, also to a handle of another kind of object.
+    /// The driver's error, also for a handle to another kind of object.
     pub fn open_resource(&self, handle: &NtHandle) -> Result<ID3D11Resource> {
         let device: ID3D11Device1 = self.query()?;
         // SAFETY: the handle is open during the call.
@@ -90,12 +90,12 @@ impl D3d11Interop {
             .map_err(|error| self.failed(error))
     }
 
-    /// The resource that was shared under `name`, which works as long as a handle to it is open. Rests on
+    /// Opens the resource that was shared under `name`, which is valid as long as a handle to it is open. Rests on
     /// `ID3D11Device1::OpenSharedResourceByName`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name, or it is
-    /// longer than 260 UTF-16 code units; otherwise what the driver answers.
+    /// longer than 260 UTF-16 code units; otherwise the driver's error.
     pub fn open_resource_by_name(&self, name: &ObjectName) -> Result<ID3D11Resource> {
         const OPERATION: &str = "ID3D11Device1::OpenSharedResourceByName";
         let device: ID3D11Device1 = self.query()?;
@@ -104,17 +104,17 @@ impl D3d11Interop {
         with_name(OPERATION, Some(name), open).map_err(|error| self.failed(error))
     }
 
-    /// The fence behind a handle, which stays the caller's. Rests on `ID3D11Device5::OpenSharedFence`.
+    /// Opens the fence of a handle, which the caller still owns. Calls `ID3D11Device5::OpenSharedFence`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences; otherwise what
-    /// the driver answers, also to a handle of another kind of object.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device lacks fences; otherwise the
+    /// driver's error, also for a handle to another kind of object.
     pub fn open_fence(&self, handle: &NtHandle) -> Result<ID3D11Fence> {
         let device: ID3D11Device5 = self.query()?;
         let mut fence = None;
-        // SAFETY: the handle is open during the call, and the fence is asked for by the interface it is kept as.
-        let answer = unsafe { device.OpenSharedFence(lent(handle), &raw mut fence) };
-        created("ID3D11Device5::OpenSharedFence", answer, fence).map_err(|error| self.failed(error))
+        // SAFETY: the handle is open during the call, and the requested interface is the type of `fence`.
+        let result = unsafe { device.OpenSharedFence(lent(handle), &raw mut fence) };
+        created("ID3D11Device5::OpenSharedFence", result, fence).map_err(|error| self.failed(error))
     }
 
     /// A newer interface of the device.

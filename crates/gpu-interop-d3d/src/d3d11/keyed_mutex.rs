@@ -1,4 +1,4 @@
-//! Keyed mutexes: whose turn a shared resource is.
+//! Keyed mutexes, which give one side at a time access to a shared resource.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use super::resource::ExportableResource;
 use crate::hresult;
 use crate::timeout::milliseconds;
 
-/// The keyed mutex of an [`ExportableResource`], which it keeps.
+/// The keyed mutex of an [`ExportableResource`], which it keeps alive.
 ///
-/// Whoever acquires it with a key waits until it was last released with that key; a new one is as if released with 0.
-/// This side acquires and releases it on the host, which orders the immediate context's commands too: a release comes
-/// after those before it. An importer's streams do the same with [`WaitParams::Key`](gpu_interop_core::WaitParams::Key)
-/// and [`SignalParams::Key`](gpu_interop_core::SignalParams::Key).
-/// Both use the immediate context, which is not made for several threads: they are `unsafe`.
+/// An acquire with a key waits until the last release was with that key; a new mutex counts as released with key 0.
+/// This side acquires and releases it on the host, which also orders the immediate context's commands: a release
+/// follows the earlier ones. An importer's streams do the same with
+/// [`WaitParams::Key`](gpu_interop_core::WaitParams::Key) and
+/// [`SignalParams::Key`](gpu_interop_core::SignalParams::Key). Acquire and release use the immediate context, which is
+/// not thread-safe, and are therefore `unsafe`.
 #[derive(Debug, Clone)]
 pub struct KeyedMutex {
-    // Let go before the resource that it is a part of.
+    // Released before its resource.
     mutex: IDXGIKeyedMutex,
     resource: ExportableResource,
 }
@@ -37,50 +38,48 @@ impl KeyedMutex {
         &self.mutex
     }
 
-    /// The resource that it guards.
+    /// The protected resource.
     #[must_use]
     pub fn resource(&self) -> &ExportableResource {
         &self.resource
     }
 
-    /// Blocks until the mutex was released with `key`, and acquires it. The timeout is rounded up to milliseconds;
-    /// `None` waits without end. Rests on `IDXGIKeyedMutex::AcquireSync`.
+    /// Blocks until the mutex is released with `key`, and acquires it. The timeout is rounded up to milliseconds;
+    /// `None` is infinite. Calls `IDXGIKeyedMutex::AcquireSync`.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout): nothing is acquired, and the call may be repeated.
-    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the code `WAIT_ABANDONED` if a device that had
-    /// acquired the mutex is gone: the resource may be half written, and both must be created anew; or with what else
-    /// the driver answers.
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the code `WAIT_ABANDONED` if a device was
+    /// destroyed while it had acquired the mutex: the resource may be partly written, and both must be created again.
+    /// Otherwise the driver's error.
     ///
     /// # Safety
     /// No other thread uses the device's immediate context, or a keyed mutex of the device, during the call.
     pub unsafe fn acquire(&self, key: u64, timeout: Option<Duration>) -> Result<()> {
         let function = self.mutex.vtable().AcquireSync;
-        // The crate's own method takes WAIT_TIMEOUT and WAIT_ABANDONED, which are not negative, for success.
-        // SAFETY: the function is the mutex's own, which is a live object; the arguments are plain values. The immediate
-        // context is this thread's by the caller's promise.
-        let answer = unsafe { function(self.mutex.as_raw(), key, milliseconds(timeout)) };
-        hresult::waited("IDXGIKeyedMutex::AcquireSync", answer.0).map_err(|error| self.failed(error, key))
+        // The method of the `windows` crate treats WAIT_TIMEOUT and WAIT_ABANDONED, which are not negative, as success.
+        // SAFETY: the function is from the vtable of the mutex, a live object; the arguments are plain values. By the
+        // caller's guarantee no other thread uses the immediate context.
+        let result = unsafe { function(self.mutex.as_raw(), key, milliseconds(timeout)) };
+        hresult::waited("IDXGIKeyedMutex::AcquireSync", result.0).map_err(|error| self.failed(error, key))
     }
 
-    /// Releases the mutex to whoever acquires it with `key`. Rests on `IDXGIKeyedMutex::ReleaseSync`.
+    /// Releases the mutex for an acquire with `key`. Calls `IDXGIKeyedMutex::ReleaseSync`.
     ///
     /// # Errors
-    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with what the driver answers if this device has not
-    /// acquired it.
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) if this device has not acquired the mutex.
     ///
     /// # Safety
     /// As [`acquire`](Self::acquire).
     pub unsafe fn release(&self, key: u64) -> Result<()> {
         let function = self.mutex.vtable().ReleaseSync;
         // SAFETY: as in `acquire`.
-        let answer = unsafe { function(self.mutex.as_raw(), key) };
-        hresult::waited("IDXGIKeyedMutex::ReleaseSync", answer.0).map_err(|error| self.failed(error, key))
+        let result = unsafe { function(self.mutex.as_raw(), key) };
+        hresult::waited("IDXGIKeyedMutex::ReleaseSync", result.0).map_err(|error| self.failed(error, key))
     }
 
-    /// Exports the mutex: the resource's NT handle, a new one that is owned by the caller, or its KMT handle, a number
-    /// that is valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or
-    /// `IDXGIResource::GetSharedHandle`.
+    /// Exports the mutex: a new NT handle of the resource, owned by the caller, or its KMT handle, a number valid as
+    /// long as the resource. Calls `IDXGIResource1::CreateSharedHandle` or `IDXGIResource::GetSharedHandle`.
     ///
     /// # Errors
     /// As [`ExportableResource::export`].
@@ -91,40 +90,41 @@ impl KeyedMutex {
         Ok(SemaphoreHandle::D3d11KeyedMutexKmt(self.resource.kmt_handle()?))
     }
 
-    /// Exports the mutex as a complete request for an importer: handle and identity. With a KMT handle, the request keeps the
-    /// resource until it is gone.
+    /// Exports the mutex as an import request: handle and device identity. With a KMT handle, the request keeps the
+    /// resource alive.
     ///
     /// # Errors
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<SemaphoreImport> {
         let handle = self.export()?;
         let is_kmt = handle.kind() == SemaphoreHandleKind::D3d11KeyedMutexKmt;
-        // SAFETY: Direct3D shared the resource of this mutex just now as the handle, and the variant is that of a keyed mutex.
-        // With a KMT handle, the request keeps the resource.
+        // SAFETY: Direct3D just shared the resource of this mutex as the handle, and the variant is that of a keyed
+        // mutex. With a KMT handle, the request keeps the resource alive.
         let request = unsafe { self.request(handle) };
         Ok(if is_kmt { request.keeping(Arc::new(self.resource.clone())) } else { request })
     }
 
-    /// A request that has the name which the resource was exported under
-    /// ([`ExportableResource::import_request_by_name`]): resource and mutex have one name. Creates no handle: the one
-    /// that the resource's export gave must stay open until the mutex was imported.
+    /// Creates an import request with the name of the resource ([`ExportableResource::import_request_by_name`]), which
+    /// is also the name of the mutex. Creates no handle: the handle of the resource's export must stay open until the
+    /// mutex is imported.
     ///
     /// # Safety
-    /// The resource was exported under this name, and a handle from that is open until the request was imported or is gone.
+    /// The resource was exported under this name, and a handle of that export stays open until the request is imported
+    /// or dropped.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource is shared by KMT
     /// handle, which has no name.
     pub unsafe fn import_request_by_name(&self, name: &ObjectName) -> Result<SemaphoreImport> {
         self.resource.check_named("KeyedMutex::import_request_by_name")?;
-        // SAFETY: the caller promises that the name is the resource's, until the import.
+        // SAFETY: the caller guarantees that the name is valid for the resource until the import.
         Ok(unsafe { self.request(SemaphoreHandle::D3d11KeyedMutex(name.clone().into())) })
     }
 
     /// # Safety
-    /// The handle is of this mutex until it was imported, or the request is gone.
+    /// The handle refers to this mutex until the request is imported or dropped.
     unsafe fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
-        // SAFETY: the caller promises it, and the device that exported it is named.
+        // SAFETY: the caller guarantees that the handle is valid for this mutex; the exporting device is named.
         let request = unsafe { SemaphoreImport::new(handle) };
         request.exported_by(self.resource.interop().identity().clone())
     }

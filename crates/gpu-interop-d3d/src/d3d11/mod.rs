@@ -1,8 +1,7 @@
 //! The exporting side of Direct3D 11. Windows only.
 //!
-//! A [`D3d11Interop`] is made from the application's own device; buffers, textures and fences made with it can be
-//! exported. What is exported by NT handle stays valid on its own; a KMT handle is a number that is valid as long as
-//! the resource.
+//! A [`D3d11Interop`] is created from the application's device; buffers, textures and fences created with it can be
+//! exported. An NT handle keeps the object alive; a KMT handle is a number, valid as long as the resource.
 
 mod fence;
 mod interop;

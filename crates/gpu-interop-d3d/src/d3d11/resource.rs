@@ -18,15 +18,15 @@ use super::interop::D3d11Interop;
 use super::keyed_mutex::KeyedMutex;
 use crate::dimension::SrvDimension;
 use crate::flags::{BindFlags, MiscFlags, array_usage_of_bindings};
-use crate::handle::{Checked, created, exported, given, keep, with_name};
+use crate::handle::{Checked, created, exported, given, keep_handle, with_name};
 use crate::sharing::Sharing;
 use crate::texture::TextureSpec;
 
-/// What other users of a resource may do.
+/// Access of other users to a shared resource.
 pub(super) const ACCESS: u32 = DXGI_SHARED_RESOURCE_READ.0 | DXGI_SHARED_RESOURCE_WRITE.0;
 
-/// A buffer or texture whose memory can be exported. The device frees it once this, every NT handle and every importer
-/// are gone.
+/// A buffer or texture whose memory can be exported. The memory is freed when this object, every NT handle and every
+/// import are released.
 #[derive(Debug, Clone)]
 pub struct ExportableResource {
     interop: D3d11Interop,
@@ -37,16 +37,16 @@ pub struct ExportableResource {
 }
 
 impl ExportableResource {
-    /// A buffer of `size` bytes, usable for `bind`. Rests on `ID3D11Device::CreateBuffer`.
+    /// Creates a buffer of `size` bytes, usable for `bind`. Calls `ID3D11Device::CreateBuffer`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or of 4 GiB or
-    /// more, `Unsupported` if the device has no such buffers, `OutOfMemory`, or what else the driver answers.
+    /// more, `Unsupported` if the device does not support such buffers, `OutOfMemory`, or the driver's error.
     pub fn buffer(interop: &D3d11Interop, size: u64, bind: BindFlags, sharing: Sharing) -> Result<Self> {
         let bytes = u32::try_from(size).ok().filter(|bytes| *bytes > 0);
         let desc = D3D11_BUFFER_DESC {
             ByteWidth: bytes.ok_or_else(|| {
-                Error::invalid("ExportableResource::buffer", "a buffer of Direct3D 11 has from 1 to 2^32 - 1 bytes")
+                Error::invalid("ExportableResource::buffer", "a Direct3D 11 buffer has from 1 to 2^32 - 1 bytes")
                     .with_context("size", size)
             })?,
             Usage: D3D11_USAGE_DEFAULT,
@@ -55,27 +55,27 @@ impl ExportableResource {
             ..D3D11_BUFFER_DESC::default()
         };
         let mut buffer: Option<ID3D11Buffer> = None;
-        // SAFETY: the description is plain data that outlives the call, and there are no contents.
-        let answer = unsafe { interop.device().CreateBuffer(&raw const desc, None, Some(&raw mut buffer)) };
-        let buffer = created("ID3D11Device::CreateBuffer", answer, buffer)
+        // SAFETY: the description is plain data that outlives the call; no initial data is passed.
+        let result = unsafe { interop.device().CreateBuffer(&raw const desc, None, Some(&raw mut buffer)) };
+        let buffer = created("ID3D11Device::CreateBuffer", result, buffer)
             .map_err(|error| interop.failed(error).with_context("size", size).with_context("sharing", text(sharing)))?;
         Ok(Self { interop: interop.clone(), resource: buffer.into(), texture: None, sharing, size })
     }
 
-    /// A texture; of the flags, `SHADER_RESOURCE`, `RENDER_TARGET` and `UNORDERED_ACCESS` are possible. Rests on
-    /// `ID3D11Device::CreateTexture1D`, `CreateTexture2D` and `CreateTexture3D`.
+    /// Creates a texture; of the flags, `SHADER_RESOURCE`, `RENDER_TARGET` and `UNORDERED_ACCESS` are supported. Rests
+    /// on `ID3D11Device::CreateTexture1D`, `CreateTexture2D` and `CreateTexture3D`.
     ///
     /// # Errors
-    /// Those of [`TextureSpec::array_desc`] and `Unsupported` for other flags, found before the device is asked;
-    /// `Unsupported` if it has no such textures, `OutOfMemory`, or what else the driver answers.
+    /// Those of [`TextureSpec::array_desc`] and `Unsupported` for other flags, before any driver call;
+    /// `Unsupported` if the device does not support such textures, `OutOfMemory`, or the driver's error.
     pub fn texture(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharing: Sharing) -> Result<Self> {
         const OPERATION: &str = "ExportableResource::texture";
         texture.check(OPERATION)?;
         let known = BindFlags::SHADER_RESOURCE | BindFlags::RENDER_TARGET | BindFlags::UNORDERED_ACCESS;
         if !known.contains(bind) {
-            return Err(Error::unsupported(OPERATION, "a shared texture has no such flag")
+            return Err(Error::unsupported(OPERATION, "a shared texture does not support these flags")
                 .with_context("flags", format_args!("{bind:?}"))
-                .with_context("possible", format_args!("{known:?}")));
+                .with_context("supported", format_args!("{known:?}")));
         }
         let size = texture.packed_size()?;
         let resource = create(interop, texture, bind, sharing).map_err(|error| {
@@ -93,37 +93,39 @@ impl ExportableResource {
         &self.resource
     }
 
-    /// Size of the buffer, or of the texels of the texture without gaps, bytes. Direct3D 11 does not tell that of the
-    /// allocation.
+    /// Size of the buffer, or of the tightly packed texels of the texture, bytes. Direct3D 11 does not report the size
+    /// of the allocation.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// How it is shared.
+    /// The sharing mode.
     #[must_use]
     pub fn sharing(&self) -> Sharing {
         self.sharing
     }
 
-    /// What an importer maps a texture with.
+    /// The array description of a texture, for an importer.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a buffer.
     pub fn array_desc(&self) -> Result<MipmappedArrayDesc> {
         match &self.texture {
             Some((texture, bind)) => texture.array_desc(array_usage_of_bindings(*bind)),
-            None => Err(Error::invalid("ExportableResource::array_desc", "a buffer is no array; map it as a buffer")),
+            None => {
+                Err(Error::invalid("ExportableResource::array_desc", "a buffer is not an array; map it as a buffer"))
+            }
         }
     }
 
-    /// Exports the memory: a new NT handle, owned by the caller, that keeps the memory, or the KMT handle, a number
-    /// that is valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or
+    /// Exports the memory: a new NT handle, owned by the caller, that keeps the memory alive, or the KMT handle, a
+    /// number valid as long as the resource. Calls `IDXGIResource1::CreateSharedHandle` or
     /// `IDXGIResource::GetSharedHandle`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
-    /// nothing; otherwise what the driver answers. No handle is left then.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D does
+    /// not support sharing; otherwise the driver's error. No handle is left open.
     pub fn export(&self) -> Result<MemoryHandle> {
         if self.sharing.is_nt() {
             return Ok(MemoryHandle::D3d11Resource(self.nt_handle(None)?.into()));
@@ -131,9 +133,8 @@ impl ExportableResource {
         Ok(MemoryHandle::D3d11ResourceKmt(self.kmt_handle()?))
     }
 
-    /// Exports the memory as a complete request for an importer: handle, size, dedicated flag, identity, and for a texture
-    /// its description ([`array_desc`](Self::array_desc)). With a KMT handle, the request keeps the resource until it is
-    /// gone.
+    /// Exports the memory as an import request: handle, size, dedicated flag, device identity, and for a texture its
+    /// description ([`array_desc`](Self::array_desc)). With a KMT handle, the request keeps the resource alive.
     ///
     /// # Errors
     /// As [`export`](Self::export).
@@ -141,9 +142,9 @@ impl ExportableResource {
         Ok(self.request(self.export()?))
     }
 
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
-    /// keeps one until it is gone.
+    /// Exports the memory under a name, and returns a request with the name instead of the handle. The name is valid in
+    /// this and other processes of the session until the returned handle and all other handles to the object are
+    /// closed; the request keeps one open until it is dropped.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
@@ -152,29 +153,30 @@ impl ExportableResource {
         self.check_named("ExportableResource::import_request_by_name")?;
         let handle = self.nt_handle(Some(name))?;
         let request = self.request(MemoryHandle::D3d11Resource(name.clone().into()));
-        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
+        let request =
+            keep_handle(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
         Ok((handle, request))
     }
 
-    /// Refuses what can have no name.
+    /// Rejects a resource without an NT handle, which cannot have a name.
     pub(super) fn check_named(&self, operation: &'static str) -> Result<()> {
         if self.sharing.is_nt() {
             return Ok(());
         }
-        Err(Error::invalid(operation, "only what is shared by NT handle has a name")
+        Err(Error::invalid(operation, "only resources shared by NT handle have names")
             .with_context("sharing", text(self.sharing)))
     }
 
     /// The resource's keyed mutex.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource is shared without
-    /// one; `Unsupported` if this implementation of Direct3D has none.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource was created without
+    /// one; `Unsupported` if this implementation of Direct3D lacks keyed mutexes.
     pub fn keyed_mutex(&self) -> Result<KeyedMutex> {
         if self.sharing.semaphore_handle_kind().is_none() {
             return Err(Error::invalid(
                 "ExportableResource::keyed_mutex",
-                "the resource was created without a keyed mutex; share it as one with",
+                "the resource was created without a keyed mutex; create it with a sharing mode that has one",
             )
             .with_context("sharing", text(self.sharing)));
         }
@@ -191,9 +193,9 @@ impl ExportableResource {
         let resource: IDXGIResource1 = self.query()?;
         with_name(OPERATION, name, |name| {
             // SAFETY: the resource is a live object, the name ends with NUL and outlives the call.
-            let answer = unsafe { resource.CreateSharedHandle(None, ACCESS, name) };
+            let result = unsafe { resource.CreateSharedHandle(None, ACCESS, name) };
             // SAFETY: the method creates a new handle for its caller.
-            unsafe { exported(OPERATION, answer) }
+            unsafe { exported(OPERATION, result) }
         })
         .map_err(|error| self.interop.failed(error))
     }
@@ -202,8 +204,8 @@ impl ExportableResource {
         const OPERATION: &str = "IDXGIResource::GetSharedHandle";
         let resource: IDXGIResource = self.query()?;
         // SAFETY: the resource is a live object; the call has no arguments.
-        let answer = unsafe { resource.GetSharedHandle() };
-        given(OPERATION, answer)
+        let result = unsafe { resource.GetSharedHandle() };
+        given(OPERATION, result)
             .and_then(|handle| KmtHandle::new(handle.0.addr()))
             .map_err(|error| self.interop.failed(error))
     }
@@ -212,19 +214,20 @@ impl ExportableResource {
         self.resource.cast().checked("ID3D11Resource::QueryInterface").map_err(|error| self.interop.failed(error))
     }
 
-    /// `handle` is of this resource: its callers have just shared it.
+    /// Builds the request for a handle that was just exported from this resource.
     fn request(&self, handle: MemoryHandle) -> MemoryImport {
         let is_kmt = handle.kind() == MemoryHandleKind::D3d11ResourceKmt;
-        // SAFETY: Direct3D shared this resource just before as the handle, or by the name that is in it, of which the request
-        // is given a handle to keep; with a KMT handle it keeps the resource, below. The variant is that of a resource, which
-        // is a dedicated allocation of that size, and no compute backend's. The device that exported it is named.
+        // SAFETY: Direct3D just shared this resource as the handle, or under the name in it, for which the caller adds
+        // a handle to the request; with a KMT handle the request keeps the resource alive, below. The variant is that
+        // of a resource, which is a dedicated allocation of that size and not native memory of a compute backend. The
+        // exporting device is named.
         let request = unsafe { MemoryImport::new(handle, self.size).dedicated(true) };
         let request = request.exported_by(self.interop.identity().clone());
         let request = if is_kmt { request.keeping(Arc::new(self.clone())) } else { request };
         match self.array_desc() {
-            // SAFETY: the texture was created with what it is described by.
+            // SAFETY: the texture was created with this description.
             Ok(desc) => unsafe { request.of_image(desc) },
-            // A buffer is no array.
+            // A buffer has none.
             Err(_) => request,
         }
     }
@@ -237,7 +240,7 @@ fn text(sharing: Sharing) -> String {
 fn create(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharing: Sharing) -> Result<ID3D11Resource> {
     let device = interop.device();
     let width = u32::try_from(texture.width).map_err(|_| {
-        Error::invalid("ExportableResource::texture", "a texture of Direct3D 11 is at most 2^32 - 1 texels wide")
+        Error::invalid("ExportableResource::texture", "a Direct3D 11 texture is at most 2^32 - 1 texels wide")
     })?;
     let (format, levels) = (texture.format.into(), u32::from(texture.levels));
     let (depth_or_layers, bind) = (u32::from(texture.depth_or_array_size), bind.bits());
@@ -255,9 +258,9 @@ fn create(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharin
                 MiscFlags: misc.bits(),
             };
             let mut created_texture: Option<ID3D11Texture1D> = None;
-            // SAFETY: the description is plain data that outlives the call, and there are no contents.
-            let answer = unsafe { device.CreateTexture1D(&raw const desc, None, Some(&raw mut created_texture)) };
-            created("ID3D11Device::CreateTexture1D", answer, created_texture).map(Into::into)
+            // SAFETY: the description is plain data that outlives the call; no initial data is passed.
+            let result = unsafe { device.CreateTexture1D(&raw const desc, None, Some(&raw mut created_texture)) };
+            created("ID3D11Device::CreateTexture1D", result, created_texture).map(Into::into)
         }
         SrvDimension::TEXTURE3D => {
             let desc = D3D11_TEXTURE3D_DESC {
@@ -273,8 +276,8 @@ fn create(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharin
             };
             let mut created_texture: Option<ID3D11Texture3D> = None;
             // SAFETY: as above.
-            let answer = unsafe { device.CreateTexture3D(&raw const desc, None, Some(&raw mut created_texture)) };
-            created("ID3D11Device::CreateTexture3D", answer, created_texture).map(Into::into)
+            let result = unsafe { device.CreateTexture3D(&raw const desc, None, Some(&raw mut created_texture)) };
+            created("ID3D11Device::CreateTexture3D", result, created_texture).map(Into::into)
         }
         view => {
             if matches!(view, SrvDimension::TEXTURECUBE | SrvDimension::TEXTURECUBEARRAY) {
@@ -294,8 +297,8 @@ fn create(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharin
             };
             let mut created_texture: Option<ID3D11Texture2D> = None;
             // SAFETY: as above.
-            let answer = unsafe { device.CreateTexture2D(&raw const desc, None, Some(&raw mut created_texture)) };
-            created("ID3D11Device::CreateTexture2D", answer, created_texture).map(Into::into)
+            let result = unsafe { device.CreateTexture2D(&raw const desc, None, Some(&raw mut created_texture)) };
+            created("ID3D11Device::CreateTexture2D", result, created_texture).map(Into::into)
         }
     }
 }

@@ -12,19 +12,19 @@ use windows::Win32::Graphics::Direct3D12::{
 use super::interop::D3d12Interop;
 use super::resource::{Content, Plan};
 use crate::flags::ResourceFlags;
-use crate::handle::{Checked, created, keep};
+use crate::handle::{Checked, created, keep_handle};
 use crate::texture::TextureSpec;
 
 /// `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT`, bytes.
 const ALIGNMENT: u64 = 64 << 10;
 
-/// What may be placed on a heap.
+/// Kinds of resources that may be placed on a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HeapContents {
     /// Buffers.
     Buffers,
-    /// Textures that nothing is rendered to.
+    /// Textures without `ALLOW_RENDER_TARGET`.
     Textures,
     /// Textures with `ALLOW_RENDER_TARGET`.
     RenderTargets,
@@ -51,26 +51,26 @@ impl HeapContents {
     }
 }
 
-/// What an [`ExportableHeap`] is created with.
+/// Options of an [`ExportableHeap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeapOptions {
     /// Size, bytes; rounded up to a multiple of 64 KiB.
     pub size: u64,
-    /// What may be placed on it.
+    /// The resources that may be placed on it.
     pub contents: HeapContents,
 }
 
 impl HeapOptions {
-    /// A heap of at least `size` bytes.
+    /// Creates the options of a heap of at least `size` bytes.
     #[must_use]
     pub fn new(size: u64, contents: HeapContents) -> Self {
         Self { size, contents }
     }
 }
 
-/// A heap in the device's own memory that can be exported. The device frees it once this, what is placed on it, every
-/// handle and every importer are gone.
+/// A heap in device memory that can be exported. The memory is freed when this object, the placed resources, every
+/// handle and every import are released.
 #[derive(Debug, Clone)]
 pub struct ExportableHeap {
     interop: D3d12Interop,
@@ -79,19 +79,19 @@ pub struct ExportableHeap {
 }
 
 impl ExportableHeap {
-    /// Creates a heap. Rests on `ID3D12Device::CreateHeap` with `D3D12_HEAP_FLAG_SHARED`.
+    /// Creates a heap. Calls `ID3D12Device::CreateHeap` with `D3D12_HEAP_FLAG_SHARED`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or beyond 64 bits,
-    /// `Unsupported` if the device has no heaps for such contents, `OutOfMemory`, or what else the driver answers.
+    /// `Unsupported` if the device lacks heaps for such contents, `OutOfMemory`, or the driver's error.
     pub fn new(interop: &D3d12Interop, options: &HeapOptions) -> Result<Self> {
         const OPERATION: &str = "ExportableHeap::new";
         let size = options.size.checked_next_multiple_of(ALIGNMENT).filter(|size| *size > 0);
         let size = size.ok_or_else(|| {
-            Error::invalid(OPERATION, "the size is 0, or exceeds the address space").with_context("size", options.size)
+            Error::invalid(OPERATION, "the size is 0 or exceeds 64 bits").with_context("size", options.size)
         })?;
         if options.contents == HeapContents::Any {
-            mixes(interop)?;
+            check_mixed_heaps(interop)?;
         }
         let desc = D3D12_HEAP_DESC {
             SizeInBytes: size,
@@ -100,10 +100,9 @@ impl ExportableHeap {
             Flags: D3D12_HEAP_FLAG_SHARED | options.contents.flags(),
         };
         let mut heap = None;
-        // SAFETY: the description is plain data that outlives the call; the heap is asked for by the interface that it
-        // is kept as.
-        let answer = unsafe { interop.device().CreateHeap(&raw const desc, &raw mut heap) };
-        let heap = created("ID3D12Device::CreateHeap", answer, heap)
+        // SAFETY: the description is plain data that outlives the call; the requested interface is the type of `heap`.
+        let result = unsafe { interop.device().CreateHeap(&raw const desc, &raw mut heap) };
+        let heap = created("ID3D12Device::CreateHeap", result, heap)
             .map_err(|error| interop.failed(error).with_context("size", size))?;
         Ok(Self { interop: interop.clone(), heap, options: HeapOptions { size, ..*options } })
     }
@@ -120,60 +119,32 @@ impl ExportableHeap {
         self.options.size
     }
 
-    /// Exports the memory. Every call gives a new handle, owned by the caller, that keeps the memory. Rests on
-    /// `ID3D12Device::CreateSharedHandle`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
-    /// nothing; otherwise what the driver answers. No handle is left then.
-    pub fn export(&self) -> Result<MemoryHandle> {
-        Ok(MemoryHandle::D3d12Heap(self.interop.share(&self.heap, None)?.into()))
+    fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
+        self.interop.share(&self.heap, name)
     }
 
-    /// Exports the memory as a complete request for an importer: handle, size, identity.
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    pub fn import_request(&self) -> Result<MemoryImport> {
-        Ok(self.request(self.export()?))
-    }
-
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
-    /// keeps one until it is gone.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
-    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
-        let handle = self.interop.share(&self.heap, Some(name))?;
-        let request = self.request(MemoryHandle::D3d12Heap(name.clone().into()));
-        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
-        Ok((handle, request))
-    }
-
-    /// `handle` is of this heap: its callers have just shared it.
+    /// Builds the request for a handle that was just exported from this heap.
     fn request(&self, handle: MemoryHandle) -> MemoryImport {
-        // SAFETY: Direct3D shared this heap just before as the handle, or by the name that is in it, of which the request is
-        // given a handle to keep. The variant is that of a heap. The size is the heap's own; a heap is no dedicated
-        // allocation, and no compute backend's. The device that exported it is named.
+        // SAFETY: Direct3D just shared this heap as the handle, or under the name in it, for which the caller adds a
+        // handle to the request. The variant is that of a heap. The size is that of the heap; a heap is not a dedicated
+        // allocation and not native memory of a compute backend. The exporting device is named.
         let request = unsafe { MemoryImport::new(handle, self.size()) };
         request.exported_by(self.interop.identity().clone())
     }
 
-    /// A buffer of `size` bytes at `offset`, which an importer of the heap maps there. Rests on
-    /// `ID3D12Device::CreatePlacedResource`. Resources may overlap; whose turn it is then is up to the application.
+    /// Places a buffer of `size` bytes at `offset`, where an importer of the heap maps it. Calls
+    /// `ID3D12Device::CreatePlacedResource`. Resources may overlap; the application then synchronises their use.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the heap does not take buffers,
-    /// the offset is not a multiple of what the device asks for, or the buffer ends behind the heap; otherwise as
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the heap was not created for
+    /// buffers, the offset is not a multiple of the required alignment, or the buffer ends past the heap; otherwise as
     /// [`ExportableResource::buffer`](super::ExportableResource::buffer).
     pub fn place_buffer(&self, offset: u64, size: u64, flags: ResourceFlags) -> Result<PlacedResource> {
         const OPERATION: &str = "ExportableHeap::place_buffer";
         self.place(OPERATION, offset, Plan::buffer(OPERATION, size, flags)?)
     }
 
-    /// A texture at `offset`, which an importer of the heap maps there. Rests on `ID3D12Device::CreatePlacedResource`.
+    /// Places a texture at `offset`, where an importer of the heap maps it. Calls `ID3D12Device::CreatePlacedResource`.
     ///
     /// # Errors
     /// As [`place_buffer`](Self::place_buffer) and
@@ -185,23 +156,23 @@ impl ExportableHeap {
 
     fn place(&self, operation: &'static str, offset: u64, plan: Plan) -> Result<PlacedResource> {
         let needs = self.interop.allocation(&plan.desc)?;
-        let refused = |message: String| {
+        let invalid = |message: String| {
             let error = Error::invalid(operation, message).with_context("offset", offset);
             Err(error.with_context("size", needs.SizeInBytes).with_context("heap", format_args!("{:?}", self.options)))
         };
         if self.options.contents != HeapContents::Any && self.options.contents != HeapContents::of(&plan) {
-            return refused(format!("the heap was not made for {:?}", HeapContents::of(&plan)));
+            return invalid(format!("the heap was not created for {:?}", HeapContents::of(&plan)));
         }
         if !offset.is_multiple_of(needs.Alignment.max(1)) {
-            return refused(format!("the offset must be a multiple of {}", needs.Alignment));
+            return invalid(format!("the offset must be a multiple of {}", needs.Alignment));
         }
         if offset.checked_add(needs.SizeInBytes).is_none_or(|end| end > self.size()) {
-            return refused("the resource ends behind the heap".into());
+            return invalid("the resource ends past the heap".into());
         }
         let mut resource = None;
-        // SAFETY: the description is plain data that outlives the call, the heap is of this device and has the range;
-        // the resource is asked for by the interface that it is kept as.
-        let answer = unsafe {
+        // SAFETY: the description is plain data that outlives the call, the heap is of this device and contains the
+        // range; the requested interface is the type of `resource`.
+        let result = unsafe {
             self.interop.device().CreatePlacedResource(
                 &self.heap,
                 offset,
@@ -211,18 +182,27 @@ impl ExportableHeap {
                 &raw mut resource,
             )
         };
-        let resource = created("ID3D12Device::CreatePlacedResource", answer, resource)
+        let resource = created("ID3D12Device::CreatePlacedResource", result, resource)
             .map_err(|error| self.interop.failed(error).with_context("offset", offset))?;
         Ok(PlacedResource { resource, heap: self.clone(), plan, offset })
     }
 }
 
-/// Refuses a device whose heaps hold one sort of resources.
-fn mixes(interop: &D3d12Interop) -> Result<()> {
+nt_exports!(
+    ExportableHeap,
+    "memory",
+    "ID3D12Device::CreateSharedHandle",
+    MemoryHandle::D3d12Heap,
+    MemoryImport,
+    "handle, size, device identity"
+);
+
+/// Rejects a device whose heaps hold only one kind of resources.
+fn check_mixed_heaps(interop: &D3d12Interop) -> Result<()> {
     const OPERATION: &str = "ID3D12Device::CheckFeatureSupport";
     let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
     let size = u32::try_from(size_of_val(&options)).unwrap_or(u32::MAX);
-    // SAFETY: the structure is the one of this feature, and its size is told.
+    // SAFETY: the structure is that of this feature, and its size is passed.
     unsafe { interop.device().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) }
         .checked(OPERATION)
         .map_err(|error| interop.failed(error))?;
@@ -231,12 +211,12 @@ fn mixes(interop: &D3d12Interop) -> Result<()> {
     }
     Err(interop.failed(Error::unsupported(
         OPERATION,
-        "heaps of this device hold buffers, textures or render targets alone; make one for each",
+        "heaps of this device hold only buffers, only textures or only render targets; create one for each",
     )))
 }
 
-/// A resource on an [`ExportableHeap`], which it keeps. It is in `D3D12_RESOURCE_STATE_COMMON` at first, and must be
-/// whenever the other API uses it.
+/// A resource on an [`ExportableHeap`], which it keeps alive. It is created in `D3D12_RESOURCE_STATE_COMMON` and must
+/// be in that state whenever the other API uses it.
 #[derive(Debug, Clone)]
 pub struct PlacedResource {
     // Freed before its heap.
@@ -253,28 +233,28 @@ impl PlacedResource {
         &self.resource
     }
 
-    /// The heap that it is on, which is what an importer imports.
+    /// The heap, which an importer imports.
     #[must_use]
     pub fn heap(&self) -> &ExportableHeap {
         &self.heap
     }
 
-    /// Where it starts on the heap, bytes.
+    /// Offset on the heap, bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The size that was asked for, bytes: what an importer maps of a buffer. Of a texture, that of its texels without
-    /// gaps.
+    /// The requested size of a buffer, which an importer maps, or the size of the tightly packed texels of a texture;
+    /// bytes.
     ///
     /// # Errors
-    /// None for a resource that could be created.
+    /// None for a resource that was created.
     pub fn size(&self) -> Result<u64> {
         self.plan.payload_size()
     }
 
-    /// What an importer of the heap maps a texture with.
+    /// The array description of a texture, for an importer of the heap.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a buffer.

@@ -1,4 +1,4 @@
-//! The application's own device.
+//! The application's device.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::adapter;
 use crate::handle::{created, exported, lent, with_name};
 use crate::identity::{check_importer, node_mask};
 
-/// An `ID3D12Device` of the application's, to share objects of. Clones are the same.
+/// The application's `ID3D12Device`, whose objects are shared. Clones are the same device.
 #[derive(Debug, Clone)]
 pub struct D3d12Interop {
     inner: Arc<Inner>,
@@ -29,23 +29,23 @@ struct Inner {
 }
 
 impl D3d12Interop {
-    /// Takes a reference to the device and identifies it: LUID and node mask, and its name as far as DXGI knows it.
-    /// Rests on `ID3D12Device::GetAdapterLuid` and `GetNodeCount`, and `IDXGIFactory4::EnumAdapterByLuid`.
+    /// Takes a reference to the device and identifies it: LUID and node mask, and its name if known to DXGI.
+    /// Calls `ID3D12Device::GetAdapterLuid` and `GetNodeCount`, and `IDXGIFactory4::EnumAdapterByLuid`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked
-    /// GPUs: CUDA imports from devices of one node ([`for_importer`](Self::for_importer) can name one).
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has several linked GPUs:
+    /// CUDA imports from devices of one node ([`for_importer`](Self::for_importer) can select one).
     pub fn new(device: &ID3D12Device) -> Result<Self> {
         Self::create("D3d12Interop::new", device, None)
     }
 
-    /// As [`new`](Self::new), and refuses an importer that is another device. Of linked GPUs it takes the node that the
-    /// importer's LUID names; memory is made on that node.
+    /// As [`new`](Self::new), and rejects an importer that is another device. Of linked GPUs it uses the node in the
+    /// importer's LUID and creates memory on that node.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch) with both identities;
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked
-    /// GPUs and the importer does not name one of them.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has several linked GPUs
+    /// and the importer does not name one of them.
     pub fn for_importer(device: &ID3D12Device, importer: &DeviceIdentity) -> Result<Self> {
         const OPERATION: &str = "D3d12Interop::for_importer";
         let interop = Self::create(OPERATION, device, Some(importer))?;
@@ -69,92 +69,92 @@ impl D3d12Interop {
         &self.inner.device
     }
 
-    /// Which device it is, to find the importer that is the same.
+    /// The identity of the device, to find the matching importer.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
         &self.inner.identity
     }
 
-    /// The bit of the node that memory is made on: 1 unless the GPUs are linked.
+    /// The bit of the node for memory: 1 unless the GPUs are linked.
     #[must_use]
     pub fn node_mask(&self) -> u32 {
         self.inner.node_mask
     }
 
-    /// A new handle to the object that was shared under `name`, which works as long as any handle to it is open. Rests
-    /// on `ID3D12Device::OpenSharedHandleByName`.
+    /// Opens a new handle to the object that was shared under `name`, which is valid as long as a handle to it is open.
+    /// Rests on `ID3D12Device::OpenSharedHandleByName`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name, or it is
-    /// longer than 260 UTF-16 code units; otherwise what the driver answers.
+    /// longer than 260 UTF-16 code units; otherwise the driver's error.
     pub fn open_by_name(&self, name: &ObjectName) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D12Device::OpenSharedHandleByName";
         with_name(OPERATION, Some(name), |name| {
             // SAFETY: the name ends with NUL and outlives the call.
-            let answer = unsafe { self.device().OpenSharedHandleByName(name, GENERIC_ALL.0) };
+            let result = unsafe { self.device().OpenSharedHandleByName(name, GENERIC_ALL.0) };
             // SAFETY: the method opens a new handle for its caller.
-            unsafe { exported(OPERATION, answer) }
+            unsafe { exported(OPERATION, result) }
         })
         .map_err(|error| self.failed(error))
     }
 
-    /// The heap behind a handle, which stays the caller's. Rests on `ID3D12Device::OpenSharedHandle`.
+    /// Opens the heap of a handle, which the caller still owns. Calls `ID3D12Device::OpenSharedHandle`.
     ///
     /// # Errors
-    /// What the driver answers, also to a handle of another kind of object.
+    /// The driver's error, also for a handle to another kind of object.
     pub fn open_heap(&self, handle: &NtHandle) -> Result<ID3D12Heap> {
         self.open(handle)
     }
 
-    /// The committed resource behind a handle, which stays the caller's. Rests on `ID3D12Device::OpenSharedHandle`.
+    /// Opens the committed resource of a handle, which the caller still owns. Calls `ID3D12Device::OpenSharedHandle`.
     ///
     /// # Errors
-    /// What the driver answers, also to a handle of another kind of object.
+    /// The driver's error, also for a handle to another kind of object.
     pub fn open_resource(&self, handle: &NtHandle) -> Result<ID3D12Resource> {
         self.open(handle)
     }
 
-    /// The fence behind a handle, which stays the caller's. Rests on `ID3D12Device::OpenSharedHandle`.
+    /// Opens the fence of a handle, which the caller still owns. Calls `ID3D12Device::OpenSharedHandle`.
     ///
     /// # Errors
-    /// What the driver answers, also to a handle of another kind of object.
+    /// The driver's error, also for a handle to another kind of object.
     pub fn open_fence(&self, handle: &NtHandle) -> Result<ID3D12Fence> {
         self.open(handle)
     }
 
     fn open<T: Interface>(&self, handle: &NtHandle) -> Result<T> {
         let mut object = None;
-        // SAFETY: the handle is open during the call, and the object is asked for by the interface it is kept as.
-        let answer = unsafe { self.device().OpenSharedHandle(lent(handle), &raw mut object) };
-        created("ID3D12Device::OpenSharedHandle", answer, object).map_err(|error| self.failed(error))
+        // SAFETY: the handle is open during the call, and the requested interface is the type of `object`.
+        let result = unsafe { self.device().OpenSharedHandle(lent(handle), &raw mut object) };
+        created("ID3D12Device::OpenSharedHandle", result, object).map_err(|error| self.failed(error))
     }
 
-    /// A new handle to an object of this device, under a name or none. Nobody but this user and the system may open it,
-    /// as by default.
+    /// Creates a handle to an object of this device, optionally with a name. Only this user and the system may open the
+    /// object, the default of Windows.
     pub(super) fn share(&self, object: impl Param<ID3D12DeviceChild>, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D12Device::CreateSharedHandle";
         with_name(OPERATION, name, |name| {
             // SAFETY: the object is a live child of the device, the name ends with NUL and outlives the call.
-            let answer = unsafe { self.device().CreateSharedHandle(object, None, GENERIC_ALL.0, name) };
+            let result = unsafe { self.device().CreateSharedHandle(object, None, GENERIC_ALL.0, name) };
             // SAFETY: the method creates a new handle for its caller.
-            unsafe { exported(OPERATION, answer) }
+            unsafe { exported(OPERATION, result) }
         })
         .map_err(|error| self.failed(error))
     }
 
-    /// Size and alignment that the device needs for a resource, bytes.
+    /// Returns the size and alignment of a resource's allocation, bytes.
     pub(super) fn allocation(&self, desc: &D3D12_RESOURCE_DESC) -> Result<D3D12_RESOURCE_ALLOCATION_INFO> {
         const OPERATION: &str = "ID3D12Device::GetResourceAllocationInfo";
         // SAFETY: the description is plain data.
         let info = unsafe { self.device().GetResourceAllocationInfo(self.node_mask(), std::slice::from_ref(desc)) };
-        // What the method answers to a description that it does not like.
+        // The results for an unsupported description.
         if info.SizeInBytes == u64::MAX || info.SizeInBytes == 0 {
-            return Err(self.failed(Error::unsupported(OPERATION, "the device has no such resource")));
+            return Err(self.failed(Error::unsupported(OPERATION, "the device does not support such a resource")));
         }
         Ok(info)
     }
 
-    /// Memory of the device itself, on the node that is shared. Direct3D shares no other.
+    /// Properties of device memory on the shared node, the only kind that Direct3D shares.
     pub(super) fn memory(&self) -> D3D12_HEAP_PROPERTIES {
         D3D12_HEAP_PROPERTIES {
             Type: D3D12_HEAP_TYPE_DEFAULT,

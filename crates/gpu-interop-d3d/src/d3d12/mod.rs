@@ -1,7 +1,7 @@
 //! The exporting side of Direct3D 12. Windows only.
 //!
-//! A [`D3d12Interop`] is made from the application's own device; heaps, committed resources and fences made with it can
-//! be exported. What is exported stays valid on its own: handle and importer each keep the object.
+//! A [`D3d12Interop`] is created from the application's device; heaps, committed resources and fences created with it
+//! can be exported. Handles and importers each keep the object alive.
 
 mod fence;
 mod heap;

@@ -1,4 +1,4 @@
-//! Committed resources that other APIs can import, and what resources are described with.
+//! Committed resources that other APIs can import, and resource descriptions.
 
 use gpu_interop_core::handle::{NtHandle, ObjectName};
 use gpu_interop_core::{Error, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result};
@@ -12,18 +12,18 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use super::interop::D3d12Interop;
 use crate::dimension::SrvDimension;
 use crate::flags::{ResourceFlags, array_usage};
-use crate::handle::{created, keep};
+use crate::handle::{created, keep_handle};
 use crate::texture::TextureSpec;
 
-/// What a resource holds.
+/// Content of a resource.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
-    /// Bytes.
+    /// Size, bytes.
     Buffer(u64),
     Texture(TextureSpec),
 }
 
-/// A legal resource that is not created yet.
+/// A checked description of a resource to create.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) content: Content,
@@ -36,7 +36,7 @@ const SINGLE_SAMPLE: DXGI_SAMPLE_DESC = DXGI_SAMPLE_DESC { Count: 1, Quality: 0 
 impl Plan {
     pub(super) fn buffer(operation: &'static str, size: u64, flags: ResourceFlags) -> Result<Self> {
         if size == 0 {
-            return Err(Error::invalid(operation, "the size is 0 bytes; ask for at least one"));
+            return Err(Error::invalid(operation, "the size is 0 bytes; use at least 1"));
         }
         check_flags(operation, flags, ResourceFlags::ALLOW_UNORDERED_ACCESS)?;
         let desc = D3D12_RESOURCE_DESC {
@@ -67,22 +67,22 @@ impl Plan {
             MipLevels: texture.levels,
             Format: texture.format.into(),
             SampleDesc: SINGLE_SAMPLE,
-            // Where the texels are is up to the driver, which the importer shares.
+            // The layout stays unknown, the driver's own, which the importer's driver shares.
             Flags: flags.into(),
             ..D3D12_RESOURCE_DESC::default()
         };
         Ok(Self { content: Content::Texture(*texture), flags, desc })
     }
 
-    /// What an importer maps a texture with that starts at `offset`.
+    /// The array description of a texture at `offset`, for an importer.
     pub(super) fn array_desc(&self, operation: &'static str, offset: u64) -> Result<MipmappedArrayDesc> {
         match self.content {
             Content::Texture(texture) => Ok(texture.array_desc(array_usage(self.flags))?.with_offset(offset)),
-            Content::Buffer(_) => Err(Error::invalid(operation, "a buffer is no array; map it as a buffer")),
+            Content::Buffer(_) => Err(Error::invalid(operation, "a buffer is not an array; map it as a buffer")),
         }
     }
 
-    /// Bytes that the application asked for: a buffer's own size, the texels of a texture.
+    /// Size of the content, bytes: that of a buffer, or of the tightly packed texels.
     pub(super) fn payload_size(&self) -> Result<u64> {
         match self.content {
             Content::Buffer(size) => Ok(size),
@@ -103,13 +103,13 @@ fn check_flags(operation: &'static str, flags: ResourceFlags, known: ResourceFla
     if known.contains(flags) {
         return Ok(());
     }
-    Err(Error::unsupported(operation, "a shared resource of this sort has no such flag")
+    Err(Error::unsupported(operation, "this kind of shared resource does not support these flags")
         .with_context("flags", format_args!("{flags:?}"))
-        .with_context("possible", format_args!("{known:?}")))
+        .with_context("supported", format_args!("{known:?}")))
 }
 
-/// A committed resource, buffer or texture, whose memory can be exported. The device frees it once this, every handle
-/// and every importer are gone.
+/// A committed resource, buffer or texture, whose memory can be exported. The memory is freed when this object, every
+/// handle and every import are released.
 ///
 /// It is created in `D3D12_RESOURCE_STATE_COMMON`, and must be in that state whenever the other API uses it.
 #[derive(Debug, Clone)]
@@ -121,21 +121,21 @@ pub struct ExportableResource {
 }
 
 impl ExportableResource {
-    /// A buffer of `size` bytes; of the flags, `ALLOW_UNORDERED_ACCESS` is possible. Rests on
+    /// Creates a buffer of `size` bytes; of the flags, `ALLOW_UNORDERED_ACCESS` is supported. Rests on
     /// `ID3D12Device::CreateCommittedResource` with `D3D12_HEAP_FLAG_SHARED`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0, `Unsupported` for
-    /// other flags or if the device has no such resource, `OutOfMemory`, or what else the driver answers.
+    /// other flags or if the device does not support such a resource, `OutOfMemory`, or the driver's error.
     pub fn buffer(interop: &D3d12Interop, size: u64, flags: ResourceFlags) -> Result<Self> {
         Self::create(interop, Plan::buffer("ExportableResource::buffer", size, flags)?)
     }
 
-    /// A texture; of the flags, `ALLOW_RENDER_TARGET`, `ALLOW_UNORDERED_ACCESS` and `ALLOW_SIMULTANEOUS_ACCESS` are
-    /// possible. Rests on `ID3D12Device::CreateCommittedResource` with `D3D12_HEAP_FLAG_SHARED`.
+    /// Creates a texture; of the flags, `ALLOW_RENDER_TARGET`, `ALLOW_UNORDERED_ACCESS` and `ALLOW_SIMULTANEOUS_ACCESS`
+    /// are supported. Calls `ID3D12Device::CreateCommittedResource` with `D3D12_HEAP_FLAG_SHARED`.
     ///
     /// # Errors
-    /// Those of [`TextureSpec::array_desc`], found before the device is asked; otherwise as [`buffer`](Self::buffer).
+    /// Those of [`TextureSpec::array_desc`], before any driver call; otherwise as [`buffer`](Self::buffer).
     pub fn texture(interop: &D3d12Interop, texture: &TextureSpec, flags: ResourceFlags) -> Result<Self> {
         Self::create(interop, Plan::texture("ExportableResource::texture", texture, flags)?)
     }
@@ -144,9 +144,9 @@ impl ExportableResource {
         let size = interop.allocation(&plan.desc)?.SizeInBytes;
         let memory = interop.memory();
         let mut resource = None;
-        // SAFETY: the descriptions are plain data that outlives the call; the resource is asked for by the interface
-        // that it is kept as.
-        let answer = unsafe {
+        // SAFETY: the descriptions are plain data that outlives the call; the requested interface is the type of
+        // `resource`.
+        let result = unsafe {
             interop.device().CreateCommittedResource(
                 &raw const memory,
                 D3D12_HEAP_FLAG_SHARED,
@@ -156,7 +156,7 @@ impl ExportableResource {
                 &raw mut resource,
             )
         };
-        let resource = created("ID3D12Device::CreateCommittedResource", answer, resource)
+        let resource = created("ID3D12Device::CreateCommittedResource", result, resource)
             .map_err(|error| interop.failed(error).with_context("content", format_args!("{:?}", plan.content)))?;
         Ok(Self { interop: interop.clone(), resource, plan, size })
     }
@@ -167,13 +167,13 @@ impl ExportableResource {
         &self.resource
     }
 
-    /// Size of the allocation, bytes, as an importer is told it; at least what was asked for.
+    /// Size of the allocation, bytes, as in import requests; at least the requested size.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// What an importer maps a texture with.
+    /// The array description of a texture, for an importer.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a buffer.
@@ -181,51 +181,32 @@ impl ExportableResource {
         self.plan.array_desc("ExportableResource::array_desc", 0)
     }
 
-    /// Exports the memory. Every call gives a new handle, owned by the caller, that keeps the memory. Rests on
-    /// `ID3D12Device::CreateSharedHandle`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
-    /// nothing; otherwise what the driver answers. No handle is left then.
-    pub fn export(&self) -> Result<MemoryHandle> {
-        Ok(MemoryHandle::D3d12Resource(self.interop.share(&self.resource, None)?.into()))
+    fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
+        self.interop.share(&self.resource, name)
     }
 
-    /// Exports the memory as a complete request for an importer: handle, allocation size, dedicated flag, identity, and for a
-    /// texture its description ([`array_desc`](Self::array_desc)).
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    pub fn import_request(&self) -> Result<MemoryImport> {
-        Ok(self.request(self.export()?))
-    }
-
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
-    /// keeps one until it is gone.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
-    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
-        let handle = self.interop.share(&self.resource, Some(name))?;
-        let request = self.request(MemoryHandle::D3d12Resource(name.clone().into()));
-        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
-        Ok((handle, request))
-    }
-
-    /// `handle` is of this resource: its callers have just shared it.
+    /// Builds the request for a handle that was just exported from this resource.
     fn request(&self, handle: MemoryHandle) -> MemoryImport {
-        // SAFETY: Direct3D shared this resource just before as the handle, or by the name that is in it, of which the request
-        // is given a handle to keep. The variant is that of a resource. It is a committed one, with a dedicated allocation of
-        // the size that the device says it takes, and no compute backend's. The device that exported it is named.
+        // SAFETY: Direct3D just shared this resource as the handle, or under the name in it, for which the caller adds
+        // a handle to the request. The variant is that of a resource. It is a committed resource, with a dedicated
+        // allocation of the size that the device reports, and not native memory of a compute backend. The exporting
+        // device is named.
         let request = unsafe { MemoryImport::new(handle, self.size).dedicated(true) };
         let request = request.exported_by(self.interop.identity().clone());
         match self.array_desc() {
-            // SAFETY: the texture was created with what it is described by.
+            // SAFETY: the texture was created with this description.
             Ok(desc) => unsafe { request.of_image(desc) },
-            // A buffer is no array.
+            // A buffer has none.
             Err(_) => request,
         }
     }
 }
+
+nt_exports!(
+    ExportableResource,
+    "memory",
+    "ID3D12Device::CreateSharedHandle",
+    MemoryHandle::D3d12Resource,
+    MemoryImport,
+    "handle, allocation size, dedicated flag, device identity, and for a texture its description (`array_desc`)"
+);

@@ -1,11 +1,11 @@
-//! EGL's functions and constants, as far as a context without a window needs them.
+//! EGL functions and constants for a context without a window.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
 use libloading::Library;
 
-/// The library that passes calls on to the vendors' own.
+/// The library that dispatches to the vendors' EGL.
 pub(super) const LIBRARY: &str = "libEGL.so.1";
 
 pub(super) const EXTENSIONS: c_int = 0x3055;
@@ -24,10 +24,10 @@ pub(super) const CONTEXT_OPENGL_PROFILE_MASK: c_int = 0x30FD;
 pub(super) const CONTEXT_OPENGL_CORE_PROFILE_BIT: c_int = 1;
 pub(super) const PLATFORM_DEVICE_EXT: c_uint = 0x313F;
 
-/// A display, device, configuration or context: a pointer that only EGL looks behind.
+/// A display, device, configuration or context: an opaque pointer.
 pub(super) type Object = *mut c_void;
 
-/// The functions, found in a library that is never unloaded: drivers do not survive it.
+/// The functions of a library that is never unloaded, because drivers do not support unloading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Egl {
     get_proc_address: unsafe extern "C" fn(*const c_char) -> *const c_void,
@@ -47,21 +47,21 @@ pub(super) struct Egl {
     get_platform_display: unsafe extern "C" fn(c_uint, Object, *const c_int) -> Object,
 }
 
-/// What a thread has made current, and which API it has bound.
+/// The current context and the bound API of a thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Current {
     api: c_uint,
-    /// Null, as the rest then: none.
+    /// Null without a current context, as are the other objects.
     context: Object,
     display: Object,
     draw: Object,
     read: Object,
 }
 
-/// The function of this name and of the declared type.
+/// Loads the function of this name with the type of its field.
 macro_rules! symbol {
     ($library:expr, $name:literal) => {
-        // SAFETY: EGL's functions of these names have the types that the fields of `Egl` are declared with.
+        // SAFETY: the EGL function of this name has the type that the field of `Egl` declares.
         *unsafe { $library.get(concat!($name, "\0").as_bytes()) }.map_err(|error| {
             Error::new(ErrorKind::SymbolMissing, OPERATION, concat!("the EGL library has no ", $name))
                 .with_context("library", LIBRARY)
@@ -73,13 +73,13 @@ macro_rules! symbol {
 const OPERATION: &str = "HeadlessContext::new";
 
 impl Egl {
-    /// Loads the library, and the functions of the extensions that find devices without a window system.
+    /// Loads the library, and the extension functions that enumerate devices without a window system.
     pub(super) fn load() -> Result<Self> {
-        // SAFETY: the library is EGL's, by its name; its initialisers are made to be run so.
+        // SAFETY: the name is that of the EGL library, which is safe to load at run time.
         let library = unsafe { Library::new(LIBRARY) }.map_err(|error| {
             let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            let message = "no EGL library was found; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri for a \
-                           driver that runs on the CPU) and the OpenGL driver of your GPU";
+            let message = "the EGL library is missing; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri for a \
+                           CPU driver) and your GPU's OpenGL driver";
             Error::new(ErrorKind::DriverNotFound, OPERATION, message)
                 .with_attempts([LoadAttempt::new(LIBRARY, reason)])
         })?;
@@ -88,23 +88,23 @@ impl Egl {
         let query_string: unsafe extern "C" fn(Object, c_int) -> *const c_char = symbol!(library, "eglQueryString");
         let get_proc_address: unsafe extern "C" fn(*const c_char) -> *const c_void =
             symbol!(library, "eglGetProcAddress");
-        // SAFETY: without a display, EGL gives what its clients have, or null.
-        let client = unsafe { words(query_string(std::ptr::null_mut(), EXTENSIONS)) };
+        // SAFETY: without a display, EGL returns its client extensions, or null.
+        let client = unsafe { split_list(query_string(std::ptr::null_mut(), EXTENSIONS)) };
         let has = |name: &str| client.iter().any(|extension| extension == name);
         if !(has("EGL_EXT_device_enumeration") || has("EGL_EXT_device_base")) {
-            return Err(lacks("EGL_EXT_device_enumeration"));
+            return Err(missing_extension("EGL_EXT_device_enumeration"));
         }
         if !has("EGL_EXT_platform_device") {
-            return Err(lacks("EGL_EXT_platform_device"));
+            return Err(missing_extension("EGL_EXT_platform_device"));
         }
         let extension = |name: &'static CStr| {
-            // SAFETY: the name ends with a NUL.
+            // SAFETY: the name is NUL-terminated.
             let address = unsafe { get_proc_address(name.as_ptr()) };
             if address.is_null() {
                 return Err(Error::new(
                     ErrorKind::SymbolMissing,
                     OPERATION,
-                    "EGL lists an extension and lacks its function",
+                    "EGL lists an extension but lacks its function",
                 )
                 .with_context("function", name.to_string_lossy()));
             }
@@ -124,7 +124,7 @@ impl Egl {
             get_current_context: symbol!(library, "eglGetCurrentContext"),
             get_current_display: symbol!(library, "eglGetCurrentDisplay"),
             get_current_surface: symbol!(library, "eglGetCurrentSurface"),
-            // SAFETY: not null, so the function of the name, whose type the extension declares so.
+            // SAFETY: not null, so the function of the name, which the extension declares with this type.
             query_devices: unsafe {
                 std::mem::transmute::<*const c_void, unsafe extern "C" fn(c_int, *mut Object, *mut c_int) -> c_uint>(
                     extension(c"eglQueryDevicesEXT")?,
@@ -139,21 +139,21 @@ impl Egl {
         })
     }
 
-    /// The address of a function of OpenGL, or null.
+    /// The address of an OpenGL function, or null.
     pub(super) fn address(&self, name: &CStr) -> *const c_void {
-        // SAFETY: the name ends with a NUL.
+        // SAFETY: the name is NUL-terminated.
         unsafe { (self.get_proc_address)(name.as_ptr()) }
     }
 
-    /// Every device that a vendor's EGL has.
+    /// The devices of every installed EGL driver.
     pub(super) fn devices(&self) -> Result<Vec<Object>> {
         let mut count = 0;
-        // SAFETY: without a list, EGL only counts.
+        // SAFETY: without a list, EGL only writes the count.
         if unsafe { (self.query_devices)(0, std::ptr::null_mut(), &raw mut count) } == 0 {
             return Err(self.failed("eglQueryDevicesEXT"));
         }
         let mut devices = vec![std::ptr::null_mut(); usize::try_from(count).unwrap_or(0)];
-        // SAFETY: the list has room for `count`.
+        // SAFETY: the list has space for `count` devices.
         if count > 0 && unsafe { (self.query_devices)(count, devices.as_mut_ptr(), &raw mut count) } == 0 {
             return Err(self.failed("eglQueryDevicesEXT"));
         }
@@ -161,30 +161,31 @@ impl Egl {
         Ok(devices)
     }
 
-    /// The display of a device, initialised. EGL has one for each device, whoever asks, so it is never terminated.
+    /// The initialised display of a device. EGL shares one display per device in the process, so it is never
+    /// terminated.
     pub(super) fn display(&self, device: Object) -> Result<Object> {
-        // SAFETY: the device is EGL's, and the list of attributes may be null.
+        // SAFETY: the device comes from EGL, and the list of attributes may be null.
         let display = unsafe { (self.get_platform_display)(PLATFORM_DEVICE_EXT, device, std::ptr::null()) };
         if display.is_null() {
             return Err(self.failed("eglGetPlatformDisplayEXT"));
         }
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: the display is EGL's.
+        // SAFETY: the display comes from EGL.
         if unsafe { (self.initialize)(display, &raw mut major, &raw mut minor) } == 0 {
             return Err(self.failed("eglInitialize"));
         }
         Ok(display)
     }
 
-    /// A context of OpenGL's core profile of this version or later, which no surface is needed for.
+    /// Creates an OpenGL core profile context of this version or later, for use without a surface.
     pub(super) fn context(&self, display: Object, (major, minor): (c_int, c_int)) -> Result<Object> {
         // SAFETY: the display is initialised.
-        let extensions = unsafe { words((self.query_string)(display, EXTENSIONS)) };
+        let extensions = unsafe { split_list((self.query_string)(display, EXTENSIONS)) };
         let has = |name: &str| extensions.iter().any(|extension| extension == name);
         if !has("EGL_KHR_surfaceless_context") {
-            return Err(lacks("EGL_KHR_surfaceless_context"));
+            return Err(missing_extension("EGL_KHR_surfaceless_context"));
         }
-        // SAFETY: the value is EGL's own.
+        // SAFETY: the value is an EGL constant.
         if unsafe { (self.bind_api)(OPENGL_API) } == 0 {
             return Err(self.failed("eglBindAPI"));
         }
@@ -199,7 +200,7 @@ impl Egl {
             CONTEXT_OPENGL_CORE_PROFILE_BIT,
             NONE,
         ];
-        // SAFETY: the display is initialised, the configuration is its own or none, the list ends with `NONE`.
+        // SAFETY: the display is initialised, the configuration belongs to it or is null, the list ends with `NONE`.
         let context = unsafe { (self.create_context)(display, config, std::ptr::null_mut(), attributes.as_ptr()) };
         if context.is_null() {
             return Err(self.failed("eglCreateContext").with_context("OpenGL", format_args!("{major}.{minor}")));
@@ -210,7 +211,7 @@ impl Egl {
     fn config(&self, display: Object) -> Result<Object> {
         let attributes = [SURFACE_TYPE, PBUFFER_BIT, RENDERABLE_TYPE, OPENGL_BIT, NONE];
         let (mut config, mut count) = (std::ptr::null_mut(), 0);
-        // SAFETY: the display is initialised, the list ends with `NONE`, and there is room for one.
+        // SAFETY: the display is initialised, the list ends with `NONE`, and `config` has space for one.
         let chosen = unsafe { (self.choose_config)(display, attributes.as_ptr(), &raw mut config, 1, &raw mut count) };
         if chosen == 0 || count == 0 {
             return Err(self.failed("eglChooseConfig"));
@@ -221,7 +222,7 @@ impl Egl {
     /// Makes a context current on this thread, without a surface.
     pub(super) fn make_current(&self, display: Object, context: Object) -> Result<()> {
         let none = std::ptr::null_mut();
-        // SAFETY: both are live and belong together; the display has contexts without surfaces.
+        // SAFETY: both are live and belong together; the display supports contexts without surfaces.
         if unsafe { (self.make_current)(display, none, none, context) } == 0 {
             return Err(self.failed("eglMakeCurrent"));
         }
@@ -229,17 +230,18 @@ impl Egl {
     }
 
     pub(super) fn is_current(&self, context: Object) -> bool {
-        // SAFETY: takes nothing. Answers for the API that the thread bound last; only contexts of OpenGL are made here.
+        // SAFETY: no arguments. Refers to the bound API; this crate only creates OpenGL contexts.
         unsafe { (self.get_current_context)() == context }
     }
 
-    /// What this thread has made current, of OpenGL or OpenGL ES: one context at most, which another of either replaces.
+    /// The current context of this thread: at most one of OpenGL or OpenGL ES, as either replaces the other.
     pub(super) fn current(&self) -> Current {
-        // SAFETY: these take nothing but EGL's own numbers.
+        // SAFETY: these calls take only EGL constants.
         unsafe {
             let api = (self.query_api)();
             let mut current = None;
-            // EGL answers for the API that is bound. One that it has not is not bound, and asking again does no harm.
+            // EGL reports the context of the bound API. Binding an unsupported API fails without effect, and the query
+            // is repeated.
             for bound in [OPENGL_API, OPENGL_ES_API] {
                 (self.bind_api)(bound);
                 current = Some((self.get_current_context)()).filter(|context| !context.is_null());
@@ -263,27 +265,28 @@ impl Egl {
         }
     }
 
-    /// Makes current and binds again what was before contexts of this library were, all of which have ended.
+    /// Restores the context and the API from before this crate's contexts, all of which are destroyed.
     pub(super) fn restore(&self, before: &Current) -> Result<()> {
-        let made = if before.context.is_null() {
+        let outcome = if before.context.is_null() {
             Ok(())
         } else {
             let Current { display, draw, read, context, .. } = *before;
-            // SAFETY: they were current together on this thread, and nothing but this library has run on it since.
+            // SAFETY: they were current together on this thread, and only this crate has run on it since.
             match unsafe { (self.make_current)(display, draw, read, context) } {
                 0 => Err(self.failed("eglMakeCurrent")),
                 _ => Ok(()),
             }
         };
-        // SAFETY: the API was bound.
+        // SAFETY: the API was bound before.
         unsafe { (self.bind_api)(before.api) };
-        made
+        outcome
     }
 
-    /// Ends a context; on this thread none is current then, if it was.
+    /// Destroys a context; if it was current on this thread, none is current afterwards.
     pub(super) fn end(&self, display: Object, context: Object) {
         let none = std::ptr::null_mut();
-        // SAFETY: display and context are live and belong together. What is current on no thread is destroyed at once.
+        // SAFETY: display and context are live and belong together. A context that is current on no thread is destroyed
+        // at once.
         unsafe {
             if self.is_current(context) {
                 (self.make_current)(display, none, none, none);
@@ -292,24 +295,24 @@ impl Egl {
         }
     }
 
-    /// What went wrong in the last call.
+    /// The error of the last call.
     fn failed(&self, operation: &'static str) -> Error {
-        // SAFETY: takes nothing.
+        // SAFETY: no arguments.
         let code = unsafe { (self.get_error)() };
         Error::new(ErrorKind::Driver, operation, "EGL reported a failure")
             .with_code(code.into(), Some(format!("EGL error {code:#06x}")))
     }
 }
 
-fn lacks(extension: &'static str) -> Error {
+fn missing_extension(extension: &'static str) -> Error {
     Error::unsupported(OPERATION, format!("EGL has no {extension}; use a newer one (libglvnd and the vendor's driver)"))
 }
 
-/// The words of a list of extensions.
+/// Splits a list of extensions.
 ///
 /// # Safety
-/// `text` must be null or end with a NUL.
-unsafe fn words(text: *const c_char) -> Vec<String> {
+/// `text` must be null or NUL-terminated.
+unsafe fn split_list(text: *const c_char) -> Vec<String> {
     if text.is_null() {
         return Vec::new();
     }

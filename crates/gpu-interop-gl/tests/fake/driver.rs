@@ -1,24 +1,23 @@
-//! The functions of a driver of OpenGL that only keeps books: which names are alive, who owns which descriptor, what was
-//! called.
+//! Functions of a fake OpenGL driver, which tracks live names, the owner of each descriptor, and the calls.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
-pub(crate) use crate::books::*;
+pub(crate) use crate::state::*;
 
-/// Closes what the driver owns.
+/// Closes a descriptor that the driver owns.
 #[cfg(unix)]
 fn close(fd: c_int) {
     use std::os::fd::{FromRawFd, OwnedFd};
-    // SAFETY: the driver was given this descriptor and owns it.
+    // SAFETY: the driver owns this descriptor since its import.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }
 
 #[cfg(not(unix))]
 fn close(_fd: c_int) {}
 
-/// Gives the text a life as long as the process's.
+/// Stores the text for the life of the thread.
 fn text(text: &str) -> *const c_char {
     thread_local!(static TEXTS: RefCell<BTreeSet<CString>> = RefCell::default());
     let text = CString::new(text).expect("no NUL");
@@ -33,7 +32,7 @@ macro_rules! functions {
     ($( $symbol:ident ($($name:ident: $ty:ty),*) $(-> $result:ty)? $body:block )+) => {
         $( #[allow(non_snake_case)] unsafe extern "system" fn $symbol($($name: $ty),*) $(-> $result)? $body )+
 
-        /// The loader.
+        /// The loader function.
         pub(crate) fn address(name: &CStr) -> *const c_void {
             let name = name.to_str().expect("a name");
             if with(|state| state.missing.contains(&name)) {
@@ -47,17 +46,26 @@ macro_rules! functions {
     };
 }
 
-fn several(count: c_int, names: *mut c_uint, mut make: impl FnMut(&mut State) -> c_uint) {
+/// Creates `count` objects in a table. Writes 0 for each if the call is set to fail.
+fn created<T: Default>(
+    call: &'static str,
+    (count, names): (c_int, *mut c_uint),
+    table: impl Fn(&mut State) -> &mut BTreeMap<c_uint, T>,
+) {
     with(|state| {
         for index in 0..usize::try_from(count).expect("a count") {
-            // SAFETY: the caller has room for `count`.
-            unsafe { *names.add(index) = make(state) };
+            let name = if state.called(call) { state.name() } else { 0 };
+            if name != 0 {
+                table(state).insert(name, T::default());
+            }
+            // SAFETY: the library passes room for `count` names.
+            unsafe { *names.add(index) = name };
         }
     });
 }
 
 fn list(count: c_uint, names: *const c_uint) -> Vec<c_uint> {
-    // SAFETY: the caller has `count` entries.
+    // SAFETY: the library passes `count` entries.
     (0..count as usize).map(|index| unsafe { *names.add(index) }).collect()
 }
 
@@ -65,9 +73,9 @@ fn deleted(name: &'static str, names: *const c_uint, remove: impl FnOnce(&mut St
     with(|state| {
         assert!(state.current, "{name} without a context");
         state.called(name);
-        // SAFETY: the library deletes one at a time.
+        // SAFETY: the library deletes one name per call.
         let number = unsafe { *names };
-        assert!(remove(state, number), "{name} of {number}, which is not alive");
+        assert!(remove(state, number), "{name} of {number}, which is not live");
     });
 }
 
@@ -91,48 +99,31 @@ functions! {
             0x821E => state.flags,
             0x9596 => c_int::try_from(state.uuids.len()).expect("few"),
             0x959A => 1,
-            // Bindings, by the number of the query.
+            // Bindings, by query.
             other => state.bound.get(&other).copied().unwrap_or(0).cast_signed(),
         });
-        // SAFETY: the caller has room for one.
+        // SAFETY: the library passes space for one value.
         unsafe { *value = found };
     }
     glFlush() { with(|state| _ = state.called("glFlush")); }
     glGenBuffers(count: c_int, names: *mut c_uint) {
-        several(count, names, |state| {
-            if !state.called("glGenBuffers") { return 0; }
-            let name = state.name();
-            state.buffers.insert(name, Store::default());
-            name
-        });
+        created("glGenBuffers", (count, names), |state| &mut state.buffers);
     }
     glCreateBuffers(count: c_int, names: *mut c_uint) {
-        several(count, names, |state| {
-            if !state.called("glCreateBuffers") { return 0; }
-            let name = state.name();
-            state.buffers.insert(name, Store::default());
-            name
-        });
+        created("glCreateBuffers", (count, names), |state| &mut state.buffers);
     }
     glBindBuffer(target: c_uint, name: c_uint) { with(|state| _ = state.bound.insert(target, name)); }
     glDeleteBuffers(_count: c_int, names: *const c_uint) {
         deleted("glDeleteBuffers", names, |state, name| state.buffers.remove(&name).is_some());
     }
     glGenTextures(count: c_int, names: *mut c_uint) {
-        several(count, names, |state| {
-            if !state.called("glGenTextures") { return 0; }
-            let name = state.name();
-            state.textures.insert(name, Store::default());
-            name
-        });
+        created("glGenTextures", (count, names), |state| &mut state.textures);
     }
     glCreateTextures(target: c_uint, count: c_int, names: *mut c_uint) {
-        several(count, names, |state| {
-            if !state.called("glCreateTextures") { return 0; }
-            let name = state.name();
-            state.textures.insert(name, Store { target, ..Store::default() });
-            name
-        });
+        created("glCreateTextures", (count, names), |state| &mut state.textures);
+        for name in list(count.cast_unsigned(), names) {
+            with(|state| if let Some(store) = state.textures.get_mut(&name) { store.target = target; });
+        }
     }
     glBindTexture(target: c_uint, name: c_uint) {
         with(|state| {
@@ -162,21 +153,16 @@ functions! {
     }
     glGetUnsignedBytevEXT(name: c_uint, bytes: *mut u8) {
         let (value, length) = if name == 0x9599 { (9, 8) } else { (2, 16) };
-        // SAFETY: the caller has room for a LUID or a UUID.
+        // SAFETY: the library passes space for a LUID or a UUID.
         unsafe { std::slice::from_raw_parts_mut(bytes, length).fill(value) };
     }
     glGetUnsignedBytei_vEXT(_name: c_uint, index: c_uint, bytes: *mut u8) {
         let uuid = with(|state| state.uuids[index as usize]);
-        // SAFETY: the caller has room for a UUID.
+        // SAFETY: the library passes space for a UUID.
         unsafe { std::slice::from_raw_parts_mut(bytes, 16) }.copy_from_slice(&uuid);
     }
     glCreateMemoryObjectsEXT(count: c_int, names: *mut c_uint) {
-        several(count, names, |state| {
-            if !state.called("glCreateMemoryObjectsEXT") { return 0; }
-            let name = state.name();
-            state.memory.insert(name, Memory::default());
-            name
-        });
+        created("glCreateMemoryObjectsEXT", (count, names), |state| &mut state.memory);
     }
     glDeleteMemoryObjectsEXT(_count: c_int, names: *const c_uint) {
         deleted("glDeleteMemoryObjectsEXT", names, |state, name| match state.memory.remove(&name) {
@@ -189,7 +175,7 @@ functions! {
             if !state.called("glMemoryObjectParameterivEXT") { return; }
             assert_eq!(name, 0x9581);
             let memory = state.memory.get_mut(&memory).expect("a memory object");
-            assert!(memory.imported.is_none(), "a parameter is set too late");
+            assert!(memory.imported.is_none(), "the parameter is set after the import");
             // SAFETY: the parameter has one value.
             memory.dedicated = unsafe { *value } == 1;
         });
@@ -197,7 +183,7 @@ functions! {
     glImportMemoryFdEXT(memory: c_uint, size: u64, ty: c_uint, fd: c_int) {
         with(|state| {
             if !state.called("glImportMemoryFdEXT") {
-                if state.closes_refused { close(fd); }
+                if state.closes_rejected { close(fd); }
                 return;
             }
             state.memory.get_mut(&memory).expect("a memory object").imported = Some((size, ty, fd as usize));
@@ -260,20 +246,10 @@ functions! {
         with(|state| stored(state, "glTextureStorageMem3DEXT", texture, &[levels, w, h, d], format, (memory, offset)));
     }
     glGenSemaphoresEXT(count: c_int, names: *mut c_uint) {
-        several(count, names, |state| {
-            if !state.called("glGenSemaphoresEXT") { return 0; }
-            let name = state.name();
-            state.semaphores.insert(name, Semaphore::default());
-            name
-        });
+        created("glGenSemaphoresEXT", (count, names), |state| &mut state.semaphores);
     }
     glCreateSemaphoresNV(count: c_int, names: *mut c_uint) {
-        several(count, names, |state| {
-            if !state.called("glCreateSemaphoresNV") { return 0; }
-            let name = state.name();
-            state.semaphores.insert(name, Semaphore::default());
-            name
-        });
+        created("glCreateSemaphoresNV", (count, names), |state| &mut state.semaphores);
     }
     glSemaphoreParameterivNV(semaphore: c_uint, name: c_uint, value: *const c_int) {
         with(|state| {
@@ -300,7 +276,7 @@ functions! {
     glImportSemaphoreFdEXT(semaphore: c_uint, ty: c_uint, fd: c_int) {
         with(|state| {
             if !state.called("glImportSemaphoreFdEXT") {
-                if state.closes_refused { close(fd); }
+                if state.closes_rejected { close(fd); }
                 return;
             }
             state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, fd as usize));
@@ -321,21 +297,21 @@ functions! {
     }
     glWaitSemaphoreEXT(s: c_uint, nb: c_uint, b: *const c_uint, nt: c_uint, t: *const c_uint, l: *const c_uint) {
         with(|state| {
-            assert!(state.semaphores[&s].imported.is_some(), "a wait for nothing");
+            assert!(state.semaphores[&s].imported.is_some(), "a wait without an import");
             if state.called("glWaitSemaphoreEXT") { state.barriers = (list(nb, b), list(nt, t), list(nt, l)); }
         });
     }
     glSignalSemaphoreEXT(s: c_uint, nb: c_uint, b: *const c_uint, nt: c_uint, t: *const c_uint, l: *const c_uint) {
         with(|state| {
-            assert!(state.semaphores[&s].imported.is_some(), "a signal of nothing");
+            assert!(state.semaphores[&s].imported.is_some(), "a signal without an import");
             if state.called("glSignalSemaphoreEXT") { state.barriers = (list(nb, b), list(nt, t), list(nt, l)); }
         });
     }
 }
 
-/// UTF-16 up to its NUL.
+/// Reads UTF-16 up to its NUL.
 fn utf16(name: *const c_void) -> Vec<u16> {
     let name = name.cast::<u16>();
-    // SAFETY: it ends with a NUL.
+    // SAFETY: the library passes NUL-terminated UTF-16.
     (0..).map(|index| unsafe { *name.add(index) }).take_while(|unit| *unit != 0).collect()
 }

@@ -1,32 +1,32 @@
-//! Every path of the crate, against a driver that keeps books of names, descriptors and calls.
-// Functions that tests share.
+//! Every path of the crate on a fake driver that tracks names, descriptors and calls.
+// Helper functions of the tests.
 #![allow(clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
-mod books;
 mod driver;
 #[cfg(unix)]
 mod fd;
 mod request;
 mod shared;
+mod state;
 #[cfg(windows)]
 mod win32;
 
 use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandleKind, Result, SemaphoreHandleKind, Support, Uuid};
 use gpu_interop_gl::{Extension, GlInterop};
 
-/// A new driver with these extensions, and the library's view of it.
+/// Resets the driver to these extensions and creates a [`GlInterop`].
 fn interop(extensions: &[&str]) -> GlInterop {
     driver::start(extensions);
     try_interop().expect("a context")
 }
 
 fn try_interop() -> Result<GlInterop> {
-    // SAFETY: the thread's driver is current unless a test says otherwise, and these are its functions.
+    // SAFETY: the fake driver is current unless a test changes that, and these are its functions.
     unsafe { GlInterop::new(driver::address) }
 }
 
 #[test]
-fn what_a_context_must_have_is_asked_first() {
+fn requirements_of_the_context_are_checked_first() {
     driver::start(&driver::ALL);
     driver::with(|state| state.current = false);
     let error = try_interop().expect_err("no context");
@@ -47,22 +47,22 @@ fn what_a_context_must_have_is_asked_first() {
     assert_eq!(error.kind(), ErrorKind::SymbolMissing);
     assert!(error.to_string().contains("glGetStringi"), "{error}");
 
-    // Without a context, wgl's and GLFW's loaders find nothing at all.
-    // SAFETY: nothing is called.
+    // Without a current context, the loaders of wgl and GLFW find nothing.
+    // SAFETY: no function is found, so none is called.
     let error = unsafe { GlInterop::new(|_| std::ptr::null()) }.expect_err("nothing is found");
     assert_eq!(error.kind(), ErrorKind::SymbolMissing);
     assert!(error.message().contains("make the context current first"), "{error}");
 
     driver::start(&driver::ALL);
     driver::with(|state| state.pending = vec![0x0500, 0x0502]);
-    try_interop().expect("errors of the application are its own");
+    try_interop().expect("pending errors of the application are cleared");
     driver::with(|state| state.pending = vec![0x0507; 1000]);
     let error = try_interop().expect_err("the context is lost");
     assert_eq!((error.kind(), error.code().map(|code| code.value)), (ErrorKind::Driver, Some(0x0507)));
 }
 
 #[test]
-fn each_missing_extension_is_named() {
+fn missing_extensions_are_named() {
     let (memory, semaphore) = if cfg!(unix) {
         (MemoryHandleKind::OpaqueFd, SemaphoreHandleKind::TimelineFd)
     } else {
@@ -80,22 +80,25 @@ fn each_missing_extension_is_named() {
     for missing in needed {
         let extensions: Vec<_> = driver::ALL.into_iter().filter(|name| *name != missing).collect();
         let gl = interop(&extensions);
-        let of_memory = missing.contains("memory");
-        let (refused, other) = match of_memory {
+        let is_memory = missing.contains("memory");
+        let (unsupported, other) = match is_memory {
             true => (gl.memory_support(memory), gl.semaphore_support(semaphore)),
             false => (gl.semaphore_support(semaphore), gl.memory_support(memory)),
         };
-        assert!(matches!(&refused, Support::Unsupported(reason) if reason.contains(missing)), "{missing}: {refused}");
+        assert!(
+            matches!(&unsupported, Support::Unsupported(reason) if reason.contains(missing)),
+            "{missing}: {unsupported}"
+        );
         assert_eq!(other, Support::Native, "without {missing}");
     }
-    // Only timelines need NVIDIA's.
+    // Only timelines need NVIDIA's extension.
     let gl = interop(&driver::ALL[..7]);
     let binary = if cfg!(unix) { SemaphoreHandleKind::OpaqueFd } else { SemaphoreHandleKind::OpaqueWin32 };
     assert_eq!(gl.semaphore_support(binary), Support::Native);
 }
 
 #[test]
-fn a_listed_extension_without_its_function_is_told_apart() {
+fn missing_functions_of_listed_extensions_are_named() {
     let symbol = if cfg!(unix) { "glImportMemoryFdEXT" } else { "glImportMemoryWin32NameEXT" };
     let kind = if cfg!(unix) { MemoryHandleKind::OpaqueFd } else { MemoryHandleKind::OpaqueWin32 };
     driver::start(&driver::ALL);
@@ -106,18 +109,19 @@ fn a_listed_extension_without_its_function_is_told_apart() {
 }
 
 #[test]
-fn handles_that_cannot_be_here_are_refused() {
+fn handles_of_other_platforms_are_unsupported() {
     let gl = interop(&driver::ALL);
     for kind in MemoryHandleKind::ALL {
         let supported = gl.memory_support(*kind).is_supported();
-        let nobodys = matches!(kind, MemoryHandleKind::DmaBufFd | MemoryHandleKind::NvSciBuf);
-        assert_eq!(supported, kind.platform().is_current() && !nobodys, "{kind}");
+        let importable_nowhere = matches!(kind, MemoryHandleKind::DmaBufFd | MemoryHandleKind::NvSciBuf);
+        assert_eq!(supported, kind.platform().is_current() && !importable_nowhere, "{kind}");
     }
     for kind in SemaphoreHandleKind::ALL {
         use SemaphoreHandleKind as K;
         let supported = gl.semaphore_support(*kind).is_supported();
-        let nobodys = [K::NvSciSync, K::D3d11Fence, K::D3d11KeyedMutex, K::D3d11KeyedMutexKmt].contains(kind);
-        assert_eq!(supported, kind.platform().is_current() && !nobodys, "{kind}");
+        let importable_nowhere =
+            [K::NvSciSync, K::D3d11Fence, K::D3d11KeyedMutex, K::D3d11KeyedMutexKmt].contains(kind);
+        assert_eq!(supported, kind.platform().is_current() && !importable_nowhere, "{kind}");
     }
 }
 

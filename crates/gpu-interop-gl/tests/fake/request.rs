@@ -1,9 +1,9 @@
-//! Requests from bare handles.
+//! Import requests from raw handles.
 
 use gpu_interop_core::{MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport};
 
 pub(crate) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
-    // SAFETY: the driver of these tests keeps books, and maps nothing.
+    // SAFETY: the fake driver tracks objects and maps nothing.
     unsafe { MemoryImport::new(handle, size) }
 }
 

@@ -1,4 +1,4 @@
-//! What importing makes, whatever the handle was.
+//! Imports that are independent of the platform's handles.
 
 use crate::request::{dedicated_request, memory_request, semaphore_request};
 use gpu_interop_core::{ArrayFormat, ArrayShape, ChannelType, ErrorKind};
@@ -35,8 +35,8 @@ fn rgba8() -> TextureFormat {
     TextureFormat::from_array(ArrayFormat::new(ChannelType::Unorm8, 4).expect("a format")).expect("in the table")
 }
 
-/// With and without calls by name.
-fn both_ways(test: impl Fn(&GlInterop, bool)) {
+/// Runs a test with and without direct state access.
+fn with_and_without_direct_access(test: impl Fn(&GlInterop, bool)) {
     test(&interop(&driver::ALL), true);
     driver::start(&driver::ALL[1..]);
     with(|state| state.version = "4.4.0 fake".into());
@@ -44,16 +44,16 @@ fn both_ways(test: impl Fn(&GlInterop, bool)) {
 }
 
 #[test]
-fn ranges_are_checked_before_the_driver_and_arrive_as_they_are() {
-    both_ways(|gl, by_name| {
+fn ranges_are_validated_and_passed_unchanged() {
+    with_and_without_direct_access(|gl, by_name| {
         let memory = memory(gl);
         with(|state| {
             state.calls.clear();
-            // What the application has bound.
+            // A binding of the application.
             state.bound.insert(0x8F37, 77);
         });
         for (offset, size) in [(0, 0), (0, SIZE + 1), (SIZE, 1), (1, SIZE), (u64::MAX, 2), (2, u64::MAX)] {
-            let error = memory.map_buffer(offset..offset.wrapping_add(size)).expect_err("refused");
+            let error = memory.map_buffer(offset..offset.wrapping_add(size)).expect_err("rejected");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{offset} {size}");
             assert!(error.to_string().contains(&format!("start: {offset}")), "{error}");
         }
@@ -64,9 +64,9 @@ fn ranges_are_checked_before_the_driver_and_arrive_as_they_are() {
             with(|state| {
                 let store = &state.buffers[&buffer.as_raw()];
                 assert_eq!((store.memory, store.offset, store.size as u64), (memory.as_raw(), offset, size));
-                assert_eq!(state.bound[&0x8F37], 77, "what was bound is bound again");
-                let called = if by_name { "glNamedBufferStorageMemEXT" } else { "glBufferStorageMemEXT" };
-                assert!(state.calls.contains(&called), "{:?}", state.calls);
+                assert_eq!(state.bound[&0x8F37], 77, "the binding is restored");
+                let expected = if by_name { "glNamedBufferStorageMemEXT" } else { "glBufferStorageMemEXT" };
+                assert!(state.calls.contains(&expected), "{:?}", state.calls);
             });
         }
         with(|state| assert!(state.buffers.is_empty()));
@@ -74,8 +74,8 @@ fn ranges_are_checked_before_the_driver_and_arrive_as_they_are() {
 }
 
 #[test]
-fn textures_arrive_as_they_are() {
-    both_ways(|gl, by_name| {
+fn texture_parameters_are_passed_unchanged() {
+    with_and_without_direct_access(|gl, by_name| {
         let memory = memory(gl);
         with(|state| _ = state.bound.insert(0x8069, 78));
         let swapped = TextureFormat::from_vulkan(44).expect("B8G8R8A8_UNORM");
@@ -90,12 +90,12 @@ fn textures_arrive_as_they_are() {
             assert_eq!((store.memory, store.offset, store.format), (memory.as_raw(), 65536, 0x8058));
             assert_eq!((store.target, store.shape.as_slice()), (0x0DE1, [3, 64, 32].as_slice()));
             let parameters: Vec<_> = store.parameters.iter().map(|(name, value)| (*name, *value)).collect();
-            // Red is blue, blue is red, and the tiling is linear.
+            // Red and blue are swapped, and the tiling is linear.
             assert_eq!(parameters, [(0x8E42, 0x1905), (0x8E44, 0x1903), (0x9580, 0x9585)]);
-            assert_eq!(state.bound[&0x8069], 78, "what was bound is bound again");
+            assert_eq!(state.bound[&0x8069], 78, "the binding is restored");
         });
         drop(texture);
-        // What the application has bound to every target, by its query, and which query asks for which target.
+        // Bindings of the application for every target, by query.
         let queries = [0x8068, 0x8069, 0x806A, 0x8C1C, 0x8C1D, 0x8514, 0x900A];
         let bound = queries.map(|query| (query, query + 1000));
         with(|state| state.bound.extend(bound));
@@ -120,7 +120,7 @@ fn textures_arrive_as_they_are() {
                 let stored = if by_name { "glTextureStorageMem" } else { "glTexStorageMem" };
                 assert!(state.calls.iter().any(|name| *name == format!("{stored}{call}")), "{:?}", state.calls);
                 for (query, name) in bound {
-                    assert_eq!(state.bound[&query], name, "{shape:?}: what was bound is bound again");
+                    assert_eq!(state.bound[&query], name, "{shape:?}: the binding is restored");
                 }
                 assert_eq!(state.calls.contains(&"glBindTexture"), !by_name, "{:?}", state.calls);
             });
@@ -129,9 +129,9 @@ fn textures_arrive_as_they_are() {
     });
 }
 
-/// OpenGL ES has no textures of one dimension, whatever its loader finds, and older contexts none of some other shapes.
+/// OpenGL ES has no one-dimensional textures, whatever its loader finds; older contexts lack other shapes.
 #[test]
-fn shapes_that_the_context_has_not_are_unsupported() {
+fn shapes_missing_in_the_context_are_unsupported() {
     driver::start(&driver::ALL[1..]);
     with(|state| state.version = "OpenGL ES 3.1 fake".into());
     let gl = crate::try_interop().expect("a context");
@@ -146,7 +146,7 @@ fn shapes_that_the_context_has_not_are_unsupported() {
     let square = TextureSpec::new(ArrayShape::D2 { width: 9, height: 9 }, rgba8());
     drop(memory.map_texture(&square).expect("a texture"));
 
-    // What else a driver does not know, it says when it is to be bound.
+    // Drivers report other unsupported targets at the bind.
     with(|state| state.fault = Some(("glBindTexture", INVALID_ENUM)));
     let cubes = TextureSpec::new(ArrayShape::CubeLayered { width: 9, cubes: 2 }, rgba8());
     let error = memory.map_texture(&cubes).expect_err("no such target");
@@ -157,9 +157,9 @@ fn shapes_that_the_context_has_not_are_unsupported() {
     });
 }
 
-/// Every call fails in turn: the error names it, and nothing that was made before it stays.
+/// Each call fails in turn: the error names it, and no object remains.
 #[test]
-fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
+fn failed_calls_are_named_and_leave_no_objects() {
     let gl = interop(&driver::ALL);
     let kinds = [
         (INVALID_OPERATION, ErrorKind::Driver),
@@ -171,25 +171,25 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
         for call in ["glCreateMemoryObjectsEXT", "glMemoryObjectParameterivEXT"] {
             with(|state| state.fault = Some((call, code)));
             let request = dedicated_request(memory_handle(), SIZE, true);
-            let failure = gl.import_memory(request).expect_err("refused");
+            let failure = gl.import_memory(request).expect_err("rejected");
             with(|state| assert_eq!(state.alive(), 0, "{call}"));
             assert_eq!((failure.error().operation(), failure.kind()), (call, kind));
             assert_eq!(failure.error().code().map(|code| code.value), Some(i64::from(code)));
             with(|state| state.fault = None);
-            let memory = gl.import_memory(failure.into_request()).expect("the request that came back works");
+            let memory = gl.import_memory(failure.into_request()).expect("the returned request works");
             with(|state| assert!(state.memory[&memory.as_raw()].dedicated));
         }
         let memory = memory(&gl);
         for call in ["glCreateBuffers", "glNamedBufferStorageMemEXT"] {
             with(|state| state.fault = Some((call, code)));
-            let error = memory.map_buffer(0..4096).expect_err("refused");
+            let error = memory.map_buffer(0..4096).expect_err("rejected");
             assert_eq!(error.operation(), call);
             with(|state| assert_eq!(state.alive(), 1, "{call}: {:?}", state.calls));
         }
         for call in ["glCreateTextures", "glTextureParameteri", "glTextureStorageMem2DEXT"] {
             with(|state| state.fault = Some((call, code)));
             let spec = TextureSpec::new(ArrayShape::D2 { width: 8, height: 8 }, rgba8());
-            let error = memory.map_texture(&spec).expect_err("refused");
+            let error = memory.map_texture(&spec).expect_err("rejected");
             assert_eq!(error.operation(), call);
             with(|state| assert_eq!(state.alive(), 1, "{call}"));
         }
@@ -197,25 +197,25 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
             [("glGenSemaphoresEXT", false), ("glCreateSemaphoresNV", true), ("glSemaphoreParameterivNV", true)]
         {
             with(|state| state.fault = Some((call, code)));
-            let failure = gl.import_semaphore(semaphore_request(semaphore_handle(timeline))).expect_err("refused");
+            let failure = gl.import_semaphore(semaphore_request(semaphore_handle(timeline))).expect_err("rejected");
             assert_eq!((failure.error().operation(), failure.kind()), (call, kind));
             with(|state| {
                 assert_eq!(state.alive(), 1, "{call}");
                 state.fault = None;
             });
-            drop(gl.import_semaphore(failure.into_request()).expect("the request that came back works"));
+            drop(gl.import_semaphore(failure.into_request()).expect("the returned request works"));
         }
         let semaphore = gl.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
         with(|state| state.fault = Some(("glSignalSemaphoreEXT", code)));
-        assert_eq!(semaphore.signal(&Barriers::NONE).expect_err("refused").kind(), kind);
+        assert_eq!(semaphore.signal(&Barriers::NONE).expect_err("rejected").kind(), kind);
         with(|state| state.fault = None);
     }
     with(|state| assert_eq!(state.alive(), 0));
 }
 
-/// The same where objects are made through binding points: what was bound is bound again also then.
+/// Without direct state access, failed calls also restore the bindings.
 #[test]
-fn every_bound_call_that_fails_is_named_and_leaves_what_was_bound() {
+fn failed_calls_restore_bindings() {
     driver::start(&driver::ALL[1..]);
     with(|state| state.version = "4.4.0 fake".into());
     let gl = crate::try_interop().expect("a context");
@@ -232,8 +232,8 @@ fn every_bound_call_that_fails_is_named_and_leaves_what_was_bound() {
     ] {
         with(|state| state.fault = Some((call, OUT_OF_MEMORY)));
         let error = match of_texture {
-            true => memory.map_texture(&spec).expect_err("refused"),
-            false => memory.map_buffer(0..4096).expect_err("refused"),
+            true => memory.map_texture(&spec).expect_err("rejected"),
+            false => memory.map_buffer(0..4096).expect_err("rejected"),
         };
         assert_eq!((error.operation(), error.kind()), (call, ErrorKind::OutOfMemory), "{error}");
         with(|state| {
@@ -242,10 +242,10 @@ fn every_bound_call_that_fails_is_named_and_leaves_what_was_bound() {
     }
 }
 
-/// A driver that gives no name and no error either. What has none is neither used nor deleted.
+/// A driver that returns neither a name nor an error: such an object is neither used nor deleted.
 #[test]
 fn objects_without_a_name_are_errors() {
-    both_ways(|gl, by_name| {
+    with_and_without_direct_access(|gl, by_name| {
         let memory = memory(gl);
         let spec = TextureSpec::new(ArrayShape::D2 { width: 8, height: 8 }, rgba8());
         let [buffers, textures] = match by_name {
@@ -276,25 +276,25 @@ fn objects_without_a_name_are_errors() {
     });
 }
 
-/// Errors that the application has not asked for are not taken for those of the library's calls.
+/// Pending errors of the application are not attributed to this crate's calls.
 #[test]
-fn pending_errors_of_the_application_fail_nothing() {
+fn pending_errors_of_the_application_are_ignored() {
     let gl = interop(&driver::ALL);
-    let spoil = || with(|state| state.pending = vec![INVALID_VALUE, INVALID_OPERATION]);
-    spoil();
+    let add_pending_errors = || with(|state| state.pending = vec![INVALID_VALUE, INVALID_OPERATION]);
+    add_pending_errors();
     let memory = memory(&gl);
-    spoil();
+    add_pending_errors();
     let buffer = memory.map_buffer(0..4096).expect("a buffer");
-    spoil();
+    add_pending_errors();
     let semaphore = gl.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
-    spoil();
+    add_pending_errors();
     semaphore.signal(&Barriers::buffers(&[&buffer])).expect("signalled");
     with(|state| assert!(state.pending.is_empty()));
 }
 
-/// A driver that takes a handle without an error and has nothing behind it, as Mesa's do.
+/// A driver that accepts a handle without memory behind it, as Mesa's drivers do.
 #[test]
-fn memory_that_the_driver_does_not_have_is_rejected_at_its_first_use() {
+fn missing_memory_is_rejected_at_the_first_use() {
     let gl = interop(&driver::ALL);
     let memory = memory(&gl);
     with(|state| {
@@ -310,14 +310,14 @@ fn drop_imported(memory: &mut driver::Memory) {
     #[cfg(unix)]
     if let Some((_, _, fd)) = memory.imported {
         use std::os::fd::{FromRawFd, OwnedFd};
-        // SAFETY: the driver owns it.
+        // SAFETY: the fake driver owns the descriptor.
         drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     }
     memory.imported = None;
 }
 
 #[test]
-fn semaphores_name_what_they_hand_over() {
+fn semaphores_pass_barriers() {
     let gl = interop(&driver::ALL);
     let memory = memory(&gl);
     let buffer = memory.map_buffer(0..4096).expect("a buffer");
@@ -340,7 +340,7 @@ fn semaphores_name_what_they_hand_over() {
         with(|state| assert_eq!(state.barriers, expected));
     }
     let signalled = semaphore.signal_value(1, &Barriers::NONE);
-    // SAFETY: refused.
+    // SAFETY: rejected before the driver call.
     let waited = unsafe { semaphore.wait_value(1, &Barriers::NONE) };
     for (outcome, operation) in
         [(signalled, "ImportedSemaphore::signal_value"), (waited, "ImportedSemaphore::wait_value")]
@@ -349,25 +349,25 @@ fn semaphores_name_what_they_hand_over() {
         assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation), "{error}");
     }
 
-    // What is of another context is no number of this one.
-    // SAFETY: the thread's driver is current.
+    // Names of another context are rejected.
+    // SAFETY: the fake driver is current.
     let other = unsafe { GlInterop::new(driver::address) }.expect("a context");
-    let elsewhere = other.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
-    let error = elsewhere.signal(&Barriers::buffers(&[&buffer])).expect_err("another context");
+    let foreign = other.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
+    let error = foreign.signal(&Barriers::buffers(&[&buffer])).expect_err("another context");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]
-fn timelines_have_values_that_only_go_up() {
+fn timeline_values_must_increase() {
     let gl = interop(&driver::ALL);
     let timeline = gl.import_semaphore(semaphore_request(semaphore_handle(true))).expect("imported");
     with(|state| assert!(state.semaphores[&timeline.as_raw()].timeline));
     assert_eq!(timeline.signal(&Barriers::NONE).expect_err("a timeline").kind(), ErrorKind::InvalidArgument);
-    for (value, goes_up) in [(5, true), (5, false), (4, false), (0, false), (6, true), (u64::MAX, true)] {
+    for (value, increases) in [(5, true), (5, false), (4, false), (0, false), (6, true), (u64::MAX, true)] {
         with(|state| state.calls.clear());
         let signalled = timeline.signal_value(value, &Barriers::NONE);
-        assert_eq!(signalled.is_ok(), goes_up, "{value}");
-        with(|state| match goes_up {
+        assert_eq!(signalled.is_ok(), increases, "{value}");
+        with(|state| match increases {
             true => assert_eq!(state.semaphores[&timeline.as_raw()].value, value),
             false => assert!(state.calls.is_empty(), "{:?}", state.calls),
         });
@@ -378,7 +378,7 @@ fn timelines_have_values_that_only_go_up() {
 }
 
 #[test]
-fn without_a_context_nothing_is_called_and_nothing_is_deleted() {
+fn nothing_is_called_without_a_current_context() {
     let gl = interop(&driver::ALL);
     let memory = memory(&gl);
     let semaphore = gl.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");

@@ -1,4 +1,4 @@
-//! Handles and names of Windows.
+//! Windows handles and names.
 
 use crate::request::{dedicated_request, memory_request, semaphore_request};
 use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
@@ -10,11 +10,11 @@ use crate::driver::{self, INVALID_OPERATION, with};
 use crate::interop;
 use crate::shared::SIZE;
 
-/// Any handle that may be memory or a semaphore for all that the system tells: an event's.
+/// An event handle, which the system does not distinguish from memory or a semaphore.
 fn handle() -> NtHandle {
-    // SAFETY: no pointer but null: nameless, not inherited.
+    // SAFETY: all pointers are null: no name, not inherited.
     let event = unsafe { CreateEventW(std::ptr::null(), 0, 0, std::ptr::null()) };
-    // SAFETY: a new handle, this caller's.
+    // SAFETY: the handle is new and owned here.
     unsafe { NtHandle::from_raw(event) }.expect("an event")
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn semaphore_handle(timeline: bool) -> SemaphoreHandle {
 }
 
 #[test]
-fn memory_of_every_kind_arrives_under_its_type() {
+fn memory_handles_have_their_type() {
     let gl = interop(&driver::ALL);
     let kmt = || KmtHandle::new(0x40).expect("a handle");
     type Make = fn(Win32Object) -> MemoryHandle;
@@ -51,9 +51,9 @@ fn memory_of_every_kind_arrives_under_its_type() {
         with(|state| assert_eq!(state.memory[&memory.as_raw()].imported, Some((SIZE, ty, value))));
         let memory = gl.import_memory(dedicated_request(make(name().into()), SIZE, true)).expect("imported");
         with(|state| {
-            let known = &state.memory[&memory.as_raw()];
-            assert_eq!(known.imported, Some((SIZE, ty, 0)));
-            assert_eq!(String::from_utf16_lossy(&known.name), "Local\\shared");
+            let object = &state.memory[&memory.as_raw()];
+            assert_eq!(object.imported, Some((SIZE, ty, 0)));
+            assert_eq!(String::from_utf16_lossy(&object.name), "Local\\shared");
         });
     }
     for (handle, ty) in [(MemoryHandle::OpaqueWin32Kmt(kmt()), 0x9588), (MemoryHandle::D3d11ResourceKmt(kmt()), 0x958C)]
@@ -65,7 +65,7 @@ fn memory_of_every_kind_arrives_under_its_type() {
 }
 
 #[test]
-fn semaphores_of_every_kind_arrive_under_their_type() {
+fn semaphore_handles_have_their_type() {
     let gl = interop(&driver::ALL);
     let kmt = SemaphoreHandle::OpaqueWin32Kmt(KmtHandle::new(0x40).expect("a handle"));
     let cases = [
@@ -77,8 +77,8 @@ fn semaphores_of_every_kind_arrive_under_their_type() {
     for (handle, ty, timeline) in cases {
         let semaphore = gl.import_semaphore(semaphore_request(handle)).expect("imported");
         with(|state| {
-            let known = &state.semaphores[&semaphore.as_raw()];
-            assert_eq!((known.imported.map(|(ty, _)| ty), known.timeline), (Some(ty), timeline));
+            let object = &state.semaphores[&semaphore.as_raw()];
+            assert_eq!((object.imported.map(|(ty, _)| ty), object.timeline), (Some(ty), timeline));
         });
     }
     let fence = gl.import_semaphore(semaphore_request(SemaphoreHandle::D3d12Fence(handle().into()))).expect("imported");
@@ -87,29 +87,29 @@ fn semaphores_of_every_kind_arrive_under_their_type() {
 }
 
 #[test]
-fn a_refused_handle_comes_back() {
+fn rejected_handles_are_returned() {
     let gl = interop(&driver::ALL);
     with(|state| state.fault = Some(("glImportMemoryWin32HandleEXT", INVALID_OPERATION)));
-    let failure = gl.import_memory(memory_request(memory_handle(), SIZE)).expect_err("refused");
+    let failure = gl.import_memory(memory_request(memory_handle(), SIZE)).expect_err("rejected");
     assert_eq!(failure.kind(), ErrorKind::ImportRejected);
     with(|state| {
         assert_eq!(state.alive(), 0);
         state.fault = None;
     });
-    gl.import_memory(failure.into_request()).expect("it works");
+    gl.import_memory(failure.into_request()).expect("the returned request works");
 }
 
 #[test]
-fn a_refused_name_is_told() {
+fn rejected_names_are_reported() {
     let gl = interop(&driver::ALL);
     with(|state| state.fault = Some(("glImportMemoryWin32NameEXT", INVALID_OPERATION)));
     let request = memory_request(MemoryHandle::OpaqueWin32(name().into()), SIZE);
-    let failure = gl.import_memory(request).expect_err("refused").to_string();
+    let failure = gl.import_memory(request).expect_err("rejected").to_string();
     assert!(failure.contains("shared"), "{failure}");
     with(|state| state.fault = Some(("glImportSemaphoreWin32NameEXT", INVALID_OPERATION)));
     let failure = gl
         .import_semaphore(semaphore_request(SemaphoreHandle::OpaqueWin32(name().into())))
-        .expect_err("refused")
+        .expect_err("rejected")
         .to_string();
     assert!(failure.contains("shared"), "{failure}");
 }

@@ -245,7 +245,7 @@ impl HeadlessContext {
         image.check_subresource(operation, level, layer)?;
         let size = image.spec().level_size(level)?;
         if size != length as u64 {
-            return Err(Error::invalid(operation, "the data has not the size of the level, tightly packed")
+            return Err(Error::invalid(operation, "the data does not have the size of the level, tightly packed")
                 .with_context("data", format_args!("{length} bytes"))
                 .with_context("level", format_args!("{size} bytes")));
         }

@@ -55,40 +55,18 @@ impl Default for HeadlessOptions {
     }
 }
 
-impl HeadlessOptions {
-    /// Turns validation on or off.
-    #[must_use]
-    pub fn validation(mut self, validation: bool) -> Self {
-        self.validation = validation;
-        self
-    }
-
-    /// Chooses the device.
-    #[must_use]
-    pub fn device(mut self, device: DeviceChoice) -> Self {
-        self.device = Some(device);
-        self
-    }
-
-    /// Chooses the kind of queue.
-    #[must_use]
-    pub fn queue(mut self, queue: QueueKind) -> Self {
-        self.queue = queue;
-        self
-    }
-
-    /// Asks for a queue that only copies as well, or not.
-    #[must_use]
-    pub fn copying(mut self, copying: bool) -> Self {
-        self.copying = copying;
-        self
-    }
-
-    /// Sets how long the blocking methods wait for the device.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
+setters! {
+    HeadlessOptions {
+        /// Turns validation on or off.
+        validation: bool;
+        /// Chooses the device.
+        device: DeviceChoice;
+        /// Chooses the kind of queue.
+        queue: QueueKind;
+        /// Asks for a queue that only copies as well, or not.
+        copying: bool;
+        /// Sets how long the blocking methods wait for the device.
+        timeout: Duration;
     }
 }
 
@@ -282,7 +260,7 @@ impl HeadlessContext {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context")
+        f.debug_struct("HeadlessContext")
             .field("interop", &self.interop)
             .field("queue_family", &self.queue_family)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Memory of another Vulkan device, or of another API, as an image.
+//! Images on imported memory.
 
 use gpu_interop_core::{ImportError, MemoryImport, Result};
 
@@ -10,70 +10,64 @@ use crate::tracking::State;
 
 const OPERATION: &str = "ImportedImage::new";
 
-/// What an [`ImportedImage`] is created with.
+/// Options of an [`ImportedImage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageImportOptions {
-    /// What the image is: all of it as the exporter has it, or the texels are elsewhere.
+    /// Description of the image, equal to the exporter's; with any difference the texels are elsewhere.
     pub image: ImageSpec,
-    /// Where the exporter placed the memory. Vulkan demands that both sides use one memory type, and the same
-    /// placement and image choose the same type on the same device.
+    /// Placement that the exporter used. Vulkan requires the same memory type on both sides; the same placement and
+    /// image select the same type on the same device.
     pub memory: MemoryPlacement,
-    /// The exporter's memory type, if it is known; it goes before the choice by placement.
+    /// The exporter's memory type, if known; overrides the selection by placement.
     pub memory_type: Option<u32>,
 }
 
 impl ImageImportOptions {
-    /// This image, in memory that is the device's own.
+    /// Options for this image in device-local memory.
     #[must_use]
     pub fn new(image: ImageSpec) -> Self {
         Self { image, memory: MemoryPlacement::DeviceLocal, memory_type: None }
     }
+}
 
-    /// Says where the exporter placed the memory.
-    #[must_use]
-    pub fn memory(mut self, memory: MemoryPlacement) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// Says which memory type the exporter used.
-    #[must_use]
-    pub fn memory_type(mut self, index: u32) -> Self {
-        self.memory_type = Some(index);
-        self
+setters! {
+    ImageImportOptions {
+        /// Sets the placement that the exporter used.
+        memory: MemoryPlacement;
+        /// Sets the memory type that the exporter used.
+        memory_type: u32;
     }
 }
 
-/// An image on memory that was exported elsewhere. Destroyed when dropped, which leaves the exporter's memory alone.
+/// An image on memory that was exported elsewhere. Destroyed on drop; the exporter's memory is unaffected.
 #[derive(Debug, Clone)]
 pub struct ImportedImage {
     image: OwnedImage,
 }
 
 impl ImportedImage {
-    /// Imports memory and binds a new image to it at offset 0. Rests on `vkAllocateMemory` with
-    /// `VkImportMemoryFdInfoKHR`. Optimal tiling means the same on both sides only if they are the same device with the
-    /// same driver.
+    /// Imports memory and binds a new image to it at offset 0. Calls `vkAllocateMemory` with `VkImportMemoryFdInfoKHR`
+    /// or `VkImportMemoryWin32HandleInfoKHR`. Optimal tiling has the same layout on both sides only for the same device
+    /// with the same driver.
     ///
-    /// The image belongs to the other side at first: acquire it before anything else, also to be the first to write it.
-    /// The other side, if it is Vulkan, has initialised and released it by then.
+    /// The other API owns the image: acquire it before anything else, even to write it first. A Vulkan exporter has
+    /// initialised and released it by then.
     ///
-    /// On success the handle belongs to the import. On failure the request comes back with its handle open, whatever
-    /// the driver did: it only ever gets a duplicate.
+    /// On success the import owns the handle. On failure the request is returned with its handle open, whatever the
+    /// driver did: the driver only gets a duplicate.
     ///
     /// # Errors
-    /// Those of [`ExportableImage::new`](crate::ExportableImage::new) for the image, and those of
+    /// The errors of [`ExportableImage::new`](crate::ExportableImage::new) for the image, and of
     /// [`ImportedBuffer::new`](crate::ImportedBuffer::new) for the memory.
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the request says that the memory holds
-    /// another image, or the same one at another offset than 0.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the request describes another
+    /// image, or an offset other than 0.
     pub fn new(
         interop: &VulkanInterop,
         request: MemoryImport,
         options: &ImageImportOptions,
     ) -> Result<Self, ImportError<MemoryImport>> {
         match import(interop, &request, options) {
-            // The request's own descriptor is closed here; the driver has a duplicate.
             Ok(image) => Ok(Self { image }),
             Err(error) => Err(import_memory::failed(error, interop, request)),
         }
@@ -95,6 +89,6 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &ImageImport
         .map_err(|error| error.with_context("image", format_args!("{:?}", options.image)))?;
     let image = Unbound::new(interop, &options.image, types)?;
     let memory = incoming.allocate(&image.needs(), types, options.memory, options.memory_type)?;
-    // Whoever has the memory has the image, until it is acquired.
+    // The other API owns the image until it is acquired.
     image.bind(memory, 0, State::External)
 }

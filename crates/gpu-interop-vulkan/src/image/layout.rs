@@ -1,29 +1,29 @@
-//! Where the texels of a linear image are.
+//! Memory layout of images with linear tiling.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
 use super::OwnedImage;
 
-/// Where one layer of one mip level lies in the memory of an image with linear tiling, bytes.
+/// Memory layout of one layer of one mip level of an image with linear tiling. All values are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SubresourceLayout {
-    /// Where its first texel is in the memory.
+    /// Offset of the first texel in the memory.
     pub offset: u64,
-    /// From the start of a row to that of the next.
+    /// Distance between the starts of consecutive rows.
     pub row_pitch: u64,
-    /// From the start of a slice to that of the next; only for images of three dimensions.
+    /// Distance between the starts of consecutive slices; only for three-dimensional images.
     pub depth_pitch: Option<u64>,
-    /// From the start of a layer to that of the next at the same level; only for images of several layers.
+    /// Distance between the starts of consecutive layers of one level; only for images with several layers.
     pub array_pitch: Option<u64>,
-    /// Its size with all padding. Some drivers say the size of all levels here, so it is cut off at the end of the
+    /// Size including padding. Some drivers report the size of all levels here, so it is limited to the end of the
     /// memory.
     pub size: u64,
 }
 
 impl SubresourceLayout {
-    /// Where a row starts. Neither is checked against the extent; `slice` counts only with a
+    /// Offset of a row in the memory. `row` and `slice` are not checked against the extent; `slice` is used only with a
     /// [`depth_pitch`](Self::depth_pitch).
     #[must_use]
     pub fn row_offset(&self, row: u32, slice: u32) -> u64 {
@@ -33,20 +33,21 @@ impl SubresourceLayout {
 }
 
 impl OwnedImage {
-    /// Where one layer of one mip level lies in the memory of an image with linear tiling
-    /// (`vkGetImageSubresourceLayout`). An importer maps the memory as a buffer and finds the texels by it.
+    /// Returns the memory layout of one layer of one mip level of an image with linear tiling
+    /// (`vkGetImageSubresourceLayout`). An importer maps the memory as a buffer and computes the offsets of texels from
+    /// it.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for optimal tiling, whose layout is the
-    /// driver's own business; [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if there is
-    /// no such level or layer.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for optimal tiling, whose layout only the
+    /// driver knows; [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image lacks
+    /// the level or the layer.
     pub fn subresource_layout(&self, level: u32, layer: u32) -> Result<SubresourceLayout> {
         const OPERATION: &str = "OwnedImage::subresource_layout";
         let spec = self.spec();
         if spec.tiling != vk::ImageTiling::LINEAR {
             return Err(Error::unsupported(
                 OPERATION,
-                "only images of linear tiling have a layout to be known; map this one as a mipmapped array",
+                "only images with linear tiling have a known layout; map this image as a mipmapped array",
             ));
         }
         self.check_subresource(OPERATION, level, layer)?;
@@ -54,9 +55,9 @@ impl OwnedImage {
             vk::ImageSubresource { aspect_mask: vk::ImageAspectFlags::COLOR, mip_level: level, array_layer: layer };
         // SAFETY: the image is live, of this device, of colour and of linear tiling, and has this level and layer.
         let found = unsafe { self.interop().device().get_image_subresource_layout(self.as_raw(), subresource) };
-        // Vulkan counts from the beginning of the image. Cannot overflow: all of the image is in the memory.
+        // Vulkan's offset is relative to the image. No overflow: all of the image is in the memory.
         let offset = self.offset().saturating_add(found.offset);
-        // Vulkan leaves the pitches undefined that such an image does not need.
+        // Vulkan leaves a pitch undefined that the image does not use.
         Ok(SubresourceLayout {
             offset,
             row_pitch: found.row_pitch,

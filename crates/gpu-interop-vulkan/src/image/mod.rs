@@ -1,11 +1,10 @@
-//! An image together with its memory.
+//! Images with their memory.
 
 mod export;
 mod import;
 mod layout;
 mod spec;
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ash::vk;
@@ -21,24 +20,24 @@ pub use import::{ImageImportOptions, ImportedImage};
 pub use layout::SubresourceLayout;
 pub use spec::ImageSpec;
 
-/// A `VkImage` in a `VkDeviceMemory` of its own, at its beginning unless [`ImageOptions::offset`] says otherwise.
-/// Destroyed with its memory once the last clone is gone.
+/// A `VkImage` in its own `VkDeviceMemory`, at offset 0 unless [`ImageOptions::offset`] is set. Both are destroyed with
+/// the last clone.
 ///
-/// Dropping the last clone while submitted work still uses the image is an error of whoever submitted that work through
-/// ash; work submitted through [`HeadlessContext`](crate::HeadlessContext) keeps what it uses alive.
+/// The last clone must not be dropped while work submitted through ash uses the image; work submitted through
+/// [`HeadlessContext`](crate::HeadlessContext) keeps its images alive.
 ///
 /// A new image has no layout. This crate keeps all of it in `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs
-/// see it, and [`HeadlessContext`](crate::HeadlessContext) keeps track of whose it is:
+/// access it, and [`HeadlessContext`](crate::HeadlessContext) tracks its owner:
 ///
-/// * An [`ExportableImage`] is nobody's at first: [`Recording::initialize_image`](crate::Recording::initialize_image)
-///   makes it this device's. Only then can it be copied to and from, and released to the other side
-///   ([`Recording::release_image`](crate::Recording::release_image)), even if the other side is the first to write it.
-/// * An [`ImportedImage`](crate::ImportedImage) is the other side's at first:
-///   [`Recording::acquire_image`](crate::Recording::acquire_image) makes it this device's.
-/// * A released image is the other side's until it is acquired again, also where it is to be overwritten as a whole.
+/// * A new [`ExportableImage`] has no owner. [`Recording::initialize_image`](crate::Recording::initialize_image) makes
+///   this device the owner. Only then can the image be copied, or released to the other API
+///   ([`Recording::release_image`](crate::Recording::release_image)), even if the other API writes it first.
+/// * The other API owns a new [`ImportedImage`](crate::ImportedImage).
+///   [`Recording::acquire_image`](crate::Recording::acquire_image) makes this device the owner.
+/// * The other API owns a released image until it is acquired again, even if it is then overwritten as a whole.
 ///
-/// What is out of this order is refused before it is recorded. The state changes when commands are submitted, not when
-/// they are recorded. Commands that an application submits through ash change nothing in it; see
+/// Commands out of this order are rejected before they are recorded. The state changes when commands are submitted, not
+/// when they are recorded. Commands submitted through ash do not change it; see
 /// [`assume_initialized`](Self::assume_initialized) and [`assume_released`](Self::assume_released).
 #[derive(Debug, Clone)]
 pub struct OwnedImage {
@@ -47,12 +46,12 @@ pub struct OwnedImage {
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped in this order: the image goes before its memory, also if the two could not be bound.
+    // Field order is drop order: the image is destroyed before its memory, also after a failed bind.
     image: Unbound,
     memory: Memory,
-    /// Where the image begins in the memory, bytes.
+    /// Offset of the image in the memory, bytes.
     offset: u64,
-    /// Whose the image is after the commands that have been submitted.
+    /// Owner of the image after the submitted commands.
     ownership: Arc<Ownership>,
 }
 
@@ -66,7 +65,7 @@ struct Unbound {
 }
 
 impl Unbound {
-    /// The caller has checked the image, and that the device shares it as `external`.
+    /// Creates the image. The caller has checked the image, and that the device shares it as `external`.
     fn new(interop: &VulkanInterop, spec: &ImageSpec, external: vk::ExternalMemoryHandleTypeFlags) -> Result<Self> {
         const OPERATION: &str = "vkCreateImage";
         let format = spec.texel_format()?;
@@ -86,7 +85,7 @@ impl Unbound {
             .initial_layout(vk::ImageLayout::UNDEFINED)
             .push_next(&mut external_info);
         // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked extent, levels, layers and usage
-        // against each other and against what the device says of such images.
+        // against each other and against the device's limits for such images.
         let raw = unsafe { interop.device().create_image(&info, None) }
             .checked(OPERATION)
             .map_err(|error| error.with_device(interop.identity()).with_context("image", format_args!("{spec:?}")))?;
@@ -94,26 +93,28 @@ impl Unbound {
     }
 
     fn needs(&self) -> Needs {
-        // SAFETY: the image is this object's own, and no format of the table has several planes.
+        // SAFETY: this object owns the image, and no supported format has several planes.
         unsafe { Needs::of_image(&self.interop, self.raw) }
     }
 
-    /// Binds memory that was allocated for [`needs`](Self::needs), and for `offset` bytes before it: a multiple of the
-    /// alignment that the image needs, and 0 if the allocation is dedicated.
+    /// Binds memory that was allocated for [`needs`](Self::needs) plus `offset` bytes before it. `offset` is a multiple
+    /// of the image's alignment, and 0 for a dedicated allocation.
     fn bind(self, memory: Memory, offset: u64, state: State) -> Result<OwnedImage> {
-        // Put together first, so that a failure too drops them in the right order.
+        // Built before the bind, so that a failure drops both in the right order.
         let ownership = Arc::new(Ownership::new(Object::Image, state));
         let inner = Inner { image: self, memory, offset, ownership };
-        // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
-        // the image from the offset on, which the caller has aligned; the image was created for the memory's kind of
-        // handle if that is shared; the memory is a dedicated allocation for this image, and then the offset is 0, or
-        // for none where the driver demands none.
+        // SAFETY: both objects belong to this crate and to one device, and neither is bound yet; the memory's type and
+        // size fit the image at the offset, which the caller has aligned; the image was created for the memory's handle
+        // type if that is shared; the allocation is dedicated to this image with offset 0, or to nothing where the
+        // driver does not require dedication.
         unsafe { inner.image.interop.device().bind_image_memory(inner.image.raw, inner.memory.as_raw(), offset) }
             .checked("vkBindImageMemory")
             .map_err(|error| error.with_device(inner.image.interop.identity()))?;
         Ok(OwnedImage { inner: Arc::new(inner) })
     }
 }
+
+memory_accessors!(OwnedImage, image);
 
 impl OwnedImage {
     /// The `VkImage`, valid as long as a clone of this object lives.
@@ -122,80 +123,48 @@ impl OwnedImage {
         self.inner.image.raw
     }
 
-    /// The `VkDeviceMemory`, valid as long as a clone of this object lives. Host-visible memory is mapped already;
-    /// mapping it again is an error.
-    #[must_use]
-    pub fn memory(&self) -> vk::DeviceMemory {
-        self.inner.memory.as_raw()
-    }
-
-    /// What it was created as.
+    /// The description that the image was created with.
     #[must_use]
     pub fn spec(&self) -> &ImageSpec {
         &self.inner.image.spec
     }
 
-    /// Its texel format as the format of an array.
+    /// The texel format as an array format.
     #[must_use]
     pub fn format(&self) -> TexelFormat {
         self.inner.image.format
     }
 
-    /// The size of the memory behind it, bytes: what an importer must be told.
-    #[must_use]
-    pub fn allocation_size(&self) -> u64 {
-        self.inner.memory.size()
-    }
-
-    /// Where it begins in that memory, bytes.
+    /// Offset of the image in its memory, bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.inner.offset
     }
 
-    /// The index of its memory type among [`VulkanInterop::memory_types`].
-    #[must_use]
-    pub fn memory_type(&self) -> u32 {
-        self.inner.memory.memory_type()
-    }
-
-    /// Whether the memory is a dedicated allocation, which an importer must be told.
-    #[must_use]
-    pub fn is_dedicated(&self) -> bool {
-        self.inner.memory.is_dedicated()
-    }
-
-    /// The device that it belongs to.
-    #[must_use]
-    pub fn interop(&self) -> &VulkanInterop {
-        &self.inner.image.interop
-    }
-
-    /// The image as an importer's mipmapped array in its memory.
+    /// Description of the image as a mipmapped array in its memory, for an importer.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for linear tiling: such an image is mapped
-    /// as a buffer, with the offsets of [`subresource_layout`](Self::subresource_layout).
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for linear tiling: map such an image as a
+    /// buffer, with the offsets of [`subresource_layout`](Self::subresource_layout).
     pub fn array_desc(&self) -> Result<MipmappedArrayDesc> {
         self.spec().array_desc("OwnedImage::array_desc", self.interop(), self.offset())
     }
 
-    /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now and belongs to the context's queue family, after
-    /// commands of the application's own that [`HeadlessContext`](crate::HeadlessContext) does not know of: an initialisation, or an
-    /// acquisition. It can be copied and released then.
+    /// Declares that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` and owned by the context's queue family, after an
+    /// initialisation or an acquire that the application submitted itself. The image can then be copied and released.
     ///
-    /// Said before the commands that rely on it are recorded, and not of an image that a recording under way has used:
-    /// that recording would not notice, and its submission be refused.
+    /// Call it before recording the commands that rely on it. A recording in progress that has already used the image
+    /// does not see the change, and its submission fails.
     ///
     /// # Safety
-    /// It must be true by the time the commands run that are recorded next.
+    /// The declaration must hold when the commands recorded next execute.
     pub unsafe fn assume_initialized(&self) {
         self.ownership().set(State::Owned);
     }
 
-    /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now and belongs to the other side, after a release of the
-    /// application's own ([`record_release`](Self::record_release)) that [`HeadlessContext`](crate::HeadlessContext) does not know of. It
-    /// can be acquired then. Otherwise as [`assume_initialized`](Self::assume_initialized).
+    /// Declares that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` and owned by the other API, after a release that
+    /// the application submitted itself ([`record_release`](Self::record_release)). The image can then be acquired.
+    /// Otherwise as [`assume_initialized`](Self::assume_initialized).
     ///
     /// # Safety
     /// As [`assume_initialized`](Self::assume_initialized).
@@ -207,7 +176,7 @@ impl OwnedImage {
         &self.inner.ownership
     }
 
-    /// Fails unless there is such a level and layer.
+    /// Fails if the image lacks the level or the layer.
     pub(crate) fn check_subresource(&self, operation: &'static str, level: u32, layer: u32) -> Result<()> {
         let spec = self.spec();
         if level < spec.levels && layer < spec.layers {
@@ -220,26 +189,20 @@ impl OwnedImage {
             .with_context("layers", spec.layers))
     }
 
-    /// The address of the memory's first byte, if it is host-visible. Valid as long as a clone of this object lives.
-    #[must_use]
-    pub fn mapped_ptr(&self) -> Option<NonNull<u8>> {
-        self.inner.memory.mapped_ptr()
-    }
-
-    /// Copies `out.len()` bytes of the memory from byte `offset` on; where which texel is,
-    /// [`subresource_layout`](Self::subresource_layout) tells. The memory is coherent, so nothing is flushed; it is the
-    /// caller's to have waited for whoever wrote it.
+    /// Copies `out.len()` bytes of the memory starting at byte `offset` to `out`;
+    /// [`subresource_layout`](Self::subresource_layout) has the offsets of texels. The memory is coherent, so nothing
+    /// is flushed; the caller must have waited for the last writer.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is not host-visible,
-    /// or the range goes past the end of its memory.
+    /// or the range exceeds its memory.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "OwnedImage::read";
         self.inner.memory.mapping(OPERATION)?.read(OPERATION, offset, out)
     }
 
-    /// Copies `data` to byte `offset` of the memory. Work submitted later sees it, if the image is in the layout
-    /// `GENERAL` by then.
+    /// Copies `data` to the memory at byte `offset`. Later submissions see it if the image is in the layout `GENERAL`
+    /// by then.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -251,7 +214,7 @@ impl OwnedImage {
 
 impl Drop for Unbound {
     fn drop(&mut self) {
-        // SAFETY: the image is this object's own and live; nothing uses it any more, by the contract of `OwnedImage`.
+        // SAFETY: this object owns the image, which is live; nothing uses it any more, by the contract of `OwnedImage`.
         unsafe { self.interop.device().destroy_image(self.raw, None) };
     }
 }

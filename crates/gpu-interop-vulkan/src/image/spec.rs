@@ -1,4 +1,4 @@
-//! What an image is.
+//! Description of an image, and its validation.
 
 use ash::vk;
 use gpu_interop_core::{ArrayShape, Error, MemoryHandleKind, MipmappedArrayDesc, Result};
@@ -8,29 +8,29 @@ use crate::interop::VulkanInterop;
 use crate::query::{ExternalFeatures, ImageQuery};
 use crate::shape::{array_shape, array_usage};
 
-/// What an image is: everything that the exporter and a Vulkan importer must agree on.
+/// Description of an image: everything that the exporter and a Vulkan importer must agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageSpec {
-    /// One, two or three dimensions, a cube, or an array of one of them.
+    /// Dimensionality: one, two or three dimensions, a cube, or an array of one of them.
     pub view: vk::ImageViewType,
-    /// Width, height and depth of level 0, texels. A dimension that the view lacks is 1.
+    /// Width, height and depth of level 0, texels. An unused dimension is 1.
     pub extent: vk::Extent3D,
-    /// Array layers; six for a cube, and for each cube of an array.
+    /// Number of array layers; six per cube.
     pub layers: u32,
-    /// Mip levels, from 1 on.
+    /// Number of mip levels, at least 1.
     pub levels: u32,
     /// The texel format, one of [`TexelFormat::vulkan_formats`].
     pub format: vk::Format,
-    /// What Vulkan uses the image for: transfers, `SAMPLED`, `STORAGE`, `COLOR_ATTACHMENT`, `INPUT_ATTACHMENT`.
+    /// Vulkan's use of the image: transfers, `SAMPLED`, `STORAGE`, `COLOR_ATTACHMENT`, `INPUT_ATTACHMENT`.
     pub usage: vk::ImageUsageFlags,
-    /// `OPTIMAL`, which only a mipmapped array can map, or `LINEAR`, which is mapped as a buffer.
+    /// `OPTIMAL`, mapped as a mipmapped array, or `LINEAR`, mapped as a buffer.
     pub tiling: vk::ImageTiling,
 }
 
 impl ImageSpec {
-    /// An image with one level and optimal tiling, and six layers if the view is a cube, else one. `extent` is width,
-    /// height and depth, texels.
+    /// Describes an image with one level and optimal tiling, with six layers for a cube and one otherwise. `extent` is
+    /// width, height and depth, texels.
     #[must_use]
     pub fn new(
         view: vk::ImageViewType,
@@ -50,27 +50,6 @@ impl ImageSpec {
         }
     }
 
-    /// Sets the number of array layers; six for each cube.
-    #[must_use]
-    pub fn layers(mut self, layers: u32) -> Self {
-        self.layers = layers;
-        self
-    }
-
-    /// Sets the number of mip levels.
-    #[must_use]
-    pub fn levels(mut self, levels: u32) -> Self {
-        self.levels = levels;
-        self
-    }
-
-    /// Sets the tiling.
-    #[must_use]
-    pub fn tiling(mut self, tiling: vk::ImageTiling) -> Self {
-        self.tiling = tiling;
-        self
-    }
-
     /// The shape of the image as an array.
     ///
     /// # Errors
@@ -87,7 +66,7 @@ impl ImageSpec {
         TexelFormat::from_vulkan(self.format)
     }
 
-    /// Width, height and depth of a mip level, texels: each level halves them, rounded down, but not below 1.
+    /// Width, height and depth of a mip level, texels. Each level halves them, rounded down, to at least 1.
     pub fn level_extent(&self, level: u32) -> vk::Extent3D {
         let halve = |n: u32| n.checked_shr(level).unwrap_or(0).max(1);
         vk::Extent3D {
@@ -97,7 +76,7 @@ impl ImageSpec {
         }
     }
 
-    /// Size of one layer of a mip level with its rows and slices tightly packed, bytes.
+    /// Size of one layer of a mip level with rows and slices tightly packed, bytes.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) as [`TexelFormat::from_vulkan`];
@@ -110,7 +89,7 @@ impl ImageSpec {
             .ok_or_else(|| Error::invalid("ImageSpec::level_size", "the level exceeds the address space"))
     }
 
-    /// The question that the device is asked about such an image.
+    /// The parameters of [`VulkanInterop::image_features`] for this image.
     #[must_use]
     pub fn query(&self) -> ImageQuery {
         use vk::ImageViewType as View;
@@ -126,7 +105,7 @@ impl ImageSpec {
         ImageQuery { format: self.format, image_type, tiling: self.tiling, usage: self.usage, flags }
     }
 
-    /// The image as a mipmapped array at this offset of its memory.
+    /// Description of the image as a mipmapped array at this offset of its memory.
     pub(super) fn array_desc(
         &self,
         operation: &'static str,
@@ -136,20 +115,20 @@ impl ImageSpec {
         if self.tiling != vk::ImageTiling::OPTIMAL {
             return Err(Error::unsupported(
                 operation,
-                "an image of linear tiling is no array; map it as a buffer and use OwnedImage::subresource_layout",
+                "an image with linear tiling cannot be mapped as an array; map it as a buffer and use OwnedImage::subresource_layout",
             ));
         }
         let shape = self.shape()?;
-        // Measured: with a single level both drivers agree, and with all of them.
-        let is_laid_out_for_all = self.layers > 1 && self.levels > 1 && interop.is_nvidia_driver();
+        // Measured: with one level, and with all levels, the layouts of the Vulkan and CUDA drivers agree.
+        let has_all_levels_layout = self.layers > 1 && self.levels > 1 && interop.is_nvidia_driver();
         Ok(MipmappedArrayDesc::new(shape, self.texel_format()?.array)
             .with_offset(offset)
             .with_levels(self.levels)
-            .with_layout_levels(is_laid_out_for_all.then(|| shape.max_levels()))
+            .with_layout_levels(has_all_levels_layout.then(|| shape.max_levels()))
             .with_usage(array_usage(self.usage)))
     }
 
-    /// Rejects memory of another image, if the exporter said which it holds.
+    /// Rejects memory of another image, if the request describes the exporter's image.
     pub(super) fn check_exported(
         &self,
         operation: &'static str,
@@ -157,7 +136,7 @@ impl ImageSpec {
         exported: Option<&MipmappedArrayDesc>,
     ) -> Result<()> {
         let Some(exported) = exported else { return Ok(()) };
-        // An imported image begins with its memory.
+        // An imported image starts at offset 0.
         let own = self.array_desc(operation, interop, 0)?;
         let same = [
             ("offset", own.offset == exported.offset),
@@ -165,14 +144,15 @@ impl ImageSpec {
             ("format", own.format == exported.format),
             ("number of mip levels", own.levels == exported.levels),
         ];
-        let Some((what, _)) = same.into_iter().find(|(_, same)| !same) else { return Ok(()) };
-        let message = format!("the {what} is not that of the exporter's image; import the image that the exporter has");
+        let Some((property, _)) = same.into_iter().find(|(_, same)| !same) else { return Ok(()) };
+        let message =
+            format!("the {property} differs from the exporter's image; import the image as the exporter created it");
         Err(Error::invalid(operation, message)
             .with_context("exporter's image", format_args!("{exported:?}"))
             .with_context("image", format_args!("{own:?}")))
     }
 
-    /// Checks the image as such, and then asks the device whether it has it, shared as `kind`.
+    /// Checks the image, then queries the device for support of the image shared as `kind`.
     pub(super) fn check(
         &self,
         operation: &'static str,
@@ -186,7 +166,7 @@ impl ImageSpec {
         Ok(features)
     }
 
-    /// What can be known without a device.
+    /// Checks that need no device.
     fn check_alone(&self, operation: &'static str) -> Result<()> {
         let max_levels = self.shape()?.max_levels();
         if self.levels == 0 || self.levels > max_levels {
@@ -206,7 +186,7 @@ impl ImageSpec {
             | vk::ImageUsageFlags::COLOR_ATTACHMENT
             | vk::ImageUsageFlags::INPUT_ATTACHMENT;
         if self.usage.is_empty() {
-            return Err(Error::invalid(operation, "the image has no usage; say what Vulkan uses it for"));
+            return Err(Error::invalid(operation, "the image has no usage; state how Vulkan uses it"));
         }
         if !known.contains(self.usage) {
             return Err(Error::unsupported(
@@ -226,7 +206,7 @@ impl ImageSpec {
         let max = limits.max_extent;
         let sides = [(self.extent.width, max.width), (self.extent.height, max.height), (self.extent.depth, max.depth)];
         if let Some((_, limit)) = sides.into_iter().find(|(side, limit)| side > limit) {
-            return beyond("great an extent", limit.into());
+            return beyond("large an extent", limit.into());
         }
         if self.levels > limits.max_mip_levels {
             return beyond("many mip levels", limits.max_mip_levels.into());
@@ -239,6 +219,17 @@ impl ImageSpec {
             return beyond("many bytes", limits.max_resource_size);
         }
         Ok(())
+    }
+}
+
+setters! {
+    ImageSpec {
+        /// Sets the number of array layers; six per cube.
+        layers: u32;
+        /// Sets the number of mip levels.
+        levels: u32;
+        /// Sets the tiling.
+        tiling: vk::ImageTiling;
     }
 }
 
@@ -264,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_device_has_is_refused_without_one() {
+    fn invalid_images_are_rejected_without_a_device() {
         let flat = spec(View::TYPE_2D, [16, 8, 1]);
         let cases = [
             (flat.levels(0), ErrorKind::InvalidArgument),
@@ -279,14 +270,14 @@ mod tests {
             (flat.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT), ErrorKind::Unsupported),
         ];
         for (image, kind) in cases {
-            assert_eq!(image.check_alone("op").expect_err("refused").kind(), kind, "{image:?}");
+            assert_eq!(image.check_alone("op").expect_err("rejected").kind(), kind, "{image:?}");
         }
         flat.levels(5).check_alone("op").expect("a legal image");
         spec(View::CUBE, [16, 16, 1]).check_alone("op").expect("a legal cube");
     }
 
     #[test]
-    fn a_devices_limits_hold() {
+    fn images_beyond_device_limits_are_rejected() {
         let limits = vk::ImageFormatProperties {
             max_extent: vk::Extent3D { width: 64, height: 32, depth: 16 },
             max_mip_levels: 3,

@@ -1,4 +1,4 @@
-//! A context that fails its test on any validation error, or the reason why there is none.
+//! Contexts for tests, which fail on validation errors, and test data.
 
 #![allow(dead_code, clippy::expect_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ pub(crate) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
         | vk::BufferUsageFlags::STORAGE_BUFFER.as_raw(),
 );
 
-/// A context whose validation errors fail the test at the end, those about its destruction included.
+/// A context whose validation errors fail the test at its end, including errors about its destruction.
 pub(crate) struct Checked {
     context: Option<HeadlessContext>,
     log: Option<ValidationLog>,
@@ -35,12 +35,12 @@ impl Drop for Checked {
     fn drop(&mut self) {
         drop(self.context.take());
         if let Some(log) = self.log.take().filter(|_| !std::thread::panicking()) {
-            assert_eq!(log.errors(), Vec::<String>::new(), "the validation layer complained");
+            assert_eq!(log.errors(), Vec::<String>::new(), "validation errors");
         }
     }
 }
 
-/// A context with validation if the layer is installed; `None`, with a line that says why, if there is no Vulkan.
+/// Creates a context, with validation if the layer is installed; `None`, with a printed reason, without Vulkan.
 pub(crate) fn vulkan() -> Option<Checked> {
     vulkan_with(HeadlessOptions::default())
 }
@@ -51,13 +51,14 @@ pub(crate) fn vulkan_with(options: HeadlessOptions) -> Option<Checked> {
     Some(Checked { log: context.validation_log(), context: Some(context) })
 }
 
-/// A context with validation whose errors are the test's own business; `None` if Vulkan or the layer is missing.
+/// Creates a context with validation for a test that checks the errors itself; `None` if Vulkan or the layer is
+/// missing.
 pub(crate) fn validated(options: HeadlessOptions) -> Option<HeadlessContext> {
     if layer_is_missing(&options) {
         println!("skipped: this tests the validation layer");
         return None;
     }
-    there(HeadlessContext::new(&options.validation(true)))
+    or_skip(HeadlessContext::new(&options.validation(true)))
 }
 
 fn layer_is_missing(options: &HeadlessOptions) -> bool {
@@ -69,24 +70,24 @@ fn layer_is_missing(options: &HeadlessOptions) -> bool {
     missing
 }
 
-/// A context without validation; `None` if there is no Vulkan.
+/// Creates a context without validation; `None` without Vulkan.
 pub(crate) fn unvalidated(options: HeadlessOptions) -> Option<HeadlessContext> {
-    there(HeadlessContext::new(&options))
+    or_skip(HeadlessContext::new(&options))
 }
 
-/// Missing Vulkan is the one reason to skip a test; Vulkan that does not work fails it.
-fn there(context: Result<HeadlessContext>) -> Option<HeadlessContext> {
+/// Skips the test only if Vulkan is missing; other failures panic.
+fn or_skip(context: Result<HeadlessContext>) -> Option<HeadlessContext> {
     match context {
         Ok(context) => Some(context),
         Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::NoDevice) => {
             println!("skipped: {error}");
             None
         }
-        Err(error) => panic!("Vulkan is there but does not work: {error}"),
+        Err(error) => panic!("Vulkan is installed but fails: {error}"),
     }
 }
 
-/// A pattern in which every word differs from its neighbours and from the other seeds' words.
+/// A pattern in which every word differs from its neighbours and from other seeds.
 pub(crate) fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
     let words = u32::try_from(bytes.div_ceil(4)).expect("a small pattern");
     let mut data: Vec<u8> =
@@ -95,19 +96,19 @@ pub(crate) fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
     data
 }
 
-/// Everything in a buffer, fetched by the device.
+/// Downloads a buffer.
 pub(crate) fn contents(context: &HeadlessContext, buffer: &OwnedBuffer) -> Vec<u8> {
     let mut data = vec![0; usize::try_from(buffer.size()).expect("a small buffer")];
     context.download(buffer, 0, &mut data).expect("download");
     data
 }
 
-/// Fails with the first word that differs, instead of with two dumps.
-pub(crate) fn assert_same(found: &[u8], expected: &[u8], what: &str) {
-    assert_eq!(found.len(), expected.len(), "{what}: length");
+/// Compares bytes; fails with the first one that differs.
+pub(crate) fn assert_same(found: &[u8], expected: &[u8], name: &str) {
+    assert_eq!(found.len(), expected.len(), "{name}: length");
     let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
     if let Some(at) = differs {
-        panic!("{what}: byte {at} is {:#x}, expected {:#x}", found[at], expected[at]);
+        panic!("{name}: byte {at} is {:#x}, expected {:#x}", found[at], expected[at]);
     }
 }
 
@@ -118,7 +119,7 @@ pub(crate) const IMAGE_USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_ra
         | vk::ImageUsageFlags::SAMPLED.as_raw(),
 );
 
-/// Every layer of every level, with the size of its texels in bytes.
+/// Every layer of every level, with its size in bytes.
 pub(crate) fn subresources(image: &ImageSpec) -> Vec<(u32, u32, u64)> {
     (0..image.levels)
         .flat_map(|level| (0..image.layers).map(move |layer| (level, layer)))
@@ -126,7 +127,7 @@ pub(crate) fn subresources(image: &ImageSpec) -> Vec<(u32, u32, u64)> {
         .collect()
 }
 
-/// The texels of one layer of one level, unlike any other's.
+/// The texels of one layer of one level, different for each.
 pub(crate) fn texels(seed: u32, (level, layer, size): (u32, u32, u64)) -> Vec<u8> {
     pattern(seed ^ (level << 16) ^ (layer << 24), size)
 }
@@ -138,27 +139,28 @@ pub(crate) fn upload_all(context: &HeadlessContext, image: &OwnedImage, seed: u3
     }
 }
 
-/// Fetches all of an image and checks every byte.
-pub(crate) fn assert_texels(context: &HeadlessContext, image: &OwnedImage, seed: u32, what: &str) {
+/// Downloads all of an image and checks every byte.
+pub(crate) fn assert_texels(context: &HeadlessContext, image: &OwnedImage, seed: u32, name: &str) {
     for part in subresources(image.spec()) {
         let expected = texels(seed, part);
         let mut found = vec![0; expected.len()];
         context.download_image(image, part.0, part.1, &mut found).expect("download");
-        let what = format!("{what}: level {}, layer {} of {:?}", part.0, part.1, image.spec());
-        assert_same(&found, &expected, &what);
+        let name = format!("{name}: level {}, layer {} of {:?}", part.0, part.1, image.spec());
+        assert_same(&found, &expected, &name);
     }
 }
 
-/// Whether the device exports and imports such an image as an opaque fd. What it does not, it must refuse.
+/// Reports whether the device exports and imports such an image as an opaque fd. Checks that it rejects the image
+/// otherwise.
 pub(crate) fn is_shared(context: &HeadlessContext, options: &ImageOptions) -> bool {
     let features = context.interop().image_features(MemoryHandleKind::OpaqueFd, &options.image.query());
     let shared = features.is_ok_and(|features| features.exportable && features.importable);
     let error = match ExportableImage::new(context.interop(), options) {
         Ok(_) => {
-            assert!(shared, "the device said that it cannot: {:?}", options.image);
+            assert!(shared, "the device reports no support: {:?}", options.image);
             return true;
         }
-        // Also of what the features do not say: how many levels and layers there may be.
+        // Also for limits that the features do not include: the numbers of levels and layers.
         Err(error) => error,
     };
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");

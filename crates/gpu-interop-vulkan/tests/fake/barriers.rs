@@ -1,7 +1,7 @@
-//! Transfers of ownership. A queue family, access and stage are numbers that no default has.
+//! Ownership transfers. Queue family, access and stage are numbers that differ from every default.
 //!
-//! The specification: both barriers of a transfer name the same two families and, of an image, the same two layouts; a
-//! release has a source access and no target one, an acquisition the other way round.
+//! By the specification, both barriers of a transfer name the same two families and, for an image, the same two
+//! layouts; a release has only a source access, an acquire only a destination access.
 
 use ash::vk::{self, Handle};
 use gpu_interop_vulkan::{
@@ -36,10 +36,10 @@ fn image() -> ExportableImage {
 }
 
 #[test]
-fn a_buffer_is_released_and_acquired() {
+fn buffers_are_released_and_acquired() {
     let exported = buffer();
     let commands = vk::CommandBuffer::from_raw(0xc9);
-    // SAFETY: the driver only takes notes.
+    // SAFETY: the fake driver only records the calls.
     unsafe {
         exported.buffer().record_release(commands, SHADER).expect("recorded");
         exported.buffer().record_acquire(commands, SHADER).expect("recorded");
@@ -55,12 +55,12 @@ fn a_buffer_is_released_and_acquired() {
 }
 
 #[test]
-fn an_image_is_initialised_released_and_acquired() {
+fn images_are_initialised_released_and_acquired() {
     let exported = image();
     let commands = vk::CommandBuffer::from_raw(0xc9);
     // VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL.
     let layout = vk::ImageLayout::from_raw(5);
-    // SAFETY: the driver only takes notes.
+    // SAFETY: the fake driver only records the calls.
     unsafe {
         exported.image().record_initialize(commands);
         exported.image().record_release(commands, SHADER, layout).expect("recorded");
@@ -78,9 +78,9 @@ fn an_image_is_initialised_released_and_acquired() {
     ]);
 }
 
-/// What a context records: its own family, every access and stage.
+/// Barriers of a context: its own family, every access and stage.
 #[test]
-fn a_context_transfers_to_and_from_its_own_family() {
+fn contexts_transfer_with_their_own_family() {
     let exported = buffer();
     let context = driver::context(exported.buffer().interop());
     context.release(exported.buffer()).expect("released");

@@ -19,7 +19,7 @@ fn export(interop: &VulkanInterop, options: BufferOptions) -> ExportableBuffer {
 }
 
 #[test]
-fn an_exportable_buffer() {
+fn exportable_buffers() {
     let interop = start(Settings::default());
     let buffer = export(&interop, BufferOptions::new(4100, USAGE));
     assert_calls(&[
@@ -31,32 +31,32 @@ fn an_exportable_buffer() {
     ]);
     let handle = buffer.export().expect("a descriptor");
     assert_calls(&["vkGetMemoryFdKHR 1000074002{memory 0xd1, type 0x1}"]);
-    // The driver gave one that programs inherit.
+    // The fake driver returns an inheritable descriptor.
     let fd = handle.as_fd().expect("a descriptor");
-    assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC), "programs inherit it");
+    assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC), "the descriptor is inheritable");
     drop(buffer);
     assert_calls(&["vkDestroyBuffer 0xb1", "vkFreeMemory 0xd1"]);
 }
 
 #[test]
 fn dedicated_allocations_name_their_buffer() {
-    let dedicated =
+    let expected =
         "vkAllocateMemory 5{size 8192, memory type 1} 1000072002{types 0x1} 1000127001{image 0x0, buffer 0xb1}";
     let default = Settings::default();
-    for (settings, asked) in [
+    for (settings, requested) in [
         (default, true),
         (Settings { dedicated_only: true, ..default }, false),
         (Settings { requires_dedicated: true, ..default }, false),
     ] {
         let interop = start(settings);
-        let buffer = export(&interop, BufferOptions::new(64, USAGE).dedicated(asked));
-        assert_eq!(calls()[3], dedicated, "{settings:?}");
+        let buffer = export(&interop, BufferOptions::new(64, USAGE).dedicated(requested));
+        assert_eq!(calls()[3], expected, "{settings:?}");
         assert!(buffer.import_request().expect("a request").is_dedicated());
     }
 }
 
 #[test]
-fn memory_for_the_host_is_mapped_as_a_whole() {
+fn host_visible_memory_is_mapped_as_a_whole() {
     let interop = start(Settings::default());
     drop(export(&interop, BufferOptions::new(64, USAGE).memory(MemoryPlacement::HostVisible)));
     let found = calls();
@@ -65,7 +65,7 @@ fn memory_for_the_host_is_mapped_as_a_whole() {
 }
 
 #[test]
-fn what_has_an_address_gets_memory_with_addresses() {
+fn device_address_usage_sets_the_allocation_flag() {
     let interop = start(Settings::default());
     // VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT.
     let usage = vk::BufferUsageFlags::from_raw(0x0002_0001);
@@ -76,7 +76,7 @@ fn what_has_an_address_gets_memory_with_addresses() {
 }
 
 #[test]
-fn dma_bufs_are_exported_as_such() {
+fn dma_bufs_are_exported() {
     let interop = start(Settings::default());
     let buffer = export(&interop, BufferOptions::new(64, USAGE).handle(MemoryHandleKind::DmaBufFd));
     buffer.export().expect("a descriptor");
@@ -91,7 +91,7 @@ fn dma_bufs_are_exported_as_such() {
 }
 
 #[test]
-fn a_buffer_that_is_not_shared() {
+fn unshared_buffers() {
     let interop = start(Settings::default());
     drop(OwnedBuffer::new(&interop, 64, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer"));
     assert_calls(&[
@@ -105,7 +105,7 @@ fn a_buffer_that_is_not_shared() {
 }
 
 #[test]
-fn an_imported_buffer() {
+fn imported_buffers() {
     let interop = start(Settings::default());
     let fd = file(8192);
     rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC).expect("flags");
@@ -124,7 +124,7 @@ fn an_imported_buffer() {
 }
 
 #[test]
-fn an_imported_dedicated_allocation_names_its_buffer() {
+fn imported_dedicated_allocations_name_their_buffer() {
     let interop = start(Settings::default());
     let fd = file(8192);
     lend(&fd);

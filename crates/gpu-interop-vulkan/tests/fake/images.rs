@@ -16,7 +16,7 @@ fn flat() -> ImageSpec {
 }
 
 #[test]
-fn an_exportable_image() {
+fn exportable_images() {
     let interop = start(Settings::default());
     let image = ExportableImage::new(&interop, &ImageOptions::new(flat().levels(3)).offset(100)).expect("an image");
     image.export().expect("a descriptor");
@@ -37,7 +37,7 @@ fn an_exportable_image() {
 }
 
 #[test]
-fn every_kind_of_view_has_its_type_and_flags() {
+fn views_map_to_image_types_and_flags() {
     use vk::ImageViewType as View;
     // VkImageType, VK_IMAGE_CREATE_CUBE_COMPATIBLE_BIT.
     for (view, extent, layers, expected) in [
@@ -55,13 +55,13 @@ fn every_kind_of_view_has_its_type_and_flags() {
         let found = calls();
         assert!(found[1].starts_with(&format!("vkCreateImage 14{{{expected}")), "{}", found[1]);
         let [flags, ty] = [0, 1].map(|part| expected.split(", ").nth(part).expect("a part"));
-        let asked = format!("1000059004{{format 37, {ty}, tiling 0, usage 0x6, {flags}}}");
-        assert!(found[0].contains(&asked), "{} should have {asked}", found[0]);
+        let query = format!("1000059004{{format 37, {ty}, tiling 0, usage 0x6, {flags}}}");
+        assert!(found[0].contains(&query), "{} should contain {query}", found[0]);
     }
 }
 
 #[test]
-fn a_linear_image_for_the_host() {
+fn linear_images_in_host_memory() {
     let interop = start(Settings::default());
     let options = ImageOptions::new(flat().tiling(vk::ImageTiling::LINEAR));
     let image = ExportableImage::new(&interop, &options.memory(gpu_interop_vulkan::MemoryPlacement::HostVisible));
@@ -92,7 +92,7 @@ fn dedicated_allocations_name_their_image() {
 }
 
 #[test]
-fn an_imported_image() {
+fn imported_images() {
     let interop = start(Settings::default());
     let fd = file(8192);
     lend(&fd);

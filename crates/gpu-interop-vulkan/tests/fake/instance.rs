@@ -1,4 +1,4 @@
-//! What the application's own instance and device lack.
+//! Instances and devices without required features.
 
 use crate::request::semaphore_request;
 use ash::vk;
@@ -7,27 +7,27 @@ use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore}
 
 use crate::driver::{Settings, calls, file, start, try_start};
 
-fn refused(settings: Settings) -> (ErrorKind, String) {
-    let error = try_start(settings).map(drop).expect_err("refused");
+fn rejected(settings: Settings) -> (ErrorKind, String) {
+    let error = try_start(settings).map(drop).expect_err("rejected");
     assert_eq!(error.operation(), "VulkanInterop::new", "{error}");
     assert!(error.device().is_some(), "{error}");
     (error.kind(), error.message().to_owned())
 }
 
-/// A driver hides its newer functions from such an instance, and a loader does not let it fill newer structures.
+/// Such an instance lacks the newer functions, or leaves newer structures unfilled.
 #[test]
-fn an_instance_of_vulkan_1_0_is_refused() {
+fn instances_of_vulkan_1_0_are_rejected() {
     let default = Settings::default();
     for settings in [Settings { has_1_1: false, ..default }, Settings { fills_1_1: false, ..default }] {
-        let (kind, message) = refused(settings);
+        let (kind, message) = rejected(settings);
         assert_eq!(kind, ErrorKind::InvalidArgument, "{settings:?}");
         assert!(message.contains("VkApplicationInfo::apiVersion"), "{message}");
     }
 }
 
 #[test]
-fn a_device_of_vulkan_1_0_is_refused() {
-    let (kind, message) = refused(Settings { version: vk::API_VERSION_1_0, ..Settings::default() });
+fn devices_of_vulkan_1_0_are_rejected() {
+    let (kind, message) = rejected(Settings { version: vk::API_VERSION_1_0, ..Settings::default() });
     assert_eq!(kind, ErrorKind::DriverTooOld);
     assert!(message.contains("the device is Vulkan 1.0"), "{message}");
 }
@@ -53,10 +53,10 @@ fn timelines_need_the_feature_and_the_functions() {
         let request = semaphore_request(SemaphoreHandle::TimelineFd(file(64)));
         let failure = ImportedSemaphore::new(&interop, request).expect_err("no timelines");
         assert_eq!(failure.kind(), ErrorKind::Unsupported, "{settings:?}");
-        assert!(failure.into_request().into_handle().into_fd().is_ok(), "the descriptor comes back");
+        assert!(failure.into_request().into_handle().into_fd().is_ok(), "the descriptor is returned");
         assert_eq!(interop.max_timeline_difference(), 0);
         assert!(calls().iter().all(|call| !call.starts_with("vkCreateSemaphore")), "{settings:?}");
-        // The rest works.
+        // Binary semaphores work.
         ExportableSemaphore::binary(&interop).expect("a semaphore");
         let features = interop.semaphore_features(SemaphoreHandleKind::TimelineFd).expect("Vulkan has it");
         assert_eq!(features.exportable, !settings.timeline_functions, "{settings:?}");

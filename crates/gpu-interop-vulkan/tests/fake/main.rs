@@ -1,22 +1,22 @@
-//! Every value that reaches a function of the driver, compared with a table written from `vulkan_core.h` and the
-//! specification: the numbers are the headers', not ash's names for them. The driver only writes down what it is called
-//! with, so these tests run without Vulkan.
+//! Every value that reaches a driver function, compared with a table written from `vulkan_core.h` and the
+//! specification: the numbers are the headers', not ash's names for them. A fake driver records the calls, so these
+//! tests run without Vulkan.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
-mod answers;
 mod barriers;
 mod buffers;
 mod driver;
+mod format;
 mod images;
 mod instance;
 mod request;
+mod results;
 mod semaphores;
-mod show;
 mod submissions;
 
-/// Fails with the first line that differs.
+/// Compares the recorded calls; fails with the first one that differs.
 #[track_caller]
 fn assert_calls(expected: &[&str]) {
     let found = driver::calls();

@@ -12,7 +12,7 @@ use crate::driver::{Settings, calls, file, lend, start};
 
 fn closes_on_exec(handle: &SemaphoreHandle) {
     let fd = handle.as_fd().expect("a descriptor");
-    assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC), "programs inherit it");
+    assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC), "the descriptor is inheritable");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn exportable_semaphores() {
 }
 
 #[test]
-fn semaphores_that_are_not_shared() {
+fn unshared_semaphores() {
     let interop = start(Settings::default());
     let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
     let timeline = OwnedSemaphore::timeline(&interop, 9).expect("a semaphore");
@@ -49,10 +49,10 @@ fn semaphores_that_are_not_shared() {
     drop((binary, timeline));
 }
 
-/// The payload is shared for good: no `VK_SEMAPHORE_IMPORT_TEMPORARY_BIT`.
+/// Permanent imports: no `VK_SEMAPHORE_IMPORT_TEMPORARY_BIT`.
 #[test]
 fn imported_semaphores() {
-    for (make, question, creation) in [
+    for (make, query, creation) in [
         (SemaphoreHandle::OpaqueFd as fn(_) -> _, "", ""),
         (
             SemaphoreHandle::TimelineFd as fn(_) -> _,
@@ -65,7 +65,7 @@ fn imported_semaphores() {
         lend(&fd);
         drop(ImportedSemaphore::new(&interop, semaphore_request(make(fd))).expect("imported"));
         assert_calls(&[
-            &format!("vkGetPhysicalDeviceExternalSemaphoreProperties 1000076000{{type 0x1}}{question}"),
+            &format!("vkGetPhysicalDeviceExternalSemaphoreProperties 1000076000{{type 0x1}}{query}"),
             &format!("vkCreateSemaphore 9{{flags 0x0}}{creation}"),
             "vkImportSemaphoreFdKHR 1000079000{semaphore 0xe1, flags 0x0, type 0x1, a duplicate of the file, closed on \
              exec}",
@@ -75,27 +75,27 @@ fn imported_semaphores() {
 }
 
 #[test]
-fn the_host_signals_and_waits() {
+fn host_signals_and_waits() {
     let interop = start(Settings::default());
     let timeline = OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
     calls();
     assert_eq!(timeline.value().expect("a value"), 0);
-    timeline.signal(3).expect("above");
+    timeline.signal(3).expect("increases");
     assert_calls(&[
         "vkGetSemaphoreCounterValue 0xe1",
         "vkGetSemaphoreCounterValue 0xe1",
         "vkSignalSemaphore 1000207005{semaphore 0xe1, value 3}",
     ]);
-    timeline.wait(4, Duration::ZERO).expect("the driver says so");
+    timeline.wait(4, Duration::ZERO).expect("the fake driver reports success");
     assert_calls(&[
         "vkGetSemaphoreCounterValue 0xe1",
         "vkWaitSemaphores 1000207004{flags 0x0, semaphores [0xe1], values [4]}, 0 ns",
     ]);
 }
 
-/// The first is the waiter's own, by which it is interrupted.
+/// The first semaphore is the waiter's own, which interrupts it.
 #[test]
-fn a_waiter_waits_for_any() {
+fn waiters_wait_for_any_timeline() {
     let interop = start(Settings::default());
     let timelines = [1, 2].map(|initial| OwnedSemaphore::timeline(&interop, initial).expect("a semaphore"));
     let waiter = timelines[0].waiter().expect("a waiter");

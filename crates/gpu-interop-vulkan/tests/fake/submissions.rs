@@ -1,4 +1,4 @@
-//! What a context records and submits.
+//! Commands and submissions of a context.
 
 use ash::vk;
 use gpu_interop_vulkan::{
@@ -18,7 +18,7 @@ const ORDER: &str = "vkCmdPipelineBarrier stages 0x10000 to 0x1000, flags 0x0, [
 const TO_HOST: &str = "vkCmdPipelineBarrier stages 0x10000 to 0x4000, flags 0x0, [46{access 0x10000 to 0x6000}] [] []";
 
 #[test]
-fn a_submission_from_its_pool_to_its_fence() {
+fn submission_from_pool_to_fence() {
     let interop = start(Settings::default());
     let buffer = OwnedBuffer::new(&interop, 64, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer");
     let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
@@ -39,16 +39,16 @@ fn a_submission_from_its_pool_to_its_fence() {
         ORDER,
         "vkCmdFillBuffer 0xb1, offset 4, size 8, word 0xabcd",
         TO_HOST,
-        // How far the values are from the present one.
+        // Checks the differences from the current value.
         "vkGetSemaphoreCounterValue 0xe2",
         "vkGetSemaphoreCounterValue 0xe2",
         "vkEndCommandBuffer 0xc1",
-        // Whether what is signalled grows.
+        // Checks that the signalled value increases.
         "vkGetSemaphoreCounterValue 0xe2",
         "vkQueueSubmit 0x13, 4{wait [0xe2, 0xe1] at [0x10000, 0x10000], run [0xc1], signal [0xe2]} 1000207003{wait [8, 0], \
          signal [9]}, fence 0xf1",
     ]);
-    work.wait(std::time::Duration::from_nanos(25)).expect("ended");
+    work.wait(std::time::Duration::from_nanos(25)).expect("completed");
     drop(work);
     assert_calls(&["vkWaitForFences [f1], all 1, 25 ns", "vkResetCommandPool 0x91, flags 0x0", "vkResetFences [f1]"]);
     // Without a timeline there are no values.
@@ -61,7 +61,7 @@ fn a_submission_from_its_pool_to_its_fence() {
 }
 
 #[test]
-fn copies_name_both_sides() {
+fn copies_name_source_and_destination() {
     let interop = start(Settings::default());
     let new = || OwnedBuffer::new(&interop, 4096, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer");
     let (from, to) = (new(), new());
@@ -95,9 +95,9 @@ fn copies_name_both_sides() {
     );
 }
 
-/// The acquisition comes before the copy, the release behind it.
+/// The acquire is recorded before the copy, the release after it.
 #[test]
-fn a_hand_over_is_one_submission() {
+fn send_and_receive_are_one_submission_each() {
     let interop = start(Settings::default());
     let own = OwnedBuffer::new(&interop, 64, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer");
     let shared = ExportableBuffer::new(&interop, &BufferOptions::new(64, USAGE)).expect("a buffer");

@@ -1,14 +1,14 @@
-//! How the functions of the driver are written.
+//! Macros that define the functions of the fake driver.
 
-/// Functions of the driver, each with its type in the headers.
+/// Defines functions, each with its type in the headers.
 macro_rules! functions {
-    ($($type:ident $function:ident($($argument:ident: $of:ty),* $(,)?) -> $answer:ty $body:block)*) => {
+    ($($type:ident $function:ident($($argument:ident: $of:ty),* $(,)?) -> $write_result:ty $body:block)*) => {
         $(
             #[allow(non_snake_case, unused_variables, clippy::too_many_arguments, reason = "Vulkan's own")]
-            unsafe extern "system" fn $function($($argument: $of),*) -> $answer $body
+            unsafe extern "system" fn $function($($argument: $of),*) -> $write_result $body
         )*
 
-        /// The function of this name; null if the driver has none.
+        /// The function with this name; null if this module lacks it.
         pub(super) fn address(name: &CStr) -> *const c_void {
             match name.to_str().unwrap_or_default() {
                 $(stringify!($function) => {
@@ -21,29 +21,29 @@ macro_rules! functions {
     };
 }
 
-/// A chain of structures as a line.
-macro_rules! shown {
+/// Formats a chain of structures.
+macro_rules! formatted {
     ($first:expr) => {
-        // SAFETY: the library's structures, live for the call.
-        unsafe { crate::show::structures($first.cast()) }
+        // SAFETY: the library passes structures that are live for the call.
+        unsafe { crate::format::structures($first.cast()) }
     };
 }
 
-/// An array as lines.
-macro_rules! shown_all {
+/// Formats an array of structures.
+macro_rules! formatted_all {
     ($first:expr, $count:expr) => {{
-        // SAFETY: the library's array of so many structures.
-        let all = unsafe { crate::show::elements($first, $count) };
-        all.iter().map(|one| shown!(std::ptr::from_ref(one))).collect::<Vec<_>>().join(", ")
+        // SAFETY: the library passes an array of `$count` structures.
+        let all = unsafe { crate::format::elements($first, $count) };
+        all.iter().map(|one| formatted!(std::ptr::from_ref(one))).collect::<Vec<_>>().join(", ")
     }};
 }
 
-/// Writes an answer.
-macro_rules! answer {
+/// Writes a result.
+macro_rules! write_result {
     ($to:expr, $value:expr) => {
-        // SAFETY: a pointer of the library's for one value of this type.
+        // SAFETY: the library passes a pointer for one value of this type.
         unsafe { $to.write($value) }
     };
 }
 
-pub(super) use {answer, functions, shown, shown_all};
+pub(super) use {formatted, formatted_all, functions, write_result};

@@ -5,78 +5,78 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use ash::vk::{self, Handle};
 
-use super::macros::{answer, functions, shown};
-use super::{address as any_address, file, give, note, settings};
-use crate::answers;
+use super::macros::{formatted, functions, write_result};
+use super::{address as any_address, file, new_handle, record, settings};
+use crate::results;
 
 type Physical = vk::PhysicalDevice;
 type Device = vk::Device;
 type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
 
-/// What a driver takes over is its own.
-fn take(fd: RawFd) {
-    // SAFETY: the library gives the descriptor away.
+/// Closes a descriptor that the driver now owns.
+fn close_imported(fd: RawFd) {
+    // SAFETY: the library passes ownership of the descriptor.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
 }
 
 functions! {
     PFN_vkGetDeviceProcAddr vkGetDeviceProcAddr(device: Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
-        // SAFETY: a string of the library's.
+        // SAFETY: the library passes a C string.
         let name = unsafe { CStr::from_ptr(name) };
         let text = name.to_str().unwrap_or_default();
         let (core, timeline) = (text.ends_with("Requirements2"), text.contains("SemaphoreCounterValue"));
         let hidden = (core && !settings().has_1_1) || (timeline && !settings().timeline_functions);
         let address = if hidden { std::ptr::null() } else { any_address(name) };
-        // SAFETY: null, or a function that is called as what it is.
+        // SAFETY: null, or a function that is called with its own type.
         unsafe { std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(address) }
     }
     PFN_vkGetPhysicalDeviceProperties vkGetPhysicalDeviceProperties(
         device: Physical, to: *mut vk::PhysicalDeviceProperties,
     ) -> () {
-        answer!(to, vk::PhysicalDeviceProperties { api_version: settings().version, ..Default::default() });
+        write_result!(to, vk::PhysicalDeviceProperties { api_version: settings().version, ..Default::default() });
     }
     PFN_vkGetPhysicalDeviceMemoryProperties vkGetPhysicalDeviceMemoryProperties(
         device: Physical, to: *mut vk::PhysicalDeviceMemoryProperties,
     ) -> () {
-        answer!(to, answers::memory_types());
+        write_result!(to, results::memory_types());
     }
     PFN_vkEnumerateDeviceExtensionProperties vkEnumerateDeviceExtensionProperties(
         device: Physical, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties,
     ) -> vk::Result {
-        answer!(count, 0);
+        write_result!(count, 0);
         vk::Result::SUCCESS
     }
     PFN_vkGetPhysicalDeviceProperties2 vkGetPhysicalDeviceProperties2(
         device: Physical, to: *mut vk::PhysicalDeviceProperties2<'_>,
     ) -> () {
-        // SAFETY: the library's structures.
-        unsafe { answers::fill(to.cast()) };
+        // SAFETY: the library passes a chain of structures.
+        unsafe { results::fill(to.cast()) };
     }
     PFN_vkGetPhysicalDeviceFeatures2 vkGetPhysicalDeviceFeatures2(
         device: Physical, to: *mut vk::PhysicalDeviceFeatures2<'_>,
     ) -> () {
-        // SAFETY: the library's structures.
-        unsafe { answers::fill(to.cast()) };
+        // SAFETY: the library passes a chain of structures.
+        unsafe { results::fill(to.cast()) };
     }
     PFN_vkGetPhysicalDeviceExternalBufferProperties vkGetPhysicalDeviceExternalBufferProperties(
         device: Physical,
         info: *const vk::PhysicalDeviceExternalBufferInfo<'_>,
         to: *mut vk::ExternalBufferProperties<'_>,
     ) -> () {
-        note("vkGetPhysicalDeviceExternalBufferProperties", shown!(info));
-        // SAFETY: the library's structure.
-        unsafe { (*to).external_memory_properties = answers::external_memory() };
+        record("vkGetPhysicalDeviceExternalBufferProperties", formatted!(info));
+        // SAFETY: the library passes a pointer to the structure.
+        unsafe { (*to).external_memory_properties = results::external_memory() };
     }
     PFN_vkGetPhysicalDeviceImageFormatProperties2 vkGetPhysicalDeviceImageFormatProperties2(
         device: Physical,
         info: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
         to: *mut vk::ImageFormatProperties2<'_>,
     ) -> vk::Result {
-        note("vkGetPhysicalDeviceImageFormatProperties2", shown!(info));
-        // SAFETY: the library's structures.
+        record("vkGetPhysicalDeviceImageFormatProperties2", formatted!(info));
+        // SAFETY: the library passes a chain of structures.
         unsafe {
-            (*to).image_format_properties = answers::image_limits();
-            answers::fill(to.cast());
+            (*to).image_format_properties = results::image_limits();
+            results::fill(to.cast());
         }
         vk::Result::SUCCESS
     }
@@ -85,91 +85,91 @@ functions! {
         info: *const vk::PhysicalDeviceExternalSemaphoreInfo<'_>,
         to: *mut vk::ExternalSemaphoreProperties<'_>,
     ) -> () {
-        note("vkGetPhysicalDeviceExternalSemaphoreProperties", shown!(info));
-        // SAFETY: the library's structure.
+        record("vkGetPhysicalDeviceExternalSemaphoreProperties", formatted!(info));
+        // SAFETY: the library passes a pointer to the structure.
         unsafe { (*to).external_semaphore_features = vk::ExternalSemaphoreFeatureFlags::from_raw(0x3) };
     }
 
     PFN_vkCreateBuffer vkCreateBuffer(
         device: Device, info: *const vk::BufferCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Buffer,
     ) -> vk::Result {
-        note("vkCreateBuffer", shown!(info));
-        give(0xb, to)
+        record("vkCreateBuffer", formatted!(info));
+        new_handle(0xb, to)
     }
     PFN_vkDestroyBuffer vkDestroyBuffer(device: Device, buffer: vk::Buffer, allocator: Allocator<'_>) -> () {
-        note("vkDestroyBuffer", format!("{:#x}", buffer.as_raw()));
+        record("vkDestroyBuffer", format!("{:#x}", buffer.as_raw()));
     }
     PFN_vkGetBufferMemoryRequirements2 vkGetBufferMemoryRequirements2(
         device: Device, info: *const vk::BufferMemoryRequirementsInfo2<'_>, to: *mut vk::MemoryRequirements2<'_>,
     ) -> () {
-        note("vkGetBufferMemoryRequirements2", shown!(info));
-        // SAFETY: the library's structures.
-        unsafe { answers::fill(to.cast()) };
+        record("vkGetBufferMemoryRequirements2", formatted!(info));
+        // SAFETY: the library passes a chain of structures.
+        unsafe { results::fill(to.cast()) };
     }
     PFN_vkBindBufferMemory vkBindBufferMemory(
         device: Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64,
     ) -> vk::Result {
-        note("vkBindBufferMemory", format!("{:#x}, {:#x}, {offset}", buffer.as_raw(), memory.as_raw()));
+        record("vkBindBufferMemory", format!("{:#x}, {:#x}, {offset}", buffer.as_raw(), memory.as_raw()));
         vk::Result::SUCCESS
     }
     PFN_vkCreateImage vkCreateImage(
         device: Device, info: *const vk::ImageCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Image,
     ) -> vk::Result {
-        note("vkCreateImage", shown!(info));
-        give(0xa, to)
+        record("vkCreateImage", formatted!(info));
+        new_handle(0xa, to)
     }
     PFN_vkDestroyImage vkDestroyImage(device: Device, image: vk::Image, allocator: Allocator<'_>) -> () {
-        note("vkDestroyImage", format!("{:#x}", image.as_raw()));
+        record("vkDestroyImage", format!("{:#x}", image.as_raw()));
     }
     PFN_vkGetImageMemoryRequirements2 vkGetImageMemoryRequirements2(
         device: Device, info: *const vk::ImageMemoryRequirementsInfo2<'_>, to: *mut vk::MemoryRequirements2<'_>,
     ) -> () {
-        note("vkGetImageMemoryRequirements2", shown!(info));
-        // SAFETY: the library's structures.
-        unsafe { answers::fill(to.cast()) };
+        record("vkGetImageMemoryRequirements2", formatted!(info));
+        // SAFETY: the library passes a chain of structures.
+        unsafe { results::fill(to.cast()) };
     }
     PFN_vkBindImageMemory vkBindImageMemory(
         device: Device, image: vk::Image, memory: vk::DeviceMemory, offset: u64,
     ) -> vk::Result {
-        note("vkBindImageMemory", format!("{:#x}, {:#x}, {offset}", image.as_raw(), memory.as_raw()));
+        record("vkBindImageMemory", format!("{:#x}, {:#x}, {offset}", image.as_raw(), memory.as_raw()));
         vk::Result::SUCCESS
     }
     PFN_vkGetImageSubresourceLayout vkGetImageSubresourceLayout(
         device: Device, image: vk::Image, of: *const vk::ImageSubresource, to: *mut vk::SubresourceLayout,
     ) -> () {
-        // SAFETY: the library's structure.
+        // SAFETY: the library passes a pointer to the structure.
         let of = unsafe { *of };
         let aspect = of.aspect_mask.as_raw();
-        let with = format!("{:#x}, aspect {aspect:#x}, level {}, layer {}", image.as_raw(), of.mip_level, of.array_layer);
-        note("vkGetImageSubresourceLayout", with);
-        answer!(to, vk::SubresourceLayout::default());
+        let arguments = format!("{:#x}, aspect {aspect:#x}, level {}, layer {}", image.as_raw(), of.mip_level, of.array_layer);
+        record("vkGetImageSubresourceLayout", arguments);
+        write_result!(to, vk::SubresourceLayout::default());
     }
     PFN_vkAllocateMemory vkAllocateMemory(
         device: Device, info: *const vk::MemoryAllocateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::DeviceMemory,
     ) -> vk::Result {
-        note("vkAllocateMemory", shown!(info));
-        // SAFETY: the library's structures.
-        if let Some(fd) = unsafe { answers::imported(info.cast()) } {
-            take(fd);
+        record("vkAllocateMemory", formatted!(info));
+        // SAFETY: the library passes a chain of structures.
+        if let Some(fd) = unsafe { results::imported(info.cast()) } {
+            close_imported(fd);
         }
-        give(0xd, to)
+        new_handle(0xd, to)
     }
     PFN_vkFreeMemory vkFreeMemory(device: Device, memory: vk::DeviceMemory, allocator: Allocator<'_>) -> () {
-        note("vkFreeMemory", format!("{:#x}", memory.as_raw()));
+        record("vkFreeMemory", format!("{:#x}", memory.as_raw()));
     }
     PFN_vkMapMemory vkMapMemory(
         device: Device, memory: vk::DeviceMemory, offset: u64, size: u64, flags: vk::MemoryMapFlags, to: *mut *mut c_void,
     ) -> vk::Result {
-        note("vkMapMemory", format!("{:#x}, offset {offset}, size {size:#x}, flags {:#x}", memory.as_raw(), flags.as_raw()));
-        // Leaked: nothing says when it was last used.
-        answer!(to, Box::leak(Box::new([0_u64; 1024])).as_mut_ptr().cast());
+        record("vkMapMemory", format!("{:#x}, offset {offset}, size {size:#x}, flags {:#x}", memory.as_raw(), flags.as_raw()));
+        // Leaked, because the fake driver does not track its use.
+        write_result!(to, Box::leak(Box::new([0_u64; 1024])).as_mut_ptr().cast());
         vk::Result::SUCCESS
     }
     PFN_vkGetMemoryFdKHR vkGetMemoryFdKHR(
         device: Device, info: *const vk::MemoryGetFdInfoKHR<'_>, to: *mut RawFd,
     ) -> vk::Result {
-        note("vkGetMemoryFdKHR", shown!(info));
-        answer!(to, file(8192).into_raw_fd());
+        record("vkGetMemoryFdKHR", formatted!(info));
+        write_result!(to, file(8192).into_raw_fd());
         vk::Result::SUCCESS
     }
     PFN_vkGetMemoryFdPropertiesKHR vkGetMemoryFdPropertiesKHR(
@@ -178,9 +178,9 @@ functions! {
         fd: RawFd,
         to: *mut vk::MemoryFdPropertiesKHR<'_>,
     ) -> vk::Result {
-        let with = format!("type {:#x}, {}", types.as_raw(), crate::show::descriptor(fd));
-        note("vkGetMemoryFdPropertiesKHR", with);
-        // SAFETY: the library's structure.
+        let arguments = format!("type {:#x}, {}", types.as_raw(), crate::format::descriptor(fd));
+        record("vkGetMemoryFdPropertiesKHR", arguments);
+        // SAFETY: the library passes a pointer to the structure.
         unsafe { (*to).memory_type_bits = 0x2 };
         vk::Result::SUCCESS
     }
@@ -188,42 +188,42 @@ functions! {
     PFN_vkCreateSemaphore vkCreateSemaphore(
         device: Device, info: *const vk::SemaphoreCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Semaphore,
     ) -> vk::Result {
-        note("vkCreateSemaphore", shown!(info));
-        give(0xe, to)
+        record("vkCreateSemaphore", formatted!(info));
+        new_handle(0xe, to)
     }
     PFN_vkDestroySemaphore vkDestroySemaphore(device: Device, semaphore: vk::Semaphore, allocator: Allocator<'_>) -> () {
-        note("vkDestroySemaphore", format!("{:#x}", semaphore.as_raw()));
+        record("vkDestroySemaphore", format!("{:#x}", semaphore.as_raw()));
     }
     PFN_vkGetSemaphoreFdKHR vkGetSemaphoreFdKHR(
         device: Device, info: *const vk::SemaphoreGetFdInfoKHR<'_>, to: *mut RawFd,
     ) -> vk::Result {
-        note("vkGetSemaphoreFdKHR", shown!(info));
-        answer!(to, file(64).into_raw_fd());
+        record("vkGetSemaphoreFdKHR", formatted!(info));
+        write_result!(to, file(64).into_raw_fd());
         vk::Result::SUCCESS
     }
     PFN_vkImportSemaphoreFdKHR vkImportSemaphoreFdKHR(
         device: Device, info: *const vk::ImportSemaphoreFdInfoKHR<'_>,
     ) -> vk::Result {
-        note("vkImportSemaphoreFdKHR", shown!(info));
-        // SAFETY: the library's structure.
-        take(unsafe { (*info).fd });
+        record("vkImportSemaphoreFdKHR", formatted!(info));
+        // SAFETY: the library passes a pointer to the structure.
+        close_imported(unsafe { (*info).fd });
         vk::Result::SUCCESS
     }
     PFN_vkGetSemaphoreCounterValue vkGetSemaphoreCounterValue(
         device: Device, semaphore: vk::Semaphore, to: *mut u64,
     ) -> vk::Result {
-        note("vkGetSemaphoreCounterValue", format!("{:#x}", semaphore.as_raw()));
-        answer!(to, 0);
+        record("vkGetSemaphoreCounterValue", format!("{:#x}", semaphore.as_raw()));
+        write_result!(to, 0);
         vk::Result::SUCCESS
     }
     PFN_vkWaitSemaphores vkWaitSemaphores(
         device: Device, info: *const vk::SemaphoreWaitInfo<'_>, timeout: u64,
     ) -> vk::Result {
-        note("vkWaitSemaphores", format!("{}, {timeout} ns", shown!(info)));
+        record("vkWaitSemaphores", format!("{}, {timeout} ns", formatted!(info)));
         vk::Result::SUCCESS
     }
     PFN_vkSignalSemaphore vkSignalSemaphore(device: Device, info: *const vk::SemaphoreSignalInfo<'_>) -> vk::Result {
-        note("vkSignalSemaphore", shown!(info));
+        record("vkSignalSemaphore", formatted!(info));
         vk::Result::SUCCESS
     }
 }

@@ -1,7 +1,7 @@
-//! What a structure says that reaches the driver, with everything chained to it, as a line of the tables.
+//! Formats the structures that reach the driver, with everything chained to them, as lines of the tables.
 //!
-//! Each structure begins with its number in `VkStructureType`; flags are hexadecimal, as the headers have them. What is not
-//! known here is shown by its number alone, so that no table can miss it.
+//! Each structure starts with its number in `VkStructureType`; flags are hexadecimal, as in the headers. Unknown
+//! structures are formatted as `unknown`, so that no table can miss them.
 
 use std::ffi::c_void;
 use std::os::fd::RawFd;
@@ -10,33 +10,33 @@ use ash::vk::{self, Handle};
 
 use crate::driver;
 
-/// The structure at a pointer.
+/// Casts a pointer to a structure.
 macro_rules! at {
     ($pointer:expr, $structure:ty) => {
-        // SAFETY: the caller of `structures` vouches for the pointer; the number at its start says what is there.
+        // SAFETY: the caller of `structures` promises a valid chain; `s_type` names the type of the structure.
         unsafe { &*$pointer.cast::<$structure>() }
     };
 }
 
-/// Every structure of a chain, in its order.
+/// Formats every structure of a chain, in order.
 ///
 /// # Safety
-/// Null, or the first of a chain of structures of Vulkan, live for the call.
+/// `first` must be null, or the first of a chain of Vulkan's structures that are live for the call.
 pub(crate) unsafe fn structures(first: *const c_void) -> String {
-    let mut shown = Vec::new();
+    let mut parts = Vec::new();
     let mut next = first.cast::<vk::BaseInStructure<'_>>();
     while !next.is_null() {
         let number = at!(next, vk::BaseInStructure<'_>).s_type.as_raw();
-        shown.push(format!("{number}{{{}}}", fields(number, next.cast())));
+        parts.push(format!("{number}{{{}}}", fields(number, next.cast())));
         next = at!(next, vk::BaseInStructure<'_>).p_next;
     }
-    shown.join(" ")
+    parts.join(" ")
 }
 
-/// Elements of an array that a structure points to.
+/// The elements of an array that a structure points to.
 ///
 /// # Safety
-/// `count` elements are at the pointer, or it is 0.
+/// `pointer` must point to `count` elements, unless `count` is 0.
 pub(crate) unsafe fn elements<'a, T>(pointer: *const T, count: u32) -> &'a [T] {
     match count {
         0 => &[],
@@ -168,7 +168,7 @@ fn semaphore(number: i32, pointer: *const c_void) -> Option<String> {
         1_000_207_004 => {
             let info = at!(pointer, vk::SemaphoreWaitInfo<'_>);
             let count = info.semaphore_count;
-            // SAFETY: a structure of the library's, whose arrays have so many elements.
+            // SAFETY: the library's structure has arrays of this length.
             let (semaphores, values) = unsafe { (elements(info.p_semaphores, count), elements(info.p_values, count)) };
             format!("flags {:#x}, semaphores {}, values {values:?}", info.flags.as_raw(), handles(semaphores))
         }
@@ -261,14 +261,14 @@ fn command(number: i32, pointer: *const c_void) -> Option<String> {
 }
 
 fn handles<T: Handle + Copy>(handles: &[T]) -> String {
-    let shown: Vec<String> = handles.iter().map(|handle| format!("{:#x}", handle.as_raw())).collect();
-    format!("[{}]", shown.join(", "))
+    let parts: Vec<String> = handles.iter().map(|handle| format!("{:#x}", handle.as_raw())).collect();
+    format!("[{}]", parts.join(", "))
 }
 
-/// A descriptor that the driver is lent: whether it is the caller's own, of which file, and whether programs inherit it.
+/// Describes a descriptor lent to the driver: the caller's own or a duplicate, the file, and close-on-exec.
 pub(crate) fn descriptor(fd: RawFd) -> String {
     let (own, file) = driver::lent();
-    // SAFETY: the driver is lent an open descriptor; it is only looked at.
+    // SAFETY: the library passes an open descriptor, which is only inspected.
     let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
     let number = if std::os::fd::AsRawFd::as_raw_fd(&fd) == own { "the caller's own" } else { "a duplicate" };
     let same = rustix::fs::fstat(fd).is_ok_and(|found| found.st_ino == file);

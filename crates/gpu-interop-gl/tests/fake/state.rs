@@ -1,4 +1,4 @@
-//! What the driver of the tests knows: one for each thread, as contexts are.
+//! State of the fake driver, one per thread like the current context.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,31 +9,31 @@ pub(crate) const INVALID_VALUE: c_uint = 0x0501;
 pub(crate) const INVALID_OPERATION: c_uint = 0x0502;
 pub(crate) const OUT_OF_MEMORY: c_uint = 0x0505;
 
-/// What the thread's driver knows.
+/// State of the thread's driver.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Whether a context is current.
+    /// A context is current.
     pub(crate) current: bool,
     pub(crate) version: String,
     pub(crate) extensions: Vec<String>,
     pub(crate) uuids: Vec<[u8; 16]>,
     pub(crate) flags: c_int,
-    /// Every call, by name, in order, without those that only ask.
+    /// Names of the calls, in order, without queries.
     pub(crate) calls: Vec<&'static str>,
-    /// The call that fails, and how.
+    /// The call that fails, and its error code.
     pub(crate) fault: Option<(&'static str, c_uint)>,
-    /// Whether a failing import closes the descriptor that it got.
-    pub(crate) closes_refused: bool,
-    /// Functions that the loader does not find.
+    /// A failed import closes its descriptor.
+    pub(crate) closes_rejected: bool,
+    /// Functions that the loader lacks.
     pub(crate) missing: Vec<&'static str>,
-    /// Errors that `glGetError` has not told.
+    /// Errors not yet returned by `glGetError`.
     pub(crate) pending: Vec<c_uint>,
     next: c_uint,
     pub(crate) memory: BTreeMap<c_uint, Memory>,
     pub(crate) buffers: BTreeMap<c_uint, Store>,
     pub(crate) textures: BTreeMap<c_uint, Store>,
     pub(crate) semaphores: BTreeMap<c_uint, Semaphore>,
-    /// What is bound, by target.
+    /// Bound names, by target.
     pub(crate) bound: BTreeMap<c_uint, c_uint>,
     /// The last signal or wait: buffers, textures, layouts.
     pub(crate) barriers: (Vec<c_uint>, Vec<c_uint>, Vec<c_uint>),
@@ -47,7 +47,7 @@ pub(crate) struct Memory {
     pub(crate) name: Vec<u16>,
 }
 
-/// What a buffer or texture lies in: memory, offset, and for textures target, levels, format, extents.
+/// Storage of a buffer or texture: memory, offset, and for textures target, levels, format, extents.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Store {
     pub(crate) memory: c_uint,
@@ -70,7 +70,7 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// Looks at the thread's driver, or changes it.
+/// Accesses the thread's driver.
 pub(crate) fn with<R>(action: impl FnOnce(&mut State) -> R) -> R {
     STATE.with(|state| action(&mut state.borrow_mut()))
 }
@@ -86,7 +86,7 @@ pub(crate) const ALL: [&str; 8] = [
     "GL_NV_timeline_semaphore",
 ];
 
-/// Starts the thread's driver anew, with these extensions.
+/// Resets the thread's driver, with these extensions.
 pub(crate) fn start(extensions: &[&str]) {
     with(|state| {
         *state = State {
@@ -100,7 +100,7 @@ pub(crate) fn start(extensions: &[&str]) {
 }
 
 impl State {
-    /// Notes a call; whether it does what it should.
+    /// Records a call; returns `false` if it is set to fail.
     pub(crate) fn called(&mut self, name: &'static str) -> bool {
         self.calls.push(name);
         match self.fault {
@@ -121,13 +121,13 @@ impl State {
         self.pending.push(code);
     }
 
-    /// Every name that is alive.
+    /// Number of live names.
     pub(crate) fn alive(&self) -> usize {
         self.memory.len() + self.buffers.len() + self.textures.len() + self.semaphores.len()
     }
 }
 
-/// The query of what is bound to a target, if the context has that.
+/// The query for the binding of a target, if the context has the target.
 pub(crate) fn binding(state: &State, target: c_uint) -> Option<c_uint> {
     let es = state.version.starts_with("OpenGL ES");
     Some(match target {
@@ -148,7 +148,7 @@ pub(crate) fn bound_texture(state: &mut State, target: c_uint) -> Option<&mut St
     state.textures.get_mut(&name)
 }
 
-/// Storage of a texture, by its name.
+/// Allocates storage of a texture, by its name.
 pub(crate) fn stored(
     state: &mut State,
     call: &'static str,
@@ -168,7 +168,7 @@ pub(crate) fn stored(
     *store = Store { memory, offset, shape: shape.into(), format, ..store.clone() };
 }
 
-/// Storage of the texture that is bound to a target, which must be one of those that the call is for.
+/// Allocates storage of the texture bound to a target, which must be valid for the call.
 pub(crate) fn bound_stored(
     state: &mut State,
     call: &'static str,

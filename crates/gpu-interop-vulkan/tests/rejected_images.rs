@@ -1,4 +1,5 @@
-//! Images and commands that must be refused, with a typed error and before the driver: the validation layer listens.
+//! Images and commands that must be rejected with a typed error before they reach the driver. The validation layer
+//! checks that.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -26,7 +27,7 @@ fn create(context: &Checked, image: ImageSpec) -> ExportableImage {
 }
 
 #[test]
-fn images_that_cannot_be() {
+fn invalid_images_are_rejected() {
     let Some(context) = vulkan() else { return };
     use ErrorKind::{InvalidArgument, Unsupported};
     let image = |view, extent| ImageSpec::new(view, extent, FORMAT, IMAGE_USAGE);
@@ -42,7 +43,7 @@ fn images_that_cannot_be() {
         (image(View::CUBE, [16, 16, 1]).layers(12), InvalidArgument, "six layers"),
         (image(View::CUBE_ARRAY, [16, 16, 1]).layers(8), InvalidArgument, "six layers"),
         (with(FORMAT, vk::ImageUsageFlags::empty()), InvalidArgument, "no usage"),
-        (image(View::TYPE_2D, [u32::MAX, 8, 1]), Unsupported, "great an extent"),
+        (image(View::TYPE_2D, [u32::MAX, 8, 1]), Unsupported, "large an extent"),
         (image(View::TYPE_2D_ARRAY, [16, 8, 1]).layers(u32::MAX), Unsupported, "many layers"),
         (with(vk::Format::R8G8B8_UNORM, IMAGE_USAGE), Unsupported, "not 3"),
         (with(vk::Format::D32_SFLOAT, IMAGE_USAGE), Unsupported, "depth"),
@@ -51,9 +52,9 @@ fn images_that_cannot_be() {
         (flat().tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT), Unsupported, "OPTIMAL or LINEAR"),
     ];
     for (image, kind, words) in cases {
-        let error = ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect_err("refused");
+        let error = ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect_err("rejected");
         assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.message().contains(words), "{error} should say: {words}");
+        assert!(error.message().contains(words), "{error} should contain: {words}");
     }
 }
 
@@ -65,86 +66,88 @@ fn image_creation_agrees_with_the_query() {
         let created = ExportableImage::new(context.interop(), &options);
         match context.interop().image_features(*kind, &flat().query()) {
             Ok(features) if features.exportable => {
-                let image = created.expect("the device says it can");
+                let image = created.expect("the device reports support");
                 assert_eq!(image.handle_kind(), *kind);
                 assert!(image.image().is_dedicated() || !features.dedicated_only);
             }
-            _ => assert_eq!(created.expect_err("the device says it cannot").kind(), ErrorKind::Unsupported, "{kind}"),
+            _ => {
+                assert_eq!(created.expect_err("the device reports no support").kind(), ErrorKind::Unsupported, "{kind}")
+            }
         }
     }
 }
 
 #[test]
-fn commands_on_images_that_cannot_be() {
+fn invalid_commands_on_images_are_rejected() {
     let (Some(context), Some(other)) = (vulkan(), vulkan()) else { return };
     let image = create(&context, flat().levels(2));
     let image = image.image();
     let level = vec![0; 16 * 8 * 4];
     let buffer = OwnedBuffer::new(context.interop(), 4096, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
-    let refused = |outcome: gpu_interop_core::Result<()>, words: &str| {
+    let rejected = |outcome: gpu_interop_core::Result<()>, words: &str| {
         let error = outcome.expect_err(words);
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        assert!(error.message().contains(words), "{error} should say: {words}");
+        assert!(error.message().contains(words), "{error} should contain: {words}");
     };
-    refused(context.upload_image(image, 0, 0, &level), "no layout yet");
-    refused(context.download_image(image, 0, 0, &mut level.clone()), "no layout yet");
-    refused(context.release_image(image), "no layout yet");
-    // A recording that is never submitted initialises nothing.
+    rejected(context.upload_image(image, 0, 0, &level), "no layout yet");
+    rejected(context.download_image(image, 0, 0, &mut level.clone()), "no layout yet");
+    rejected(context.release_image(image), "no layout yet");
+    // A recording that is not submitted initialises nothing.
     let aborted = context.run(|recording| {
         recording.initialize_image(image)?;
         Err(gpu_interop_core::Error::invalid("test", "stopped on purpose"))
     });
-    refused(aborted, "stopped on purpose");
-    refused(context.upload_image(image, 0, 0, &level), "no layout yet");
+    rejected(aborted, "stopped on purpose");
+    rejected(context.upload_image(image, 0, 0, &level), "no layout yet");
 
     context.initialize_image(image).expect("initialize");
     upload_all(&context, image, 1);
-    refused(context.upload_image(image, 2, 0, &level), "no such mip level");
-    refused(context.upload_image(image, 0, 1, &level), "no such mip level or layer");
-    refused(context.upload_image(image, 0, 0, &level[1..]), "not the size");
-    refused(context.upload_image(image, 1, 0, &level), "not the size");
-    refused(context.download_image(image, 0, 0, &mut []), "not the size");
+    rejected(context.upload_image(image, 2, 0, &level), "no such mip level");
+    rejected(context.upload_image(image, 0, 1, &level), "no such mip level or layer");
+    rejected(context.upload_image(image, 0, 0, &level[1..]), "not have the size");
+    rejected(context.upload_image(image, 1, 0, &level), "not have the size");
+    rejected(context.download_image(image, 0, 0, &mut []), "not have the size");
     let copy = |offset, level| context.run(|recording| recording.copy_to_image(&buffer, offset, image, level, 0));
-    refused(copy(2, 0), "multiple of 4");
-    refused(copy(4096 - 508, 0), "past the end");
-    refused(copy(u64::MAX - 3, 0), "past the end");
+    rejected(copy(2, 0), "multiple of 4");
+    rejected(copy(4096 - 508, 0), "past the end");
+    rejected(copy(u64::MAX - 3, 0), "past the end");
     copy(4096 - 128, 1).expect("the last bytes of the buffer");
     upload_all(&context, image, 1);
-    refused(other.initialize_image(image), "another device");
-    refused(other.acquire_image(image), "another device");
-    refused(other.release_image(image), "another device");
-    refused(other.upload_image(image, 0, 0, &level), "another device");
+    rejected(other.initialize_image(image), "another device");
+    rejected(other.acquire_image(image), "another device");
+    rejected(other.release_image(image), "another device");
+    rejected(other.upload_image(image, 0, 0, &level), "another device");
 
     let wide = create(&context, ImageSpec::new(View::TYPE_2D, [4, 4, 1], vk::Format::R32G32B32A32_UINT, IMAGE_USAGE));
     context.initialize_image(wide.image()).expect("initialize");
     let copy = |offset| context.run(|recording| recording.copy_from_image(wide.image(), 0, 0, &buffer, offset));
-    refused(copy(8), "of the texel's size");
+    rejected(copy(8), "of the texel's size");
     copy(16).expect("aligned to the texel");
 
     let sampled = create(&context, with(FORMAT, vk::ImageUsageFlags::SAMPLED));
     context.initialize_image(sampled.image()).expect("initialize");
-    refused(context.upload_image(sampled.image(), 0, 0, &level), "TRANSFER_DST");
-    refused(context.download_image(sampled.image(), 0, 0, &mut level.clone()), "TRANSFER_SRC");
-    assert_texels(&context, image, 1, "what was refused moved nothing");
+    rejected(context.upload_image(sampled.image(), 0, 0, &level), "TRANSFER_DST");
+    rejected(context.download_image(sampled.image(), 0, 0, &mut level.clone()), "TRANSFER_SRC");
+    assert_texels(&context, image, 1, "rejected commands copy nothing");
 }
 
 #[test]
-fn imports_that_cannot_be_give_the_handle_back() {
+fn rejected_imports_return_the_handle() {
     use gpu_interop_core::{MemoryImport, Uuid};
     use gpu_interop_vulkan::{ImageImportOptions, ImportedImage};
     use std::os::fd::AsRawFd;
 
     let Some(context) = vulkan() else { return };
     let exported = create(&context, flat());
-    let stranger = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
+    let foreign = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
     let request = || exported.import_request().expect("export");
-    let greater = ImageSpec::new(View::TYPE_2D, [512, 512, 1], FORMAT, IMAGE_USAGE);
+    let larger = ImageSpec::new(View::TYPE_2D, [512, 512, 1], FORMAT, IMAGE_USAGE);
     let good = ImageImportOptions::new(flat());
     let cases = [
-        (request(), ImageImportOptions::new(greater), ErrorKind::InvalidArgument),
+        (request(), ImageImportOptions::new(larger), ErrorKind::InvalidArgument),
         (request(), ImageImportOptions::new(flat().levels(9)), ErrorKind::InvalidArgument),
         (request(), ImageImportOptions::new(with(vk::Format::D16_UNORM, IMAGE_USAGE)), ErrorKind::Unsupported),
-        // Those that fit the memory, and are not what the exporter has there.
+        // Images that fit the memory but differ from the exporter's.
         (
             request(),
             ImageImportOptions::new(ImageSpec::new(View::TYPE_2D, [8, 2, 1], FORMAT, IMAGE_USAGE)),
@@ -152,41 +155,41 @@ fn imports_that_cannot_be_give_the_handle_back() {
         ),
         (request(), ImageImportOptions::new(with(vk::Format::R32_SFLOAT, IMAGE_USAGE)), ErrorKind::InvalidArgument),
         (request(), good.memory_type(31), ErrorKind::InvalidArgument),
-        (request().exported_by(stranger), good, ErrorKind::DeviceMismatch),
+        (request().exported_by(foreign), good, ErrorKind::DeviceMismatch),
     ];
     for (request, options, kind) in cases {
         let number = request.handle().as_fd().expect("a descriptor").as_raw_fd();
-        let failure = ImportedImage::new(context.interop(), request, &options).expect_err("refused");
+        let failure = ImportedImage::new(context.interop(), request, &options).expect_err("rejected");
         assert_eq!(failure.kind(), kind, "{}", failure.error());
         let (handle, again) = (failure.into_request().into_handle(), exported.import_request().expect("export"));
-        // SAFETY: the handle is of the same memory as that of the other request, which the exporter made.
+        // SAFETY: the handle refers to the same memory as that of the other request, which the exporter made.
         let request = unsafe { MemoryImport::new(handle, again.size()).dedicated(again.is_dedicated()) };
         assert_eq!(request.handle().as_fd().expect("a descriptor").as_raw_fd(), number);
-        // The handle that came back is as good as new.
+        // The returned handle is still valid.
         ImportedImage::new(context.interop(), request, &good).expect("import");
     }
 }
 
-/// A dedicated allocation is of its image alone, and one image begins where the exporter says.
+/// A dedicated allocation belongs to its image, and an imported image must start at the exporter's offset.
 #[test]
-fn memory_of_an_image_is_no_buffer_and_no_image_elsewhere() {
+fn image_memory_is_not_imported_as_a_buffer_or_at_another_offset() {
     use gpu_interop_vulkan::{BufferImportOptions, ImageImportOptions, ImportedBuffer, ImportedImage};
     let Some(context) = vulkan() else { return };
     let exported =
         ExportableImage::new(context.interop(), &ImageOptions::new(flat()).dedicated(true)).expect("an image");
     let request = exported.import_request().expect("export");
     let options = BufferImportOptions::new(request.size(), vk::BufferUsageFlags::TRANSFER_SRC);
-    let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("an image's");
+    let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("dedicated to an image");
     assert_eq!(failure.kind(), ErrorKind::InvalidArgument, "{}", failure.error());
     let behind = ExportableImage::new(context.interop(), &ImageOptions::new(flat()).offset(1 << 16)).expect("an image");
     let request = behind.import_request().expect("export");
     let failure =
-        ImportedImage::new(context.interop(), request, &ImageImportOptions::new(flat())).expect_err("another place");
+        ImportedImage::new(context.interop(), request, &ImageImportOptions::new(flat())).expect_err("another offset");
     assert!(failure.error().to_string().contains("offset"), "{}", failure.error());
 }
 
 #[test]
-fn transfers_name_a_layout_that_images_are_used_in() {
+fn transfers_reject_layouts_without_contents() {
     use gpu_interop_vulkan::OwnershipTransfer;
     let Some(context) = vulkan() else { return };
     let image = create(&context, flat());
@@ -196,7 +199,7 @@ fn transfers_name_a_layout_that_images_are_used_in() {
             recording.initialize_image(image.image())?;
             let commands = recording.as_raw();
             for layout in [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED] {
-                // SAFETY: refused, so nothing is recorded.
+                // SAFETY: rejected, so nothing is recorded.
                 let (release, acquire) = unsafe {
                     (
                         image.image().record_release(commands, all, layout),
@@ -207,9 +210,9 @@ fn transfers_name_a_layout_that_images_are_used_in() {
                     assert_eq!(outcome.expect_err("no such layout").kind(), ErrorKind::InvalidArgument);
                 }
             }
-            let nobody = OwnershipTransfer::all(vk::QUEUE_FAMILY_EXTERNAL);
-            // SAFETY: refused, so nothing is recorded.
-            let outcome = unsafe { image.image().record_release(commands, nobody, vk::ImageLayout::GENERAL) };
+            let not_a_family = OwnershipTransfer::all(vk::QUEUE_FAMILY_EXTERNAL);
+            // SAFETY: rejected, so nothing is recorded.
+            let outcome = unsafe { image.image().record_release(commands, not_a_family, vk::ImageLayout::GENERAL) };
             assert_eq!(outcome.expect_err("no such family").kind(), ErrorKind::InvalidArgument);
             Ok(())
         })

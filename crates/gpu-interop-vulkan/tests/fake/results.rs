@@ -1,4 +1,4 @@
-//! What the driver answers.
+//! Results of the fake driver.
 
 use std::ffi::c_void;
 use std::os::fd::RawFd;
@@ -7,10 +7,10 @@ use ash::vk;
 
 use crate::driver::settings;
 
-/// Bytes that each buffer and image needs, and their alignment.
+/// Size and alignment of every buffer and image, bytes.
 const NEEDS: (u64, u64) = (8192, 4096);
 
-/// None of device-local memory is the first, and no host-visible one the best by its place.
+/// The first type is not device-local, and the best host-visible type is not the first one.
 pub(crate) fn memory_types() -> vk::PhysicalDeviceMemoryProperties {
     let mut properties = vk::PhysicalDeviceMemoryProperties { memory_type_count: 4, ..Default::default() };
     for (to, flags) in properties.memory_types.iter_mut().zip([0x0, 0x1, 0x6, 0xe]) {
@@ -37,14 +37,14 @@ pub(crate) fn image_limits() -> vk::ImageFormatProperties {
     }
 }
 
-/// Fills what the driver knows of a chain.
+/// Fills the known structures of a chain.
 ///
 /// # Safety
-/// The first of a chain of Vulkan's structures for answers.
+/// `first` must be the first of a chain of Vulkan's output structures.
 pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
     let mut next = first;
     while !next.is_null() {
-        // SAFETY: a structure of the chain; each is of the type that its number says.
+        // SAFETY: a structure of the chain, of the type that `s_type` names.
         unsafe {
             match (*next).s_type {
                 vk::StructureType::PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES if settings().fills_1_1 => {
@@ -78,11 +78,11 @@ pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
 /// The descriptor that an allocation imports.
 ///
 /// # Safety
-/// The first of a chain of Vulkan's structures.
+/// `first` must be the first of a chain of Vulkan's structures.
 pub(crate) unsafe fn imported(first: *const c_void) -> Option<RawFd> {
     let mut next = first.cast::<vk::BaseInStructure<'_>>();
     while !next.is_null() {
-        // SAFETY: a structure of the chain, of the type that its number says.
+        // SAFETY: a structure of the chain, of the type that `s_type` names.
         unsafe {
             if (*next).s_type == vk::StructureType::IMPORT_MEMORY_FD_INFO_KHR {
                 return Some((*next.cast::<vk::ImportMemoryFdInfoKHR<'_>>()).fd);
@@ -93,7 +93,7 @@ pub(crate) unsafe fn imported(first: *const c_void) -> Option<RawFd> {
     None
 }
 
-/// Parts of images.
+/// Formats copy regions of images.
 pub(crate) fn regions(regions: &[vk::BufferImageCopy]) -> String {
     let text = |region: &vk::BufferImageCopy| {
         let of = region.image_subresource;

@@ -1,4 +1,4 @@
-//! Imports that must fail: with a typed error, with the handle back and open, and without a leaked descriptor.
+//! Imports that must fail with a typed error, return the handle open, and leak no descriptor.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, clippy::panic)]
@@ -17,10 +17,10 @@ use rustix::fs::MemfdFlags;
 
 const SIZE: u64 = 64 << 10;
 
-/// These tests count the process's descriptors, so only one may run at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Serialises the tests, because they count the process's descriptors.
+fn serialised() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open_descriptors() -> usize {
@@ -42,21 +42,21 @@ fn regular_file() -> OwnedFd {
     file.into()
 }
 
-/// A request that is true, or that must be rejected. One that is not, by a driver that takes it, makes memory that nothing
-/// reads or writes.
+/// A request for genuine memory, or one that must be rejected. If a driver accepts a false one, nothing accesses its
+/// memory.
 fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
-    // SAFETY: as said above.
+    // SAFETY: as documented above.
     unsafe { MemoryImport::new(handle, size) }
 }
 
-/// The same with the dedicated flag.
+/// As [`memory_request`], with the dedicated flag.
 fn dedicated_request(handle: MemoryHandle, size: u64, dedicated: bool) -> MemoryImport {
-    // SAFETY: as said above.
+    // SAFETY: as documented above.
     unsafe { MemoryImport::new(handle, size).dedicated(dedicated) }
 }
 
-/// Imports `fd` as `size` bytes, and checks everything but the kind of the error, which it returns.
-fn refused(context: &Checked, fd: OwnedFd, size: u64) -> ErrorKind {
+/// Imports `fd` as `size` bytes, checks that the import fails without side effects, and returns the error's kind.
+fn rejected(context: &Checked, fd: OwnedFd, size: u64) -> ErrorKind {
     let number = fd.as_raw_fd();
     let before = rustix::fs::fstat(&fd).expect("open before");
     let count = open_descriptors();
@@ -70,34 +70,38 @@ fn refused(context: &Checked, fd: OwnedFd, size: u64) -> ErrorKind {
     let kind = failure.kind();
     let (error, request) = failure.into_parts();
     println!("{error}");
-    assert_eq!(request.size(), size, "the request comes back as it was");
-    let fd = request.into_handle().into_fd().expect("the descriptor comes back");
+    assert_eq!(request.size(), size, "the request is returned unchanged");
+    let fd = request.into_handle().into_fd().expect("the descriptor is returned");
     assert_eq!(fd.as_raw_fd(), number);
-    let after = rustix::fs::fstat(&fd).expect("the descriptor comes back open");
-    assert_eq!((before.st_dev, before.st_ino), (after.st_dev, after.st_ino), "and is the same file");
+    let after = rustix::fs::fstat(&fd).expect("the returned descriptor is open");
+    assert_eq!(
+        (before.st_dev, before.st_ino),
+        (after.st_dev, after.st_ino),
+        "the returned descriptor is the same file"
+    );
     kind
 }
 
 #[test]
-fn memory_that_no_driver_exported() {
-    let _alone = alone();
+fn foreign_memory_files_are_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
-    // Large enough for every check before the driver, so that it is the driver that refuses.
+    // Large enough to pass every check before the driver, so that the driver rejects it.
     for _ in 0..3 {
         let request = memory_request(MemoryHandle::OpaqueFd(memfd(SIZE * 2)), SIZE);
         let options = BufferImportOptions::new(SIZE, USAGE);
         if ImportedBuffer::new(context.interop(), request, &options).is_ok() {
-            println!("this driver takes any memory file for an export: nothing to refuse");
+            println!("skipped, this driver imports any memory file");
             return;
         }
-        let kind = refused(&context, memfd(SIZE * 2), SIZE);
+        let kind = rejected(&context, memfd(SIZE * 2), SIZE);
         assert!(matches!(kind, ErrorKind::ImportRejected | ErrorKind::OutOfMemory), "{kind:?}");
     }
 }
 
 #[test]
-fn descriptors_that_cannot_be_memory() {
-    let _alone = alone();
+fn descriptors_that_cannot_be_memory_are_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let (read, write) = rustix::pipe::pipe().expect("pipe");
     let (socket, _peer) = std::os::unix::net::UnixStream::pair().expect("socketpair");
@@ -105,22 +109,21 @@ fn descriptors_that_cannot_be_memory() {
     let null = std::fs::File::open("/dev/null").expect("open");
     let descriptors = [read, write, socket.into(), directory.into(), null.into(), regular_file()];
     for fd in descriptors {
-        assert_eq!(refused(&context, fd, SIZE), ErrorKind::InvalidArgument);
+        assert_eq!(rejected(&context, fd, SIZE), ErrorKind::InvalidArgument);
     }
 }
 
 #[test]
-fn a_closed_descriptor() {
-    let _alone = alone();
+fn closed_descriptors_are_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
-    // High enough that nothing else in this process takes the number while it is closed.
+    // High enough not to be reused by this process while it is closed.
     const NUMBER: RawFd = 900;
     let original = memfd(SIZE);
     let number = rustix::io::fcntl_dupfd_cloexec(&original, NUMBER).expect("dup").into_raw_fd();
-    // SAFETY: the number was just let go by its only owner, which this takes it from and closes.
+    // SAFETY: `into_raw_fd` gave up the ownership of the number, which this takes and closes.
     drop(unsafe { OwnedFd::from_raw_fd(number) });
-    // SAFETY: a deliberate lie: the number is closed. It is given back to the system below before it can be closed
-    // twice.
+    // SAFETY: the number is closed on purpose. `into_raw_fd` below gives it up before it can be closed twice.
     let closed = unsafe { OwnedFd::from_raw_fd(number) };
     let count = open_descriptors();
     let request = memory_request(MemoryHandle::OpaqueFd(closed), SIZE);
@@ -129,21 +132,21 @@ fn a_closed_descriptor() {
     assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
     assert!(failure.to_string().contains("not an open file descriptor"), "{failure}");
     assert_eq!(open_descriptors(), count);
-    let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");
+    let fd = failure.into_request().into_handle().into_fd().expect("the descriptor is returned");
     assert_eq!(fd.into_raw_fd(), number);
 }
 
 #[test]
-fn wrong_sizes_of_genuine_memory() {
-    let _alone = alone();
+fn wrong_sizes_are_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
     let fd = || exported.export().expect("export").into_fd().expect("a descriptor");
-    assert_eq!(refused(&context, fd(), 0), ErrorKind::InvalidArgument);
+    assert_eq!(rejected(&context, fd(), 0), ErrorKind::InvalidArgument);
     let memory_file = classify_fd(fd().as_fd()) == FdKind::Memory;
-    let oversize = refused(&context, fd(), exported.buffer().allocation_size() * 16);
+    let oversize = rejected(&context, fd(), exported.buffer().allocation_size() * 16);
     if memory_file {
-        assert_eq!(oversize, ErrorKind::InvalidArgument, "the length is known before the driver is asked");
+        assert_eq!(oversize, ErrorKind::InvalidArgument, "the file's length is checked before the driver call");
     } else {
         assert!(matches!(oversize, ErrorKind::ImportRejected | ErrorKind::OutOfMemory), "{oversize:?}");
     }
@@ -161,8 +164,8 @@ fn wrong_sizes_of_genuine_memory() {
 }
 
 #[test]
-fn memory_of_another_device() {
-    let _alone = alone();
+fn memory_of_another_device_is_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
     let other = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
@@ -172,14 +175,14 @@ fn memory_of_another_device() {
     assert_eq!(failure.kind(), ErrorKind::DeviceMismatch);
     let mismatch = failure.error().mismatch().expect("both identities");
     assert_eq!((&mismatch.exporter, &mismatch.importer), (&other, context.identity()));
-    // The handle that came back is as good as new.
+    // The returned handle is still valid.
     let request = memory_request(failure.into_request().into_handle(), exported.buffer().allocation_size());
     ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE)).expect("import");
 }
 
 #[test]
-fn a_memory_type_that_does_not_exist() {
-    let _alone = alone();
+fn unknown_memory_types_are_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
     let request = exported.import_request().expect("export");
@@ -195,7 +198,7 @@ fn a_memory_type_that_does_not_exist() {
 
 #[test]
 fn successful_imports_leak_nothing() {
-    let _alone = alone();
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let round = || {
         let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
@@ -209,8 +212,8 @@ fn successful_imports_leak_nothing() {
 }
 
 #[test]
-fn descriptors_that_cannot_be_semaphores() {
-    let _alone = alone();
+fn descriptors_that_cannot_be_semaphores_are_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let (pipe, _write) = rustix::pipe::pipe().expect("pipe");
     let number = pipe.as_raw_fd();
@@ -221,17 +224,17 @@ fn descriptors_that_cannot_be_semaphores() {
         let request = unsafe { SemaphoreImport::new(handle) };
         let failure = ImportedSemaphore::new(context.interop(), request).expect_err("a pipe");
         assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
-        let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");
+        let fd = failure.into_request().into_handle().into_fd().expect("the descriptor is returned");
         rustix::fs::fstat(fd.as_fd()).expect("open");
         assert_ne!(fd.as_raw_fd(), number);
     }
     assert_eq!(open_descriptors(), count);
 }
 
-/// What another backend on the CPU has in its memory is the application's, and lavapipe would take it for its own header.
+/// CPU backends share application memory, which lavapipe would interpret as its own header.
 #[test]
-fn native_memory_of_the_cpu_is_no_memory_of_the_driver() {
-    let _alone = alone();
+fn memory_of_cpu_backends_is_rejected() {
+    let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let host = DeviceIdentity::default().with_kind(gpu_interop_core::DeviceKind::Cpu);
     for exporter in [Some(host), None] {
@@ -239,8 +242,8 @@ fn native_memory_of_the_cpu_is_no_memory_of_the_driver() {
         let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(memfd(SIZE)), SIZE).native(true) };
         let request = exporter.into_iter().fold(request, MemoryImport::exported_by);
         let options = BufferImportOptions::new(SIZE, USAGE);
-        let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("not Vulkan's");
+        let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("not from Vulkan");
         assert_eq!(failure.kind(), ErrorKind::Unsupported, "{}", failure.error());
-        assert!(failure.into_request().handle().as_fd().is_some(), "the handle comes back");
+        assert!(failure.into_request().handle().as_fd().is_some(), "the handle is returned");
     }
 }
