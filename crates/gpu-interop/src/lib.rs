@@ -16,6 +16,7 @@
 //! | `d3d` (default) | the `d3d` module: the exporting side of Direct3D 11 and 12; on other systems than Windows only its conversions | Windows 10 |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, loaded at first use |
 //! | `gl` | the `gl` module: OpenGL, which imports Vulkan's exports | the application's own OpenGL context |
+//! | `serde` | `Serialize` and `Deserialize` of identities, capabilities, formats and configurations | nothing |
 //! | `nvsci` | the `nvsci` module, on Linux: NvSciBuf and NvSciSync of NVIDIA's embedded systems; not run on hardware | `libnvscibuf.so` and `libnvscisync.so`, loaded at first use |
 //!
 //! No feature links a driver or needs a toolkit to build.

@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use gpu_interop_core::{Backend, Device, DeviceIdentity, Error, ErrorKind, LoadAttempt, Result};
-use serde::{Deserialize, Serialize};
 
 use crate::candidate::{CANDIDATES, Candidate};
 
@@ -13,8 +12,8 @@ use crate::candidate::{CANDIDATES, Candidate};
 pub const BACKEND_VARIABLE: &str = "GPU_INTEROP_BACKEND";
 
 /// Backends of this project. A build contains those whose Cargo feature is enabled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum BackendName {
     /// NVIDIA's driver.
@@ -36,8 +35,8 @@ impl fmt::Display for BackendName {
 }
 
 /// Backend requested by the application or its user.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum BackendChoice {
     /// The first backend of this build that has a device: `cuda`, then `hip`, then `host`.
     #[default]
