@@ -10,7 +10,7 @@ use crate::object::BufferSlice;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModuleImage<'a> {
-    /// Kernels built into the backend. Only the host backend has any.
+    /// Kernels built into the backend or registered with it. Only the host backend has any.
     Builtin,
     /// PTX source, for CUDA.
     Ptx(&'a CStr),

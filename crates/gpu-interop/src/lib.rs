@@ -38,11 +38,11 @@ mod selection;
 
 pub use gpu_interop_core::{
     AddressMode, ArrayFormat, ArrayRegion, ArrayShape, ArrayUsage, Backend, BackendDevice, BackendInfo, BinaryImage,
-    BufferSlice, ByValue, Capabilities, ChannelOrder, ChannelType, ColorEncoding, Device, DeviceIdentity, DeviceKind,
-    DevicePtr, DriverCode, Error, ErrorKind, Event, ExportableMemory, ExporterTimeline, ExternalMemory,
-    ExternalSemaphore, Feature, FilterMode, Graph, HostMapping, IdentityMatch, ImportError, Kernel, KernelArg,
-    LaunchConfig, LoadAttempt, Luid, MappedBuffer, MappedMipmappedArray, MemoryHandle, MemoryHandleKind, MemoryImport,
-    MipmappedArrayDesc, Mismatch, Module, ModuleImage, NvSciBufGpu, NvSciBufProperties, NvSciSyncUse,
+    BorrowedMemory, BufferSlice, ByValue, Capabilities, ChannelOrder, ChannelType, ColorEncoding, Device,
+    DeviceIdentity, DeviceKind, DevicePtr, DriverCode, Error, ErrorKind, Event, ExportableMemory, ExporterTimeline,
+    ExternalMemory, ExternalSemaphore, Feature, FilterMode, Graph, HostMapping, IdentityMatch, ImportError, Kernel,
+    KernelArg, LaunchConfig, LoadAttempt, Luid, MappedBuffer, MappedMipmappedArray, MemoryHandle, MemoryHandleKind,
+    MemoryImport, MipmappedArrayDesc, Mismatch, Module, ModuleImage, NvSciBufGpu, NvSciBufProperties, NvSciSyncUse,
     ParseIdentityError, PciAddress, PitchedTexels, PollingWaiter, ReadMode, Result, SemaphoreHandle,
     SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreSignal, SemaphoreWait, SignalParams, Stream,
     Support, Surface, TIMELINE_VARIABLE, Texture, TextureDesc, Timeline, TimelineStrategy, TimelineWaiter, Uuid,
@@ -62,4 +62,6 @@ pub use gpu_interop_host as host;
 pub use gpu_interop_nvsci as nvsci;
 #[cfg(feature = "vulkan")]
 pub use gpu_interop_vulkan as vulkan;
+#[cfg(feature = "host")]
+pub use selection::device_for_with_host;
 pub use selection::{BACKEND_VARIABLE, BackendChoice, BackendName, Selection, available, device_for, load, select};
