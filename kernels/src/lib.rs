@@ -11,12 +11,14 @@
 //!
 //! The image kernels are NVIDIA-only: HIP on Linux maps no mipmapped arrays.
 //!
+//! The feature `prebuilt` embeds both. Without it, this crate has the signatures and [`pattern_word`] only.
+//!
 //! # Rebuilding
 //! The library builds without a GPU compiler: the embedded files are checked in under `prebuilt`, with the SHA-256 of
 //! their sources in `prebuilt/MANIFEST`. After a change to `device` or `build.sh`, run `kernels/build.sh` and commit
 //! its output, else this crate's tests and `kernels/build.sh --check` fail. It requires `clang-19` and `lld-19` (Debian
-//! packages), but neither CUDA nor ROCm. `kernels/build.sh --verify` builds again and compares every byte. `.ci/run`
-//! runs both.
+//! packages), but neither CUDA nor ROCm. `kernels/build.sh --verify` builds again and compares every byte. `cargo
+//! xtask ci` runs both.
 //!
 //! # Guarantees
 //! * The embedded PTX and code objects are built from the checked-in source and declare each kernel with the parameters
@@ -30,12 +32,15 @@
 //!   of the stated counts until the kernel has run. No driver checks this.
 //! * Counters are zeroed before the launch: kernels add to them. They wrap at 2^32 on a GPU.
 
+#[cfg(feature = "prebuilt")]
 mod code_object;
 mod pattern;
 mod signature;
 
+#[cfg(feature = "prebuilt")]
 use std::ffi::CStr;
 
+#[cfg(feature = "prebuilt")]
 pub use code_object::{CODE_OBJECTS, code_object};
 pub use pattern::pattern_word;
 pub use signature::{
@@ -43,12 +48,14 @@ pub use signature::{
     TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType, VERIFY_PATTERN,
 };
 
+#[cfg(feature = "prebuilt")]
 const PTX: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("../prebuilt/kernels.ptx"), "\0").as_bytes()) {
     Ok(text) => text,
     #[allow(clippy::panic, reason = "at compile time")]
     Err(_) => panic!("a NUL within the PTX"),
 };
 
+#[cfg(feature = "prebuilt")]
 /// Returns the PTX of all [`KERNELS`], for `cuModuleLoadData` or `ModuleImage::Ptx`.
 #[must_use]
 pub fn ptx() -> &'static CStr {

@@ -62,6 +62,8 @@ pub(crate) fn standard_library(session: &Session, target: &str) -> Result<PathBu
         .args("build --quiet --release -Zbuild-std=std,test,proc_macro --target".split(' '))
         .arg(target)
         .env("RUSTC_BOOTSTRAP", "1")
+        // Optimising takes twice as long, and tests are all that this library runs.
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .within(&project)
         .check()?;
     let _ = fs::remove_dir_all(&libraries);

@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
-use crate::run::{Run, cargo, has, run};
-use crate::session::{Outcome, Session, Step, changed};
+use crate::run::{Outcome, Run, cargo, has, run};
+use crate::session::{Session, Step, changed};
 use crate::{circles, debian, files, outside, package, source, windows};
 
 /// The simulators and the emulated driver that tests load: libraries in C's ABI, which Cargo does not build with tests.

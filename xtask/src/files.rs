@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::run::{has, run};
-use crate::session::{Outcome, Session};
+use crate::run::{Outcome, has, run};
+use crate::session::Session;
 
 const REQUIREMENTS: &str = "ci/requirements.txt";
 

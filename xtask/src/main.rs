@@ -8,7 +8,6 @@ mod outside;
 mod package;
 mod paths;
 mod run;
-mod sanitize;
 mod session;
 mod slow;
 mod source;
@@ -17,7 +16,8 @@ mod windows;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use session::{Outcome, Session, Step};
+use run::Outcome;
+use session::{Session, Step};
 
 /// Tasks of this repository.
 #[derive(Debug, Parser)]

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::run::cargo;
-use crate::session::{Outcome, Session};
+use crate::run::{Outcome, cargo};
+use crate::session::Session;
 
 pub(crate) fn check(session: &Session) -> Outcome {
     let fails = |error: std::io::Error| error.to_string();

@@ -2,9 +2,10 @@
 //! dependencies that it declares.
 
 use std::fs;
+use std::path::PathBuf;
 
-use crate::run::{cargo, run};
-use crate::session::{Outcome, Session};
+use crate::run::{Outcome, cargo, run};
+use crate::session::Session;
 
 /// The crates that applications use. All others say `publish = false`.
 pub(crate) const PUBLISHED: [&str; 11] = [
@@ -27,6 +28,7 @@ fn published() -> impl Iterator<Item = String> {
 
 /// Packs every crate and builds it from what is in its package.
 pub(crate) fn check(_: &Session) -> Outcome {
+    forget_unpacked();
     // What is not committed is packed too: this looks for what a package lacks.
     cargo("package --quiet --locked --allow-dirty").args(published()).check()?;
     for name in PUBLISHED {
@@ -38,6 +40,20 @@ pub(crate) fn check(_: &Session) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Removes what an earlier run unpacked: Cargo keeps it in its home, and unpacks no version twice.
+fn forget_unpacked() {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let registries = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok()).into_iter().flatten();
+    // The registry of a workspace that is packed is a folder. It has no host, with which other names begin.
+    let local = registries.flatten().filter(|registry| registry.file_name().as_encoded_bytes().starts_with(b"-"));
+    for unpacked in local.filter_map(|registry| fs::read_dir(registry.path()).ok()).flatten().flatten() {
+        if unpacked.file_name().as_encoded_bytes().starts_with(b"gpu-interop") {
+            let _ = fs::remove_dir_all(unpacked.path());
+        }
+    }
 }
 
 /// Checks a copy of what is committed with the oldest versions of its direct dependencies.

@@ -54,7 +54,10 @@ impl Source {
                     }
                 }
                 // `$crate::` belongs to whoever uses the macro.
-                TokenTree::Punct(punct) if punct.as_char() == '$' => drop(path(&mut tokens)),
+                TokenTree::Punct(punct) if punct.as_char() == '$' => {
+                    tokens.next_if(|token| matches!(token, TokenTree::Ident(_)));
+                    path(&mut tokens);
+                }
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {}
                 TokenTree::Ident(word) => match word.to_string().as_str() {
                     "pub" => {

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-use crate::session::Outcome;
+/// How a command, a check or a step ended; the text says what failed.
+pub(crate) type Outcome = Result<(), String>;
 
 /// A command, to be started in the root of the repository.
 #[derive(Debug)]

@@ -4,10 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::run::run;
-
-/// How a step or a check ended; the text says what failed.
-pub(crate) type Outcome = Result<(), String>;
+use crate::run::{Outcome, run};
 
 /// A named part of a run.
 #[derive(Debug)]

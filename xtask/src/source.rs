@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use crate::run::run;
-use crate::session::Outcome;
+use crate::run::{Outcome, run};
 
 /// The most lines that a Rust file may have.
 const MOST: usize = 500;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::debian;
 use crate::package::PUBLISHED;
-use crate::run::{Run, has, run};
-use crate::session::{Outcome, Session};
+use crate::run::{Outcome, Run, has, run};
+use crate::session::Session;
 
 const GNU: &str = "x86_64-pc-windows-gnu";
 const MSVC: &str = "x86_64-pc-windows-msvc";

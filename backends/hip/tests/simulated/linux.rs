@@ -238,7 +238,7 @@ fn a_device_that_does_not_respond_hides_no_other() {
     assert_line(&text, "device 1|a device that does not answer (", &["hipDeviceGetName", "(719)"]);
     assert_line(&text, "comparable 1|Unknown", &[]);
     assert_line(&text, "open 1|DeviceLost|", &["hipDeviceGetName", "(719)"]);
-    assert_line(&text, "open 2|NoDevice|", &["there are 2", "ordinal: 2"]);
+    assert_line(&text, "open 2|NoDevice|", &["the driver reports 2 devices", "ordinal: 2"]);
     let sound = hip().run();
     assert_line(&sound, "device 1|the GPU under test, pci 0001:c4:00.0", &[]);
     assert_line(&sound, "open 1|ok", &[]);

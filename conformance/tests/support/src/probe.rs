@@ -63,7 +63,7 @@ pub fn say<T>(what: &str, result: Result<T>) -> Option<T> {
     result.ok()
 }
 
-/// Request for the whole memory of a [`file`].
+/// Request for the whole memory of a [`file()`].
 pub fn memory_request(handle: MemoryHandle) -> MemoryImport {
     // SAFETY: the handle refers to memory of this size.
     unsafe { MemoryImport::new(handle, SIZE) }

@@ -17,7 +17,7 @@ pub struct MemoryTypes {
 pub fn array_copies(types: MemoryTypes) -> Vec<(ArrayCopy, String)> {
     let shown = |offset: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
         format!(
-            "{{offset {offset}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
+            "{{origin {offset}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
              {height}}}"
         )
     };
