@@ -76,6 +76,7 @@ mod query;
 mod queue;
 mod semaphore;
 mod shape;
+mod shared_timeline;
 mod timeline;
 mod tracking;
 
@@ -99,3 +100,4 @@ pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_hand
 pub use queue::QueueKind;
 pub use semaphore::{ExportableSemaphore, OwnedSemaphore};
 pub use shape::{array_shape, array_usage};
+pub use shared_timeline::shared_timeline;
