@@ -3,11 +3,11 @@
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ErrorKind, ExternalSemaphore, KernelArg, LaunchConfig, ModuleImage};
+use gpu_interop_core::{Device, DevicePtr, ErrorKind, ExternalSemaphore, KernelArg, LaunchConfig, ModuleImage};
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(10);
@@ -197,4 +197,24 @@ fn a_stream_continues_after_a_kernel_panics() {
     stream.launch_host_function(move || flag.store(true, Ordering::SeqCst)).expect("launch");
     stream.synchronize_timeout(LONG).expect("the failure was reported once");
     assert!(ran.load(Ordering::SeqCst), "the stream continues");
+}
+
+#[test]
+fn memory_of_the_application_is_copied_both_ways() {
+    let device = open();
+    let stream = device.create_stream().expect("stream");
+    let words: Arc<[AtomicU32]> = (0..64).map(AtomicU32::new).collect();
+    let ptr = DevicePtr::new(words.as_ptr().expose_provenance() as u64);
+    // SAFETY: `words` keeps the 256 bytes allocated, which are accessed atomically, and here only when the stream is
+    // idle.
+    let borrowed = unsafe { device.borrow_memory(ptr, 256, Arc::new(words.clone())) }.expect("a range");
+    let memory = device.allocate_exportable(256).expect("allocate");
+    let shared = memory.slice(..256).expect("a range");
+    stream.copy(shared, &borrowed).expect("copy to shared memory");
+    stream.fill_u32(shared.slice(..128).expect("half"), 7).expect("fill");
+    stream.copy(&borrowed, shared).expect("copy back");
+    drop(borrowed);
+    stream.synchronize().expect("idle");
+    let found: Vec<u32> = words.iter().map(|word| word.load(Ordering::SeqCst)).collect();
+    assert_eq!(found, [7; 32].into_iter().chain(32..64).collect::<Vec<_>>());
 }

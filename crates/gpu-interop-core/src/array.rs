@@ -3,13 +3,12 @@
 use std::fmt;
 
 use bitflags::bitflags;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 /// Type of one channel of a texel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ChannelType {
     /// 8-bit unsigned integer.
@@ -70,14 +69,19 @@ impl ChannelType {
 }
 
 /// The format of a texel: 1, 2 or 4 channels of one type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "RawFormat", into = "RawFormat")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "RawFormat", into = "RawFormat")
+)]
 pub struct ArrayFormat {
     channel: ChannelType,
     channels: u8,
 }
 
-#[derive(Serialize, Deserialize)]
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
 struct RawFormat {
     channel: ChannelType,
     channels: u8,
@@ -124,6 +128,7 @@ impl ArrayFormat {
     }
 }
 
+#[cfg(feature = "serde")]
 impl TryFrom<RawFormat> for ArrayFormat {
     type Error = Error;
 
@@ -132,6 +137,7 @@ impl TryFrom<RawFormat> for ArrayFormat {
     }
 }
 
+#[cfg(feature = "serde")]
 impl From<ArrayFormat> for RawFormat {
     fn from(format: ArrayFormat) -> Self {
         Self { channel: format.channel, channels: format.channels }
@@ -145,8 +151,12 @@ impl fmt::Display for ArrayFormat {
 }
 
 /// Dimensions of level 0, in texels. The width of a cube is also its height.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "shape", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "shape", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum ArrayShape {
     /// One dimension.
@@ -254,7 +264,8 @@ impl ArrayShape {
 
 bitflags! {
     /// Uses of an array beyond sampling.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
     pub struct ArrayUsage: u32 {
         /// Kernels read and write it as a surface.
         const SURFACE_LOAD_STORE = 1;
@@ -267,7 +278,8 @@ bitflags! {
 }
 
 /// A mipmapped array inside imported memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MipmappedArrayDesc {
     /// Offset of the image in the imported memory, in bytes.

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, ErrorKind};
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 
 /// Support of a feature by one device.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(tag = "support", content = "detail", rename_all = "snake_case")]
+#[cfg_attr(feature = "serde", serde(tag = "support", content = "detail", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Support {
     /// Implemented by the driver.
@@ -75,9 +74,10 @@ impl fmt::Display for Support {
 }
 
 /// Features, other than handle kinds, that differ between devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Feature {
     /// Mapping imported memory as a linear buffer.
@@ -167,13 +167,14 @@ impl fmt::Display for Feature {
 
 /// Handle kinds and features that one device supports. Determined at run time from the driver, the device and the
 /// operating system, and constant for the life of the device.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Capabilities {
     memory: BTreeMap<MemoryHandleKind, Support>,
     semaphores: BTreeMap<SemaphoreHandleKind, Support>,
     features: BTreeMap<Feature, Support>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     known_defects: Vec<String>,
 }
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 
@@ -11,8 +9,8 @@ use crate::identity::DeviceIdentity;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Category of an [`Error`]. Match on it to decide on the next step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// No driver library could be loaded; [`Error::attempts`] lists every path tried with the reason of its failure.
@@ -78,7 +76,8 @@ impl fmt::Display for ErrorKind {
 }
 
 /// Status code returned by a driver. A number, so that codes unknown to this library are preserved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct DriverCode {
     /// The number.
@@ -105,7 +104,8 @@ impl fmt::Display for DriverCode {
 }
 
 /// A library path tried while loading a driver, or a backend tried during selection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LoadAttempt {
     /// The path or name tried.
@@ -129,7 +129,8 @@ impl fmt::Display for LoadAttempt {
 }
 
 /// Identities of the exporting and the importing device where they differ.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Mismatch {
     /// Exporting device.

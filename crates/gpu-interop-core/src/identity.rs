@@ -3,14 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 /// Device UUID: CUDA's `cuDeviceGetUuid`, Vulkan's `VkPhysicalDeviceIDProperties::deviceUUID`.
 ///
 /// Never all zero: drivers report that for an unknown UUID, which is `None` here.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("format" = "uuid")))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct Uuid([u8; 16]);
 
 impl Uuid {
@@ -92,7 +91,8 @@ impl From<Uuid> for String {
 }
 
 /// A Windows adapter LUID with the node mask that selects one GPU of a linked adapter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Luid {
     /// The eight bytes in the driver's order.
@@ -111,10 +111,11 @@ impl fmt::Display for Luid {
 }
 
 /// A PCI address: `domain:bus:device.function`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(extend("pattern" = r"^[0-9a-fA-F]+(:[0-9a-fA-F]{1,2}){2}\.[0-9a-fA-F]{1,2}$")))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct PciAddress {
     /// PCI domain (segment).
     pub domain: u32,
@@ -166,9 +167,10 @@ impl From<PciAddress> for String {
 }
 
 /// Type of processor, as reported by the driver.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DeviceKind {
     /// Not reported.
@@ -183,7 +185,8 @@ pub enum DeviceKind {
 /// Identity of a device.
 ///
 /// Fields that a driver does not report are `None`; [`DeviceIdentity::compare`] uses the fields known for both devices.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DeviceIdentity {
@@ -200,8 +203,8 @@ pub struct DeviceIdentity {
 }
 
 /// Result of [`DeviceIdentity::compare`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum IdentityMatch {
     /// Both identities are of one device.
     Same,

@@ -3,8 +3,6 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::backend::DevicePtr;
 use crate::object::BufferSlice;
 
@@ -12,7 +10,7 @@ use crate::object::BufferSlice;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModuleImage<'a> {
-    /// Kernels built into the backend. Only the host backend has any.
+    /// Kernels built into the backend or registered with it. Only the host backend has any.
     Builtin,
     /// PTX source, for CUDA.
     Ptx(&'a CStr),
@@ -42,7 +40,8 @@ impl<'a> BinaryImage<'a> {
 }
 
 /// Grid, block and dynamic shared memory of a launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LaunchConfig {
     /// Blocks in each dimension.

@@ -97,9 +97,9 @@ pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
 pub use mapping::HostMapping;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
-    ArrayRegion, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Graph, Kernel,
-    MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface,
-    Texture, Timeline,
+    ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,
+    Graph, Kernel, MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream,
+    Surface, Texture, Timeline,
 };
 pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};

@@ -1,7 +1,6 @@
 //! Reconciled properties of NvSci objects.
 
 use bitflags::bitflags;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{DeviceIdentity, Uuid};
@@ -18,7 +17,8 @@ bitflags! {
 }
 
 /// Access that NvSciBuf granted to one GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NvSciBufGpu {
     /// The GPU (`NvSciRmGpuId`), by the UUID that its driver reports (`cuDeviceGetUuid`).
     pub id: Uuid,
@@ -33,7 +33,8 @@ pub struct NvSciBufGpu {
 
 /// Reconciled properties of an NvSciBuf object, for its import. [`MemoryImport`](crate::MemoryImport) contains the
 /// size.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NvSciBufProperties {
     /// Alignment of the first byte, in bytes.
     pub alignment: u64,

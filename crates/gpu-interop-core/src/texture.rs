@@ -1,10 +1,8 @@
 //! Texture descriptions: sampling of arrays by kernels.
 
-use serde::{Deserialize, Serialize};
-
 /// Filtering between texels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum FilterMode {
     /// Nearest texel (`CU_TR_FILTER_MODE_POINT`).
@@ -15,8 +13,8 @@ pub enum FilterMode {
 }
 
 /// Addressing outside of the array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum AddressMode {
     /// Repeats the array; for normalized coordinates.
@@ -31,8 +29,8 @@ pub enum AddressMode {
 }
 
 /// Values returned by a texture fetch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ReadMode {
     /// Channels as stored; integers are not converted (`CU_TRSF_READ_AS_INTEGER`).
@@ -45,7 +43,8 @@ pub enum ReadMode {
 }
 
 /// Texture parameters of `cuTexObjectCreate` and `hipTexObjectCreate`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct TextureDesc {
     /// Filter between texels of a level.

@@ -5,8 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::bridge::PollingWaiter;
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, Result};
@@ -30,8 +28,8 @@ pub const TIMELINE_VARIABLE: &str = "GPU_INTEROP_TIMELINE";
 /// | stream to Vulkan, bridge | the system-scope fence before the stream's write of a word (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`) | the host reads the word with acquire semantics, then signals (`vkSignalSemaphore`, whose first scope includes earlier host operations); the submission waits | the same acquire |
 ///
 /// The application's code is therefore the same for both: release and signal, or wait and acquire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum TimelineStrategy {
     /// The compute driver imports the exporter's timeline; streams signal it and wait for it. The fastest strategy

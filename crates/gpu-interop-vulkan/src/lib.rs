@@ -77,8 +77,10 @@ mod pending;
 mod placement;
 mod query;
 mod queue;
+mod raw;
 mod semaphore;
 mod shape;
+mod shared_timeline;
 mod timeline;
 mod tracking;
 
@@ -100,5 +102,7 @@ pub use ownership::OwnershipTransfer;
 pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};
 pub use queue::QueueKind;
+pub use raw::RawMemory;
 pub use semaphore::{ExportableSemaphore, OwnedSemaphore};
 pub use shape::{array_shape, array_usage};
+pub use shared_timeline::shared_timeline;

@@ -9,14 +9,13 @@
 //!
 //! Argument: the number of frames (default 300).
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpu_interop::MappedBuffer;
 use gpu_interop::vulkan::{
-    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, HeadlessOptions, MemoryPlacement,
-    OwnedBuffer, OwnedSemaphore, SemaphoreOp, ash::vk::BufferUsageFlags,
+    BufferOptions, ExportableBuffer, HeadlessContext, HeadlessOptions, MemoryPlacement, OwnedBuffer, SemaphoreOp,
+    ash::vk::BufferUsageFlags, shared_timeline,
 };
-use gpu_interop::{Device, MappedBuffer, Timeline};
 
 const SIZE: u64 = 64 << 10;
 const IN_FLIGHT: usize = 3;
@@ -27,21 +26,6 @@ struct Frame {
     shared: ExportableBuffer,
     mapped: MappedBuffer,
     seen: OwnedBuffer,
-}
-
-/// Creates a Vulkan timeline semaphore and the `Timeline` for streams.
-fn timeline(
-    vulkan: &HeadlessContext,
-    device: &Device,
-) -> Result<(OwnedSemaphore, Timeline), Box<dyn std::error::Error>> {
-    // Without export support, the host bridges the values.
-    match ExportableSemaphore::timeline(vulkan.interop(), 0) {
-        Ok(exported) => Ok((exported.semaphore().clone(), Timeline::new(device, Arc::new(exported))?)),
-        Err(_) => {
-            let semaphore = OwnedSemaphore::timeline(vulkan.interop(), 0)?;
-            Ok((semaphore.clone(), Timeline::new(device, Arc::new(semaphore))?))
-        }
-    }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,9 +42,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ring.push(Frame { shared, mapped, seen });
     }
     // Vulkan signals this timeline, and streams wait for it.
-    let (rendered, renders) = timeline(&vulkan, &device)?;
+    let (rendered, renders) = shared_timeline(vulkan.interop(), &device, 0)?;
     // The other direction: streams signal this timeline.
-    let (computed, computes) = timeline(&vulkan, &device)?;
+    let (computed, computes) = shared_timeline(vulkan.interop(), &device, 0)?;
 
     // Vulkan acquires a frame and copies it to host-visible memory.
     let finish = |number: u32| -> Result<(), Box<dyn std::error::Error>> {

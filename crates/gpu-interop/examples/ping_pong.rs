@@ -3,13 +3,11 @@
 //! `GPU_INTEROP_TIMELINE=native` or `bridge` selects the strategy of the timeline; the default is the fastest
 //! available. Arguments: the number of rounds (default 1,000), and `transfer` for a Vulkan transfer queue.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_interop::Timeline;
 use gpu_interop::vulkan::{
-    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, HeadlessOptions, MemoryPlacement,
-    OwnedBuffer, OwnedSemaphore, QueueKind, SemaphoreOp, ash::vk::BufferUsageFlags,
+    BufferOptions, ExportableBuffer, HeadlessContext, HeadlessOptions, MemoryPlacement, OwnedBuffer, QueueKind,
+    SemaphoreOp, ash::vk::BufferUsageFlags, shared_timeline,
 };
 
 const SIZE: u64 = 64 << 10;
@@ -20,25 +18,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let transfer = std::env::args().nth(2).is_some_and(|queue| queue == "transfer");
     let queue = if transfer { QueueKind::TransferOnly } else { QueueKind::General };
 
-    // Vulkan's side. Without export support of the timeline, the host bridges the values.
+    // Vulkan's side.
     let vulkan = HeadlessContext::new(&HeadlessOptions::default().queue(queue))?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;
     let shared = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(SIZE, usage))?;
     let seen = OwnedBuffer::new(vulkan.interop(), SIZE, usage, MemoryPlacement::HostVisible)?;
-    let exported = ExportableSemaphore::timeline(vulkan.interop(), 0);
-    let semaphore = match &exported {
-        Ok(exported) => exported.semaphore().clone(),
-        Err(_) => OwnedSemaphore::timeline(vulkan.interop(), 0)?,
-    };
 
     // The compute side.
     let device = gpu_interop::device_for(vulkan.identity())?;
     let stream = device.create_stream()?;
     let buffer = device.import_memory(shared.import_request()?)?.map_buffer(0..SIZE)?;
-    let timeline = match exported {
-        Ok(exported) => Timeline::new(&device, Arc::new(exported))?,
-        Err(_) => Timeline::new(&device, Arc::new(semaphore.clone()))?,
-    };
+    // Without support for native timelines, the host bridges the values.
+    let (semaphore, timeline) = shared_timeline(vulkan.interop(), &device, 0)?;
 
     let start = Instant::now();
     for round in 1..=rounds {

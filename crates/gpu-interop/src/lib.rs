@@ -16,6 +16,7 @@
 //! | `d3d` (default) | the `d3d` module: the exporting side of Direct3D 11 and 12; on other systems than Windows only its conversions | Windows 10 |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, loaded at first use |
 //! | `gl` | the `gl` module: OpenGL, which imports Vulkan's exports | the application's own OpenGL context |
+//! | `serde` | `Serialize` and `Deserialize` of identities, capabilities, formats and configurations | nothing |
 //! | `nvsci` | the `nvsci` module, on Linux: NvSciBuf and NvSciSync of NVIDIA's embedded systems; not run on hardware | `libnvscibuf.so` and `libnvscisync.so`, loaded at first use |
 //!
 //! No feature links a driver or needs a toolkit to build.
@@ -37,11 +38,11 @@ mod selection;
 
 pub use gpu_interop_core::{
     AddressMode, ArrayFormat, ArrayRegion, ArrayShape, ArrayUsage, Backend, BackendDevice, BackendInfo, BinaryImage,
-    BufferSlice, ByValue, Capabilities, ChannelOrder, ChannelType, ColorEncoding, Device, DeviceIdentity, DeviceKind,
-    DevicePtr, DriverCode, Error, ErrorKind, Event, ExportableMemory, ExporterTimeline, ExternalMemory,
-    ExternalSemaphore, Feature, FilterMode, Graph, HostMapping, IdentityMatch, ImportError, Kernel, KernelArg,
-    LaunchConfig, LoadAttempt, Luid, MappedBuffer, MappedMipmappedArray, MemoryHandle, MemoryHandleKind, MemoryImport,
-    MipmappedArrayDesc, Mismatch, Module, ModuleImage, NvSciBufGpu, NvSciBufProperties, NvSciSyncUse,
+    BorrowedMemory, BufferSlice, ByValue, Capabilities, ChannelOrder, ChannelType, ColorEncoding, Device,
+    DeviceIdentity, DeviceKind, DevicePtr, DriverCode, Error, ErrorKind, Event, ExportableMemory, ExporterTimeline,
+    ExternalMemory, ExternalSemaphore, Feature, FilterMode, Graph, HostMapping, IdentityMatch, ImportError, Kernel,
+    KernelArg, LaunchConfig, LoadAttempt, Luid, MappedBuffer, MappedMipmappedArray, MemoryHandle, MemoryHandleKind,
+    MemoryImport, MipmappedArrayDesc, Mismatch, Module, ModuleImage, NvSciBufGpu, NvSciBufProperties, NvSciSyncUse,
     ParseIdentityError, PciAddress, PitchedTexels, PollingWaiter, ReadMode, Result, SemaphoreHandle,
     SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreSignal, SemaphoreWait, SignalParams, Stream,
     Support, Surface, TIMELINE_VARIABLE, Texture, TextureDesc, Timeline, TimelineStrategy, TimelineWaiter, Uuid,
@@ -61,4 +62,6 @@ pub use gpu_interop_host as host;
 pub use gpu_interop_nvsci as nvsci;
 #[cfg(feature = "vulkan")]
 pub use gpu_interop_vulkan as vulkan;
+#[cfg(feature = "host")]
+pub use selection::device_for_with_host;
 pub use selection::{BACKEND_VARIABLE, BackendChoice, BackendName, Selection, available, device_for, load, select};

@@ -5,16 +5,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use gpu_interop_core::{Backend, Device, DeviceIdentity, Error, ErrorKind, LoadAttempt, Result};
-use serde::{Deserialize, Serialize};
 
-use crate::candidate::{CANDIDATES, Candidate};
+use crate::candidate::{AnyCandidate, CANDIDATES, Candidate};
 
 /// Environment variable that names the backend: `cuda`, `hip`, `host` or `auto`.
 pub const BACKEND_VARIABLE: &str = "GPU_INTEROP_BACKEND";
 
 /// Backends of this project. A build contains those whose Cargo feature is enabled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum BackendName {
     /// NVIDIA's driver.
@@ -23,6 +22,30 @@ pub enum BackendName {
     Hip,
     /// The CPU.
     Host,
+}
+
+impl BackendName {
+    /// Backend of `device`; `None` for a backend of another crate.
+    #[must_use]
+    pub fn of(device: &Device) -> Option<Self> {
+        device.backend().name.parse().ok()
+    }
+}
+
+impl FromStr for BackendName {
+    type Err = Error;
+
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for anything but `cuda`, `hip` and `host`, in any case.
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "cuda" => Ok(Self::Cuda),
+            "hip" => Ok(Self::Hip),
+            "host" => Ok(Self::Host),
+            _ => Err(Error::invalid("BackendName::from_str", "the backend must be cuda, hip or host")
+                .with_context("given", format_args!("{text:?}"))),
+        }
+    }
 }
 
 impl fmt::Display for BackendName {
@@ -36,8 +59,8 @@ impl fmt::Display for BackendName {
 }
 
 /// Backend requested by the application or its user.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum BackendChoice {
     /// The first backend of this build that has a device: `cuda`, then `hip`, then `host`.
     #[default]
@@ -65,14 +88,13 @@ impl FromStr for BackendChoice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text.to_ascii_lowercase().as_str() {
-            "auto" => Ok(Self::Auto),
-            "cuda" => Ok(Self::Named(BackendName::Cuda)),
-            "hip" => Ok(Self::Named(BackendName::Hip)),
-            "host" => Ok(Self::Named(BackendName::Host)),
-            _ => Err(Error::invalid("BackendChoice::from_str", "the backend must be cuda, hip, host or auto")
-                .with_context("given", format_args!("{text:?}"))),
+        if text.eq_ignore_ascii_case("auto") {
+            return Ok(Self::Auto);
         }
+        text.parse().map(Self::Named).map_err(|_: Error| {
+            Error::invalid("BackendChoice::from_str", "the backend must be cuda, hip, host or auto")
+                .with_context("given", format_args!("{text:?}"))
+        })
     }
 }
 
@@ -110,7 +132,7 @@ pub fn load() -> Result<Selection> {
 /// For a named backend, the error of loading it ([`ErrorKind::Unsupported`] if this build does not contain it). For
 /// [`BackendChoice::Auto`], [`ErrorKind::NoDevice`] with every backend that was tried.
 pub fn select(choice: BackendChoice) -> Result<Selection> {
-    first_usable("gpu_interop::select", choice, |backend| {
+    first_usable("gpu_interop::select", choice, AnyCandidate::load, |backend| {
         if backend.devices()?.is_empty() {
             return Err(Error::new(ErrorKind::NoDevice, "gpu_interop::select", "the driver loads but has no device"));
         }
@@ -126,17 +148,39 @@ pub fn select(choice: BackendChoice) -> Result<Selection> {
 /// [`ErrorKind::NoDevice`] if no backend has a device that is proven to be the same; the error contains the failure of
 /// each backend. [`ErrorKind::InvalidArgument`] if the variable names no backend.
 pub fn device_for(exporter: &DeviceIdentity) -> Result<Device> {
+    device_loaded_by("gpu_interop::device_for", exporter, AnyCandidate::load)
+}
+
+/// Opens the device that `exporter` describes, as [`device_for`] does, with `host` as the host backend: one with the
+/// application's own kernels ([`HostBackendBuilder::kernel`](gpu_interop_host::HostBackendBuilder::kernel)).
+///
+/// # Errors
+/// As for [`device_for`].
+#[cfg(feature = "host")]
+pub fn device_for_with_host(exporter: &DeviceIdentity, host: Arc<gpu_interop_host::HostBackend>) -> Result<Device> {
+    device_loaded_by("gpu_interop::device_for_with_host", exporter, |candidate| match candidate {
+        AnyCandidate::Host(_) => Ok(host.clone()),
+        other => other.load(),
+    })
+}
+
+fn device_loaded_by(
+    operation: &'static str,
+    exporter: &DeviceIdentity,
+    load: impl Fn(&AnyCandidate) -> Result<Arc<dyn Backend>>,
+) -> Result<Device> {
     let choice = BackendChoice::from_env()?;
-    first_usable("gpu_interop::device_for", choice, |backend| Device::open_matching(backend, exporter))
+    first_usable(operation, choice, load, |backend| Device::open_matching(backend, exporter))
         .map(|(_, device, _)| device)
         .map_err(|error| error.with_context("exporter", exporter))
 }
 
-/// Returns the first backend allowed by `choice` for which `accept` succeeds, the result of `accept`, and the failures
-/// before it.
+/// Returns the first backend allowed by `choice` that `load` loads and `accept` accepts, the result of `accept`, and the
+/// failures before it.
 fn first_usable<T>(
     operation: &'static str,
     choice: BackendChoice,
+    load: impl Fn(&AnyCandidate) -> Result<Arc<dyn Backend>>,
     accept: impl Fn(&dyn Backend) -> Result<T>,
 ) -> Result<(Arc<dyn Backend>, T, Vec<LoadAttempt>)> {
     let mut passed_over = Vec::new();
@@ -145,7 +189,7 @@ fn first_usable<T>(
         if matches!(choice, BackendChoice::Named(wanted) if wanted != name) {
             continue;
         }
-        let tried = candidate.load().and_then(|backend| Ok((accept(&*backend)?, backend)));
+        let tried = load(candidate).and_then(|backend| Ok((accept(&*backend)?, backend)));
         match tried {
             Ok((accepted, backend)) => {
                 tracing::debug!(backend = %name, ?passed_over, "selected");
@@ -202,12 +246,34 @@ mod tests {
         assert_eq!(selection.backend.info().name, "host");
         let lavapipe = DeviceIdentity::new("llvmpipe", DeviceKind::Cpu).with_uuid(Uuid::from_bytes([7; 16]));
         let open = |identity: &DeviceIdentity| {
-            first_usable("test", BackendChoice::Auto, |backend| Device::open_matching(backend, identity))
+            let load = AnyCandidate::load;
+            first_usable("test", BackendChoice::Auto, load, |backend| Device::open_matching(backend, identity))
         };
-        assert_eq!(open(&lavapipe).expect("the CPU").1.backend().name, "host");
+        let device = open(&lavapipe).expect("the CPU").1;
+        assert_eq!((BackendName::of(&device), device.ordinal()), (Some(BackendName::Host), Some(0)));
         let card = lavapipe.with_name("some card").with_kind(DeviceKind::Gpu);
         let error = open(&card).expect_err("no GPU backend in this build");
         assert_eq!(error.kind(), ErrorKind::NoDevice);
         assert!(error.attempts().iter().any(|attempt| attempt.target == "host"), "{error}");
+    }
+
+    #[cfg(feature = "host")]
+    #[test]
+    fn kernels_of_the_application_run_on_the_exporters_cpu() {
+        use gpu_interop_core::{DeviceKind, KernelArg, LaunchConfig, ModuleImage};
+        use gpu_interop_host::HostBackend;
+        let (sender, sums) = std::sync::mpsc::channel();
+        let add = move |call: &gpu_interop_host::KernelCall<'_>| {
+            sender.send(call.u32(0)? + call.u32(1)?).map_err(|error| error.to_string())
+        };
+        let host = Arc::new(HostBackend::builder().kernel(c"add".into(), add).build());
+        let device = device_for_with_host(&DeviceIdentity::new("llvmpipe", DeviceKind::Cpu), host).expect("the CPU");
+        let stream = device.create_stream().expect("stream");
+        let kernel = device.load_module(ModuleImage::Builtin).expect("module").kernel(c"add").expect("kernel");
+        // SAFETY: the kernel takes two 32-bit integers.
+        unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &[KernelArg::U32(20), KernelArg::U32(22)]) }
+            .expect("launch");
+        stream.synchronize().expect("no error");
+        assert_eq!(sums.try_recv(), Ok(42));
     }
 }

@@ -26,8 +26,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 pub use raw::{
     DevicePtr, RawAllocation, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory, RawMipmappedArray,
     RawModule, RawSemaphore, RawStream, RawSurface, RawTexture,
@@ -49,7 +47,8 @@ use crate::nv_sci::NvSciSyncUse;
 use crate::texture::TextureDesc;
 
 /// Name and driver of a backend.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(
     transform = simulated_or_former_name,
     extend("anyOf" = [
@@ -66,7 +65,7 @@ pub struct BackendInfo {
     /// Path of the loaded library, if there is one.
     pub library: Option<PathBuf>,
     /// Whether the driver is a simulator, shim, fake or mock, and not a vendor's. Reports mark such runs.
-    #[serde(alias = "stand_in")]
+    #[cfg_attr(feature = "serde", serde(alias = "stand_in"))]
     pub simulated: bool,
 }
 

@@ -3,14 +3,12 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use serde::{Deserialize, Serialize};
-
 use super::{DevicePtr, RawAllocation, RawArray, RawMipmappedArray, RawSemaphore};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 
 /// Comparison of a stream's wait for a word in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum WaitCondition {
     /// `(word - value) as signed >= 0`: the word has reached the value, with wrap-around. HIP documents a plain `word
     /// >= value`: with HIP, restart from small values before half of the range is used.

@@ -25,14 +25,12 @@ pub use win32::{KmtHandle, NtHandle, ObjectName, Win32Object};
 use std::any::Any;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 /// Owner of the object that a handle points to; kept until the driver has destroyed every import of it.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 /// Operating systems on which a handle kind exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HandlePlatform {
     /// File descriptors.
@@ -62,9 +60,10 @@ macro_rules! handle_kinds {
         $name:ident { $( $(#[$variant_meta:meta])* $variant:ident = $text:literal on $platform:ident, )+ }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-        #[serde(rename_all = "snake_case")]
+        #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
         #[non_exhaustive]
         pub enum $name { $( $(#[$variant_meta])* $variant, )+ }
 

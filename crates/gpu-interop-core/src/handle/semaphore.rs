@@ -1,7 +1,5 @@
 //! Semaphore handles.
 
-use serde::{Deserialize, Serialize};
-
 use super::{FdHandle, KmtHandle, NvSciSyncObject, Owner, Win32Object, handle_kinds};
 
 handle_kinds! {
@@ -31,8 +29,8 @@ handle_kinds! {
 }
 
 /// Payload of a semaphore, which determines the parameters of its signals and waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum SemaphorePayload {
     /// Signalled or not; one wait consumes one signal.
     Binary,

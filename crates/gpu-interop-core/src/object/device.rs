@@ -27,6 +27,7 @@ pub(super) struct DeviceInner {
     pub(super) raw: Arc<dyn BackendDevice>,
     pub(super) lifetimes: Arc<Lifetimes>,
     pub(super) bridges: Bridges,
+    ordinal: Option<usize>,
     /// Process that opened the device.
     process: u32,
 }
@@ -99,7 +100,7 @@ impl Device {
     /// [`ErrorKind::NoDevice`] if there is no such device; otherwise the driver's error.
     pub fn open(backend: &dyn Backend, ordinal: usize) -> Result<Self> {
         let raw = backend.open(ordinal).map_err(|error| error.with_backend(&backend.info().name))?;
-        Ok(Self::from_backend_device(backend.info().clone(), raw))
+        Ok(Self::build(backend.info().clone(), raw, Some(ordinal)))
     }
 
     /// Opens the device of `backend` that `identity` describes.
@@ -127,12 +128,16 @@ impl Device {
     /// one cancels pending work of all.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
+        Self::build(info, raw, None)
+    }
+
+    fn build(info: BackendInfo, raw: Arc<dyn BackendDevice>, ordinal: Option<usize>) -> Self {
         let lifetimes = Arc::default();
         if raw.frees_wait_for_streams() {
             same_gpu::register(&info.name, &raw, &lifetimes);
         }
         let process = std::process::id();
-        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), process }) }
+        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), ordinal, process }) }
     }
 
     /// Identity of the device.
@@ -159,6 +164,13 @@ impl Device {
     #[must_use]
     pub fn backend(&self) -> &BackendInfo {
         &self.inner.info
+    }
+
+    /// Position of the device in the backend's order, as in [`Device::open`]: CUDA's and HIP's device ordinal. `None`
+    /// for a device from [`Device::from_backend_device`].
+    #[must_use]
+    pub fn ordinal(&self) -> Option<usize> {
+        self.inner.ordinal
     }
 
     /// The backend's device, for calls that this crate does not wrap.

@@ -53,7 +53,7 @@ pub(super) struct Lifetimes {
     any_retired: AtomicBool,
     /// Objects dropped inside a host function, where no driver may be called, and the streams they were used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
-    /// Owners of objects that imports and lent streams refer to, until those are destroyed.
+    /// Owners of objects that imports, lent streams and borrowed memory refer to, until those are destroyed.
     owners: Mutex<BTreeMap<Borrower, Owner>>,
     /// Number of retired objects from which on a drop collects.
     due: AtomicUsize,
@@ -101,7 +101,7 @@ impl Lifetimes {
         self.slots.waiting(device).into_iter().map(|(slot, passed)| ((self.id, slot), passed)).collect()
     }
 
-    /// Keeps the owner of a new import or lent stream.
+    /// Keeps the owner of a new import, lent stream or borrowed range.
     pub(super) fn keep(&self, resource: Resource, owner: Option<&Owner>) {
         if let (Some(borrower), Some(owner)) = (resource.borrower(), owner) {
             lock(&self.owners).insert(borrower, owner.clone());
@@ -433,6 +433,7 @@ impl Lifetimes {
                 Resource::Texture { raw, .. } => device.destroy_texture(raw),
                 Resource::Semaphore(raw) => device.destroy_semaphore(raw),
                 Resource::Allocation(allocation) => device.destroy_exportable(&allocation),
+                Resource::Borrowed(_) => Ok(()),
                 Resource::Module(raw) => device.unload_module(raw),
                 Resource::Event(raw) => device.destroy_event(raw),
                 Resource::Stream { raw, slot, owned } => {

@@ -2,6 +2,7 @@
 
 mod array;
 mod array_copy;
+mod borrowed;
 mod buffer;
 mod device;
 mod event;
@@ -31,6 +32,7 @@ mod validate;
 
 pub use array::{ArrayRegion, MappedMipmappedArray};
 pub use array_copy::PitchedTexels;
+pub use borrowed::BorrowedMemory;
 pub use buffer::{BufferSlice, MappedBuffer};
 pub use device::Device;
 pub use event::Event;

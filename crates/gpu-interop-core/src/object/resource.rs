@@ -29,6 +29,8 @@ pub(super) enum Resource {
     },
     Semaphore(RawSemaphore),
     Allocation(ExportableAllocation),
+    /// Memory of the application, by its number.
+    Borrowed(u64),
     Module(RawModule),
     Event(RawEvent),
     /// `owned` is false for a stream of the application.
@@ -59,6 +61,8 @@ pub(super) enum Borrower {
     Semaphore(RawSemaphore),
     /// A stream of the application, by its slot.
     Stream(usize),
+    /// Memory of the application, by its number.
+    Borrowed(u64),
 }
 
 impl Resource {
@@ -68,13 +72,17 @@ impl Resource {
             Self::Memory(raw) => Some(Borrower::Memory(*raw)),
             Self::Semaphore(raw) => Some(Borrower::Semaphore(*raw)),
             Self::Stream { slot, owned: false, .. } => Some(Borrower::Stream(*slot)),
+            Self::Borrowed(number) => Some(Borrower::Borrowed(*number)),
             _ => None,
         }
     }
 
     /// Whether some drivers wait for all streams before they free it.
     pub(super) fn free_may_wait(&self) -> bool {
-        !matches!(self, Self::Event(_) | Self::Stream { .. } | Self::Recorder(_) | Self::Graph { .. })
+        !matches!(
+            self,
+            Self::Event(_) | Self::Borrowed(_) | Self::Stream { .. } | Self::Recorder(_) | Self::Graph { .. }
+        )
     }
 
     /// Parents of the resource.

@@ -1,5 +1,6 @@
 //! Tests of the safe objects on a backend that records and checks every call.
 
+mod borrowed;
 mod capability;
 mod device;
 mod exported;

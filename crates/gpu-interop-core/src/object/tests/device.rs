@@ -48,6 +48,9 @@ fn the_ordinal_selects_the_device() {
     let backend = Cards::new([gpu(1), gpu(2)]);
     let device = Device::open(&backend, 1).expect("open");
     assert_eq!((device.identity(), device.backend()), (&gpu(2), &backend.info));
+    assert_eq!(device.ordinal(), Some(1));
+    assert_eq!(Device::open_matching(&backend, &gpu(2)).expect("open").ordinal(), Some(1));
+    assert_eq!(open().1.ordinal(), None, "wrapped, not opened");
     let error = Device::open(&backend, 2).expect_err("only two");
     assert_eq!((error.kind(), error.backend()), (ErrorKind::NoDevice, Some("cards")));
 }

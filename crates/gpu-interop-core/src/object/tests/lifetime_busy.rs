@@ -308,6 +308,9 @@ fn a_failed_read_returns_only_after_its_copy() {
                 let found = stream.read(&buffer, &mut vec![0; usize::try_from(SIZE).expect("a size")]);
                 (found.expect_err("injected failure").kind(), done.load(Ordering::SeqCst))
             });
+            while !recorder.calls().iter().any(|call| matches!(call, Call::CopyToHost { .. })) {
+                std::thread::yield_now();
+            }
             std::thread::sleep(Duration::from_millis(30));
             done.store(true, Ordering::SeqCst);
             recorder.finish(stream.as_raw());
