@@ -106,7 +106,7 @@ shows "unexpected argument '--no-such-option'" results/summary.txt
 expect 2 "$work/bundle/run.sh" --json x
 expect 2 "$work/bundle/run.sh" --require
 expect 2 "$work/bundle/run.sh" "${scenario[@]}" --require vulcan
-shows 'no backend or exporter of this name' results/summary.txt
+shows 'unknown backend or exporter' results/summary.txt
 expect 2 "$work/bundle/run.sh" --filter no.such.scenario
 expect 0 "$work/bundle/run.sh" --help
 shows '--require NAME' "$work/output"
