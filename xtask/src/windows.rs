@@ -65,7 +65,9 @@ pub(crate) fn slow(session: &Session) -> Outcome {
 fn lint(session: &Session, target: &str) -> Result<bool, String> {
     for packages in [REST.to_owned() + " --all-targets", SUITE.to_owned()] {
         let Some(cargo) = debian::cargo_for(session, target)? else { return Ok(false) };
-        cargo.arg("clippy").args(packages.split(' ')).args(["--", "-D", "warnings"]).check()?;
+        // For Windows, Debian's clippy 1.96 also reports initialisers that are `const`.
+        let lints = ["--", "-D", "warnings", "-A", "clippy::missing_const_for_thread_local"];
+        cargo.arg("clippy").args(packages.split(' ')).args(lints).check()?;
     }
     Ok(true)
 }
