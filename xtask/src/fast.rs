@@ -64,7 +64,7 @@ fn docs(_: &Session) -> Outcome {
 }
 
 fn tests(session: &Session) -> Outcome {
-    let mut tests = cargo("test --workspace");
+    let mut tests = cargo("test --workspace --no-fail-fast");
     if has("apt-get") {
         // .ci/run installs Mesa's driver of OpenGL: its tests must find it.
         tests = tests.env("GPU_INTEROP_REQUIRE_GL", "1");

@@ -93,7 +93,7 @@ fn srgb8(context: &Context) -> Verdict {
 
 fn not_arrays(_: &Context) -> Verdict {
     let formats = [
-        (vk::Format::UNDEFINED, "no format"),
+        (vk::Format::UNDEFINED, "not a format"),
         (vk::Format::R5G6B5_UNORM_PACK16, "8 bits"),
         (vk::Format::R8G8B8_UNORM, "not 3"),
         (vk::Format::R16G16B16_SFLOAT, "not 3"),
