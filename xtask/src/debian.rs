@@ -12,6 +12,7 @@ use crate::session::Session;
 /// The packages with the compiler, its lints and its source.
 const PACKAGES: &str = "the packages rustc-web, cargo-web, rust-web-clippy and rust-web-src";
 const RUSTC: &str = "/usr/bin/rustc";
+const RUSTDOC: &str = "/usr/bin/rustdoc";
 const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
 
 /// Debian's cargo for `target`, with a standard library; `None` where it is left out.
@@ -24,15 +25,17 @@ pub(crate) fn cargo_for(session: &Session, target: &str) -> Result<Option<Run>, 
         return Ok(None);
     }
     let sysroot = standard_library(session, target)?;
-    let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
-    let cargo = cargo(&session.target.join("debian"));
-    Ok(Some(cargo.env(&variable, format!("--sysroot={}", sysroot.display())).env("CARGO_BUILD_TARGET", target)))
+    let sysroot = format!("--sysroot={}", sysroot.display());
+    let variable = |flags| format!("CARGO_TARGET_{}_{flags}", target.to_uppercase().replace('-', "_"));
+    let cargo = cargo(&session.target.join("debian")).env("CARGO_BUILD_TARGET", target);
+    Ok(Some(cargo.env(&variable("RUSTFLAGS"), &sysroot).env(&variable("RUSTDOCFLAGS"), &sysroot)))
 }
 
 /// Debian's cargo: its other programs are found before rustup's.
 fn cargo(target_folder: &Path) -> Run {
     let path = format!("/usr/bin:{}", std::env::var("PATH").unwrap_or_default());
-    run("/usr/bin/cargo").env("PATH", path).env("RUSTC", RUSTC).env("CARGO_TARGET_DIR", target_folder)
+    let cargo = run("/usr/bin/cargo").env("PATH", path).env("CARGO_TARGET_DIR", target_folder);
+    cargo.env("RUSTC", RUSTC).env("RUSTDOC", RUSTDOC)
 }
 
 /// Builds the standard library for `target`, unless this compiler has built it before. Returns the folder for the

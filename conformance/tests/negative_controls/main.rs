@@ -26,6 +26,8 @@ use sabotage::{Fault, RARE_LENGTH};
 const IGNORES_HEADER: &str = "host-ignores-header";
 const BLOCKING_CUDA: &str = "cuda-waits-in-host-functions";
 const BLOCKING_HIP: &str = "hip-waits-in-host-functions";
+/// Tests that run at a time. Most of their time is the time limit of a scenario that waits in vain.
+const THREADS: usize = 8;
 
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
@@ -41,11 +43,15 @@ fn main() -> ExitCode {
         let suite = Fault::ALL.iter().fold(suite, |suite, fault| suite.with_backend(fault.under_test()));
         return gpu_interop_conformance_cli::main(&suite);
     }
-    libtest_mimic::run(&Arguments::from_args(), tests()).exit_code()
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(THREADS);
+    libtest_mimic::run(&arguments, tests()).exit_code()
 }
 
 fn tests() -> Vec<Trial> {
     let mut tests = vec![
+        // The longest one first.
+        Trial::test("a_backend_that_does_nothing_passes_only_what_needs_no_work", does_nothing),
         Trial::test("the_sound_backend_passes_what_the_broken_ones_fail", sound_backend),
         Trial::ignorable_test("ignoring_the_exporters_header_is_caught", || {
             caught_with_vulkan(IGNORES_HEADER, "memory.read_device_local")
@@ -53,7 +59,6 @@ fn tests() -> Vec<Trial> {
         Trial::ignorable_test("waiting_in_host_functions_deadlocks", waits_in_host_functions),
         Trial::test("a_rare_length_is_found_made_smaller_and_found_again", rare_length),
         Trial::test("repeated_scenarios_pass_every_time", repeated),
-        Trial::test("a_backend_that_does_nothing_passes_only_what_needs_no_work", does_nothing),
         Trial::test("a_broken_exporter_fails_its_scenarios", broken_exporter),
         Trial::test("a_crash_is_an_outcome_and_the_rest_still_runs", crash),
         Trial::test("a_group_goes_on_after_a_crash", crash_in_a_group),

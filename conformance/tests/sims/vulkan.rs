@@ -21,7 +21,7 @@ const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be 
 const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
 /// Mesa's OpenGL of the CPU ignores offsets, and has no semaphores.
 const NO_GL_OFFSETS: &str = "Mesa's llvmpipe ignores the offset";
-const NO_GL_SEMAPHORES: &str = "the OpenGL context has no GL_EXT_semaphore";
+const NO_GL_SEMAPHORES: &str = "the OpenGL context lacks GL_EXT_semaphore";
 /// Of lavapipe, whose buffers have less than 4 GiB.
 const NO_GREAT_BUFFERS: &str = "vkCreateBuffer: out of memory";
 pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
