@@ -11,7 +11,7 @@
 //!
 //! The image kernels are NVIDIA-only: HIP on Linux maps no mipmapped arrays.
 //!
-//! The feature `prebuilt` embeds both. Without it, this crate has the signatures and [`pattern_word`] only.
+//! The feature `prebuilt` embeds both. Without it, this crate has the signatures and the pattern only.
 //!
 //! # Rebuilding
 //! The library builds without a GPU compiler: the embedded files are checked in under `prebuilt`, with the SHA-256 of
@@ -42,7 +42,7 @@ use std::ffi::CStr;
 
 #[cfg(feature = "prebuilt")]
 pub use code_object::{CODE_OBJECTS, code_object};
-pub use pattern::pattern_word;
+pub use pattern::{pattern_word, write_pattern};
 pub use signature::{
     FILL_PATTERN, INCREMENT, KERNELS, Parameter, ParameterType, SURFACE_FILL, SURFACE_VERIFY, Signature, SurfaceShape,
     TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType, VERIFY_PATTERN,

@@ -18,6 +18,21 @@ pub fn pattern_word(seed: u32, index: u64) -> u32 {
     word ^ (word >> 16)
 }
 
+/// Writes the bytes of the pattern from `offset`, in bytes from its start, into `target`: byte `n` of the pattern is byte
+/// `n % 4` of [`pattern_word`]`(seed, n / 4)`, little-endian.
+pub fn write_pattern(seed: u32, offset: u64, target: &mut [u8]) {
+    // Bytes of the first word that come before `offset`: less than 4.
+    let skipped = usize::try_from(offset % 4).unwrap_or(0);
+    let (head, words) = target.split_at_mut(((4 - skipped) % 4).min(target.len()));
+    if !head.is_empty() {
+        let word = pattern_word(seed, offset / 4).to_le_bytes();
+        head.copy_from_slice(&word[skipped..skipped + head.len()]);
+    }
+    for (target, index) in words.chunks_mut(4).zip(offset.div_ceil(4)..) {
+        target.copy_from_slice(&pattern_word(seed, index).to_le_bytes()[..target.len()]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Data whose every byte is known.
 
-use gpu_interop_kernels::pattern_word;
+use gpu_interop_kernels::{pattern_word, write_pattern};
 
 use crate::outcome::{Stop, Verdict};
 
@@ -44,28 +44,7 @@ impl Pattern {
 
     /// The bytes from `offset`, in bytes from the pattern's start, into `target`.
     pub fn fill(self, offset: u64, target: &mut [u8]) {
-        let mut position = offset;
-        let mut rest = target;
-        // Whole words at once, which is nearly all: what follows is for the ends.
-        if position.is_multiple_of(4) {
-            let whole = rest.len() / 4 * 4;
-            let (words, end) = rest.split_at_mut(whole);
-            for (word, index) in words.chunks_exact_mut(4).zip(position / 4..) {
-                word.copy_from_slice(&pattern_word(self.seed, index).to_le_bytes());
-            }
-            position += whole as u64;
-            rest = end;
-        }
-        while !rest.is_empty() {
-            let word = pattern_word(self.seed, position / 4).to_le_bytes();
-            // Less than 4.
-            let skip = usize::try_from(position % 4).unwrap_or(0);
-            let count = (word.len() - skip).min(rest.len());
-            let (head, tail) = rest.split_at_mut(count);
-            head.copy_from_slice(&word[skip..skip + count]);
-            position += count as u64;
-            rest = tail;
-        }
+        write_pattern(self.seed, offset, target);
     }
 
     /// `length` bytes from `offset`.
