@@ -16,7 +16,6 @@ pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
     // Objects of other sections do not count.
     bench.settle();
     bench.device.collect();
-    let gate = Gate::default();
     let stream = bench.device.create_stream()?;
     let ((buffer, file), exportable) = (bench.buffer()?, bench.device.allocate_exportable(64)?);
     let kernel = match bench.vendor.kernels(bench.device) {
@@ -27,6 +26,8 @@ pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
         Vendor::Cuda => Some(bench.import_semaphore(HostSemaphore::binary()?.import_request()?)?),
         Vendor::Hip => None,
     };
+    // Opened before the objects are dropped if one of the calls below fails.
+    let gate = Gate::default();
     gate.hold(&stream)?;
     stream.fill(buffer.slice(..64)?, 0)?;
     stream.fill(exportable.slice(..64)?, 9)?;
