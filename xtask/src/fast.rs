@@ -7,10 +7,7 @@ use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, changed};
-use crate::{circles, debian, files, outside, package, source, windows};
-
-/// The simulators and the emulated driver that tests load: libraries in C's ABI, which Cargo does not build with tests.
-const SIMULATORS: [&str; 5] = ["sim-cuda", "sim-hip", "sim-nvsci", "hip-on-cuda", "emulated-amdgpu"];
+use crate::{circles, files, outside, package, source, windows};
 
 macro_rules! steps {
     ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
@@ -35,8 +32,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "bundle", "the bundle that vendors run", bundle;
     "outside", "crates outside of the workspace", outside::check;
     "package", "packages of the published crates build alone", package::check;
-    "aarch64", "the library on another processor, checked only", aarch64;
-    "windows", "lints and tests for Windows, under Wine", windows::fast;
+    "windows", "tests for Windows, under Wine", windows::fast;
     "tree", "no step leaves files behind", tree;
 ];
 
@@ -64,7 +60,8 @@ fn docs(_: &Session) -> Outcome {
 }
 
 fn tests(session: &Session) -> Outcome {
-    let mut tests = cargo("test --workspace --no-fail-fast");
+    build(session)?;
+    let mut tests = cargo("test --workspace --no-fail-fast").env("GPU_INTEROP_SIMULATORS", session.debug(""));
     if has("apt-get") {
         // .ci/run installs Mesa's driver of OpenGL: its tests must find it.
         tests = tests.env("GPU_INTEROP_REQUIRE_GL", "1");
@@ -107,10 +104,10 @@ fn suite(session: &Session, options: &str) -> Run {
     run("env").arg(session.debug("conformance")).args(["run", "--quiet"]).args(options.split(' '))
 }
 
-/// The command and the libraries that it loads, as tests use them.
+/// The command and the libraries that it loads. With the tests, so that all of them have the same dependencies with the
+/// same features, which are built once.
 fn build(_: &Session) -> Outcome {
-    let packages = SIMULATORS.map(|name| format!("--package=gpu-interop-{name}"));
-    cargo("build --package gpu-interop-conformance-cli").args(packages).check()
+    cargo("build --workspace --lib --bins --tests").check()
 }
 
 fn no_vulkan(session: &Session) -> Outcome {
@@ -141,12 +138,6 @@ fn amd(session: &Session) -> Outcome {
 fn bundle(session: &Session) -> Outcome {
     build(session)?;
     run("ci/test.sh").arg(session.debug("")).check()
-}
-
-fn aarch64(session: &Session) -> Outcome {
-    let target = "aarch64-unknown-linux-gnu";
-    let Some(cargo) = debian::cargo_for(session, target)? else { return Ok(()) };
-    cargo.arg("check").args(package::PUBLISHED.map(|name| format!("--package={name}"))).check()
 }
 
 fn tree(session: &Session) -> Outcome {

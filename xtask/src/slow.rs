@@ -4,15 +4,16 @@
 use crate::fast::steps;
 use crate::run::{Outcome, cargo, has, run};
 use crate::session::{Session, Step};
-use crate::{package, windows};
+use crate::{debian, package, windows};
 
 pub(crate) static STEPS: &[Step] = steps![
     "release", "the suite and the bundle, built with optimisation (README's command)", release;
     "loom", "the bridge of timelines, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
-    "simulators", "the suite on simulators built with optimisation", |_| {
-        cargo("test --release --package gpu-interop-conformance-cli --test sims").check()
+    "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
+        cargo("test --release --package gpu-interop-conformance-cli --test sims -- --include-ignored").check()
     };
+    "aarch64", "the library on another processor, checked only", aarch64;
     "windows", "lints for Microsoft's linker, and all tests under Wine", windows::slow;
     "address", "tests under AddressSanitizer", |_| run("ci/sanitize.sh address").check();
     "thread", "tests under ThreadSanitizer", |_| run("ci/sanitize.sh thread").check();
@@ -49,6 +50,11 @@ fn faults(_: &Session) -> Outcome {
     cargo("test --package gpu-interop-conformance-cli --test faults -- every_fault")
         .env("FAULT_CAMPAIGN_EVERY_USE", "1")
         .check()
+}
+
+fn aarch64(session: &Session) -> Outcome {
+    let Some(cargo) = debian::cargo_for(session, "aarch64-unknown-linux-gnu")? else { return Ok(()) };
+    cargo.arg("check").args(package::PUBLISHED.map(|name| format!("--package={name}"))).check()
 }
 
 /// A suite of Debian that cannot be reached, or is not consistent today, leaves its runtime out.

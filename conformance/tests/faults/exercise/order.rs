@@ -15,11 +15,12 @@ const LONG: Duration = Duration::from_secs(5);
 
 /// One stream waits for another's work.
 pub(super) fn streams_and_events(bench: &Bench<'_>) -> Result<()> {
-    let gate = Gate::default();
     let (buffer, file) = bench.buffer()?;
     let (first, second) = (bench.device.create_stream()?, bench.device.create_stream()?);
     let event = bench.device.create_event()?;
     bench.check(event.is_complete()?, "an event that was never recorded is not complete");
+    // Opened before the objects are dropped if one of the calls below fails.
+    let gate = Gate::default();
     gate.hold(&first)?;
     first.fill(buffer.slice(..8)?, 3)?;
     first.record(&event)?;
