@@ -4,8 +4,8 @@
 use gpu_interop_core::{Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
 use gpu_interop_driver::{DeviceNumber, Driver, both};
 
+use crate::Cuda;
 use crate::sys::attribute as number;
-use crate::vendor::Cuda;
 
 /// Support for features of embedded systems only; `absent` is the reason on other devices.
 fn embedded(driver: &Driver<Cuda>, device: DeviceNumber, absent: &str) -> Support {

@@ -27,7 +27,11 @@ mod image;
 mod sys;
 mod vendor;
 
+/// NVIDIA's driver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cuda {}
+
 gpu_interop_driver::vendor_backend! {
     /// Loaded and initialised NVIDIA driver, CUDA 7.0 or later.
-    pub struct CudaBackend(vendor::Cuda);
+    pub struct CudaBackend(Cuda);
 }

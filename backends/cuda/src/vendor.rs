@@ -15,12 +15,9 @@ use gpu_interop_driver::{
     Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at,
 };
 
+use crate::Cuda;
 use crate::sys::{self, Functions, attribute, status};
 use crate::{array, capabilities, image};
-
-/// NVIDIA's driver.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Cuda {}
 
 impl Vendor for Cuda {
     const NAMING: Naming = Naming::Cuda;

@@ -4,8 +4,8 @@
 use gpu_interop_core::{Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
 use gpu_interop_driver::{ApiVersion, DeviceNumber, Driver, both};
 
+use crate::Hip;
 use crate::sys::attribute;
-use crate::vendor::Hip;
 
 const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only: elsewhere its functions abort the process, or \
                              succeed and do nothing";

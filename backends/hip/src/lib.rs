@@ -94,8 +94,12 @@ mod queues;
 mod sys;
 mod vendor;
 
+/// AMD's runtime.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hip {}
+
 gpu_interop_driver::vendor_backend! {
     /// Loaded and initialised AMD runtime, HIP 5 to 7. HIP 4.2 is accepted but untested, and has no external memory,
     /// which HIP 4.3 introduced.
-    pub struct HipBackend(vendor::Hip);
+    pub struct HipBackend(Hip);
 }

@@ -7,7 +7,7 @@ use gpu_interop_core::backend::SignalMemory;
 use gpu_interop_core::{DevicePtr, Error, ErrorKind, Result};
 use gpu_interop_driver::{DeviceAddress, Driver, DriverFunction, Status};
 
-use crate::vendor::Hip;
+use crate::Hip;
 
 const OPERATION: &str = "hipExtMallocWithFlags";
 const ALLOCATE: &str = "hipMalloc";

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use gpu_interop_core::Luid;
 use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Status};
 
-use crate::vendor::Hip;
+use crate::Hip;
 
 /// Offsets of fields in bytes.
 mod offset {

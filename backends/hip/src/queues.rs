@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Handle};
 
-use crate::vendor::Hip;
+use crate::Hip;
 
 const CREATE: &str = "hipExtStreamCreateWithCUMask";
 /// Environment variable for the number of shared queues, read by the runtime at initialisation.

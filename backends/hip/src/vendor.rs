@@ -13,12 +13,9 @@ use gpu_interop_driver::{
     MissingSymbol, Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
 };
 
+use crate::Hip;
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
 use crate::{array, capabilities, code_object, image, import, memory, properties, queues};
-
-/// AMD's runtime.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Hip {}
 
 impl Vendor for Hip {
     const CONSUMES_DESCRIPTORS: bool = false;

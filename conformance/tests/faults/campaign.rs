@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 
-use crate::child::{Line, Task};
+use crate::child::{Line, Task, receive};
 use crate::driver::Driver;
 use crate::report::{Defect, Finding, Report};
 use gpu_interop_test_support::this_program;
@@ -81,19 +81,6 @@ fn meet(job: &Job) -> Result<(Report, Option<usize>), Failed> {
     report.faults += 1;
     report.findings.push(Finding { driver: driver.name, fault, defect, text });
     Ok((report, Some(index + 1)))
-}
-
-/// Waits up to `limit`, in steps: a machine that is suspended while its clock runs loses one step.
-pub(crate) fn receive<T>(from: &mpsc::Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
-    const STEPS: u32 = 20;
-    let mut received = from.recv_timeout(limit / STEPS);
-    for _ in 1..STEPS {
-        if !matches!(received, Err(RecvTimeoutError::Timeout)) {
-            break;
-        }
-        received = from.recv_timeout(limit / STEPS);
-    }
-    received
 }
 
 /// A process, killed on drop.

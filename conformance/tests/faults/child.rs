@@ -8,7 +8,6 @@ use std::time::Duration;
 use gpu_interop::Device;
 use serde::{Deserialize, Serialize};
 
-use crate::campaign;
 use crate::checks::{Case, check};
 use crate::driver::Driver;
 use crate::exercise::{self, Record, Returned};
@@ -195,7 +194,7 @@ impl Subject {
             record
         });
         let thread = thread.expect("a thread");
-        if campaign::receive(&ended, self.limit) == Err(RecvTimeoutError::Timeout) {
+        if receive(&ended, self.limit) == Err(RecvTimeoutError::Timeout) {
             // The thread cannot be ended: the rest of the plan is for another process.
             Line::End { defects: vec![(Defect::Hang, format!("no end after {:?}", self.limit))] }.say();
             std::process::exit(0);
@@ -211,4 +210,17 @@ impl Subject {
 /// Whether nothing failed.
 fn is_clean(record: &Record, logged: &[LogEvent]) -> bool {
     record.errors.is_empty() && record.wrong.is_empty() && !record.moved && logged.is_empty()
+}
+
+/// Waits up to `limit`, in steps: a machine that is suspended while its clock runs loses one step.
+pub(crate) fn receive<T>(from: &mpsc::Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
+    const STEPS: u32 = 20;
+    let mut received = from.recv_timeout(limit / STEPS);
+    for _ in 1..STEPS {
+        if !matches!(received, Err(RecvTimeoutError::Timeout)) {
+            break;
+        }
+        received = from.recv_timeout(limit / STEPS);
+    }
+    received
 }

@@ -87,7 +87,6 @@ mod timeline;
 
 pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
-pub use bridge::PollingWaiter;
 pub use capability::{Capabilities, Feature, Support};
 pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
@@ -105,4 +104,4 @@ pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texel::{ChannelOrder, ColorEncoding};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};
-pub use timeline::{ExporterTimeline, TIMELINE_VARIABLE, TimelineStrategy, TimelineWaiter};
+pub use timeline::{ExporterTimeline, PollingWaiter, TIMELINE_VARIABLE, TimelineStrategy, TimelineWaiter};

@@ -9,6 +9,7 @@ use crate::error::Checked;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs, Sharing};
 use crate::placement::MemoryPlacement;
+use crate::query::NO_USAGE;
 use crate::tracking::{Object, Ownership, State};
 
 /// A `VkBuffer` bound at offset 0 of its own `VkDeviceMemory`. Both are destroyed with the last clone.
@@ -62,9 +63,6 @@ pub(crate) fn check(operation: &'static str, size: u64, usage: vk::BufferUsageFl
     }
     Ok(())
 }
-
-/// Message for an empty usage.
-pub(crate) const NO_USAGE: &str = "the buffer has no usage; state how Vulkan uses it, for example TRANSFER_SRC";
 
 impl Unbound {
     /// Creates the buffer. The caller has [`check`]ed size and usage.

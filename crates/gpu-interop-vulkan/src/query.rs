@@ -6,9 +6,11 @@
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, SemaphoreHandleKind, SemaphorePayload};
 
-use crate::buffer::NO_USAGE;
 use crate::error::Checked;
 use crate::interop::VulkanInterop;
+
+/// Message for an empty usage.
+pub(crate) const NO_USAGE: &str = "the buffer has no usage; state how Vulkan uses it, for example TRANSFER_SRC";
 
 /// Support for one kind of handle. `K` is [`MemoryHandleKind`] or [`SemaphoreHandleKind`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use enum_dispatch::enum_dispatch;
 use gpu_interop_core::{Backend, Error, Result};
 
-use crate::selection::BackendName;
+use crate::backend_name::BackendName;
 
 /// Backend that may be loaded.
 #[enum_dispatch]

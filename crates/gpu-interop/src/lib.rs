@@ -33,9 +33,11 @@
 //! requirements on the caller. In short: imports own their handles, a failed import returns the handle, invalid
 //! requests are typed errors before any driver call, and the caller orders the accesses of the two APIs.
 
+mod backend_name;
 mod candidate;
 mod selection;
 
+pub use backend_name::BackendName;
 pub use gpu_interop_core::{
     AddressMode, ArrayFormat, ArrayRegion, ArrayShape, ArrayUsage, Backend, BackendDevice, BackendInfo, BinaryImage,
     BorrowedMemory, BufferSlice, ByValue, Capabilities, ChannelOrder, ChannelType, ColorEncoding, Device,
@@ -64,4 +66,4 @@ pub use gpu_interop_nvsci as nvsci;
 pub use gpu_interop_vulkan as vulkan;
 #[cfg(feature = "host")]
 pub use selection::device_for_with_host;
-pub use selection::{BACKEND_VARIABLE, BackendChoice, BackendName, Selection, available, device_for, load, select};
+pub use selection::{BACKEND_VARIABLE, BackendChoice, Selection, available, device_for, load, select};

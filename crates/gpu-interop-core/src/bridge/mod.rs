@@ -24,7 +24,6 @@
 mod models;
 mod pace;
 mod pending;
-mod polling;
 mod process;
 mod side;
 mod threads;
@@ -34,7 +33,6 @@ mod worker;
 use std::sync::{Arc, Weak};
 
 pub(crate) use pending::Request;
-pub use polling::PollingWaiter;
 pub(crate) use side::{Side, release};
 pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};

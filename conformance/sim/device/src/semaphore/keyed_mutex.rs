@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::TimedOut;
 use crate::{lost, system};
 
 /// What they begin with.
@@ -20,6 +19,10 @@ pub(super) struct State {
     owner: AtomicU32,
     sequence: AtomicU32,
 }
+
+/// The key did not come in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedOut;
 
 impl State {
     pub(super) fn is_one(&self) -> bool {

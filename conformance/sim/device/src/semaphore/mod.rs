@@ -12,6 +12,8 @@ mod swift_shader;
 
 use std::time::Duration;
 
+pub use keyed_mutex::TimedOut;
+
 use crate::objects::Objects;
 use crate::system::{self, Given, Mapping};
 
@@ -47,10 +49,6 @@ pub struct Point {
     /// How long to wait for the key, milliseconds; `u32::MAX` for ever.
     pub timeout_ms: u32,
 }
-
-/// The key did not come in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimedOut;
 
 impl Semaphore {
     /// Imports what was given, which stays the caller's. `None` if it is no memory.
