@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use globset::{Glob, GlobMatcher};
+use globset::GlobMatcher;
 use gpu_interop_conformance::{
     BackendUnderTest, Expectations, ExporterName, Exporters, Scenario, Seeds, Stop, Suite, Verdict, system,
 };
@@ -23,7 +23,9 @@ use crate::call_trace;
 use crate::doctor;
 use crate::drivers::DriverArgs;
 use crate::emulate::Session;
+use crate::exit_status::{FAILED, NOT_RUN};
 use crate::files::{check_writable, to_json, write_file};
+use crate::filter::glob;
 use crate::help::{self, CompletionsArgs, ManArgs};
 use crate::interrupt;
 use crate::output::{error_has_colours, say};
@@ -33,11 +35,6 @@ use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
 use crate::requirement;
 use crate::runner::{self, Case, Isolation, Plan, Progress};
 use crate::subprocess::Subprocess;
-
-/// Exit status: a case has failed.
-pub(crate) const FAILED: u8 = 1;
-/// Exit status: the run was impossible as requested, was interrupted, or ran nothing.
-pub(crate) const NOT_RUN: u8 = 2;
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 if everything that ran passed; 1 if something that ran has failed; 2 if something could not be run as \
@@ -280,11 +277,6 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
         return Err(no_match(args.filter.as_deref(), &[]));
     }
     Ok(())
-}
-
-pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
-    let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
-    Ok(glob.compile_matcher())
 }
 
 fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {

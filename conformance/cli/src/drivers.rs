@@ -6,10 +6,6 @@ use gpu_interop_conformance::{Stop, Verdict};
 use crate::emulate::{EmulateArgs, Session};
 use crate::simulate::SimulateArgs;
 
-/// Variables that hide devices. Machines without a GPU are often set up so; what is emulated or simulated there is not hidden.
-pub(crate) const HIDE_DEVICES: [&str; 4] =
-    ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
-
 /// The options, shared by the commands that load a backend.
 #[derive(Debug, Args)]
 pub(crate) struct DriverArgs {

@@ -2,7 +2,7 @@
 
 use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, Stop, Suite, Verdict};
 
-use crate::cli::FAILED;
+use crate::exit_status::FAILED;
 use crate::report::{Environment, Report};
 
 /// A requirement of `--require`.

@@ -10,10 +10,11 @@ use globset::GlobMatcher;
 use gpu_interop_conformance::{Stop, Suite, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{FAILED, glob};
 use crate::drivers::DriverArgs;
 use crate::emulate;
+use crate::exit_status::FAILED;
 use crate::files::{check_writable, to_json, write_file};
+use crate::filter::glob;
 use crate::report::{Merged, Tool, html};
 
 use super::frame::Frame;

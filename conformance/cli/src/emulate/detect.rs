@@ -2,7 +2,8 @@
 
 use gpu_interop::BackendInfo;
 
-use super::{BACKEND, manifest, runtime};
+use super::emulation::BACKEND;
+use super::{manifest, runtime};
 use crate::report::Emulated;
 
 /// What is emulated beneath a backend that this process has loaded; `None` for a GPU, and for a simulator, which needs no

@@ -10,6 +10,7 @@
 mod detect;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod driver;
+mod emulation;
 mod manifest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod program;
@@ -24,15 +25,14 @@ mod start;
 mod vulkan;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use gpu_interop_conformance::Verdict;
 
 pub(crate) use detect::detect;
+pub(crate) use emulation::Session;
 
-/// The backend that the emulation is for.
-const BACKEND: &str = "hip";
+use self::emulation::{BACKEND, Emulation};
 
 /// The options of the emulation, shared by the commands that load a backend.
 #[derive(Debug, Args)]
@@ -44,51 +44,6 @@ pub(crate) struct EmulateArgs {
     /// The folder of the runtimes that `ci/amd-runtimes.sh` has set up; without it, `target/amd`.
     #[arg(long, value_name = "FOLDER", env = "GPU_INTEROP_AMD_RUNTIMES")]
     emulate_root: Option<PathBuf>,
-}
-
-/// What `--emulate` names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Emulation {
-    /// The release of the runtime, or its first numbers; none for any.
-    version: Option<String>,
-}
-
-impl FromStr for Emulation {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (vendor, version) = text.split_once(':').map_or((text, None), |(vendor, version)| (vendor, Some(version)));
-        if vendor != "amd" {
-            return Err(format!("`{vendor}` is not emulated; use amd, or amd:VERSION"));
-        }
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        match version {
-            Some(version) if !version.split('.').all(is_number) => {
-                Err(format!("`{version}` is no version: numbers with points between them, as 5.2.3"))
-            }
-            version => Ok(Self { version: version.map(ToOwned::to_owned) }),
-        }
-    }
-}
-
-impl std::fmt::Display for Emulation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("--emulate amd")?;
-        self.version.iter().try_for_each(|version| write!(f, ":{version}"))
-    }
-}
-
-/// The emulation of this process. Removes its temporary files when dropped.
-#[derive(Debug)]
-pub(crate) struct Session {
-    folder: PathBuf,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // Left behind, it costs two small files.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
 }
 
 impl EmulateArgs {

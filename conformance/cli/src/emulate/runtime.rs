@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gpu_interop_conformance::{Stop, Verdict};
 
-use super::Emulation;
+use super::emulation::Emulation;
 use super::manifest::{self, Manifest};
 
 /// Where Debian installs it.

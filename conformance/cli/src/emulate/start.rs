@@ -6,8 +6,9 @@ use std::process::Command;
 
 use gpu_interop_conformance::{Stop, Verdict};
 
-use super::{Emulation, Session, detect, driver, program, runtime, vulkan};
-use crate::drivers::HIDE_DEVICES;
+use super::emulation::{Emulation, Session};
+use super::{detect, driver, program, runtime, vulkan};
+use crate::hidden_devices;
 
 /// Says that this process is the emulated one: the folder of its temporary files.
 const SESSION: &str = "GPU_INTEROP_EMULATE_SESSION";
@@ -50,9 +51,7 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
     if std::env::var_os(DEVICES).is_none() {
         command.env(DEVICES, TWO_GPUS);
     }
-    for name in HIDE_DEVICES {
-        command.env_remove(name);
-    }
+    hidden_devices::remove_from(&mut command);
     // Returns only if it fails. The other process removes the folder.
     let kept = folder.keep();
     let error = command.exec();

@@ -5,82 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gpu_interop::{BackendInfo, DeviceIdentity};
 use gpu_interop_conformance::{Stop, Verdict};
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Emulated, Report, SCHEMA, Tool, html, markdown, text};
-use crate::bench::{BENCH_SCHEMA, BenchReport};
-use crate::cli::FAILED;
+use super::merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
+use super::{Emulated, SCHEMA, html, markdown, text};
+use crate::bench::BENCH_SCHEMA;
+use crate::exit_status::FAILED;
 use crate::files::{check_writable, to_json, write_file};
 use crate::output::say;
 use crate::requirement::{Requirement, status_of};
-
-/// The schema version of merged reports. Incremented with each incompatible change.
-pub const MERGED_SCHEMA: u32 = 1;
-
-/// Reports of several runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Merged {
-    /// The schema version.
-    #[schemars(extend("const" = MERGED_SCHEMA))]
-    pub schema: u32,
-    /// The program that merged them.
-    pub tool: Tool,
-    /// The reports of `conformance run`, in command-line order.
-    pub reports: Vec<Sourced<Report>>,
-    /// The reports of `conformance bench`.
-    pub benches: Vec<Sourced<BenchReport>>,
-    /// Files that could not be read: their machines are missing here.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub not_read: Vec<NotRead>,
-}
-
-/// A file that is missing or not a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NotRead {
-    /// The file, as in [`Sourced::source`].
-    pub source: String,
-    /// The reason.
-    pub reason: String,
-}
-
-/// A report and its origin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sourced<T> {
-    /// The file, relative to the folder that contains all of them. Empty for a report that was not read from a file.
-    pub source: String,
-    /// The report.
-    pub report: T,
-}
-
-impl Merged {
-    /// No reports.
-    fn empty() -> Self {
-        Self {
-            schema: MERGED_SCHEMA,
-            tool: Tool::this(),
-            reports: Vec::new(),
-            benches: Vec::new(),
-            not_read: Vec::new(),
-        }
-    }
-
-    /// The measurements of this process.
-    #[cfg(unix)]
-    pub(crate) fn single_bench(report: BenchReport) -> Self {
-        Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
-    }
-
-    /// The reports of this process's run, one a device.
-    pub(crate) fn of_devices(reports: Vec<Report>) -> Self {
-        let only = reports.len() == 1;
-        let source = |number| if only { String::new() } else { format!("device {number}") };
-        let sourced = |(number, report)| Sourced { source: source(number), report };
-        Self { reports: reports.into_iter().enumerate().map(sourced).collect(), ..Self::empty() }
-    }
-}
 
 /// The options of `conformance merge`.
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ pub(crate) mod html;
 pub(crate) mod junit;
 mod markdown;
 pub(crate) mod merge;
+mod merged;
 pub(crate) mod schema;
 pub(crate) mod text;
 
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use call_trace::{Call, CallTrace, Returned};
 pub use emulated::Emulated;
-pub use merge::{MERGED_SCHEMA, Merged, NotRead, Sourced};
+pub use merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
 use crate::emulate;
 

@@ -6,7 +6,7 @@ use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity};
 use gpu_interop_conformance::{ExporterDetail, ExporterReport, Outcome};
 
 use super::*;
-use crate::cli::NOT_RUN;
+use crate::exit_status::NOT_RUN;
 use crate::report::{CaseReport, SCHEMA, Tool, summarize};
 
 fn backend() -> BackendInfo {

@@ -156,7 +156,8 @@ impl SimulateArgs {
     /// # Errors
     /// If a simulator is missing and cannot be built, or this program cannot be started again.
     pub(crate) fn enter(&self) -> Verdict {
-        self.simulate.as_ref().map_or(Ok(()), start::enter)
+        let Some(simulation) = &self.simulate else { return Ok(()) };
+        start::enter(&simulation.to_string(), |program| simulation.variables(program))
     }
 
     /// The option as it was given, and its backend.

@@ -4,7 +4,8 @@
 
 use maud::{Markup, html};
 
-use super::{in_order, machines};
+use super::machines;
+use super::run::in_order;
 use crate::bench::{BenchReport, Limit, Measurement, Ratio};
 use crate::report::Sourced;
 

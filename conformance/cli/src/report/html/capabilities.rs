@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::{Run, in_order, matrix};
+use super::matrix;
+use super::run::{Run, in_order};
 
 /// One row a capability, one column a report.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {

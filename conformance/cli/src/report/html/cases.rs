@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::{Run, counts, groups, in_order, sign, tally, words};
+use super::run::{Run, counts, groups, in_order, sign, tally, words};
 use crate::report::{CallTrace, CaseReport, Observation};
 
 /// A scenario's result in one report, with one exporter.

@@ -5,7 +5,7 @@ use gpu_interop::BackendInfo;
 use gpu_interop_conformance::Stop;
 use maud::{Markup, html};
 
-use super::{Run, counts, tally};
+use super::run::{Run, counts, tally};
 use crate::bench::BenchReport;
 use crate::report::{Emulated, Sourced, text};
 

@@ -3,7 +3,8 @@
 use gpu_interop_conformance::Outcome;
 use maud::{Markup, html};
 
-use super::{Run, counts, groups, machines, sign, tally, words};
+use super::machines;
+use super::run::{Run, counts, groups, sign, tally, words};
 
 /// One row a group, one column a report. A cell has the colour of its worst outcome.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {

@@ -8,14 +8,14 @@ mod capabilities;
 mod cases;
 mod machines;
 mod matrix;
-
-use std::cmp::Reverse;
+mod run;
 
 use gpu_interop_conformance::Outcome;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, PreEscaped, html};
 
-use super::merge::Merged;
-use super::{CaseReport, Report};
+use self::run::Run;
+
+use super::merged::Merged;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -75,26 +75,6 @@ pub(crate) fn render(merged: &Merged) -> String {
     page.into_string()
 }
 
-/// One report of a run, and its number on the page.
-#[derive(Debug, Clone, Copy)]
-struct Run<'a> {
-    number: usize,
-    source: &'a str,
-    report: &'a Report,
-}
-
-impl<'a> Run<'a> {
-    /// The results of one group.
-    fn group(self, group: &str) -> impl Iterator<Item = &'a CaseReport> {
-        self.report.results.iter().filter(move |case| case.group() == group)
-    }
-
-    /// The results of one scenario, one an exporter.
-    fn scenario(self, id: &str) -> impl Iterator<Item = &'a CaseReport> {
-        self.report.results.iter().filter(move |case| case.id == id)
-    }
-}
-
 /// The summary of all runs.
 fn verdict(runs: &[Run<'_>]) -> String {
     if runs.is_empty() {
@@ -121,65 +101,4 @@ fn verdict(runs: &[Run<'_>]) -> String {
         text.push_str("; some EMULATED");
     }
     text
-}
-
-/// All groups, in the order of the longest report, then those of other reports.
-fn groups<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
-    let mut runs = runs.to_vec();
-    runs.sort_by_key(|run| Reverse(run.report.results.len()));
-    in_order(runs.iter().flat_map(|run| run.report.results.iter().map(CaseReport::group)))
-}
-
-/// The distinct values, in order of first occurrence.
-fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut all: Vec<T> = Vec::new();
-    for value in values {
-        if !all.contains(&value) {
-            all.push(value);
-        }
-    }
-    all
-}
-
-/// The outcome in words.
-fn words(outcome: Outcome) -> String {
-    outcome.name().replace('_', " ")
-}
-
-/// The symbol of an outcome.
-fn sign(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Passed => "✓",
-        Outcome::Failed | Outcome::Crashed | Outcome::TimedOut => "✗",
-        Outcome::UnexpectedPass => "!",
-        Outcome::ExpectedFailure => "≈",
-        Outcome::Unsupported => "–",
-        Outcome::Skipped => "○",
-    }
-}
-
-/// The outcomes among some results with their counts, the worst first.
-fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Outcome, usize)> {
-    const WORST_FIRST: [Outcome; 8] = [
-        Outcome::Crashed,
-        Outcome::Failed,
-        Outcome::TimedOut,
-        Outcome::UnexpectedPass,
-        Outcome::ExpectedFailure,
-        Outcome::Passed,
-        Outcome::Skipped,
-        Outcome::Unsupported,
-    ];
-    let outcomes: Vec<Outcome> = cases.map(|case| case.outcome).collect();
-    let count = |outcome: Outcome| outcomes.iter().filter(|found| **found == outcome).count();
-    WORST_FIRST.iter().map(|outcome| (*outcome, count(*outcome))).filter(|(_, count)| *count > 0).collect()
-}
-
-/// The counts, a line each.
-fn counts(tally: &[(Outcome, usize)]) -> Markup {
-    html! {
-        @for (outcome, count) in tally {
-            span class={ "count " (outcome) } { (sign(*outcome)) " " (count) " " (words(*outcome)) }
-        }
-    }
 }

@@ -1,0 +1,6 @@
+//! Exit statuses of the command, beside 0.
+
+/// Exit status: a case has failed.
+pub(crate) const FAILED: u8 = 1;
+/// Exit status: the run was impossible as requested, was interrupted, or ran nothing.
+pub(crate) const NOT_RUN: u8 = 2;

@@ -1,0 +1,13 @@
+//! The value of `--filter`.
+
+use globset::{Glob, GlobMatcher};
+use gpu_interop_conformance::{Stop, Verdict};
+
+/// The pattern that `text` is.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
+    let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
+    Ok(glob.compile_matcher())
+}

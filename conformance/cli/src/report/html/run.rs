@@ -1,0 +1,89 @@
+//! One run on the page: its results, counted and in words.
+
+use std::cmp::Reverse;
+
+use gpu_interop_conformance::Outcome;
+use maud::{Markup, html};
+
+use crate::report::{CaseReport, Report};
+
+/// One report of a run, and its number on the page.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) number: usize,
+    pub(super) source: &'a str,
+    pub(super) report: &'a Report,
+}
+
+impl<'a> Run<'a> {
+    /// The results of one group.
+    pub(super) fn group(self, group: &str) -> impl Iterator<Item = &'a CaseReport> {
+        self.report.results.iter().filter(move |case| case.group() == group)
+    }
+
+    /// The results of one scenario, one an exporter.
+    pub(super) fn scenario(self, id: &str) -> impl Iterator<Item = &'a CaseReport> {
+        self.report.results.iter().filter(move |case| case.id == id)
+    }
+}
+
+/// All groups, in the order of the longest report, then those of other reports.
+pub(super) fn groups<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
+    let mut runs = runs.to_vec();
+    runs.sort_by_key(|run| Reverse(run.report.results.len()));
+    in_order(runs.iter().flat_map(|run| run.report.results.iter().map(CaseReport::group)))
+}
+
+/// The distinct values, in order of first occurrence.
+pub(super) fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = Vec::new();
+    for value in values {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
+/// The outcome in words.
+pub(super) fn words(outcome: Outcome) -> String {
+    outcome.name().replace('_', " ")
+}
+
+/// The symbol of an outcome.
+pub(super) fn sign(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "✓",
+        Outcome::Failed | Outcome::Crashed | Outcome::TimedOut => "✗",
+        Outcome::UnexpectedPass => "!",
+        Outcome::ExpectedFailure => "≈",
+        Outcome::Unsupported => "–",
+        Outcome::Skipped => "○",
+    }
+}
+
+/// The outcomes among some results with their counts, the worst first.
+pub(super) fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Outcome, usize)> {
+    const WORST_FIRST: [Outcome; 8] = [
+        Outcome::Crashed,
+        Outcome::Failed,
+        Outcome::TimedOut,
+        Outcome::UnexpectedPass,
+        Outcome::ExpectedFailure,
+        Outcome::Passed,
+        Outcome::Skipped,
+        Outcome::Unsupported,
+    ];
+    let outcomes: Vec<Outcome> = cases.map(|case| case.outcome).collect();
+    let count = |outcome: Outcome| outcomes.iter().filter(|found| **found == outcome).count();
+    WORST_FIRST.iter().map(|outcome| (*outcome, count(*outcome))).filter(|(_, count)| *count > 0).collect()
+}
+
+/// The counts, a line each.
+pub(super) fn counts(tally: &[(Outcome, usize)]) -> Markup {
+    html! {
+        @for (outcome, count) in tally {
+            span class={ "count " (outcome) } { (sign(*outcome)) " " (count) " " (words(*outcome)) }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Reports of several runs in one.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Report, Tool};
+use crate::bench::BenchReport;
+
+/// The schema version of merged reports. Incremented with each incompatible change.
+pub const MERGED_SCHEMA: u32 = 1;
+
+/// Reports of several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Merged {
+    /// The schema version.
+    #[schemars(extend("const" = MERGED_SCHEMA))]
+    pub schema: u32,
+    /// The program that merged them.
+    pub tool: Tool,
+    /// The reports of `conformance run`, in command-line order.
+    pub reports: Vec<Sourced<Report>>,
+    /// The reports of `conformance bench`.
+    pub benches: Vec<Sourced<BenchReport>>,
+    /// Files that could not be read: their machines are missing here.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub not_read: Vec<NotRead>,
+}
+
+/// A file that is missing or not a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRead {
+    /// The file, as in [`Sourced::source`].
+    pub source: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A report and its origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sourced<T> {
+    /// The file, relative to the folder that contains all of them. Empty for a report that was not read from a file.
+    pub source: String,
+    /// The report.
+    pub report: T,
+}
+
+impl Merged {
+    /// No reports.
+    pub(super) fn empty() -> Self {
+        Self {
+            schema: MERGED_SCHEMA,
+            tool: Tool::this(),
+            reports: Vec::new(),
+            benches: Vec::new(),
+            not_read: Vec::new(),
+        }
+    }
+
+    /// The measurements of this process.
+    #[cfg(unix)]
+    pub(crate) fn single_bench(report: BenchReport) -> Self {
+        Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
+    }
+
+    /// The reports of this process's run, one a device.
+    pub(crate) fn of_devices(reports: Vec<Report>) -> Self {
+        let only = reports.len() == 1;
+        let source = |number| if only { String::new() } else { format!("device {number}") };
+        let sourced = |(number, report)| Sourced { source: source(number), report };
+        Self { reports: reports.into_iter().enumerate().map(sourced).collect(), ..Self::empty() }
+    }
+}
