@@ -1,12 +1,10 @@
 //! Negative controls: the library or the campaign broken on purpose. Each must be found.
 
-use std::time::Duration;
-
-use gpu_interop::{Error, Result};
+use gpu_interop::Error;
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::exercise::{Bench, Record, Section};
+use crate::exercise::Record;
 use crate::fault::Fault;
 use crate::log_events::LogEvent;
 use crate::report::Defect;
@@ -86,25 +84,6 @@ impl Sabotage {
         }
     }
 
-    /// A section added to the exercise.
-    pub(crate) fn section(self) -> Option<Section> {
-        match self {
-            Self::Forget => Some(forget),
-            Self::Abort => Some(|_| std::process::abort()),
-            Self::Segfault => Some(segfault),
-            Self::LeaveCurrent => Some(|bench| {
-                bench.leave_current();
-                Ok(())
-            }),
-            Self::Panic => Some(|_| panic!("on purpose")),
-            Self::Hang => Some(|_| {
-                std::thread::sleep(Duration::from_secs(3600));
-                Ok(())
-            }),
-            _ => None,
-        }
-    }
-
     /// Alters the observations of an exercise.
     pub(crate) fn alter(self, record: &mut Record, logged: &mut Vec<LogEvent>) {
         let altered = match self {
@@ -131,22 +110,6 @@ impl Sabotage {
         if let (Some(error), Some((_, first))) = (altered, record.errors.first_mut()) {
             *first = error;
         }
-    }
-}
-
-fn forget(bench: &Bench<'_>) -> Result<()> {
-    // Its creation may fail.
-    if let Ok(event) = bench.device.create_event() {
-        std::mem::forget(event);
-    }
-    Ok(())
-}
-
-fn segfault(_: &Bench<'_>) -> Result<()> {
-    use rustix::process::{Signal, getpid, kill_process};
-    // The handler of Rust's runtime takes the first for no bad pointer, and leaves the next to the system.
-    loop {
-        kill_process(getpid(), Signal::SEGV).expect("a signal");
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use wait_timeout::ChildExt;
 
-use super::{Case, Ended};
+use super::case::{Case, Ended};
 use crate::call_trace::{self, CallFile};
 use crate::interrupt::{self, NOTICED_WITHIN};
 use gpu_interop_conformance::execution::Ran;

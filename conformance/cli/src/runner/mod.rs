@@ -1,5 +1,6 @@
 //! Plans and runs cases: which processes run them, and how results become a report.
 
+mod case;
 pub(crate) mod group;
 mod progress;
 
@@ -13,15 +14,18 @@ use std::time::{Duration, Instant};
 use chrono::{SubsecRound, Utc};
 use globset::GlobMatcher;
 use gpu_interop_conformance::{
-    BackendUnderTest, Expectations, ExporterName, ExporterReport, Exporters, Machine, Outcome, Place, Recorded,
-    Scenario, Seeds, Setup, Verdict, Version, execution, process,
+    BackendUnderTest, Expectations, ExporterName, ExporterReport, Exporters, Machine, Outcome, Place, Scenario, Seeds,
+    Setup, Verdict, Version, execution, process,
 };
 
 use crate::call_trace::{self, CallFile};
 use crate::interrupt;
-use crate::report::{CallTrace, CaseReport, Emulated, Environment, Report, SCHEMA, Tool, case_name, summarize};
+use crate::report::{CaseReport, Emulated, Environment, Report, SCHEMA, Tool, case_name, summarize};
 
+pub(crate) use case::Case;
 pub(crate) use progress::Progress;
+
+use self::case::Ended;
 
 /// Time limit of discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
@@ -66,13 +70,6 @@ pub(crate) enum Isolation {
 
 /// The number of scenarios that justify another process: starting a GPU's drivers takes longer than most scenarios.
 const WORTH_A_PROCESS: usize = 20;
-
-/// One scenario with one exporter.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Case<'a> {
-    pub(crate) scenario: &'a Scenario,
-    pub(crate) exporter: Option<ExporterName>,
-}
 
 impl Plan {
     /// The cases that match the filter.
@@ -335,36 +332,6 @@ impl Drivers {
             scenario: case.scenario,
             exporter: case.exporter.map_or(NO_EXPORTER, ExporterName::name),
             exporter_driver: exporter.and_then(|(_, version)| version.as_ref()),
-        }
-    }
-}
-
-/// The result of a case before expectations are applied.
-#[derive(Debug)]
-struct Ended {
-    outcome: Outcome,
-    reason: Option<String>,
-    log: Option<String>,
-    calls: Option<CallTrace>,
-    recorded: Recorded,
-}
-
-impl Ended {
-    fn ran(ran: execution::Ran) -> Self {
-        Self { recorded: ran.recorded, ..Self::of(ran.verdict) }
-    }
-
-    fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
-        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default() }
-    }
-
-    fn of(verdict: Verdict) -> Self {
-        use gpu_interop_conformance::Stop;
-        match verdict {
-            Ok(()) => Self::without_log(Outcome::Passed, None),
-            Err(Stop::Failed(reason)) => Self::without_log(Outcome::Failed, Some(reason)),
-            Err(Stop::Unsupported(reason)) => Self::without_log(Outcome::Unsupported, Some(reason)),
-            Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
         }
     }
 }

@@ -9,13 +9,16 @@ use gpu_interop::{
 };
 use rustix::fs::MemfdFlags;
 
-use super::{Record, Returned};
+use super::record::{Record, Returned};
 use crate::driver::{Driver, Vendor};
 use crate::sabotage::Sabotage;
 use crate::simulator::{Live, Simulator, Sort};
 
 /// Bytes of what is imported.
 pub(super) const SIZE: u64 = 4096;
+
+/// A section.
+pub(super) type Section = fn(&Bench<'_>) -> Result<()>;
 
 /// A device to work on.
 pub(crate) struct Bench<'a> {

@@ -2,6 +2,7 @@
 //! error, and later sections run as always.
 
 mod bench;
+mod broken;
 mod copies;
 mod exportable;
 mod gate;
@@ -11,47 +12,21 @@ mod imports;
 mod kernels;
 mod order;
 mod pending;
+mod record;
 mod semaphores;
 mod timelines;
 
 use std::collections::BTreeMap;
 
-use gpu_interop::{
-    Device, Error, Feature, MemoryHandleKind, MemoryImport, Result, SemaphoreHandleKind, SemaphoreImport,
-};
+use gpu_interop::{Device, Feature, MemoryHandleKind, Result, SemaphoreHandleKind};
 
-pub(crate) use bench::Bench;
+pub(crate) use record::{Record, Returned};
+
+use self::bench::{Bench, Section};
 
 use crate::driver::Driver;
 use crate::sabotage::Sabotage;
-use crate::simulator::{Live, Simulator};
-
-/// Observations of an exercise.
-#[derive(Debug, Default)]
-pub(crate) struct Record {
-    /// Every error, and the section that it ended.
-    pub(crate) errors: Vec<(&'static str, Error)>,
-    /// Properties of the backend and its device.
-    pub(crate) facts: BTreeMap<String, String>,
-    /// Violated guarantees.
-    pub(crate) wrong: Vec<String>,
-    /// Whether another context or device is current on the thread than before.
-    pub(crate) moved: bool,
-    /// Objects that `close` reported as not freed.
-    pub(crate) kept: Live,
-    /// Requests returned by failed imports.
-    pub(crate) returned: Vec<Returned>,
-}
-
-/// A returned request.
-#[derive(Debug)]
-pub(crate) enum Returned {
-    Memory(MemoryImport),
-    Semaphore(SemaphoreImport),
-}
-
-/// A section.
-pub(crate) type Section = fn(&Bench<'_>) -> Result<()>;
+use crate::simulator::Simulator;
 
 const SECTIONS: &[(&str, Section)] = &[
     ("imports", imports::imports),
@@ -96,7 +71,7 @@ fn load(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>, reco
     let device = Device::open(&*backend, driver.ordinal)?;
     describe(&device, &mut record.facts);
     let bench = Bench::new(driver, &device, simulator, sabotage);
-    let one_more = sabotage.and_then(Sabotage::section).map(|section| ("one more", section));
+    let one_more = sabotage.and_then(broken::section).map(|section| ("one more", section));
     let sections = SECTIONS.iter().copied().chain(one_more);
     for (name, section) in sections {
         if let Err(error) = section(&bench) {
@@ -130,15 +105,5 @@ fn describe(device: &Device, facts: &mut BTreeMap<String, String>) {
     }
     for feature in Feature::ALL {
         fact(format!("feature: {feature}"), capabilities.feature(*feature).to_string());
-    }
-}
-
-impl Returned {
-    /// Imports the same once more.
-    pub(crate) fn import(self, device: &Device) -> Result<()> {
-        match self {
-            Self::Memory(request) => device.import_memory(request)?.close(),
-            Self::Semaphore(request) => device.import_semaphore(request)?.close(),
-        }
     }
 }

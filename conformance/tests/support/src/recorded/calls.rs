@@ -4,8 +4,7 @@
 //! expectations derived from the library would repeat its mistakes.
 
 use std::ffi::c_void;
-use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -19,6 +18,8 @@ use gpu_interop_core::{
     WaitCondition, WaitParams,
 };
 
+pub use super::values::{SIZE, file, pointer};
+
 use super::imports;
 use super::recorder::{
     CODES, DEVICE, EVENT, EXEC, Expected, GRANULARITY, KERNEL, LEVEL, MIPMAPPED, MODULE, NODE, Names, RESERVED,
@@ -27,18 +28,6 @@ use super::recorder::{
 use crate::call;
 
 pub const STREAM_OF_TEST: RawStream = RawStream::new(STREAM);
-pub const SIZE: u64 = 4096;
-
-pub fn file(size: u64) -> OwnedFd {
-    let fd = rustix::fs::memfd_create("recorded", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
-    rustix::fs::ftruncate(&fd, size).expect("ftruncate");
-    fd
-}
-
-pub fn pointer(address: usize) -> NonNull<c_void> {
-    NonNull::new(std::ptr::without_provenance_mut(address)).expect("not null")
-}
-
 /// Checks every call that is the same for both vendors' drivers.
 pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
     imports::memory(device, recorder);

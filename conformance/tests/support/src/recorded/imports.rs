@@ -4,8 +4,8 @@ use gpu_interop_core::backend::{RawMemory, RawSemaphore};
 use gpu_interop_core::handle::{KmtHandle, NvSciBufObject, NvSciSyncObject, ObjectName, Win32Object};
 use gpu_interop_core::{BackendDevice, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport};
 
-use super::calls::{SIZE, file, pointer};
 use super::recorder::{MEMORY, Recorder, SEMAPHORE};
+use super::values::{SIZE, file, pointer};
 use crate::call;
 
 fn name(text: &str) -> Win32Object {

@@ -5,3 +5,4 @@ pub mod codes;
 pub mod copies;
 pub mod imports;
 pub mod recorder;
+pub mod values;

@@ -14,6 +14,9 @@ use windows_sys::Win32::System::Memory::{
     VirtualAlloc, VirtualFree, VirtualProtect, VirtualQuery,
 };
 
+/// What offsets of mappings are multiples of, bytes.
+pub(crate) const PAGE: usize = 0x1_0000;
+
 /// A mapped range, unmapped when dropped. Its provenance is exposed: it travels as an address.
 #[derive(Debug)]
 pub struct Mapping {
@@ -123,7 +126,7 @@ impl Mapping {
     /// # Errors
     /// What the system answers.
     pub fn reserved(length: usize) -> io::Result<Self> {
-        let step = length.checked_next_multiple_of(super::PAGE).ok_or_else(refused)?;
+        let step = length.checked_next_multiple_of(PAGE).ok_or_else(refused)?;
         let at = NEXT.fetch_add(step, Ordering::Relaxed);
         let base = allocate(at, length, MEM_RESERVE, PAGE_NOACCESS)?;
         Ok(Self { base, length, kind: Kind::Addresses(Mutex::new(Place::Reserved)) })

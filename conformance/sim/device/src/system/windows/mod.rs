@@ -14,6 +14,7 @@ use windows_sys::Win32::System::Memory::{
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, TerminateProcess, WaitOnAddress, WakeByAddressAll};
 
 pub use mapping::Mapping;
+pub(crate) use mapping::PAGE;
 
 use super::Opened;
 
@@ -42,9 +43,6 @@ pub fn given(handle: *mut c_void) -> Given {
 
 /// The number of both vendors for what is exported.
 pub const EXPORTED_AS: u32 = 2;
-/// What offsets of mappings are multiples of, bytes.
-pub(crate) const PAGE: usize = 0x1_0000;
-
 /// Dies as a driver does that follows a bad pointer.
 pub fn die() -> ! {
     // SAFETY: ends this process.

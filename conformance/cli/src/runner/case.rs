@@ -1,0 +1,41 @@
+//! A case, and how it ended.
+
+use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
+
+use crate::report::CallTrace;
+
+/// One scenario with one exporter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) exporter: Option<ExporterName>,
+}
+
+/// The result of a case before expectations are applied.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) reason: Option<String>,
+    pub(super) log: Option<String>,
+    pub(super) calls: Option<CallTrace>,
+    pub(super) recorded: Recorded,
+}
+
+impl Ended {
+    pub(super) fn ran(ran: execution::Ran) -> Self {
+        Self { recorded: ran.recorded, ..Self::of(ran.verdict) }
+    }
+
+    pub(super) fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
+        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default() }
+    }
+
+    pub(super) fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Ok(()) => Self::without_log(Outcome::Passed, None),
+            Err(Stop::Failed(reason)) => Self::without_log(Outcome::Failed, Some(reason)),
+            Err(Stop::Unsupported(reason)) => Self::without_log(Outcome::Unsupported, Some(reason)),
+            Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
+        }
+    }
+}
