@@ -6,8 +6,8 @@ use std::ops::RangeBounds;
 use gpu_interop_core::{Error, Result, byte_range};
 
 use crate::error;
-use crate::functions::need;
-use crate::interop::{GlInterop, integer};
+use crate::functions::{integer, need};
+use crate::interop::GlInterop;
 use crate::memory::{ImportedMemory, delete};
 use crate::sys;
 

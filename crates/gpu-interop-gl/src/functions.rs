@@ -1,6 +1,6 @@
 //! OpenGL functions of a context, by extension.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_uint};
 use std::fmt;
 
 use gpu_interop_core::{Error, ErrorKind, Result, Support};
@@ -120,4 +120,11 @@ impl Functions {
 /// Returns the functions, or an error that names the missing extension or function.
 pub(crate) fn need<'a, T>(found: &'a Found<T>, operation: &'static str) -> Result<&'a T> {
     found.as_ref().map_err(|absent| absent.error(operation))
+}
+
+pub(crate) fn integer(base: &Base, name: c_uint) -> i32 {
+    let mut value = 0;
+    // SAFETY: the context is current; every name that this crate queries has one value.
+    unsafe { (base.get_integer_v)(name, &raw mut value) };
+    value
 }

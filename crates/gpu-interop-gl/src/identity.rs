@@ -4,7 +4,7 @@ use gpu_interop_core::{DeviceIdentity, DeviceKind, Luid, Uuid};
 
 use crate::extension::Extension;
 use crate::functions::Functions;
-use crate::interop::integer;
+use crate::functions::integer;
 use crate::sys;
 
 /// Upper limit for the number of devices in one context.

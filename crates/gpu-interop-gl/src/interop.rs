@@ -10,7 +10,7 @@ use gpu_interop_core::{
 
 use crate::error;
 use crate::extension::Extension;
-use crate::functions::{Found, Functions};
+use crate::functions::{Found, Functions, integer};
 use crate::identity;
 use crate::sys::{self, Base, Loader};
 
@@ -371,13 +371,6 @@ fn string(base: &Base, name: c_uint) -> Option<String> {
 fn copy_string(text: *const c_char) -> Option<String> {
     // SAFETY: not null, so OpenGL returned a NUL-terminated string that lives as long as the context.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-}
-
-pub(crate) fn integer(base: &Base, name: c_uint) -> i32 {
-    let mut value = 0;
-    // SAFETY: the context is current; every name that this crate queries has one value.
-    unsafe { (base.get_integer_v)(name, &raw mut value) };
-    value
 }
 
 /// The extensions of [`Extension::ALL`] that the context lists, and whether it lists `GL_ARB_direct_state_access`.

@@ -6,8 +6,8 @@ use gpu_interop_core::{ArrayShape, Error, ErrorKind, MipmappedArrayDesc, Result}
 
 use crate::error;
 use crate::format::TextureFormat;
-use crate::functions::{Found, Functions, need};
-use crate::interop::{GlInterop, integer};
+use crate::functions::{Found, Functions, integer, need};
+use crate::interop::GlInterop;
 use crate::memory::{ImportedMemory, delete};
 use crate::sys::{self, TexStorage1d, TexStorage2d, TexStorage3d};
 

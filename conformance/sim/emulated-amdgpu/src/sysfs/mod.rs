@@ -6,21 +6,10 @@ mod tree;
 
 use std::sync::OnceLock;
 
-pub(crate) use self::tree::{Found, Node, Tree};
+pub(crate) use self::tree::{Found, Node, Path, Tree};
 use crate::files::Device;
 use crate::gpu::Gpu;
 use crate::settings::settings;
-
-/// A path that the emulation is asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Path {
-    /// It is the system's own.
-    Other,
-    /// It is the emulation's, and there is nothing.
-    Missing,
-    Device(Device),
-    Found(Found),
-}
 
 /// Everything that the emulation has.
 #[derive(Debug)]

@@ -2,7 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::Path;
+use crate::files::Device;
+
+/// A path that the emulation is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// It is the system's own.
+    Other,
+    /// It is the emulation's, and there is nothing.
+    Missing,
+    Device(Device),
+    Found(Found),
+}
 
 /// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
