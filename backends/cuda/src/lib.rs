@@ -1,5 +1,21 @@
 //! CUDA backend: NVIDIA's driver, found and loaded at run time.
 //!
+//! ```no_run
+//! use gpu_interop_core::{Backend, Device, MemoryImport, Result};
+//! use gpu_interop_cuda::CudaBackend;
+//!
+//! /// Fills what another API has exported.
+//! fn clear(exported: MemoryImport, size: u64) -> Result<()> {
+//!     let backend = CudaBackend::load()?;
+//!     println!("{} devices", backend.devices()?.len());
+//!     let device = Device::open(&backend, 0)?;
+//!     let buffer = device.import_memory(exported)?.map_buffer(0..size)?;
+//!     let stream = device.create_stream()?;
+//!     stream.fill(&buffer, 0)?;
+//!     stream.synchronize()
+//! }
+//! ```
+//!
 //! # Guarantees
 //! * The crate links no library: a binary with it starts without a driver, and the error of loading lists the paths
 //!   tried.

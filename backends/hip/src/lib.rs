@@ -1,5 +1,21 @@
 //! HIP backend: AMD's runtime, found and loaded at run time.
 //!
+//! ```no_run
+//! use gpu_interop_core::{Backend, Device, MemoryImport, Result};
+//! use gpu_interop_hip::HipBackend;
+//!
+//! /// Fills what another API has exported.
+//! fn clear(exported: MemoryImport, size: u64) -> Result<()> {
+//!     let backend = HipBackend::load()?;
+//!     println!("{} devices", backend.devices()?.len());
+//!     let device = Device::open(&backend, 0)?;
+//!     let buffer = device.import_memory(exported)?.map_buffer(0..size)?;
+//!     let stream = device.create_stream()?;
+//!     stream.fill(&buffer, 0)?;
+//!     stream.synchronize()
+//! }
+//! ```
+//!
 //! # Guarantees
 //! * The crate links no library: a binary with it starts without ROCm, and the error of loading lists the paths tried.
 //! * It supports HIP 5, 6 and 7, whose structs differ, and selects the layout by the version that the runtime reports.

@@ -1,5 +1,23 @@
 //! Host backend: a reference implementation of gpu-interop on CPU memory, without a driver.
 //!
+//! ```
+//! use gpu_interop_core::{Device, Result};
+//! use gpu_interop_host::HostBackend;
+//!
+//! fn main() -> Result<()> {
+//!     let device = Device::open(&HostBackend::new(), 0)?;
+//!     let exported = device.allocate_exportable(4096)?;
+//!     // Imported again, as another process would.
+//!     let buffer = device.import_memory(exported.import_request()?)?.map_buffer(0..4096)?;
+//!     let stream = device.create_stream()?;
+//!     stream.fill(exported.slice(..)?, 7)?;
+//!     let mut bytes = [0; 4096];
+//!     stream.read(&buffer, &mut bytes)?;
+//!     assert_eq!(bytes, [7; 4096]);
+//!     Ok(())
+//! }
+//! ```
+//!
 //! Applications use it to run and test their interop code on machines without a GPU. It imports memory exported by CPU
 //! renderers (lavapipe and SwiftShader export memfds), any other memfd, and its own memory; on Windows any file
 //! mapping, by handle or by name. Streams are threads, semaphores are words in shared memory. It does not simulate a

@@ -30,7 +30,8 @@ impl FromStr for BackendName {
     type Err = Error;
 
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for anything but `cuda`, `hip` and `host`, in any case.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for anything but `cuda`, `hip` and
+    /// `host`, in any case.
     fn from_str(text: &str) -> Result<Self> {
         match text.to_ascii_lowercase().as_str() {
             "cuda" => Ok(Self::Cuda),

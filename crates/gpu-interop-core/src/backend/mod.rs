@@ -125,7 +125,9 @@ fn missing(operation: &'static str) -> Error {
 
 /// One device of a driver. The [module documentation](self) states the contract of every method.
 ///
-/// A backend may omit methods with a default body; its capabilities must then not declare the feature.
+/// A backend may omit methods with a default body; its capabilities must then not declare the feature. This is one trait,
+/// not one for each role, because applications never call it: they call [`Device`](crate::Device), and
+/// [`Capabilities`](crate::Capabilities) says before a call what a device has.
 ///
 /// # Safety of the unsafe methods
 /// The caller fulfils the contract of the [module documentation](self); each method documents additional requirements.
