@@ -127,7 +127,7 @@ fn missing(operation: &'static str) -> Error {
 ///
 /// A backend may omit methods with a default body; its capabilities must then not declare the feature. This is one trait,
 /// not one for each role, because applications never call it: they call [`Device`](crate::Device), and
-/// [`Capabilities`](crate::Capabilities) says before a call what a device has.
+/// [`Capabilities`] says before a call what a device has.
 ///
 /// # Safety of the unsafe methods
 /// The caller fulfils the contract of the [module documentation](self); each method documents additional requirements.
