@@ -74,11 +74,7 @@ fn failed(report: &Ran, what: &str, reason: &str) -> Result<(), Failed> {
 fn faults() -> Result<(), Failed> {
     let (both_ways, stream) = ("nvsci.raw_both_ways", "nvsci.signal_to_stream");
     for (scenario, fault, reason) in [
-        (
-            both_ways,
-            "NvSciBufCheckVersionCompatibility:1:256",
-            "could not check the versions of those that it depends on",
-        ),
+        (both_ways, "NvSciBufCheckVersionCompatibility:1:256", "could not check the versions of its dependencies"),
         (both_ways, "NvSciSyncCheckVersionCompatibility:1:256", "NvSciError_BadParameter (256)"),
         (both_ways, "NvSciBufModuleOpen:1:34", "runtime mode"),
         (both_ways, "NvSciBufModuleOpen:1:48", "NvSciBufModuleOpen: out of memory"),
@@ -178,7 +174,7 @@ fn old() -> Result<(), Failed> {
 
 fn incompatible() -> Result<(), Failed> {
     let report = Run::nvsci().filter("nvsci.attributes").env("GPU_INTEROP_SIM_NVSCI", "incompatible").run()?;
-    failed(&report, "incompatible", "unsupported: the library, or one that it depends on, is of a version")?;
+    failed(&report, "incompatible", "unsupported: the library, or one of its dependencies, is not compatible")?;
     report.nothing_alive()
 }
 
