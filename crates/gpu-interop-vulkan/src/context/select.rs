@@ -66,7 +66,8 @@ unsafe fn candidate(instance: &ash::Instance, physical_device: vk::PhysicalDevic
         Err(format!("it has no {}", missing.to_string_lossy()))
     } else {
         kind.find_family(&families).ok_or_else(|| {
-            let instead = if kind == QueueKind::General { "" } else { "; queues of the kind General also support copies" };
+            let instead =
+                if kind == QueueKind::General { "" } else { "; queues of the kind General also support copies" };
             format!("it has no queue of the kind {kind:?}{instead}")
         })
     };
