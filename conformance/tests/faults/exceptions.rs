@@ -30,7 +30,7 @@ const CODES: &[(&str, Reported, &str)] = &[
     ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
     ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
     ("hipExtMallocWithFlags", Nothing, "pinned memory takes the place of signal memory"),
-    ("cuDeviceGet", FactsOrFailure, "a device that does not answer hides no other"),
+    ("cuDeviceGet", FactsOrFailure, "a device that cannot be queried hides no other"),
     ("hipDeviceGet", FactsOrFailure, "as with CUDA"),
     ("cuDeviceGetName", FactsOrFailure, "as above"),
     ("hipDeviceGetName", FactsOrFailure, "as with CUDA"),
