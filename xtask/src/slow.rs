@@ -63,9 +63,7 @@ fn amd(session: &Session, version: &str) -> Outcome {
     let status = run("ci/amd.sh").arg(version).status()?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(UNREACHABLE) => {
-            session.leave_out(&format!("AMD's runtime {version}"), "access to Debian's suites")
-        }
+        Some(UNREACHABLE) => session.leave_out(&format!("AMD's runtime {version}"), "access to Debian's suites"),
         _ => Err(format!("ci/amd.sh {version}: {status}")),
     }
 }

@@ -16,7 +16,7 @@ use windows::core::{PCWSTR, Result};
 /// A new section of so many bytes, under a name or none; refuses a name that is taken.
 ///
 /// # Errors
-/// What the system answers.
+/// The system's error.
 pub fn create_section(size: usize, name: PCWSTR) -> Result<OwnedHandle> {
     let size = size as u64;
     let (high, low) = ((size >> 32) as u32, (size & 0xffff_ffff) as u32);
