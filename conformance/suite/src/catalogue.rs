@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::Suite;
 
-    /// The page is of Linux.
+    /// The page is generated on Linux.
     #[cfg(unix)]
     #[test]
     fn the_committed_page_is_up_to_date() {
