@@ -95,7 +95,7 @@ impl Channel {
             Received::Gone => Ok(Incoming::Gone),
             Received::Message(bytes, handles) => {
                 let message: Message = serde_json::from_slice(&bytes)
-                    .map_err(|error| Stop::Failed(format!("the other process sent something unreadable: {error}")))?;
+                    .map_err(|error| Stop::Failed(format!("the other process sent an invalid message: {error}")))?;
                 Ok(Incoming::Message(message, handles))
             }
         }
