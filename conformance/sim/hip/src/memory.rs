@@ -9,6 +9,7 @@ use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_abi::lock;
 use gpu_interop_sim_device::{code, memory};
 
+use crate::found::{Found, Function};
 use crate::missing::die_because;
 use crate::{external, physical, streams};
 
@@ -21,24 +22,6 @@ struct Allocation {
 
 /// Allocations by their first address.
 static ALLOCATIONS: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
-
-/// Memory at an address that the runtime knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Where the runtime's own copies, fills and words go, which is not always the address.
-    pub(crate) address: usize,
-    /// Bytes of the memory as the runtime has it, before the address, and of the memory as it is.
-    pub(crate) size: usize,
-    pub(crate) offset: usize,
-    pub(crate) real: usize,
-}
-
-impl Found {
-    /// How many bytes there are from the address on.
-    pub(crate) fn rest(&self) -> usize {
-        self.size.saturating_sub(self.offset)
-    }
-}
 
 /// Allocates, on the current device or for it; nothing for nothing.
 pub(crate) fn allocate(size: usize) -> Result<usize, u32> {
@@ -96,15 +79,6 @@ pub(crate) fn page_fault(what: &str) -> Result<usize, u32> {
     /// `hipErrorIllegalAddress`.
     const ILLEGAL_ADDRESS: u32 = 700;
     if Era::now() >= Era::Seven { Err(ILLEGAL_ADDRESS) } else { die_because(what) }
-}
-
-/// Who frees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
-    /// `hipFree`.
-    Device,
-    /// `hipHostFree`.
-    Host,
 }
 
 /// Frees what an address is in, also if that is not its first one, once all work of its device has run. Nothing is freed
