@@ -5,12 +5,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpu_interop_core::handle::NvSciSyncObject;
-use gpu_interop_core::{Device, ImportError, NvSciSyncUse, Result, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{NvSciSyncUse, Result, SemaphoreHandle, SemaphoreImport};
 use gpu_interop_driver::DriverFunction;
 
-use super::Module;
-use super::fence::Fence;
-use super::import::ImportedSync;
+use super::module::Module;
 use super::users::{User, Users};
 use crate::error::{check, not_null};
 use crate::sys::Handle;
@@ -106,32 +104,6 @@ impl SyncObject {
         // SAFETY: the handle is of an NvSciSync object that the library allocated, and keeps it. It is of no device: a device
         // that no attribute list asked for is an error of the driver, as NvSci's rules of reconciliation have it.
         unsafe { SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)) }
-    }
-
-    /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences, as an attribute list of this
-    /// device asked.
-    ///
-    /// # Errors
-    /// Those of [`Device::import_semaphore`].
-    pub fn import(&self, device: &Device) -> Result<ImportedSync, ImportError<SemaphoreImport>> {
-        let semaphore = device.import_semaphore(self.import_request())?;
-        Ok(ImportedSync::new(semaphore, User::device(device), self.clone()))
-    }
-
-    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`): for objects that a list of
-    /// the CPU's signals. What the fence held before is cleared, also if this fails.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and if no
-    /// list asked that the CPU signals; else what the library answers.
-    pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
-        const NAME: &str = "NvSciSyncObjGenerateFence";
-        let function = self.inner.module.functions().obj_generate_fence;
-        fence.fill(NAME, self, |raw| {
-            self.need(NAME, User::Cpu, NvSciSyncUse::SIGNAL)?;
-            // SAFETY: the object is live; the fence is cleared, and valid for the call.
-            check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw.as_ptr())) })
-        })
     }
 
     /// Signals the next point with the CPU (`NvSciSyncObjSignal`): for objects that a list of the CPU's signals.
