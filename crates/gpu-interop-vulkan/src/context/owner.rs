@@ -9,8 +9,8 @@ use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
 use super::select::Candidate;
 use super::validation::{self, ValidationLog};
 use crate::error::Checked;
-use crate::identity::has_extension;
-use crate::interop::{self, VulkanInterop};
+use crate::identity::{self, has_extension};
+use crate::interop::VulkanInterop;
 use crate::loader::LOADER_LIBRARY;
 
 /// An instance, and with validation the messenger that listens to the layer.
@@ -36,7 +36,7 @@ impl InstanceOwner {
             return Err(Error::new(
                 ErrorKind::DriverTooOld,
                 OPERATION,
-                format!("the loader is Vulkan {}, and sharing needs 1.1", interop::version(available)),
+                format!("the loader is Vulkan {}, and sharing needs 1.1", identity::version(available)),
             ));
         }
         // 1.2 has timeline semaphores in its core; nothing later is used.
