@@ -67,7 +67,8 @@ impl ExternalMemory {
     }
 
     /// The image that the memory contains, if the exporter declared it. Map it with this description; the kernel usages
-    /// ([`ArrayUsage::SURFACE_LOAD_STORE`], [`ArrayUsage::TEXTURE_GATHER`]) may differ.
+    /// ([`ArrayUsage::SURFACE_LOAD_STORE`](crate::ArrayUsage::SURFACE_LOAD_STORE),
+    /// [`ArrayUsage::TEXTURE_GATHER`](crate::ArrayUsage::TEXTURE_GATHER)) may differ.
     #[must_use]
     pub fn image(&self) -> Option<&MipmappedArrayDesc> {
         self.inner.image.as_ref()

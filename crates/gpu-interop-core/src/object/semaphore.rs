@@ -25,7 +25,7 @@ pub struct ExternalSemaphore {
     last_signalled: Arc<AtomicU64>,
 }
 
-/// One signal of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::signal`].
+/// One signal of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::signal`](crate::Stream::signal).
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing is signalled until this is passed to Stream::signal"]
 pub struct SemaphoreSignal<'a> {
@@ -34,7 +34,7 @@ pub struct SemaphoreSignal<'a> {
     pub(super) raw: RawSignal,
 }
 
-/// One wait of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::wait`].
+/// One wait of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::wait`](crate::Stream::wait).
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing waits until this is passed to Stream::wait"]
 pub struct SemaphoreWait<'a> {

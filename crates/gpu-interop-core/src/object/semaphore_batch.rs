@@ -27,8 +27,8 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
     /// device, parameters of the wrong type, or a timeline value not greater than the last one signalled through the
-    /// same [`ExternalSemaphore`] (in a graph: when it is launched). Otherwise the driver's error. After an error
-    /// nothing is enqueued.
+    /// same [`ExternalSemaphore`](crate::ExternalSemaphore) (in a graph: when it is launched). Otherwise the driver's
+    /// error. After an error nothing is enqueued.
     #[inline(always)]
     pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         let signalled = match (self.recording(), signals) {
