@@ -1,19 +1,18 @@
 //! Tests on systems where AMD's kernel driver can be emulated.
 
 mod failures;
+mod suite;
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::path::Path;
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::Report;
+use gpu_interop_test_support::build;
 use libtest_mimic::{Completion, Failed, Trial};
 
-use gpu_interop_test_support::build;
-use gpu_interop_test_support::this_program;
+use self::suite::{check, driver, emulated, suite};
 
 /// Debian's folder of the runtime.
 const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
@@ -45,44 +44,6 @@ fn with_runtime(test: Test) -> Result<Completion, Failed> {
     }
     let missing = "AMD's runtime is not installed (Debian 12: libamdhip64-5)";
     if std::env::var_os("CI").is_some() { Err(missing.into()) } else { Ok(Completion::ignored_with(missing)) }
-}
-
-fn check(holds: bool, message: impl Into<String>) -> Result<(), Failed> {
-    if holds { Ok(()) } else { Err(message.into().into()) }
-}
-
-/// The emulated kernel driver.
-fn driver() -> Result<PathBuf, Failed> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let build = || match std::env::var_os("GPU_INTEROP_EMULATED_AMDGPU") {
-        Some(file) => Ok(file.into()),
-        None => build("gpu-interop-emulated-amdgpu"),
-    };
-    Ok(BUILT.get_or_init(build).clone()?)
-}
-
-/// The suite, with its temporary files in `folder`.
-fn suite(folder: &Path, arguments: &[&str]) -> Result<Command, Failed> {
-    let mut command = this_program()?;
-    for variable in ["GPU_INTEROP_AMD_RUNTIMES", "GPU_INTEROP_HIP_LIBRARY", "LD_PRELOAD"] {
-        command.env_remove(variable);
-    }
-    command.args(arguments).env("TMPDIR", folder);
-    Ok(command)
-}
-
-/// Runs the suite on the emulated kernel driver, checks that it leaves no file, and returns its output.
-fn emulated(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Output, String), Failed> {
-    let folder = tempfile::tempdir()?;
-    let mut command = suite(folder.path(), arguments)?;
-    // Variables that hide devices do not apply to emulated ones.
-    command.env("GPU_INTEROP_EMULATED_AMDGPU", driver()?).env("HIP_VISIBLE_DEVICES", "-1");
-    command.envs(variables.iter().copied());
-    let output = command.output()?;
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let left: Vec<_> = fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()).collect();
-    check(left.is_empty(), format!("left behind: {left:?}\n{text}"))?;
-    Ok((output, text))
 }
 
 fn run(arguments: &[&str]) -> Result<(Report, String), Failed> {

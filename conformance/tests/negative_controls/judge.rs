@@ -4,8 +4,8 @@ use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::CaseReport;
 use libtest_mimic::{Failed, Trial};
 
+use crate::run::{check, only, refused, results, run, with_expectations};
 use crate::sabotage::Fault;
-use crate::{check, only, refused, results, run, with_expectations};
 
 pub(crate) fn tests() -> Vec<Trial> {
     let mut tests = vec![

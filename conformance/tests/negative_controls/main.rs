@@ -5,11 +5,10 @@
 
 mod caught;
 mod judge;
+mod run;
 mod sabotage;
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::path::Path;
 use std::process::{ExitCode, Output};
 use std::sync::Arc;
 
@@ -18,9 +17,10 @@ use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::ExporterHeader;
 use gpu_interop_conformance::{BackendUnderTest, Outcome, Suite};
-use gpu_interop_conformance_cli::{CaseReport, Report};
+use gpu_interop_conformance_cli::CaseReport;
 use gpu_interop_test_support::this_program;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use run::{check, only, refused, results, run, run_with, with_expectations};
 use sabotage::{Fault, RARE_LENGTH};
 
 const IGNORES_HEADER: &str = "host-ignores-header";
@@ -93,55 +93,6 @@ fn tests() -> Vec<Trial> {
         })
     }));
     tests
-}
-
-/// The report of a run, or the end of the run without one.
-type Reported = Result<Report, String>;
-
-/// Runs this program as the suite and reads its report.
-fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Reported), Failed> {
-    run_with::<&str>(backend, arguments, &[])
-}
-
-/// The same with environment variables.
-fn run_with<V: AsRef<OsStr>>(
-    backend: &str,
-    arguments: &[&str],
-    environment: &[(&str, V)],
-) -> Result<(Output, Reported), Failed> {
-    // In a folder, because Windows cannot replace a file that this process has open.
-    let folder = tempfile::tempdir()?;
-    let json = folder.path().join("report.json");
-    let output = this_program()?
-        .args(["run", "--backend", backend, "--json"])
-        .arg(&json)
-        .args(arguments)
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .output()?;
-    let report = read(&json).map_err(|error| {
-        let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-        format!("no report ({error}): the run ended with {}\n{out}\n{err}", output.status)
-    });
-    Ok((output, report))
-}
-
-fn read(path: &Path) -> std::io::Result<Report> {
-    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
-}
-
-fn check(holds: bool, message: impl Into<String>) -> Result<(), Failed> {
-    if holds { Ok(()) } else { Err(message.into().into()) }
-}
-
-fn results(report: &Reported) -> Result<&[CaseReport], Failed> {
-    Ok(report.as_ref()?.results.as_slice())
-}
-
-fn only(report: &Reported) -> Result<&CaseReport, Failed> {
-    match results(report)? {
-        [case] => Ok(case),
-        other => Err(format!("expected one result, found {other:?}").into()),
-    }
 }
 
 /// Without this, a scenario that always fails would count as a good control.
@@ -315,13 +266,6 @@ fn hang() -> Result<(), Failed> {
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
 }
 
-/// Runs one scenario with a file of expectations.
-fn with_expectations(backend: &str, scenario: &str, text: &str) -> Result<(Output, Reported), Failed> {
-    let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(file.path(), text)?;
-    run(backend, &["--filter", scenario, "--expectations", &file.path().to_string_lossy()])
-}
-
 fn unexpected_pass() -> Result<(), Failed> {
     let text = "[[expected_failure]]\nscenario = 'identity.*'\nbackend = 'host'\nreason = 'fixed meanwhile'\nmeasured = 'once'";
     let (output, report) = with_expectations("host", "identity.stable", text)?;
@@ -347,13 +291,6 @@ fn expected_failure() -> Result<(), Failed> {
 fn expectation_without_reason() -> Result<(), Failed> {
     let text = "[[unsupported]]\nscenario = '*'\nreason = ' '";
     refused(&with_expectations("host", "identity.stable", text)?.0, "needs a reason")
-}
-
-/// The run must exit with status 2 and a message.
-fn refused(output: &Output, sentence: &str) -> Result<(), Failed> {
-    let text = String::from_utf8_lossy(&output.stderr);
-    check(output.status.code() == Some(2), format!("the run ended with {}: {text}", output.status))?;
-    check(text.contains(sentence), format!("`{sentence}` is not in: {text}"))
 }
 
 fn no_match() -> Result<(), Failed> {

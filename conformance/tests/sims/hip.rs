@@ -1,5 +1,6 @@
 //! The HIP backend on the simulator of AMD's runtime: on Linux without external semaphores, on Windows with them.
 
+pub(crate) mod lacks;
 #[cfg(not(windows))]
 mod linux;
 mod rows;
@@ -9,12 +10,13 @@ mod windows;
 use cubecl_hip_sys as hip;
 use libtest_mimic::{Failed, Trial};
 
+use self::lacks::{NO_WORDS, managed};
 #[cfg(not(windows))]
 pub(crate) use self::linux::*;
 #[cfg(windows)]
 pub(crate) use self::windows::*;
 use crate::cuda::two_devices;
-use crate::run::{Ran, Run, check};
+use crate::run::{Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     let everywhere = vec![
@@ -26,23 +28,12 @@ pub(crate) fn tests() -> Vec<Trial> {
     own_tests().into_iter().chain(everywhere).chain(rows::tests()).collect()
 }
 
-pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
-const LAUNCHED_ONCE: &str = "HIP before 5.7 runs the kernels of a graph at its first launch only";
-/// HIP 5.2 reports no support, although it has the functions.
-const NO_WORDS: &str = "the device has no stream waits for values in memory";
-
-/// Timelines work; on Linux without a call of a function of external semaphores.
-pub(crate) fn bridged(report: &Ran, least: usize) -> Result<(), Failed> {
-    report.passed("timeline.", least)?;
-    if cfg!(windows) { Ok(()) } else { report.no_calls_for_semaphores() }
-}
-
-/// A driver whose streams cannot wait for words in memory: they still signal, by host functions.
+/// A driver whose streams cannot wait for words in memory: they signal all the same, by functions of the host.
 fn without_words() -> Result<(), Failed> {
     let attribute = format!("{}:0", hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue);
     let report = Run::hip_with_exporter().filter("timeline.*").env("GPU_INTEROP_SIM_ATTRIBUTES", &attribute).run()?;
     report.only_unsupported(&[NO_SEMAPHORES, "streams that wait for a word"])?;
-    bridged(&report, if cfg!(windows) { 16 } else { 2 })?;
+    report.bridged(if cfg!(windows) { 16 } else { 2 })?;
     report.nothing_alive()
 }
 
@@ -53,11 +44,6 @@ pub(crate) fn generation_5(run: Run) -> Result<(), Failed> {
 
 fn late_generation_5() -> Result<(), Failed> {
     mapped_by_hip_5(Run::hip_with_exporter().env("GPU_INTEROP_SIM_VERSION", "50731921"), "HIP 5.7")
-}
-
-/// On Linux the exporter is virtual memory management, which HIP 5 denies.
-fn managed() -> String {
-    format!("{}:1", hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported)
 }
 
 fn mapped_by_hip_5(run: Run, version: &str) -> Result<(), Failed> {

@@ -4,7 +4,7 @@
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{NO_NATIVE_FORMS, two_devices};
-use crate::hip::{aborting, bridged, generation_5, unsupported_native};
+use crate::hip::{aborting, generation_5, unsupported_native};
 use crate::peer::{self, Peer};
 use crate::run::{Ran, Run, check, reports_faults};
 use crate::vulkan::UNSUPPORTED_VULKAN;
@@ -30,7 +30,7 @@ fn native() -> Result<(), Failed> {
     check(report.device.name == "simulated GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
     report.only_unsupported(&unsupported_native())?;
     data_moved(&report)?;
-    bridged(&report, 16)?;
+    report.bridged(16)?;
     report.nothing_alive()
 }
 
@@ -38,7 +38,7 @@ fn vulkan(vulkan: &Peer) -> Result<(), Failed> {
     let report = Run::hip_on_cuda().exporter("vulkan").matching(vulkan).whole().run()?;
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     data_moved(&report)?;
-    bridged(&report, 13)?;
+    report.bridged(13)?;
     report.passed("reverse.", 5)?;
     report.nothing_alive()
 }

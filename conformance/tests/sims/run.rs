@@ -326,7 +326,13 @@ impl Ran {
         check(called.is_empty(), called.join("\n"))
     }
 
-    /// The lines of this kind that processes wrote at their end.
+    /// Timelines work, on Linux although no function of external semaphores was called.
+    pub(crate) fn bridged(&self, least: usize) -> Result<(), Failed> {
+        self.passed("timeline.", least)?;
+        if cfg!(windows) { Ok(()) } else { self.no_calls_for_semaphores() }
+    }
+
+    /// The lines of this kind that processes wrote when they ended.
     fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
         let text = std::fs::read_to_string(self.folder.path().join("report"))?;
         let lines: Vec<String> = text.lines().filter(|line| line.contains(kind)).map(ToOwned::to_owned).collect();

@@ -3,7 +3,8 @@
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::cuda::{NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
-use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_RECORDED_WORDS, NO_SEMAPHORES, bridged};
+use crate::hip::lacks::NO_RECORDED_WORDS;
+use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES};
 use crate::peer::{self, Peer};
 use crate::run::Run;
 
@@ -89,6 +90,6 @@ fn hip(vulkan: &Peer) -> Result<(), Failed> {
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("property.", 4)?;
-    bridged(&report, 13)?;
+    report.bridged(13)?;
     report.nothing_alive()
 }

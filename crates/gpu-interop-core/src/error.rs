@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 
 /// Result type of this library.
@@ -289,15 +288,6 @@ impl Error {
     pub fn with_context(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         self.0.context.push((key, value.to_string()));
         self
-    }
-
-    /// Adds the object's name, if the import was by name.
-    #[must_use]
-    pub fn with_object_name(self, object: Option<&Win32Object>) -> Self {
-        match object.and_then(Win32Object::name) {
-            Some(name) => self.with_context("name", format_args!("{name:?}")),
-            None => self,
-        }
     }
 
     /// Adds the list of attempts.

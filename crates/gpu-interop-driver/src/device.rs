@@ -9,6 +9,7 @@ use gpu_interop_core::{Capabilities, DeviceIdentity, Result};
 
 use crate::call::call;
 use crate::capabilities;
+use crate::context::Context;
 use crate::copied_fill::{self, Values};
 use crate::driver::Driver;
 use crate::exportable::Allocation;
@@ -18,7 +19,7 @@ use crate::host_words::{HostWords, Value};
 use crate::levels::Levels;
 use crate::mapping::Imports;
 use crate::unfenced::Unfenced;
-use crate::vendor::{Context, Vendor};
+use crate::vendor::Vendor;
 
 /// Calls a function of the driver with the device current, like `call`. Expands inside an `unsafe` block.
 macro_rules! current {

@@ -8,7 +8,6 @@ use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind,
 use crate::call::{call, status};
 use crate::functions::{DeviceAddress, DeviceNumber, EVENT_DISABLE_TIMING, Functions, Handle, STREAM_NON_BLOCKING};
 use crate::library::DriverLibrary;
-use crate::progress;
 use crate::status::{NO_KERNEL, Status};
 use crate::symbol::ApiVersion;
 use crate::trace::DriverFunction;
@@ -180,18 +179,6 @@ impl<V: Vendor> Driver<V> {
         extern "C" fn nothing(_data: *mut c_void) {}
         // SAFETY: the caller's promise for the stream; `nothing` ignores its argument.
         unsafe { call!(self.launch_host_func(stream, nothing, std::ptr::null_mut())) }
-    }
-
-    /// Returns whether a stream has no pending work (`cuStreamQuery`, `hipStreamQuery`).
-    ///
-    /// # Errors
-    /// The driver's error.
-    ///
-    /// # Safety
-    /// The stream is live, and its device is current.
-    pub unsafe fn is_idle(&self, stream: Handle) -> Result<bool> {
-        // SAFETY: the caller's promise.
-        unsafe { progress::is_idle(self, stream) }
     }
 
     /// Creates a stream that does not synchronise with the default stream (`cuStreamCreate`,

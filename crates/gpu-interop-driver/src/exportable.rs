@@ -8,10 +8,12 @@ use std::sync::Arc;
 use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
 use crate::call::call;
+use crate::context::Context;
 use crate::driver::{Driver, null};
 use crate::functions::{DeviceAddress, DeviceNumber};
+use crate::late_release::{report, unreserve};
 use crate::trace::DriverFunction;
-use crate::vendor::{Context, Doing, Vendor};
+use crate::vendor::{Doing, Vendor};
 
 /// Structs and constants of virtual memory management, which are identical in both headers.
 pub mod abi {
@@ -361,19 +363,9 @@ fn round_up<V: Vendor>(driver: &Driver<V>, prop: &MemAllocationProp, size: u64) 
     })
 }
 
-/// Reports leaked device memory.
-pub(crate) fn report(error: &Error) {
-    tracing::error!(%error, "freeing device memory failed; it is leaked");
-}
-
 fn unmap<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
     // SAFETY: the whole range was mapped by `Allocation::map`, and no work uses it by the owner's promise.
     unsafe { call!(driver.mem_unmap(address, size)) }
-}
-
-pub(crate) fn unreserve<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
-    // SAFETY: the whole range was reserved by `Allocation::reserve` and is unmapped.
-    unsafe { call!(driver.mem_address_free(address, size)) }
 }
 
 fn release<V: Vendor>(driver: &Driver<V>, handle: u64) -> Result<()> {

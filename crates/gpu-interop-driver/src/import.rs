@@ -7,13 +7,14 @@ use gpu_interop_core::handle::Win32Object;
 use gpu_interop_core::{MemoryImport, Result, SemaphoreImport};
 
 use crate::arguments::no_number;
+use crate::context::Context;
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
 use crate::functions::Handle;
 use crate::lending::Lend;
 use crate::status::Status;
 use crate::trace::DriverFunction;
-use crate::vendor::{Context, Doing, Vendor};
+use crate::vendor::{Doing, Vendor};
 
 /// Imports memory that the same driver exported with `cuMemImportFromShareableHandle` or
 /// `hipMemImportFromShareableHandle`, on the current device. Returns `None` for other memory and for drivers without

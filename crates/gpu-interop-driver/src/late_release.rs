@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
+use crate::call::call;
 use crate::driver::Driver;
-use crate::exportable::{report, unreserve};
 use crate::functions::{DeviceAddress, DeviceNumber, Handle};
 use crate::progress;
 use crate::trace::DriverFunction;
@@ -156,4 +156,18 @@ fn end<V: Vendor>(driver: &Driver<V>, device: DeviceNumber, stream: Handle) {
     if let Err(error) = unsafe { V::end_stream(driver, device, stream) } {
         tracing::warn!(%error, "destroying a stream failed; it is leaked");
     }
+}
+
+/// Frees reserved and unmapped addresses.
+///
+/// # Errors
+/// The driver's error.
+pub(crate) fn unreserve<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
+    // SAFETY: the whole range was reserved by `Allocation::reserve` and is unmapped.
+    unsafe { call!(driver.mem_address_free(address, size)) }
+}
+
+/// Reports leaked device memory.
+pub(crate) fn report(error: &Error) {
+    tracing::error!(%error, "freeing device memory failed; it is leaked");
 }

@@ -33,6 +33,7 @@ mod batch;
 mod call;
 mod capabilities;
 mod capture_mode;
+mod context;
 mod copied_fill;
 mod device;
 mod driver;

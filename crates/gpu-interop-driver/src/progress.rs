@@ -20,29 +20,31 @@ const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(
 /// Time within which an idle stream completes an event.
 const PROMPT: Duration = Duration::from_millis(5);
 
-/// Returns whether a stream has no pending work.
-///
-/// # Errors
-/// The driver's error.
-///
-/// # Safety
-/// The stream is live, and its device is current.
-#[inline]
-pub(crate) unsafe fn is_idle<V: Vendor>(driver: &Driver<V>, stream: Handle) -> Result<bool> {
-    // SAFETY: the caller's promise.
-    match unsafe { status!(driver.stream_query(stream)) } {
-        (_, Status::NOT_READY) => Ok(false),
-        (operation, rejected @ Status::CAPTURE_UNSUPPORTED) => {
-            // SAFETY: the caller's promise.
-            let marker = unsafe { Marker::record(driver, stream) };
-            let passed = marker.and_then(|marker| marker.map(|marker| marker.passes_within(PROMPT)).transpose());
-            match passed {
-                Ok(Some(passed)) => Ok(passed),
-                Err(error) if error.kind() == ErrorKind::DeviceLost => Err(error),
-                _ => driver.check(operation, rejected).map(|()| true),
+impl<V: Vendor> Driver<V> {
+    /// Returns whether a stream has no pending work (`cuStreamQuery`, `hipStreamQuery`).
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Safety
+    /// The stream is live, and its device is current.
+    #[inline]
+    pub unsafe fn is_idle(&self, stream: Handle) -> Result<bool> {
+        // SAFETY: the caller's promise.
+        match unsafe { status!(self.stream_query(stream)) } {
+            (_, Status::NOT_READY) => Ok(false),
+            (operation, rejected @ Status::CAPTURE_UNSUPPORTED) => {
+                // SAFETY: the caller's promise.
+                let marker = unsafe { Marker::record(self, stream) };
+                let passed = marker.and_then(|marker| marker.map(|marker| marker.passes_within(PROMPT)).transpose());
+                match passed {
+                    Ok(Some(passed)) => Ok(passed),
+                    Err(error) if error.kind() == ErrorKind::DeviceLost => Err(error),
+                    _ => self.check(operation, rejected).map(|()| true),
+                }
             }
+            (operation, code) => self.check(operation, code).map(|()| true),
         }
-        (operation, code) => driver.check(operation, code).map(|()| true),
     }
 }
 
@@ -52,7 +54,7 @@ pub(crate) unsafe fn is_idle<V: Vendor>(driver: &Driver<V>, stream: Handle) -> R
 /// The driver's error.
 ///
 /// # Safety
-/// As for [`is_idle`].
+/// As for [`Driver::is_idle`].
 pub(crate) unsafe fn synchronize<V: Vendor>(driver: &Driver<V>, stream: Handle) -> Result<()> {
     // SAFETY: the caller's promise.
     let (operation, code) = unsafe { status!(driver.stream_synchronize(stream)) };
@@ -78,7 +80,7 @@ impl<'a, V: Vendor> Marker<'a, V> {
     /// Records the event. Returns `None` if the stream itself is capturing: the event would become part of the graph.
     ///
     /// # Safety
-    /// As for [`is_idle`].
+    /// As for [`Driver::is_idle`].
     #[cold]
     unsafe fn record(driver: &'a Driver<V>, stream: Handle) -> Result<Option<Self>> {
         // If this query fails, the stream may be capturing.

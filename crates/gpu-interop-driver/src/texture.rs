@@ -6,8 +6,6 @@ use std::ffi::{c_int, c_uint};
 use gpu_interop_core::backend::TextureSource;
 use gpu_interop_core::{AddressMode, Error, FilterMode, ReadMode, Result, TextureDesc as Sampling};
 
-use crate::functions::Handle;
-
 /// `CUresourcetype`, `HIPresourcetype`.
 pub mod resource_type {
     use std::ffi::c_uint;
@@ -74,7 +72,7 @@ pub struct TextureDesc {
 /// Encodes the source of a surface or texture.
 #[must_use]
 pub fn resource(source: TextureSource) -> ResourceDesc {
-    let desc = |kind, array: Handle| ResourceDesc { kind, array: array as u64, rest: [0; 15], flags: 0 };
+    let desc = |kind, array: usize| ResourceDesc { kind, array: array as u64, rest: [0; 15], flags: 0 };
     match source {
         TextureSource::Array(array) => desc(resource_type::ARRAY, array.get()),
         TextureSource::MipmappedArray { raw, .. } => desc(resource_type::MIPMAPPED_ARRAY, raw.get()),

@@ -3,7 +3,6 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use gpu_interop_core::backend::{ArrayCopy, DevicePtr, RawStream, SignalMemory};
 use gpu_interop_core::handle::NvSciSyncAttrList;
@@ -13,10 +12,8 @@ use gpu_interop_core::{
 };
 
 use crate::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
-use crate::capture_mode;
 use crate::driver::Driver;
 use crate::functions::{DeviceAddress, DeviceNumber, Handle, Naming};
-use crate::late_release::Late;
 use crate::library::{DriverLibrary, LibrarySearch};
 use crate::status::Status;
 use crate::symbol::{ApiVersion, MissingSymbol};
@@ -389,87 +386,4 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// As for [`Vendor::wait_value_u32`].
     unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()>;
-}
-
-/// Open device, shared by its users.
-#[derive(Debug)]
-pub(crate) struct Context<V: Vendor> {
-    pub(crate) driver: Arc<Driver<V>>,
-    pub(crate) device: DeviceNumber,
-    vendor: V::Context,
-    pub(crate) late: Late,
-}
-
-impl<V: Vendor> Context<V> {
-    pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
-        let vendor = V::open(&driver, device)?;
-        Ok(Self { driver, device, vendor, late: Late::default() })
-    }
-
-    /// Returns the driver, with the device current on this thread and the thread in relaxed capture mode until the
-    /// second value is dropped.
-    #[inline]
-    pub(crate) fn enter(&self) -> Result<(&Driver<V>, CurrentRelaxed<'_, V>)> {
-        let (driver, current) = self.enter_to_enqueue()?;
-        let mode = capture_mode::relax(driver);
-        Ok((driver, CurrentRelaxed { mode, current }))
-    }
-
-    /// Counterpart of [`Context::enter`] for functions that only enqueue work, which captures of other threads never
-    /// reject.
-    #[inline]
-    pub(crate) fn enter_to_enqueue(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
-        let driver = &*self.driver;
-        let previous = V::enter(driver, self.device, &self.vendor)?;
-        Ok((driver, Current { driver, previous }))
-    }
-}
-
-impl<V: Vendor> Drop for Context<V> {
-    fn drop(&mut self) {
-        if !self.late.is_empty() {
-            let settled = self.enter().and_then(|(driver, _current)| self.late.settle(driver, self.device));
-            if let Err(error) = settled {
-                self.late.leak(&error);
-            }
-        }
-        V::close(&self.driver, self.device, &self.vendor);
-    }
-}
-
-/// Guard that keeps a device current.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct Current<'a, V: Vendor> {
-    driver: &'a Driver<V>,
-    previous: Option<V::Previous>,
-}
-
-/// Guard that keeps a device current and the thread in relaxed capture mode.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct CurrentRelaxed<'a, V: Vendor> {
-    /// Capture mode to restore.
-    mode: Option<c_uint>,
-    current: Current<'a, V>,
-}
-
-impl<V: Vendor> Drop for CurrentRelaxed<'_, V> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(mode) = self.mode {
-            capture_mode::restore(self.current.driver, mode);
-        }
-    }
-}
-
-impl<V: Vendor> Drop for Current<'_, V> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(previous) = self.previous {
-            // This is the thread that called `enter`: a `Current` never leaves the function that created it, so pairs
-            // nest.
-            V::leave(self.driver, previous);
-        }
-    }
 }

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{ApiVersion, DriverFunction, DriverLibrary, LibrarySearch, MissingSymbol, Status};
 
-use crate::buffer::BufferModule;
 use crate::error::{BAD_PARAMETER, check, failure};
-use crate::sync::SyncModule;
 use crate::sys::{buf, sync};
 
 /// The environment variable that names the file of NvSciBuf. If it is set, no other file is tried.
@@ -99,22 +97,6 @@ impl NvSci {
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.libraries.simulated
-    }
-
-    /// Opens a module of buffers (`NvSciBufModuleOpen`). Objects of two modules do not mix.
-    ///
-    /// # Errors
-    /// The library's error.
-    pub fn open_buffers(&self) -> Result<BufferModule> {
-        BufferModule::open(self)
-    }
-
-    /// Opens a module of synchronisation objects (`NvSciSyncModuleOpen`). Objects of two modules do not mix.
-    ///
-    /// # Errors
-    /// The library's error.
-    pub fn open_syncs(&self) -> Result<SyncModule> {
-        SyncModule::open(self)
     }
 }
 

@@ -4,7 +4,6 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, DeviceKind, Luid, PciAddress, Uuid};
 
 use crate::error::Checked;
-use crate::interop::version;
 
 /// Identifies a physical device by name, kind, UUID, LUID with node mask, and PCI address, as far as the driver reports
 /// them.
@@ -40,6 +39,11 @@ pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::Phy
         (id.device_luid_valid == vk::TRUE).then_some(Luid { bytes: id.device_luid, node_mask: id.device_node_mask });
     identity.pci = has_pci.then(|| pci_address(&pci)).flatten();
     identity
+}
+
+/// Formats a Vulkan version as `major.minor`.
+pub(crate) fn version(version: u32) -> String {
+    format!("{}.{}", vk::api_version_major(version), vk::api_version_minor(version))
 }
 
 /// The identity that Vulkan 1.0 reports.

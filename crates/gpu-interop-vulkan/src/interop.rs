@@ -10,7 +10,7 @@ use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
 use crate::handles::{self, Functions};
 use crate::identity::{
-    device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind, query_properties,
+    device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind, query_properties, version,
 };
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
@@ -326,9 +326,4 @@ unsafe fn max_timeline_difference(instance: &ash::Instance, physical_device: vk:
     // SAFETY: the caller's promise; the device has the structure with its timeline semaphores.
     unsafe { query_properties(instance, physical_device, &mut limits) };
     limits.max_timeline_semaphore_value_difference.max(LEAST)
-}
-
-/// Formats a Vulkan version as `major.minor`.
-pub(crate) fn version(version: u32) -> String {
-    format!("{}.{}", vk::api_version_major(version), vk::api_version_minor(version))
 }

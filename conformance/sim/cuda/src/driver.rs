@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
-use gpu_interop_sim_device::{device, entries, settings};
+use gpu_interop_sim_device::{device, driver, entries, settings};
 
 use crate::{code, give};
 
@@ -23,7 +23,7 @@ pub(crate) fn check(device: c_int) -> Result<c_int, u32> {
 
 /// Fails before `cuInit`.
 pub(crate) fn initialised() -> Result<(), u32> {
-    if device::is_initialised() { Ok(()) } else { Err(code::NOT_INITIALIZED) }
+    if driver::is_initialised() { Ok(()) } else { Err(code::NOT_INITIALIZED) }
 }
 
 fn attribute(device: c_int, number: c_int) -> Result<c_int, u32> {
@@ -60,7 +60,7 @@ entries! {
         if visible().is_empty() {
             return Err(code::NO_DEVICE);
         }
-        device::initialise();
+        driver::initialise();
         Ok(())
     }
 

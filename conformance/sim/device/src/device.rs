@@ -1,26 +1,13 @@
 //! The device and its primary context.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use gpu_interop_sim_abi::write_text;
 
-use crate::{live, settings};
+use crate::settings;
 
-static INITIALISED: AtomicBool = AtomicBool::new(false);
 static RETAINED: AtomicU64 = AtomicU64::new(0);
-
-/// Marks the driver as initialised.
-pub fn initialise() {
-    live::report_at_exit();
-    INITIALISED.store(true, Ordering::SeqCst);
-}
-
-/// Whether the driver is initialised.
-#[must_use]
-pub fn is_initialised() -> bool {
-    INITIALISED.load(Ordering::SeqCst)
-}
 
 /// Retains the primary context.
 pub fn retain() {

@@ -15,6 +15,7 @@
 pub mod array;
 pub mod capture_mode;
 pub mod device;
+pub mod driver;
 pub mod event;
 pub mod graph;
 pub mod host_function;

@@ -18,7 +18,7 @@ use crate::gpu::Gpu;
 use crate::kernel::Kernels;
 use crate::log::{self, say};
 use crate::memory::{Memory, Storage};
-use crate::queue::Queues;
+use crate::queue::{DOORBELL_BYTES, Queues};
 use crate::settings::{Settings, settings};
 
 #[derive(Debug)]
@@ -41,9 +41,6 @@ pub(crate) struct Emulation {
 
 static CURRENT: AtomicPtr<Emulation> = AtomicPtr::new(std::ptr::null_mut());
 static START: Mutex<()> = Mutex::new(());
-
-/// Size of a GPU's doorbells, 8 bytes per queue.
-pub(crate) const DOORBELL_BYTES: u64 = 8192;
 
 fn process() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()

@@ -10,7 +10,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::MemfdFlags;
 
 use crate::abi::Result;
-use crate::drm::gem::Handles;
+use crate::drm::handles::Handles;
 use crate::memory::dmabuf::Inode;
 
 /// A device.

@@ -1,6 +1,6 @@
 //! The GPUs that can be emulated, and their identities.
 
-use crate::settings::{GpuSetting, PciAddress};
+use crate::settings::PciAddress;
 
 /// A model of a GPU.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,6 +57,13 @@ impl Model {
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         MODELS.iter().find(|model| model.name == name)
     }
+}
+
+/// A GPU as asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GpuSetting {
+    pub(crate) model: &'static Model,
+    pub(crate) address: PciAddress,
 }
 
 /// An emulated GPU.

@@ -11,9 +11,6 @@ use gpu_interop_sim_device::event::EVENTS;
 use gpu_interop_sim_device::stream::{Recording, Stream};
 use gpu_interop_sim_device::{code, graph};
 
-use crate::missing::Missing;
-use crate::streams;
-
 const UNMATCHED: u32 = 903;
 const UNJOINED: u32 = 904;
 const ISOLATION: u32 = 905;
@@ -94,16 +91,8 @@ pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
     }
 }
 
-/// `hipStreamBeginCapture`.
-pub(crate) fn begin(handle: usize, mode: u32) -> Result<(), u32> {
-    let (here, stream) = streams::find(handle, &Missing::CAPTURE)?;
-    if mode > RELAXED {
-        return Err(code::INVALID_VALUE);
-    }
-    // The default stream, but not each thread's own.
-    if here == 0 && handle != streams::PER_THREAD {
-        return Err(code::CAPTURE_UNSUPPORTED);
-    }
+/// Begins to record what the stream `here` is given, in a mode that there is.
+pub(crate) fn begin(here: usize, stream: &Stream, mode: u32) -> Result<(), u32> {
     stream.begin_capture()?;
     let recording = stream.recording().ok_or(code::ILLEGAL_STATE)?;
     let capture = Capture { origin: here, mode, thread: thread::current().id(), recording, others: BTreeMap::new() };
@@ -111,13 +100,9 @@ pub(crate) fn begin(handle: usize, mode: u32) -> Result<(), u32> {
     Ok(())
 }
 
-/// `hipStreamEndCapture`: the graph.
-pub(crate) fn end(handle: usize) -> Result<usize, u32> {
+/// Ends what the stream `here` records: the graph.
+pub(crate) fn end(here: usize, stream: &Stream) -> Result<usize, u32> {
     let era = Era::now();
-    if handle == 0 {
-        return Err(if era == Era::Early { code::INVALID_VALUE } else { code::ILLEGAL_STATE });
-    }
-    let (here, stream) = streams::find(handle, &Missing::GRAPH)?;
     let mut captures = lock(&CAPTURES);
     let Some(place) = captures.iter().position(|capture| capture.origin == here) else {
         // Early versions return another code for a stream that is not capturing.

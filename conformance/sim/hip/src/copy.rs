@@ -9,7 +9,8 @@ use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_device::{code, entries, in_use, lost, work};
 
 use crate::device::need;
-use crate::memory::{self, Function};
+use crate::found::Function;
+use crate::memory;
 use crate::missing::{Missing, die_because};
 use crate::{address, capture, give, streams};
 

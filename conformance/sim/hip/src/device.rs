@@ -6,7 +6,7 @@ use cubecl_hip_sys as hip;
 use gpu_interop_sim_abi::hip::device::{Runtime, current, initial};
 use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_abi::hip_entries;
-use gpu_interop_sim_device::{code, device, physical, settings};
+use gpu_interop_sim_device::{code, device, driver, physical, settings};
 
 use crate::missing::die_because;
 use crate::{capture, streams};
@@ -40,8 +40,8 @@ pub(crate) fn need() -> Result<(), u32> {
 
 /// As [`need`], for calls that fail in every version.
 fn ready() -> Result<(), u32> {
-    device::initialise();
-    // As recorded with an emulated kernel driver.
+    driver::initialise();
+    // As the runtimes answered above an emulated kernel driver.
     physical::choose_granularity(4096);
     if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
 }
@@ -60,7 +60,7 @@ impl Runtime for Sim {
 
     /// Fails without a GPU, but not if all GPUs are hidden.
     fn ready_early(&self) -> Result<(), u32> {
-        device::initialise();
+        driver::initialise();
         if settings::number("GPU_INTEROP_SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
     }
 

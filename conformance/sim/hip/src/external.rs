@@ -23,8 +23,8 @@ use gpu_interop_sim_device::memory::{IMPORTED, Imported};
 use gpu_interop_sim_device::{code, entries, memory};
 
 use crate::device::need;
+use crate::found::{Found, Function};
 use crate::handle::{failed, given_memory, keeping};
-use crate::memory::{Found, Function};
 use crate::missing::die_because;
 use crate::{give, streams};
 

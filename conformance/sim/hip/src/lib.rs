@@ -16,6 +16,7 @@ mod capture;
 pub mod copy;
 pub mod device;
 pub mod external;
+mod found;
 pub mod graph;
 mod handle;
 mod memory;

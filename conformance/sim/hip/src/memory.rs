@@ -9,6 +9,7 @@ use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_abi::lock;
 use gpu_interop_sim_device::{code, memory};
 
+use crate::found::{Found, Function};
 use crate::missing::die_because;
 use crate::{external, physical, streams};
 
@@ -22,25 +23,7 @@ struct Allocation {
 /// Allocations by their first address.
 static ALLOCATIONS: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
 
-/// The memory at an address known to the runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The address that the runtime's copies, fills and words access, which may differ.
-    pub(crate) address: usize,
-    /// Size of the memory known to the runtime, offset of the address in it, and real size; bytes.
-    pub(crate) size: usize,
-    pub(crate) offset: usize,
-    pub(crate) real: usize,
-}
-
-impl Found {
-    /// Bytes from the address to the end.
-    pub(crate) fn rest(&self) -> usize {
-        self.size.saturating_sub(self.offset)
-    }
-}
-
-/// Allocates memory, on the current device or for it; a size of 0 gives a null address.
+/// Allocates, on the current device or for it; nothing for nothing.
 pub(crate) fn allocate(size: usize) -> Result<usize, u32> {
     if size == 0 {
         return Ok(0);
@@ -98,17 +81,8 @@ pub(crate) fn page_fault(what: &str) -> Result<usize, u32> {
     if Era::now() >= Era::Seven { Err(ILLEGAL_ADDRESS) } else { die_because(what) }
 }
 
-/// The calling function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
-    /// `hipFree`.
-    Device,
-    /// `hipHostFree`.
-    Host,
-}
-
-/// Frees the allocation that contains an address, even if it is not the first one, once all work of its device has run.
-/// A null address has no effect. Both functions free both kinds of allocations.
+/// Frees what an address is in, also if that is not its first one, once all work of its device has run. Nothing is freed
+/// where there is nothing. Either function frees either sort of allocation.
 pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     if address == 0 {
         return Ok(());

@@ -12,7 +12,7 @@ use gpu_interop_sim_device::system::Export;
 use gpu_interop_sim_device::{code, device, entries, physical};
 
 use crate::device::{has_virtual_memory, need};
-use crate::memory::Found;
+use crate::found::Found;
 use crate::missing::die_because;
 use crate::{address, give};
 

@@ -16,7 +16,7 @@ use crate::behaviour::Behaviour;
 use crate::reconcile::{
     ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
 };
-use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
+use crate::{Pair, asked_for, error, give, leaks, panics, voids};
 
 pub(crate) static BUFFER_MODULES: Objects<()> = Objects::new();
 pub(crate) static BUFFER_LISTS: Objects<List> = Objects::new();
@@ -134,12 +134,6 @@ pub extern "C" fn sim_nvsci_flushes() -> u64 {
 }
 
 entries! {
-    fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
-        live::report_at_exit();
-        let behaviour = Behaviour::now();
-        give(compatible, (major == 2 && minor <= behaviour.buf_minor() && !behaviour.has("incompatible")).into())
-    }
-
     fn NvSciBufModuleOpen(module: *mut usize) gives module {
         give(module, BUFFER_MODULES.insert(()))
     }

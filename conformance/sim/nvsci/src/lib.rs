@@ -43,6 +43,7 @@ pub mod live;
 pub mod reconcile;
 pub mod sync;
 pub mod sync_reconcile;
+pub mod version;
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -10,7 +10,7 @@ use gpu_interop_sim_abi::{entries, lock};
 use crate::attributes::{List, Sort, Values, inputs};
 use crate::behaviour::Behaviour;
 use crate::sync_reconcile::{CPU_PERM, GPU_PERMS, gpu_perm, may_get, may_set, reconcile};
-use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
+use crate::{Pair, asked_for, error, give, leaks, panics, voids};
 
 pub(crate) static SYNC_MODULES: Objects<()> = Objects::new();
 pub(crate) static SYNC_LISTS: Objects<List> = Objects::new();
@@ -158,12 +158,6 @@ pub(crate) fn sync_of(handle: usize) -> Arc<SyncObject> {
 }
 
 entries! {
-    fn NvSciSyncCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
-        live::report_at_exit();
-        let behaviour = Behaviour::now();
-        give(compatible, (major == 2 && minor <= behaviour.sync_minor() && !behaviour.has("incompatible")).into())
-    }
-
     fn NvSciSyncModuleOpen(module: *mut usize) gives module {
         give(module, SYNC_MODULES.insert(()))
     }
@@ -315,7 +309,7 @@ voids! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::{NvSciBufAttrListFree, NvSciBufCheckVersionCompatibility};
+    use crate::buffer::NvSciBufAttrListFree;
 
     /// An object that the CPU signals and waits for.
     fn object() -> usize {
@@ -363,21 +357,6 @@ mod tests {
         unsafe {
             NvSciBufAttrListFree(0);
             NvSciSyncAttrListFree(0);
-        }
-    }
-
-    #[test]
-    fn versions_are_compared_with_their_minor() {
-        type Check = unsafe extern "C" fn(u32, u32, *mut u8) -> u32;
-        for (check, newest) in
-            [(NvSciBufCheckVersionCompatibility as Check, 11), (NvSciSyncCheckVersionCompatibility as Check, 8)]
-        {
-            for (major, minor, expected) in [(2, 0, 1), (2, newest, 1), (2, newest + 1, 0), (1, 0, 0), (3, 0, 0)] {
-                let mut compatible = 9;
-                // SAFETY: the output is valid for the call.
-                let code = unsafe { check(major, minor, &raw mut compatible) };
-                assert_eq!((code, compatible), (0, expected), "{major}.{minor}");
-            }
         }
     }
 }

@@ -8,7 +8,7 @@ use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::{CaseReport, Report};
 use libtest_mimic::Failed;
 
-use super::{check, emulated};
+use super::suite::{check, emulated};
 
 /// Imports of real Vulkan memory with verified data, and two streams that depend on each other.
 const CASES: &str = "{memory.round_trip,stream.events}";

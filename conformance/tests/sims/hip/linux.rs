@@ -3,8 +3,7 @@
 use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
-use super::rows::{Failing, Lack};
-use super::{LAUNCHED_ONCE, NO_RECORDED_WORDS, NO_WORDS, bridged};
+use super::lacks::{Failing, LAUNCHED_ONCE, Lack, NO_RECORDED_WORDS, NO_WORDS};
 use crate::cuda::{NO_GL_OF_NATIVE, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
 use crate::run::{Run, check};
 
@@ -68,7 +67,7 @@ fn native() -> Result<(), Failed> {
     report.passed("stream.", 9)?;
     report.passed("property.", 3)?;
     report.passed("environment.", 2)?;
-    bridged(&report, 16)?;
+    report.bridged(16)?;
     report.nothing_alive()
 }
 

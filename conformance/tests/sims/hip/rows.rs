@@ -6,7 +6,8 @@ use gpu_interop_sim_abi::hip::behaviour::Below;
 use gpu_interop_sim_abi::hip::rows::{self, Row};
 use libtest_mimic::{Failed, Trial};
 
-use super::{ALL, FAILING, LACKS, NEVER, managed};
+use super::lacks::{Lack, managed};
+use super::{ALL, FAILING, LACKS, NEVER};
 use crate::run::{Ran, Run, check};
 
 /// One test per version. Those between the oldest and the newest take long and rarely fail, so only runs with
@@ -75,19 +76,6 @@ const SLOW: &[&str] = &[
 
 fn is_slow(id: &str) -> bool {
     SLOW.iter().any(|start| id.starts_with(start))
-}
-
-/// Features that some versions lack: the reason, the number of scenarios, and the versions.
-pub(super) struct Lack {
-    pub(super) reason: &'static str,
-    pub(super) scenarios: usize,
-    pub(super) of: fn(Row) -> bool,
-}
-
-/// Scenarios that are expected to fail on some versions, as in `expectations/hip.toml`.
-pub(super) struct Failing {
-    pub(super) scenarios: &'static [&'static str],
-    pub(super) of: fn(Row) -> bool,
 }
 
 fn run(row: Row) -> Result<(), Failed> {

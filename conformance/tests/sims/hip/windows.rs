@@ -5,16 +5,23 @@ use gpu_interop_conformance_cli::CaseReport;
 use gpu_interop_sim_abi::hip::behaviour::Below;
 use libtest_mimic::{Failed, Trial};
 
-use super::rows::{Failing, Lack};
-use super::{LAUNCHED_ONCE, NO_RECORDED_WORDS, NO_WORDS};
-// Unsupported by the exporter, Direct3D 12.
+use super::lacks::{Failing, LAUNCHED_ONCE, Lack, NO_RECORDED_WORDS, NO_WORDS};
+use crate::cuda::{NO_NATIVE_IMAGES as NO_IMAGES, NO_SECOND_DEVICE};
+// What the exporter lacks, which is Direct3D 12.
 pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FORMS};
 use crate::run::{Run, check};
 
 pub(super) fn own_tests() -> Vec<Trial> {
-    vec![Trial::test("hip_exports_nothing_on_windows", exports_nothing)]
+    vec![Trial::test("hip_exports_nothing_on_windows", exports_nothing), Trial::test("d3d_hip", with_direct3d)]
 }
 
+/// What HIP does not have of Direct3D 11.
+const NO_SEMAPHORES_OF_11: &str = "HIP's header declares this semaphore kind, but every runtime rejects it";
+const NO_NAMES: &str = "imports of semaphores by name: HIP ignores the names of semaphores; pass a handle";
+/// HIP functions on Windows that the simulator lacks.
+const NO_HIP_SURFACES: &str = "has no hipCreateSurfaceObject";
+const NO_HIP_TEXTURES: &str = "has no hipTexObjectCreate";
+const NO_GRAPH_SEMAPHORES: &str = "HIP records no signals and waits of semaphores";
 const NO_MEMORY_NAMES: &str = "HIP before 6.1 ignores the names of memory";
 const NO_NAMES_ON_ROCR: &str = "HIP on ROCr (GPU_ENABLE_PAL=0) ignores the names of memory";
 const NO_KMT_ON_ROCR: &str = "HIP before 7.14 on ROCr (GPU_ENABLE_PAL=0) imports no KMT handles";
@@ -22,8 +29,19 @@ const NO_BATCHES: &str = "this driver takes 1 in a call";
 
 /// Scenarios that run on each version, without slow ones and those of [`NEVER`].
 pub(super) const ALL: usize = 110;
-/// Unsupported by every version, or by the exporter.
-pub(super) const NEVER: &[&str] = crate::d3d::NOT_OF_HIP;
+/// What no version can do, or the exporter.
+pub(super) const NEVER: &[&str] = &[
+    NO_SEMAPHORES_OF_11,
+    NO_NAMES,
+    NO_GRAPH_SEMAPHORES,
+    NO_SEMAPHORES,
+    NO_FORMS,
+    NO_EXPORT,
+    NO_IMAGES,
+    NO_SECOND_DEVICE,
+    NO_HIP_SURFACES,
+    NO_HIP_TEXTURES,
+];
 pub(super) const LACKS: &[Lack] = &[
     Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },
     Lack { reason: NO_WORDS, scenarios: 16, of: |row| row.minor() < (5, 5) },
@@ -54,4 +72,29 @@ fn exports_nothing() -> Result<(), Failed> {
     check(told == all && all >= 70, format!("{told} of {all}\n{}", report.text()))?;
     report.passed("identity.", 3)?;
     report.nothing_alive()
+}
+
+/// HIP has memory and fences of Direct3D, and buffers and textures of 11; no keyed mutexes and no fences of 11. It has no
+/// other exporter here.
+fn with_direct3d() -> Result<(), Failed> {
+    let report = Run::hip_d3d().exporter("d3d12").whole().run()?;
+    report.sound(
+        &[NEVER, &[NO_RECORDED_WORDS]].concat(),
+        &[
+            ("d3d.", 13),
+            ("d3d.texture_1", 2),
+            ("d3d.buffer_11", 2),
+            ("memory.", 11),
+            ("map.", 10),
+            ("lifetime.", 6),
+            ("process.", 3),
+            ("stream.", 10),
+            ("graph.", 10),
+            ("semaphore.", 17),
+            ("timeline.", 26),
+            ("property.", 3),
+            ("environment.", 2),
+            ("import.win32_", 24),
+        ],
+    )
 }

@@ -161,6 +161,17 @@ impl Win32Object {
     }
 }
 
+impl Error {
+    /// Adds the object's name, if the import was by name.
+    #[must_use]
+    pub fn with_object_name(self, object: Option<&Win32Object>) -> Self {
+        match object.and_then(Win32Object::name) {
+            Some(name) => self.with_context("name", format_args!("{name:?}")),
+            None => self,
+        }
+    }
+}
+
 impl From<NtHandle> for Win32Object {
     fn from(handle: NtHandle) -> Self {
         Self::Handle(handle)

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use super::device::DeviceInner;
-use super::memory::MemoryInner;
+use super::device_state::DeviceInner;
+use super::memory::{ExternalMemory, MemoryInner};
 use super::owned::{InFlight, Owned};
 use super::resource::Resource;
-use crate::array::MipmappedArrayDesc;
+use super::validate;
+use crate::array::{ArrayUsage, MipmappedArrayDesc};
 use crate::backend::{RawArray, RawMipmappedArray};
+use crate::capability::Feature;
 use crate::error::{Error, Result};
+use crate::handle::MemoryHandleKind;
 
 #[derive(Debug)]
 pub(super) struct ArrayInner {
@@ -42,8 +45,64 @@ pub struct MappedMipmappedArray {
     pub(super) inner: Arc<ArrayInner>,
 }
 
+impl ExternalMemory {
+    /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`). The only way to access images with optimal tiling.
+    ///
+    /// `desc` is the exporter's image: its offset, shape, format, all of its mip levels, and
+    /// [`ArrayUsage::COLOR_ATTACHMENT`] exactly if the exporter may render to it. Any other description is undefined
+    /// behaviour of the driver. It is checked against the image declared in the request
+    /// ([`MemoryImport::of_image`](crate::MemoryImport::of_image)), which gpu-interop's image exporters set. For heaps, NvSciBuf objects and other requests the caller must pass the
+    /// correct description.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) as for [`MipmappedArrayDesc::validate`], for
+    /// another image than [`ExternalMemory::image`], and for several mip levels of an NvSciBuf object; otherwise the
+    /// driver's error.
+    pub fn map_mipmapped_array(&self, desc: &MipmappedArrayDesc) -> Result<MappedMipmappedArray> {
+        const OPERATION: &str = "ExternalMemory::map_mipmapped_array";
+        let device = &self.inner.owned.device;
+        validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedMipmappedArray)
+            .and_then(|()| desc.validate(self.inner.size))
+            .and_then(|()| self.check_levels(OPERATION, desc))
+            .and_then(|()| self.check_image(OPERATION, desc))
+            // SAFETY: the import is live and the descriptor was validated against its size.
+            .and_then(|()| unsafe { device.raw.map_mipmapped_array(self.inner.raw, desc) })
+            .map(|raw| MappedMipmappedArray::new(self.inner.clone(), raw, *desc))
+            .map_err(|error| device.decorate(error))
+    }
+
+    /// Checks that an image in an NvSciBuf object has one mip level, as NVIDIA's programming guide requires.
+    fn check_levels(&self, operation: &'static str, desc: &MipmappedArrayDesc) -> Result<()> {
+        if self.inner.kind == MemoryHandleKind::NvSciBuf && desc.driver_levels() != 1 {
+            return Err(Error::invalid(operation, "an image in an NvSciBuf object has exactly one mip level")
+                .with_context("levels", desc.driver_levels()));
+        }
+        Ok(())
+    }
+
+    /// Checks the description against the exporter's image, except for the kernel usages.
+    fn check_image(&self, operation: &'static str, desc: &MipmappedArrayDesc) -> Result<()> {
+        let Some(image) = &self.inner.image else { return Ok(()) };
+        let attachment = |desc: &MipmappedArrayDesc| desc.usage.contains(ArrayUsage::COLOR_ATTACHMENT);
+        let same = [
+            ("offset", desc.offset == image.offset),
+            ("shape", desc.shape == image.shape),
+            ("format", desc.format == image.format),
+            ("number of mip levels", desc.levels == image.levels),
+            ("number of levels in the layout", desc.driver_levels() == image.driver_levels()),
+            ("use as a colour attachment", attachment(desc) == attachment(image)),
+        ];
+        let Some((what, _)) = same.into_iter().find(|(_, same)| !same) else { return Ok(()) };
+        let message = format!("the {what} differs from the exporter's image; pass the exporter's description");
+        Err(Error::invalid(operation, message)
+            .with_context("image", format_args!("{image:?}"))
+            .with_context("description", format_args!("{desc:?}")))
+    }
+}
+
 impl MappedMipmappedArray {
-    pub(super) fn new(memory: Arc<MemoryInner>, raw: RawMipmappedArray, desc: MipmappedArrayDesc) -> Self {
+    fn new(memory: Arc<MemoryInner>, raw: RawMipmappedArray, desc: MipmappedArrayDesc) -> Self {
         let owned = Owned::new(memory.owned.device.clone(), Resource::MipmappedArray { raw, memory: memory.raw });
         Self { inner: Arc::new(ArrayInner { owned, memory, raw, desc }) }
     }

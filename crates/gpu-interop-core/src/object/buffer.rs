@@ -3,11 +3,13 @@
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use super::device::DeviceInner;
-use super::memory::MemoryInner;
+use super::device_state::DeviceInner;
+use super::memory::{ExternalMemory, MemoryInner};
 use super::owned::{InFlight, Owned};
 use super::resource::Resource;
+use super::validate;
 use crate::backend::{DevicePtr, RawMemory};
+use crate::capability::Feature;
 use crate::error::Result;
 use crate::kernel::KernelArg;
 use crate::range::byte_range;
@@ -26,8 +28,35 @@ pub struct MappedBuffer {
     size: u64,
 }
 
+impl ExternalMemory {
+    /// Maps a range, in bytes, as a linear buffer (`cuExternalMemoryGetMappedBuffer`); `..` maps all of the memory.
+    ///
+    /// May be called several times. Overlapping ranges may be mapped at different addresses, and writes through one
+    /// mapping need not be visible through another: map the whole range once, and take slices of it.
+    ///
+    /// The range must be that of a buffer of the exporter, aligned as its API requires
+    /// (`VkMemoryRequirements::alignment`). The library does not know where its buffers begin. The tested drivers map
+    /// other ranges correctly, too; their references do not guarantee it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or not inside the
+    /// memory; otherwise the driver's error.
+    pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
+        const OPERATION: &str = "ExternalMemory::map_buffer";
+        let device = &self.inner.owned.device;
+        validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedBuffer)
+            .and_then(|()| byte_range(OPERATION, range, self.inner.size))
+            .and_then(|(offset, size)| {
+                // SAFETY: the import is live, and the range is not empty and inside it.
+                let ptr = unsafe { device.raw.map_buffer(self.inner.raw, offset, size) }?;
+                Ok(MappedBuffer::new(self.inner.clone(), ptr, offset, size))
+            })
+            .map_err(|error| device.decorate(error))
+    }
+}
+
 impl MappedBuffer {
-    pub(super) fn new(memory: Arc<MemoryInner>, ptr: DevicePtr, offset: u64, size: u64) -> Self {
+    fn new(memory: Arc<MemoryInner>, ptr: DevicePtr, offset: u64, size: u64) -> Self {
         let owned = Owned::new(memory.owned.device.clone(), Resource::Buffer { ptr, memory: memory.raw });
         Self { owned, memory, ptr, offset, size }
     }

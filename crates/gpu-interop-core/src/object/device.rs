@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::device_state::DeviceInner;
 use super::exportable::ExportableMemory;
 use super::lifetime::Lifetimes;
 use super::memory::ExternalMemory;
 use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
-use super::{Event, host_function, same_gpu, validate};
+use super::{Event, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
@@ -19,70 +20,6 @@ use crate::identity::{DeviceIdentity, IdentityMatch};
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::ModuleImage;
 use crate::nv_sci::NvSciSyncUse;
-
-/// State shared by all objects of a device.
-#[derive(Debug)]
-pub(super) struct DeviceInner {
-    pub(super) info: BackendInfo,
-    pub(super) raw: Arc<dyn BackendDevice>,
-    pub(super) lifetimes: Arc<Lifetimes>,
-    pub(super) bridges: Bridges,
-    ordinal: Option<usize>,
-    /// Process that opened the device.
-    process: u32,
-}
-
-impl DeviceInner {
-    /// Whether this process was forked from the one that opened the device. The driver cannot be called here, and locks
-    /// held by other threads are never released.
-    pub(super) fn is_forked(&self) -> bool {
-        self.process != std::process::id()
-    }
-
-    /// Returns an error in a forked process.
-    ///
-    /// # Errors
-    /// [`ErrorKind::System`].
-    pub(super) fn check_process(&self, operation: &'static str) -> Result<()> {
-        if !self.is_forked() {
-            return Ok(());
-        }
-        let message = "this process was forked after the device was opened, and no driver works in a forked process; open \
-                       the device after the fork, or start another program";
-        Err(self.decorate(Error::new(ErrorKind::System, operation, message)))
-    }
-
-    /// Adds backend and device to an error.
-    #[cold]
-    pub(super) fn decorate(&self, error: Error) -> Error {
-        error.with_backend(&self.info.name).with_device(self.raw.identity())
-    }
-}
-
-impl Drop for DeviceInner {
-    fn drop(&mut self) {
-        if self.is_forked() {
-            // Its threads do not exist in this process, and its driver must not be called.
-            std::mem::forget((
-                self.raw.clone(),
-                std::mem::take(&mut self.lifetimes),
-                std::mem::take(&mut self.bridges),
-            ));
-            return;
-        }
-        if !host_function::running() {
-            self.lifetimes.drain(&self.raw, &self.bridges);
-            return;
-        }
-        // Draining calls the driver and may wait for this thread.
-        let (lifetimes, bridges) = (std::mem::take(&mut self.lifetimes), std::mem::take(&mut self.bridges));
-        let raw = self.raw.clone();
-        let closer = std::thread::Builder::new().name("gpu-interop close".into());
-        if let Err(error) = closer.spawn(move || lifetimes.drain(&raw, &bridges)) {
-            tracing::error!(%error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
-        }
-    }
-}
 
 /// One device of a backend, opened. Cheap to clone; all clones are the same device.
 ///
@@ -132,9 +69,9 @@ impl Device {
     }
 
     fn build(info: BackendInfo, raw: Arc<dyn BackendDevice>, ordinal: Option<usize>) -> Self {
-        let lifetimes = Arc::default();
+        let lifetimes: Arc<Lifetimes> = Arc::default();
         if raw.frees_wait_for_streams() {
-            same_gpu::register(&info.name, &raw, &lifetimes);
+            lifetimes.register(&info.name, &raw);
         }
         let process = std::process::id();
         Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), ordinal, process }) }

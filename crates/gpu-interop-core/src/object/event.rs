@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::device::DeviceInner;
+use super::device_state::DeviceInner;
 use super::owned::Owned;
 use super::resource::Resource;
 use crate::backend::RawEvent;

@@ -4,7 +4,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::buffer::BufferSlice;
-use super::device::DeviceInner;
+use super::device_state::DeviceInner;
 use super::owned::Owned;
 use super::resource::Resource;
 use crate::backend::{DevicePtr, ExportableAllocation};

@@ -4,19 +4,18 @@ use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
-use super::device::{Device, DeviceInner};
-use super::lifetime::lock;
+use super::device::Device;
+use super::device_state::DeviceInner;
+use super::lock::lock;
 use super::owned::Owned;
+use super::recording::{INLINE, Semaphores, check_signals, check_waits};
 use super::resource::Resource;
-use super::semaphore::{SemaphoreSignal, SemaphoreWait, TimelineSignal, User, empty};
+use super::semaphore::{SemaphoreSignal, SemaphoreWait, User};
 use super::stream::Stream;
 use super::validate;
-use crate::backend::{RawGraph, RawGraphNode, RawSignal, RawWait};
+use crate::backend::RawGraph;
 use crate::capability::Feature;
 use crate::error::{Error, Result};
-
-/// Batch size up to which no heap allocation is needed.
-const INLINE: usize = 8;
 
 /// Recorded work that can be launched repeatedly (`CUgraphExec`, `hipGraphExec_t`). Created by [`Device::record`].
 ///
@@ -28,92 +27,6 @@ pub struct Graph {
     slot: usize,
     /// Locked while the driver uses the graph, which must not be used by two threads concurrently.
     semaphores: Mutex<Semaphores>,
-}
-
-/// Batches of semaphore operations in a graph, in recording order.
-#[derive(Debug, Default)]
-struct Semaphores {
-    signals: Vec<SignalBatch>,
-    waits: Vec<WaitBatch>,
-}
-
-#[derive(Debug)]
-struct SignalBatch {
-    node: RawGraphNode,
-    length: usize,
-    timelines: Vec<TimelineSignal>,
-}
-
-#[derive(Debug)]
-struct WaitBatch {
-    node: RawGraphNode,
-    length: usize,
-}
-
-/// Semaphore operations recorded so far by a recording stream.
-#[derive(Debug, Default)]
-pub(super) struct Recording {
-    semaphores: Mutex<Semaphores>,
-}
-
-/// Validates a batch of signals for a graph.
-fn check_signals(
-    user: User<'_>,
-    signals: &[SemaphoreSignal<'_>],
-) -> Result<(SmallVec<[RawSignal; INLINE]>, Vec<TimelineSignal>)> {
-    if signals.is_empty() {
-        return Err(empty(user.operation));
-    }
-    let (mut raw, mut timelines) = (SmallVec::new(), Vec::new());
-    for signal in signals {
-        let (signal, timeline) = signal.record(user)?;
-        raw.push(signal);
-        timelines.extend(timeline);
-    }
-    Ok((raw, timelines))
-}
-
-/// Validates a batch of waits for a graph.
-fn check_waits(user: User<'_>, waits: &[SemaphoreWait<'_>]) -> Result<SmallVec<[RawWait; INLINE]>> {
-    if waits.is_empty() {
-        return Err(empty(user.operation));
-    }
-    waits.iter().map(|wait| wait.record(user)).collect()
-}
-
-impl Recording {
-    /// Records signals. Launching the graph checks that timeline values increase.
-    #[cold]
-    pub(super) fn signal(&self, stream: &Stream, user: User<'_>, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
-        let device = &*user.device.raw;
-        validate::feature(user.operation, device.capabilities(), Feature::GraphSemaphores)?;
-        let (raw, timelines) = check_signals(user, signals)?;
-        let mut semaphores = lock(&self.semaphores);
-        // SAFETY: the stream is live and recording; semaphores and stream belong to this device and live as long as the
-        // graph, whose slot `user` marks as in use; the parameters match the payload.
-        let node = unsafe {
-            device.signal_semaphores(stream.as_raw(), &raw)?;
-            device.last_captured(stream.as_raw())?
-        };
-        semaphores.signals.push(SignalBatch { node, length: raw.len(), timelines });
-        Ok(())
-    }
-
-    /// Records waits.
-    #[cold]
-    pub(super) fn wait(&self, stream: &Stream, user: User<'_>, waits: &[SemaphoreWait<'_>]) -> Result<()> {
-        let device = &*user.device.raw;
-        validate::feature(user.operation, device.capabilities(), Feature::GraphSemaphores)?;
-        let raw = check_waits(user, waits)?;
-        let mut semaphores = lock(&self.semaphores);
-        // SAFETY: as in `signal`.
-        let node = unsafe {
-            device.wait_semaphores(stream.as_raw(), &raw)?;
-            device.last_captured(stream.as_raw())?
-        };
-        semaphores.waits.push(WaitBatch { node, length: raw.len() });
-        Ok(())
-    }
 }
 
 /// An active capture. Dropping it discards the recorded work, unless [`Capture::end`] was called.

@@ -1,31 +1,15 @@
 //! Application functions that run in stream order.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::driver_calls::without_driver_calls;
 use super::fault::StreamFaults;
 use super::stream::Stream;
 use super::validate;
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
-
-thread_local! {
-    static RUNNING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside a host function, which must not call a driver or wait.
-pub(super) fn running() -> bool {
-    RUNNING.get()
-}
-
-/// Runs a function like a host function: objects that it drops do not call the driver.
-pub(crate) fn without_driver_calls(function: impl FnOnce()) {
-    RUNNING.set(true);
-    function();
-    RUNNING.set(false);
-}
 
 struct HostCall {
     function: Box<dyn FnOnce() + Send>,
@@ -40,10 +24,8 @@ unsafe extern "C" fn run(data: *mut c_void) {
     // SAFETY: the caller guarantees the box; drivers call the function once.
     let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
     let HostCall { function, faults } = *call;
-    RUNNING.set(true);
     // Also drops the captured values.
-    let called = catch_unwind(AssertUnwindSafe(function));
-    RUNNING.set(false);
+    let called = without_driver_calls(|| catch_unwind(AssertUnwindSafe(function)));
     if let Err(payload) = called {
         // Dropping the payload could panic, into the driver.
         std::mem::forget(payload);

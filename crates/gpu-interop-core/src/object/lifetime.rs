@@ -21,17 +21,18 @@
 //! stream from being destroyed during the call.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::lock::lock;
 use super::progress::{self, is_lost};
 use super::resource::{Borrower, Resource};
-use super::retired::{PendingWaits, Retired, RetiredObjects, Wait};
-use super::slots::{LiveStream, PassedMarkers, Slots, User};
-use super::{host_function, same_gpu};
+use super::retired::{Retired, RetiredObjects, Wait};
+use super::slots::{LiveStream, PassedMarkers, PendingWaits, Slots, User};
+use super::{driver_calls, same_gpu};
 use crate::backend::{BackendDevice, RawStream};
 use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
@@ -43,11 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// Streams of a device and its retired objects.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lifetimes {
-    /// Number of the device in this process.
-    id: u64,
-    slots: Slots,
+    slots: Arc<Slots>,
     retired: Mutex<RetiredObjects>,
     /// Whether an object is retired.
     any_retired: AtomicBool,
@@ -63,24 +62,12 @@ pub(super) struct Lifetimes {
     abandoned: AtomicBool,
 }
 
-impl Default for Lifetimes {
-    fn default() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            slots: Slots::default(),
-            retired: Mutex::default(),
-            any_retired: AtomicBool::new(false),
-            deferred: Mutex::default(),
-            owners: Mutex::default(),
-            due: AtomicUsize::new(0),
-            raisers: Threads::default(),
-            abandoned: AtomicBool::new(false),
-        }
-    }
-}
-
 impl Lifetimes {
+    /// Makes the device known to the others on its hardware, whose frees may wait for its streams.
+    pub(super) fn register(&self, backend: &str, raw: &Arc<dyn BackendDevice>) {
+        same_gpu::register(backend, raw, &self.slots);
+    }
+
     /// Assigns a slot to a stream.
     pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<LiveStream>) {
         self.slots.add_stream(raw)
@@ -96,11 +83,6 @@ impl Lifetimes {
         self.slots.leave(device, slot);
     }
 
-    /// Streams that may have pending external waits.
-    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> PendingWaits {
-        self.slots.waiting(device).into_iter().map(|(slot, passed)| ((self.id, slot), passed)).collect()
-    }
-
     /// Keeps the owner of a new import, lent stream or borrowed range.
     pub(super) fn keep(&self, resource: Resource, owner: Option<&Owner>) {
         if let (Some(borrower), Some(owner)) = (resource.borrower(), owner) {
@@ -110,7 +92,7 @@ impl Lifetimes {
 
     /// Frees `resource` now if the streams in `used` are idle, else later.
     pub(super) fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
-        if host_function::running() {
+        if driver_calls::are_forbidden() {
             // Its parent may be dropped before this object is adopted.
             lock(&self.retired).add(&resource);
             lock(&self.deferred).push((resource, used));
@@ -185,8 +167,8 @@ impl Lifetimes {
 
     /// Pending external waits on which a free would block, of all devices on this hardware.
     fn external_waits(&self, device: &dyn BackendDevice) -> Option<PendingWaits> {
-        let mut all = self.waiting(device);
-        all.extend(same_gpu::waiting(device, self));
+        let mut all = self.slots.waiting(device);
+        all.extend(same_gpu::waiting(device, &self.slots));
         (!all.is_empty()).then_some(all)
     }
 
@@ -247,7 +229,7 @@ impl Lifetimes {
 
     /// Frees all retired objects whose events have completed.
     pub(super) fn collect(&self, device: &dyn BackendDevice) {
-        if host_function::running() {
+        if driver_calls::are_forbidden() {
             return;
         }
         self.adopt_deferred(device);
@@ -390,7 +372,7 @@ impl Lifetimes {
                 retired.entries.is_empty() && retired.active_threads == 0
             };
             // The words are freed next, which may wait for streams, too.
-            let blocks = device.frees_wait_for_streams() && !same_gpu::waiting(device, self).is_empty();
+            let blocks = device.frees_wait_for_streams() && !same_gpu::waiting(device, &self.slots).is_empty();
             if freed && self.bridges_are_idle(bridges) && !blocks {
                 return true;
             }
@@ -477,9 +459,4 @@ unsafe fn wait_entry(device: &dyn BackendDevice, raw: RawStream, slot: usize) ->
             Some(Wait::Idle(slot))
         }
     }
-}
-
-/// Locks a mutex, ignoring poison: the guarded data is valid at every step, so a panic does not invalidate it.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use super::device::DeviceInner;
+use super::device_state::DeviceInner;
 use super::owned::Owned;
 use super::resource::Resource;
 use crate::backend::{RawKernel, RawModule};

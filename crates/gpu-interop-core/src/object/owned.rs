@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::device::DeviceInner;
+use super::device_state::DeviceInner;
 use super::resource::Resource;
 use crate::error::Result;
 

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::device::DeviceInner;
-use super::host_function::without_driver_calls;
+use super::device_state::DeviceInner;
+use super::driver_calls::without_driver_calls;
 use super::lifetime::Lifetimes;
 use crate::backend::BackendDevice;
 use crate::bridge::{Side, release};

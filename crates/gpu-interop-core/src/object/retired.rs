@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use smallvec::SmallVec;
 
 use super::resource::{Parent, Resource};
-use super::slots::PassedMarkers;
+use super::slots::PendingWaits;
 use crate::backend::RawEvent;
 
 /// Condition for freeing a retired object.
@@ -26,10 +26,6 @@ pub(super) struct Retired {
     /// blocked.
     pub(super) blocked_by: Option<PendingWaits>,
 }
-
-/// Streams with pending external waits, on which a free would block, of all devices on the same hardware. Each by
-/// device number and slot, with the number of its completed markers.
-pub(super) type PendingWaits = SmallVec<[((u64, usize), PassedMarkers); 2]>;
 
 /// The retired objects of a device.
 #[derive(Debug, Default)]

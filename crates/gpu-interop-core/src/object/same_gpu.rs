@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::lifetime::{Lifetimes, lock};
-use super::retired::PendingWaits;
+use super::lock::lock;
+use super::slots::{PendingWaits, Slots};
 use crate::backend::BackendDevice;
 
 /// An open device.
@@ -12,35 +12,31 @@ use crate::backend::BackendDevice;
 struct OpenDevice {
     backend: String,
     raw: Weak<dyn BackendDevice>,
-    lifetimes: Weak<Lifetimes>,
+    slots: Weak<Slots>,
 }
 
 static ALL: Mutex<Vec<OpenDevice>> = Mutex::new(Vec::new());
 
 /// Registers an opened device.
-pub(super) fn register(backend: &str, raw: &Arc<dyn BackendDevice>, lifetimes: &Arc<Lifetimes>) {
+pub(super) fn register(backend: &str, raw: &Arc<dyn BackendDevice>, slots: &Arc<Slots>) {
     let mut all = lock(&ALL);
-    all.retain(|device_entry| device_entry.lifetimes.strong_count() > 0);
-    all.push(OpenDevice {
-        backend: backend.to_owned(),
-        raw: Arc::downgrade(raw),
-        lifetimes: Arc::downgrade(lifetimes),
-    });
+    all.retain(|device_entry| device_entry.slots.strong_count() > 0);
+    all.push(OpenDevice { backend: backend.to_owned(), raw: Arc::downgrade(raw), slots: Arc::downgrade(slots) });
 }
 
 /// Streams of other devices on the same hardware that may have pending external waits.
-pub(super) fn waiting(device: &dyn BackendDevice, lifetimes: &Lifetimes) -> PendingWaits {
+pub(super) fn waiting(device: &dyn BackendDevice, slots: &Slots) -> PendingWaits {
     // Dropped without the lock: these may be the last references to a device.
     let others: Vec<_> = {
         let all = lock(&ALL);
         if all.len() < 2 {
             return PendingWaits::new();
         }
-        let is_own = |other: &&OpenDevice| std::ptr::eq(other.lifetimes.as_ptr(), lifetimes);
+        let is_own = |other: &&OpenDevice| std::ptr::eq(other.slots.as_ptr(), slots);
         let Some(own) = all.iter().find(is_own) else { return PendingWaits::new() };
         let same = |other: &&OpenDevice| other.backend == own.backend && !is_own(other);
-        all.iter().filter(same).filter_map(|other| Some((other.raw.upgrade()?, other.lifetimes.upgrade()?))).collect()
+        all.iter().filter(same).filter_map(|other| Some((other.raw.upgrade()?, other.slots.upgrade()?))).collect()
     };
     let same = |other: &Arc<dyn BackendDevice>| other.identity() == device.identity();
-    others.iter().filter(|(raw, _)| same(raw)).flat_map(|(raw, lifetimes)| lifetimes.waiting(&**raw)).collect()
+    others.iter().filter(|(raw, _)| same(raw)).flat_map(|(raw, slots)| slots.waiting(&**raw)).collect()
 }

@@ -7,19 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
-use super::device::DeviceInner;
+use super::device_state::DeviceInner;
 use super::owned::Owned;
 use super::resource::Resource;
-use super::stream::Stream;
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::error::{Error, Result};
 use crate::handle::{Owner, SemaphoreHandleKind, SemaphorePayload};
 use crate::semaphore_ops::{SignalParams, WaitParams};
-
-/// Batch size up to which no heap allocation is needed.
-const INLINE: usize = 8;
 
 /// An imported semaphore of another API. Streams signal it and wait for it.
 #[derive(Debug)]
@@ -31,21 +25,21 @@ pub struct ExternalSemaphore {
     last_signalled: Arc<AtomicU64>,
 }
 
-/// One signal of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::signal`].
+/// One signal of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::signal`](crate::Stream::signal).
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing is signalled until this is passed to Stream::signal"]
 pub struct SemaphoreSignal<'a> {
     semaphore: &'a ExternalSemaphore,
     /// In the backend's form: a single signal is passed on without a copy.
-    raw: RawSignal,
+    pub(super) raw: RawSignal,
 }
 
-/// One wait of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::wait`].
+/// One wait of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::wait`](crate::Stream::wait).
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing waits until this is passed to Stream::wait"]
 pub struct SemaphoreWait<'a> {
     semaphore: &'a ExternalSemaphore,
-    raw: RawWait,
+    pub(super) raw: RawWait,
 }
 
 impl ExternalSemaphore {
@@ -163,22 +157,12 @@ impl ExternalSemaphore {
     }
 }
 
-const SIGNAL: &str = "Stream::signal";
-const WAIT: &str = "Stream::wait";
-
 /// User of a semaphore: an operation of a stream or a graph, with its slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct User<'a> {
     pub(super) operation: &'static str,
     pub(super) device: &'a Arc<DeviceInner>,
     pub(super) slot: usize,
-}
-
-impl<'a> User<'a> {
-    #[inline(always)]
-    fn stream(operation: &'static str, stream: &'a Stream) -> Self {
-        Self { operation, device: stream.device(), slot: stream.slot() }
-    }
 }
 
 /// Value that a signal sets a timeline to, with the record of the last one.
@@ -228,15 +212,15 @@ impl SemaphoreSignal<'_> {
 
     /// Validates the signal and records its value. Returns the previous value, for [`SemaphoreSignal::undo`].
     #[inline(always)]
-    fn begin(&self, stream: &Stream) -> Result<u64> {
-        self.semaphore.enter(User::stream(SIGNAL, stream), self.raw.params.payload())?;
+    pub(super) fn begin(&self, user: User<'_>) -> Result<u64> {
+        self.semaphore.enter(user, self.raw.params.payload())?;
         let SignalParams::Value(value) = self.raw.params else { return Ok(0) };
-        grow(SIGNAL, &self.semaphore.last_signalled, value)
+        grow(user.operation, &self.semaphore.last_signalled, value)
     }
 
     /// Restores the previous value after a signal was not enqueued.
     #[cold]
-    fn undo(&self, previous: u64) {
+    pub(super) fn undo(&self, previous: u64) {
         if let SignalParams::Value(_) = self.raw.params {
             self.semaphore.last_signalled.store(previous, Ordering::Relaxed);
         }
@@ -244,9 +228,10 @@ impl SemaphoreSignal<'_> {
 }
 
 impl SemaphoreWait<'_> {
+    /// Validates the wait.
     #[inline(always)]
-    fn begin(&self, stream: &Stream) -> Result<()> {
-        self.semaphore.enter(User::stream(WAIT, stream), self.raw.params.payload())
+    pub(super) fn begin(&self, user: User<'_>) -> Result<()> {
+        self.semaphore.enter(user, self.raw.params.payload())
     }
 
     /// Validates the wait for a graph.
@@ -278,113 +263,4 @@ fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
 #[cold]
 pub(super) fn empty(operation: &'static str) -> Error {
     Error::invalid(operation, "the batch is empty")
-}
-
-impl Stream {
-    /// Signals semaphores after all work enqueued before has completed (`cuSignalExternalSemaphoresAsync`).
-    ///
-    /// Does not allocate for up to 8 signals. The application must order threads that signal one timeline; otherwise
-    /// its values may arrive out of order.
-    ///
-    /// NVIDIA's programming guide requires that the wait for this signal is issued in the exporting API (Vulkan,
-    /// Direct3D), after this call. The library cannot check that. In the conformance suite streams also wait for
-    /// signals of their own device.
-    ///
-    /// Drivers may let a signal overtake a fill. Backends prevent this for [`Stream::fill`] and [`Stream::fill_u32`],
-    /// but not for fills that the application enqueues with driver functions.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
-    /// device, parameters of the wrong type, or a timeline value not greater than the last one signalled through the
-    /// same [`ExternalSemaphore`] (in a graph: when it is launched). Otherwise the driver's error. After an error
-    /// nothing is enqueued.
-    #[inline(always)]
-    pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
-        let signalled = match (self.recording(), signals) {
-            (Some(recording), _) => recording.signal(self, User::stream(SIGNAL, self), signals),
-            (None, [signal]) => self.signal_one(signal),
-            _ => self.signal_batch(signals),
-        };
-        signalled.map_err(|error| self.device().decorate(error))
-    }
-
-    /// The common case, without copies: the overhead is comparable to that of the driver binding.
-    #[inline(always)]
-    fn signal_one(&self, signal: &SemaphoreSignal<'_>) -> Result<()> {
-        let previous = signal.begin(self)?;
-        // SAFETY: semaphore and stream are live and belong to this device, and the parameters match the payload.
-        let enqueued = unsafe { self.device().raw.signal_semaphores(self.as_raw(), std::slice::from_ref(&signal.raw)) };
-        if enqueued.is_err() {
-            signal.undo(previous);
-        }
-        enqueued
-    }
-
-    fn signal_batch(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
-        if signals.is_empty() {
-            return Err(empty(SIGNAL));
-        }
-        let mut previous: SmallVec<[u64; INLINE]> = SmallVec::new();
-        let mut raw: SmallVec<[RawSignal; INLINE]> = SmallVec::new();
-        // One allocation instead of repeated growth.
-        previous.reserve_exact(signals.len());
-        raw.reserve_exact(signals.len());
-        let begun = signals.iter().try_for_each(|signal| {
-            previous.push(signal.begin(self)?);
-            raw.push(signal.raw);
-            Ok(())
-        });
-        // SAFETY: as in `signal_one`, for each of them.
-        let enqueued = begun.and_then(|()| unsafe { self.device().raw.signal_semaphores(self.as_raw(), &raw) });
-        if enqueued.is_err() {
-            // In reverse order, for a semaphore that is in the batch twice. Signals that were not begun have no
-            // previous value.
-            for (signal, previous) in signals.iter().zip(&previous).rev() {
-                signal.undo(*previous);
-            }
-        }
-        enqueued
-    }
-
-    /// Makes later work wait for semaphores (`cuWaitExternalSemaphoresAsync`).
-    ///
-    /// NVIDIA's programming guide requires that the signal is issued in the exporting API (Vulkan, Direct3D), before
-    /// this call. The library cannot check that. The conformance suite also enqueues waits first;
-    /// [`Timeline`](crate::Timeline) describes which other work such a wait may block.
-    ///
-    /// Does not allocate for up to 8 waits. The wait itself has no timeout (except for keyed mutexes); bound it with
-    /// [`Stream::synchronize_timeout`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
-    /// device, or parameters of the wrong type. Otherwise the driver's error. After an error nothing is enqueued.
-    #[inline(always)]
-    pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
-        self.about_to_wait();
-        let waited = match (self.recording(), waits) {
-            (Some(recording), _) => recording.wait(self, User::stream(WAIT, self), waits),
-            (None, [wait]) => wait.begin(self).and_then(|()| {
-                // SAFETY: semaphore and stream are live and belong to this device, and the parameters match the
-                // payload.
-                unsafe { self.device().raw.wait_semaphores(self.as_raw(), std::slice::from_ref(&wait.raw)) }
-            }),
-            _ => self.wait_batch(waits),
-        };
-        self.note_external_wait();
-        waited.map_err(|error| self.device().decorate(error))
-    }
-
-    fn wait_batch(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
-        if waits.is_empty() {
-            return Err(empty(WAIT));
-        }
-        let mut raw: SmallVec<[RawWait; INLINE]> = SmallVec::new();
-        raw.reserve_exact(waits.len());
-        for wait in waits {
-            wait.begin(self)?;
-            raw.push(wait.raw);
-        }
-        // SAFETY: as in `wait`, for each of them.
-        unsafe { self.device().raw.wait_semaphores(self.as_raw(), &raw) }
-    }
 }

@@ -1,11 +1,11 @@
 //! Slots of a device's streams and graphs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
 use smallvec::SmallVec;
 
-use super::lifetime::lock;
+use super::lock::lock;
 use super::progress;
 use crate::backend::{BackendDevice, RawEvent, RawStream};
 
@@ -115,8 +115,19 @@ pub(super) enum User {
 }
 
 /// Users of a device's objects, one for each slot. Slots past 64 share bits.
-#[derive(Debug, Default)]
-pub(super) struct Slots(Mutex<Vec<User>>);
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// Number of the device in this process.
+    id: u64,
+    users: Mutex<Vec<User>>,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), users: Mutex::default() }
+    }
+}
 
 impl Slots {
     /// Assigns a slot to a stream.
@@ -131,7 +142,7 @@ impl Slots {
     }
 
     fn add(&self, user: User) -> usize {
-        let mut slots = lock(&self.0);
+        let mut slots = lock(&self.users);
         match slots.iter().position(|slot| matches!(slot, User::Free)) {
             Some(slot) => {
                 slots[slot] = user;
@@ -146,7 +157,7 @@ impl Slots {
 
     /// Releases a slot. Once this returns, no thread calls the driver with its stream.
     pub(super) fn leave(&self, device: &dyn BackendDevice, slot: usize) {
-        let user = std::mem::replace(&mut lock(&self.0)[slot], User::Free);
+        let user = std::mem::replace(&mut lock(&self.users)[slot], User::Free);
         if let User::Stream(live) = user {
             live.end();
             live.waits.end(device);
@@ -155,7 +166,7 @@ impl Slots {
 
     /// User of a slot.
     pub(super) fn get(&self, slot: usize) -> User {
-        lock(&self.0)[slot].clone()
+        lock(&self.users)[slot].clone()
     }
 
     /// Users of the slots in `used`, one bit for each slot.
@@ -163,16 +174,18 @@ impl Slots {
         if used == 0 {
             return SmallVec::new();
         }
-        let slots = lock(&self.0);
+        let slots = lock(&self.users);
         let wanted = |(slot, user): &(usize, &User)| used & (1 << (slot % 64)) != 0 && !matches!(user, User::Free);
         slots.iter().enumerate().filter(wanted).map(|(slot, user)| (slot, user.clone())).collect()
     }
 
-    /// Streams that may have pending external waits, with the number of completed markers of each.
-    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> Waiting {
+    /// Streams that may have pending external waits.
+    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> PendingWaits {
         let unmet = |(slot, user): (usize, User)| match user {
-            // SAFETY: `with` passes only live streams of this device.
-            User::Stream(live) => live.with(|raw| unsafe { live.waits.unmet(device, raw) })?.map(|met| (slot, met)),
+            User::Stream(live) => {
+                // SAFETY: `with` passes only live streams of this device.
+                live.with(|raw| unsafe { live.waits.unmet(device, raw) })?.map(|met| ((self.id, slot), met))
+            }
             User::Free | User::Graph => None,
         };
         self.users(u64::MAX).into_iter().filter_map(unmet).collect()
@@ -181,5 +194,7 @@ impl Slots {
 
 /// Number of completed markers of a stream, if known.
 pub(super) type PassedMarkers = Option<u64>;
-/// Streams that may have pending external waits, by slot.
-pub(super) type Waiting = SmallVec<[(usize, PassedMarkers); 2]>;
+
+/// Streams with pending external waits, on which a free would block, of all devices on the same hardware. Each by
+/// device number and slot, with the number of its completed markers.
+pub(super) type PendingWaits = SmallVec<[((u64, usize), PassedMarkers); 2]>;

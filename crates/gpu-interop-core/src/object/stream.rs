@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::buffer::BufferSlice;
-use super::device::DeviceInner;
+use super::device_state::DeviceInner;
 use super::event::Event;
 use super::fault::StreamFaults;
-use super::graph::Recording;
 use super::module::Kernel;
 use super::owned::Owned;
 use super::progress;
+use super::recording::Recording;
 use super::resource::Resource;
 use super::slots::LiveStream;
 use super::validate;

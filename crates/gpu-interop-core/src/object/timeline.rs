@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::device::{Device, DeviceInner};
+use super::device::Device;
+use super::device_state::DeviceInner;
 use super::raiser::Raiser;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;

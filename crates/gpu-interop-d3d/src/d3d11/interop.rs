@@ -7,13 +7,15 @@ use gpu_interop_core::{DeviceIdentity, Error, Result};
 use windows::Win32::Graphics::Direct3D11::{
     D3D11_CREATE_DEVICE_SINGLETHREADED, ID3D11Device, ID3D11Device1, ID3D11Device5, ID3D11Fence, ID3D11Resource,
 };
-use windows::Win32::Graphics::Dxgi::IDXGIDevice;
+use windows::Win32::Graphics::Dxgi::{DXGI_SHARED_RESOURCE_READ, DXGI_SHARED_RESOURCE_WRITE, IDXGIDevice};
 use windows::core::Interface;
 
-use super::resource::ACCESS;
 use crate::adapter;
 use crate::handle::{Checked, created, lent, with_name};
 use crate::identity::check_importer;
+
+/// Access of other users to a shared resource.
+pub(super) const ACCESS: u32 = DXGI_SHARED_RESOURCE_READ.0 | DXGI_SHARED_RESOURCE_WRITE.0;
 
 /// The application's `ID3D11Device`, whose objects are shared. Clones are the same device.
 ///

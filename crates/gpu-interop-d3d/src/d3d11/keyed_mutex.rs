@@ -8,7 +8,7 @@ use gpu_interop_core::{Error, Result, SemaphoreHandle, SemaphoreHandleKind, Sema
 use windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use windows::core::Interface;
 
-use super::resource::ExportableResource;
+use super::resource::{ExportableResource, text};
 use crate::hresult;
 use crate::timeout::milliseconds;
 
@@ -27,11 +27,26 @@ pub struct KeyedMutex {
     resource: ExportableResource,
 }
 
-impl KeyedMutex {
-    pub(super) fn new(resource: ExportableResource, mutex: IDXGIKeyedMutex) -> Self {
-        Self { mutex, resource }
+impl ExportableResource {
+    /// The resource's keyed mutex.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource was created without
+    /// one; `Unsupported` if this implementation of Direct3D lacks keyed mutexes.
+    pub fn keyed_mutex(&self) -> Result<KeyedMutex> {
+        if self.sharing().semaphore_handle_kind().is_none() {
+            return Err(Error::invalid(
+                "ExportableResource::keyed_mutex",
+                "the resource was created without a keyed mutex; create it with a sharing mode that has one",
+            )
+            .with_context("sharing", text(self.sharing())));
+        }
+        let mutex: IDXGIKeyedMutex = self.query()?;
+        Ok(KeyedMutex { mutex, resource: self.clone() })
     }
+}
 
+impl KeyedMutex {
     /// The mutex.
     #[must_use]
     pub fn as_raw(&self) -> &IDXGIKeyedMutex {

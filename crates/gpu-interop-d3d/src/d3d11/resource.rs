@@ -9,21 +9,15 @@ use windows::Win32::Graphics::Direct3D11::{
     ID3D11Buffer, ID3D11Resource, ID3D11Texture1D, ID3D11Texture2D, ID3D11Texture3D,
 };
 use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
-use windows::Win32::Graphics::Dxgi::{
-    DXGI_SHARED_RESOURCE_READ, DXGI_SHARED_RESOURCE_WRITE, IDXGIKeyedMutex, IDXGIResource, IDXGIResource1,
-};
+use windows::Win32::Graphics::Dxgi::{IDXGIResource, IDXGIResource1};
 use windows::core::Interface;
 
-use super::interop::D3d11Interop;
-use super::keyed_mutex::KeyedMutex;
+use super::interop::{ACCESS, D3d11Interop};
 use crate::dimension::SrvDimension;
 use crate::flags::{BindFlags, MiscFlags, array_usage_of_bindings};
 use crate::handle::{Checked, created, exported, given, keep_handle, with_name};
 use crate::sharing::Sharing;
 use crate::texture::TextureSpec;
-
-/// Access of other users to a shared resource.
-pub(super) const ACCESS: u32 = DXGI_SHARED_RESOURCE_READ.0 | DXGI_SHARED_RESOURCE_WRITE.0;
 
 /// A buffer or texture whose memory can be exported. The memory is freed when this object, every NT handle and every
 /// import are released.
@@ -167,23 +161,6 @@ impl ExportableResource {
             .with_context("sharing", text(self.sharing)))
     }
 
-    /// The resource's keyed mutex.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource was created without
-    /// one; `Unsupported` if this implementation of Direct3D lacks keyed mutexes.
-    pub fn keyed_mutex(&self) -> Result<KeyedMutex> {
-        if self.sharing.semaphore_handle_kind().is_none() {
-            return Err(Error::invalid(
-                "ExportableResource::keyed_mutex",
-                "the resource was created without a keyed mutex; create it with a sharing mode that has one",
-            )
-            .with_context("sharing", text(self.sharing)));
-        }
-        let mutex: IDXGIKeyedMutex = self.query()?;
-        Ok(KeyedMutex::new(self.clone(), mutex))
-    }
-
     pub(super) fn interop(&self) -> &D3d11Interop {
         &self.interop
     }
@@ -210,7 +187,7 @@ impl ExportableResource {
             .map_err(|error| self.interop.failed(error))
     }
 
-    fn query<T: Interface>(&self) -> Result<T> {
+    pub(super) fn query<T: Interface>(&self) -> Result<T> {
         self.resource.cast().checked("ID3D11Resource::QueryInterface").map_err(|error| self.interop.failed(error))
     }
 
@@ -233,7 +210,7 @@ impl ExportableResource {
     }
 }
 
-fn text(sharing: Sharing) -> String {
+pub(super) fn text(sharing: Sharing) -> String {
     format!("{sharing:?}")
 }
 

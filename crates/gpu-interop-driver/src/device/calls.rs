@@ -206,7 +206,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live, by contract; the device is current.
-        unsafe { progress::is_idle(driver, stream.get()) }
+        unsafe { driver.is_idle(stream.get()) }
     }
 
     fn create_event(&self) -> Result<RawEvent> {

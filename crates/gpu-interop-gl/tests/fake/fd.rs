@@ -1,6 +1,6 @@
 //! Ownership of descriptors.
 
-use crate::request::{dedicated_request, memory_request, semaphore_request};
+use crate::request::{SIZE, dedicated_request, memory_request, semaphore_request};
 use std::os::fd::AsFd;
 
 use gpu_interop_core::handle::{FdKind, classify_fd};
@@ -8,7 +8,7 @@ use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, SemaphoreHandle,
 
 use crate::driver::{self, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
 use crate::interop;
-use crate::shared::{SIZE, memory_handle, semaphore_handle};
+use crate::shared::{memory_handle, semaphore_handle};
 
 /// Number of open descriptors with this name. The name identifies the test, because others run concurrently.
 fn open(name: &str) -> usize {

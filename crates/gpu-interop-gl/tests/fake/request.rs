@@ -2,6 +2,9 @@
 
 use gpu_interop_core::{MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport};
 
+/// Bytes of the memory that is imported.
+pub(crate) const SIZE: u64 = 1 << 20;
+
 pub(crate) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
     // SAFETY: the fake driver tracks objects and maps nothing.
     unsafe { MemoryImport::new(handle, size) }

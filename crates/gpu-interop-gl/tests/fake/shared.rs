@@ -1,6 +1,6 @@
 //! Imports that are independent of the platform's handles.
 
-use crate::request::{dedicated_request, memory_request, semaphore_request};
+use crate::request::{SIZE, dedicated_request, memory_request, semaphore_request};
 use gpu_interop_core::{ArrayFormat, ArrayShape, ChannelType, ErrorKind};
 #[cfg(unix)]
 use gpu_interop_core::{MemoryHandle, SemaphoreHandle};
@@ -8,8 +8,6 @@ use gpu_interop_gl::{Barriers, GlInterop, ImportedMemory, TextureFormat, Texture
 
 use crate::driver::{self, INVALID_ENUM, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
 use crate::interop;
-
-pub(crate) const SIZE: u64 = 1 << 20;
 
 #[cfg(unix)]
 pub(crate) fn memory_handle() -> MemoryHandle {

@@ -1,6 +1,6 @@
 //! Windows handles and names.
 
-use crate::request::{dedicated_request, memory_request, semaphore_request};
+use crate::request::{SIZE, dedicated_request, memory_request, semaphore_request};
 use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
 use gpu_interop_core::{ErrorKind, MemoryHandle, SemaphoreHandle};
 use gpu_interop_gl::Barriers;
@@ -8,7 +8,6 @@ use windows_sys::Win32::System::Threading::CreateEventW;
 
 use crate::driver::{self, INVALID_OPERATION, with};
 use crate::interop;
-use crate::shared::SIZE;
 
 /// An event handle, which the system does not distinguish from memory or a semaphore.
 fn handle() -> NtHandle {

@@ -58,8 +58,18 @@ pub struct BufferModule {
     pub(crate) inner: Arc<Module>,
 }
 
+impl NvSci {
+    /// Opens a module of buffers (`NvSciBufModuleOpen`). Objects of two modules do not mix.
+    ///
+    /// # Errors
+    /// What the library answers.
+    pub fn open_buffers(&self) -> Result<BufferModule> {
+        BufferModule::open(self)
+    }
+}
+
 impl BufferModule {
-    pub(crate) fn open(nv_sci: &NvSci) -> Result<Self> {
+    fn open(nv_sci: &NvSci) -> Result<Self> {
         const NAME: &str = "NvSciBufModuleOpen";
         let mut raw = 0;
         // SAFETY: the pointer is valid for the call.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use gpu_interop_core::{Error, NvSciSyncUse, Result};
 use gpu_interop_driver::DriverFunction;
 
-use super::Module;
 use super::fence::Fence;
+use super::module::Module;
 use super::users::User;
 use crate::error::{check, not_null};
 use crate::sys::Handle;

@@ -4,11 +4,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpu_interop_core::handle::NvSciFence;
-use gpu_interop_core::{Error, Result};
+use gpu_interop_core::{Error, NvSciSyncUse, Result};
 use gpu_interop_driver::DriverFunction;
 
-use super::Module;
+use super::module::Module;
 use super::object::SyncObject;
+use super::users::User;
 use crate::error::{CLEARED_FENCE, check, missing};
 use crate::sys::sync;
 
@@ -139,5 +140,23 @@ impl Fence {
             return Ok(None);
         }
         check(NAME, result).map(|()| Some((id, value)))
+    }
+}
+
+impl SyncObject {
+    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`): for objects that a list of
+    /// the CPU's signals. What the fence held before is cleared, also if this fails.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and if no
+    /// list asked that the CPU signals; else what the library answers.
+    pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
+        const NAME: &str = "NvSciSyncObjGenerateFence";
+        let function = self.module().functions().obj_generate_fence;
+        fence.fill(NAME, self, |raw| {
+            self.need(NAME, User::Cpu, NvSciSyncUse::SIGNAL)?;
+            // SAFETY: the object is live; the fence is cleared, and valid for the call.
+            check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw.as_ptr())) })
+        })
     }
 }

@@ -1,7 +1,10 @@
 //! Imported objects, which a device signals and waits for.
 
 use gpu_interop_core::handle::NvSciFence;
-use gpu_interop_core::{Error, ExternalSemaphore, NvSciSyncUse, Result, SignalParams, Stream, WaitParams};
+use gpu_interop_core::{
+    Device, Error, ExternalSemaphore, ImportError, NvSciSyncUse, Result, SemaphoreImport, SignalParams, Stream,
+    WaitParams,
+};
 
 use super::fence::Fence;
 use super::object::SyncObject;
@@ -27,12 +30,20 @@ pub struct ImportedSync {
     object: SyncObject,
 }
 
-impl ImportedSync {
-    pub(crate) fn new(semaphore: ExternalSemaphore, device: User, object: SyncObject) -> Self {
-        Self { semaphore, device, object }
+impl SyncObject {
+    /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences, as an attribute list of this
+    /// device asked.
+    ///
+    /// # Errors
+    /// Those of [`Device::import_semaphore`].
+    pub fn import(&self, device: &Device) -> Result<ImportedSync, ImportError<SemaphoreImport>> {
+        let semaphore = device.import_semaphore(self.import_request())?;
+        Ok(ImportedSync { semaphore, device: User::device(device), object: self.clone() })
     }
+}
 
-    /// The imported object.
+impl ImportedSync {
+    /// What was imported.
     #[must_use]
     pub fn object(&self) -> &SyncObject {
         &self.object

@@ -5,12 +5,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpu_interop_core::handle::NvSciSyncObject;
-use gpu_interop_core::{Device, ImportError, NvSciSyncUse, Result, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{NvSciSyncUse, Result, SemaphoreHandle, SemaphoreImport};
 use gpu_interop_driver::DriverFunction;
 
-use super::Module;
-use super::fence::Fence;
-use super::import::ImportedSync;
+use super::module::Module;
 use super::users::{User, Users};
 use crate::error::{check, not_null};
 use crate::sys::Handle;
@@ -107,33 +105,7 @@ impl SyncObject {
         unsafe { SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)) }
     }
 
-    /// Imports the object (`cuImportExternalSemaphore`) for signals and waits with fences, as an attribute list of this
-    /// device requested.
-    ///
-    /// # Errors
-    /// Those of [`Device::import_semaphore`].
-    pub fn import(&self, device: &Device) -> Result<ImportedSync, ImportError<SemaphoreImport>> {
-        let semaphore = device.import_semaphore(self.import_request())?;
-        Ok(ImportedSync::new(semaphore, User::device(device), self.clone()))
-    }
-
-    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`), for objects that the
-    /// CPU signals. The previous content of the fence is cleared, even on failure.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and
-    /// if no list requested signals by the CPU; otherwise the library's error.
-    pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
-        const NAME: &str = "NvSciSyncObjGenerateFence";
-        let function = self.inner.module.functions().obj_generate_fence;
-        fence.fill(NAME, self, |raw| {
-            self.need(NAME, User::Cpu, NvSciSyncUse::SIGNAL)?;
-            // SAFETY: the object is live; the fence is cleared, and valid for the call.
-            check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw.as_ptr())) })
-        })
-    }
-
-    /// Signals the next point with the CPU (`NvSciSyncObjSignal`), for objects that the CPU signals.
+    /// Signals the next point with the CPU (`NvSciSyncObjSignal`): for objects that a list of the CPU's signals.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no list requested signals by the

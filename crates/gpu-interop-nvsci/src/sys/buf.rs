@@ -1,10 +1,11 @@
 //! `nvscibuf.h`.
 
 use std::ffi::{c_uint, c_void};
+use std::mem::{offset_of, size_of};
 
 use gpu_interop_driver::{Status, driver_table};
 
-use super::{Handle, KeyValuePair};
+use super::{Handle, KeyValuePair, Plain};
 
 /// `NvSciBufMajorVersion`: the version of the declared functions.
 pub(crate) const MAJOR: u32 = 2;
@@ -88,6 +89,17 @@ pub(crate) struct GpuCompression {
     pub(crate) id: [u8; 16],
     pub(crate) kind: c_uint,
 }
+
+// SAFETY: numbers without gaps: 17 bytes, aligned to 1.
+unsafe impl Plain for GpuCache {}
+// SAFETY: numbers without gaps: 20 bytes, aligned to 4.
+unsafe impl Plain for GpuCompression {}
+
+const _: () = {
+    assert!(size_of::<GpuCache>() == 17);
+    assert!(size_of::<GpuCompression>() == 20);
+    assert!(offset_of!(GpuCompression, kind) == 16);
+};
 
 driver_table! {
     /// The functions of NvSciBuf.

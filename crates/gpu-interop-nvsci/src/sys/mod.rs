@@ -38,18 +38,9 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for u64 {}
 // SAFETY: as above.
 unsafe impl Plain for [u8; 16] {}
-// SAFETY: numbers without padding: 17 bytes, aligned to 1.
-unsafe impl Plain for buf::GpuCache {}
-// SAFETY: numbers without padding: 20 bytes, aligned to 4.
-unsafe impl Plain for buf::GpuCompression {}
-
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(size_of::<KeyValuePair>() == 24);
     assert!(offset_of!(KeyValuePair, value) == 8);
     assert!(offset_of!(KeyValuePair, length) == 16);
-    assert!(size_of::<buf::GpuCache>() == 17);
-    assert!(size_of::<buf::GpuCompression>() == 20);
-    assert!(offset_of!(buf::GpuCompression, kind) == 16);
-    assert!(size_of::<sync::Fence>() == 48);
 };

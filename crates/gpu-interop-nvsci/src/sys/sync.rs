@@ -38,6 +38,8 @@ pub(crate) struct Fence {
     pub(crate) payload: [u64; 6],
 }
 
+const _: () = assert!(size_of::<Fence>() == 48);
+
 driver_table! {
     /// The functions of NvSciSync.
     pub(crate) struct Functions {

@@ -2,6 +2,7 @@
 
 mod hand_over;
 mod image;
+mod lock;
 mod owner;
 mod recording;
 mod select;
@@ -11,7 +12,7 @@ mod transfer;
 mod validation;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ash::vk;
@@ -20,18 +21,16 @@ use gpu_interop_core::{DeviceIdentity, Result};
 use crate::interop::VulkanInterop;
 use crate::queue::QueueKind;
 pub use hand_over::BufferCopy;
+use lock::lock;
 use owner::{DeviceOwner, InstanceOwner};
 pub use recording::Recording;
 pub use select::DeviceChoice;
 use spare::Spare;
-use submission::Flight;
+use submission::{Abandoned, Flight};
 pub use submission::{SemaphoreOp, Submission};
 pub use validation::ValidationLog;
 
-/// Time that dropping a context waits for abandoned work.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Options of a new [`HeadlessContext`].
+/// What a [`HeadlessContext`] is created with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeadlessOptions {
@@ -87,13 +86,7 @@ struct Inner {
     copying: Option<HeadlessContext>,
     timeout: Duration,
     spare: Arc<Spare>,
-    /// Work still pending when its [`Submission`] was dropped.
-    abandoned: Mutex<Vec<Flight>>,
-}
-
-/// Ignores poison: the guarded data is valid at every step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    abandoned: Arc<Abandoned>,
 }
 
 impl HeadlessContext {
@@ -171,7 +164,7 @@ impl HeadlessContext {
             queue: Mutex::new(queue),
             copying,
             timeout,
-            abandoned: Mutex::default(),
+            abandoned: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -240,13 +233,13 @@ impl HeadlessContext {
         signals: &[SemaphoreOp<'_>],
         record: impl FnOnce(&mut Recording<'_>) -> Result<()>,
     ) -> Result<Submission> {
-        submission::reap(&mut lock(&self.inner.abandoned));
+        self.inner.abandoned.reap();
         let mut flight = Flight::new(self.inner.spare.clone())?;
         let mut recording = Recording::new(&self.inner.interop, self.inner.queue_family, &mut flight);
         record(&mut recording)?;
         recording.make_visible_to_host();
         flight.submit(*lock(&self.inner.queue), waits, signals)?;
-        Ok(Submission::new(self.inner.clone(), flight))
+        Ok(Submission::new(self.inner.abandoned.clone(), flight))
     }
 
     /// Records commands, submits them, and blocks until they have finished or [`HeadlessOptions::timeout`] has elapsed.
@@ -265,12 +258,5 @@ impl fmt::Debug for Inner {
             .field("interop", &self.interop)
             .field("queue_family", &self.queue_family)
             .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        let abandoned = std::mem::take(self.abandoned.get_mut().unwrap_or_else(PoisonError::into_inner));
-        submission::finish(abandoned, PATIENCE);
     }
 }

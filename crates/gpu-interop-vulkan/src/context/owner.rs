@@ -9,8 +9,8 @@ use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
 use super::select::Candidate;
 use super::validation::{self, ValidationLog};
 use crate::error::Checked;
-use crate::identity::has_extension;
-use crate::interop::{self, VulkanInterop};
+use crate::identity::{self, has_extension};
+use crate::interop::VulkanInterop;
 use crate::loader::LOADER_LIBRARY;
 
 /// An instance, with a messenger for the layer if validation is enabled.
@@ -36,7 +36,7 @@ impl InstanceOwner {
             return Err(Error::new(
                 ErrorKind::DriverTooOld,
                 OPERATION,
-                format!("the loader is Vulkan {}, and sharing needs 1.1", interop::version(available)),
+                format!("the loader is Vulkan {}, and sharing needs 1.1", identity::version(available)),
             ));
         }
         // Timeline semaphores are core in 1.2; later versions are not used.

@@ -4,8 +4,8 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, IdentityMatch, LoadAttempt, Result};
 
 use crate::error::Checked;
-use crate::identity::{device_identity, has_extension};
-use crate::interop::{VulkanInterop, version};
+use crate::identity::{device_identity, has_extension, version};
+use crate::interop::VulkanInterop;
 use crate::queue::QueueKind;
 
 /// Selects the device of a [`HeadlessContext`](crate::HeadlessContext).

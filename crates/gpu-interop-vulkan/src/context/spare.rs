@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use ash::vk;
 use gpu_interop_core::Result;
 
-use super::lock;
+use super::lock::lock;
 use crate::error::Checked;
 use crate::interop::VulkanInterop;
 

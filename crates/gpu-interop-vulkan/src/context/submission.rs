@@ -1,14 +1,14 @@
 //! Submitted work of a context's queue.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
 
+use super::lock::lock;
 use super::spare::{Parts, Spare};
-use super::{Inner, lock};
 use crate::buffer::OwnedBuffer;
 use crate::error::{self, Checked};
 use crate::image::OwnedImage;
@@ -17,6 +17,9 @@ use crate::tracking::{Command, Ownership, State};
 
 /// Operation in the errors of submissions.
 const SUBMIT: &str = "HeadlessContext::submit";
+
+/// How long dropping a context waits for work that nobody waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A semaphore that a submission waits for or signals.
 #[derive(Debug, Clone, Copy)]
@@ -231,13 +234,13 @@ impl Drop for Flight {
 /// Dropping it does not block; the context keeps pending work until it has finished.
 #[derive(Debug)]
 pub struct Submission {
-    context: Arc<Inner>,
+    abandoned: Arc<Abandoned>,
     flight: Option<Flight>,
 }
 
 impl Submission {
-    pub(super) fn new(context: Arc<Inner>, flight: Flight) -> Self {
-        Self { context, flight: Some(flight) }
+    pub(super) fn new(abandoned: Arc<Abandoned>, flight: Flight) -> Self {
+        Self { abandoned, flight: Some(flight) }
     }
 
     /// Blocks until the work has finished. Its writes are then visible to the host and to later submissions.
@@ -258,19 +261,34 @@ impl Submission {
 impl Drop for Submission {
     fn drop(&mut self) {
         if let Some(flight) = self.flight.take().filter(Flight::is_pending) {
-            lock(&self.context.abandoned).push(flight);
+            lock(&self.abandoned.flights).push(flight);
         }
     }
 }
 
-/// Frees abandoned work that has finished.
-pub(super) fn reap(abandoned: &mut Vec<Flight>) {
-    abandoned.retain(Flight::is_pending);
+/// Work of a context that still ran when its [`Submission`] was dropped. Dropped with the context and its last submission.
+#[derive(Debug, Default)]
+pub(super) struct Abandoned {
+    flights: Mutex<Vec<Flight>>,
 }
 
-/// Waits up to `patience` for abandoned work. Work that has not finished by then is leaked with its device: freeing
-/// either would be undefined behaviour, and an unlimited wait could hang the application.
-pub(super) fn finish(abandoned: Vec<Flight>, patience: Duration) {
+impl Abandoned {
+    /// Frees what has finished by now.
+    pub(super) fn reap(&self) {
+        lock(&self.flights).retain(Flight::is_pending);
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        let flights = std::mem::take(self.flights.get_mut().unwrap_or_else(PoisonError::into_inner));
+        finish(flights, PATIENCE);
+    }
+}
+
+/// Waits a little for abandoned work. What does not finish is leaked with its device: freeing either would be
+/// undefined behaviour, and waiting without end would hang the application on a dead peer.
+fn finish(abandoned: Vec<Flight>, patience: Duration) {
     let deadline = Instant::now() + patience;
     for flight in abandoned {
         match flight.wait(deadline.saturating_duration_since(Instant::now())) {

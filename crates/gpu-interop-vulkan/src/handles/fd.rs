@@ -1,11 +1,8 @@
 //! File descriptors: `VK_KHR_external_memory_fd`, `VK_KHR_external_semaphore_fd`.
 
-use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
-pub(super) use ash::khr::external_memory_fd::Device as MemoryFunctions;
-pub(super) use ash::khr::external_semaphore_fd::Device as SemaphoreFunctions;
 use ash::vk;
 use gpu_interop_core::handle::LentFd;
 use gpu_interop_core::{
@@ -20,13 +17,6 @@ use crate::interop::VulkanInterop;
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
-
-pub(super) const MEMORY_EXTENSION: &CStr = vk::KHR_EXTERNAL_MEMORY_FD_NAME;
-pub(super) const SEMAPHORE_EXTENSION: &CStr = vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME;
-pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION, vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME];
-
-pub(super) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryFdKHR", c"vkGetMemoryFdPropertiesKHR"];
-pub(super) const SEMAPHORE_FUNCTIONS: [&CStr; 2] = [c"vkGetSemaphoreFdKHR", c"vkImportSemaphoreFdKHR"];
 
 /// Reports whether this crate exports memory as this kind.
 pub(crate) fn exports(kind: MemoryHandleKind) -> bool {

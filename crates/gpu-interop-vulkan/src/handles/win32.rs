@@ -4,12 +4,9 @@
 //! (VUIDs 00663 of `VkMemoryGetWin32HandleInfoKHR` and 01127 of `VkSemaphoreGetWin32HandleInfoKHR`), so the first handle
 //! is stored with the object, and every export duplicates it.
 
-use std::ffi::CStr;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
 use std::sync::{Mutex, PoisonError};
 
-pub(super) use ash::khr::external_memory_win32::Device as MemoryFunctions;
-pub(super) use ash::khr::external_semaphore_win32::Device as SemaphoreFunctions;
 use ash::vk;
 use gpu_interop_core::handle::Win32Object;
 use gpu_interop_core::{
@@ -23,14 +20,6 @@ use crate::interop::VulkanInterop;
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueWin32;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineWin32;
-
-pub(super) const MEMORY_EXTENSION: &CStr = vk::KHR_EXTERNAL_MEMORY_WIN32_NAME;
-pub(super) const SEMAPHORE_EXTENSION: &CStr = vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME;
-pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION];
-
-pub(super) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryWin32HandleKHR", c"vkGetMemoryWin32HandlePropertiesKHR"];
-pub(super) const SEMAPHORE_FUNCTIONS: [&CStr; 2] =
-    [c"vkGetSemaphoreWin32HandleKHR", c"vkImportSemaphoreWin32HandleKHR"];
 
 /// Reports whether this crate exports memory as this kind.
 pub(crate) fn exports(kind: MemoryHandleKind) -> bool {

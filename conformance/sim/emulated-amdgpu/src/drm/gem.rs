@@ -1,53 +1,16 @@
 //! GEM: buffer objects by the handles of an open render node, their addresses on the GPU, and PRIME descriptors.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
-
 use rustix::fd::{BorrowedFd, IntoRawFd as _};
 use rustix::io::Errno;
 
-use super::Caller;
+use super::caller::Caller;
 use crate::abi::drm::{
     CreateInfo, DOMAIN_VRAM, GemClose, GemCreate, GemMetadata, GemMmap, GemOp, GemUserptr, GemVa, GemWaitIdle,
     PrimeHandle, VA_CLEAR, VA_MAP, VA_REPLACE, VA_UNMAP, VA_WRITEABLE,
 };
 use crate::abi::{Result, write_user};
 use crate::log::say;
-use crate::memory::{Owner, Span, Storage};
-
-/// The handles of an open file.
-#[derive(Debug, Default)]
-pub(crate) struct Handles(BTreeMap<u32, Arc<Storage>>);
-
-impl Handles {
-    /// The handle of an object: the existing one, or a new one.
-    fn of(&mut self, storage: Arc<Storage>) -> Result<u32> {
-        if let Some((handle, _)) = self.0.iter().find(|(_, known)| Arc::ptr_eq(known, &storage)) {
-            return Ok(*handle);
-        }
-        let handle = (1..).find(|handle| !self.0.contains_key(handle)).ok_or(Errno::NOMEM)?;
-        self.0.insert(handle, storage);
-        Ok(handle)
-    }
-
-    fn get(&self, handle: u32) -> Result<Arc<Storage>> {
-        self.0.get(&handle).map(Arc::clone).ok_or(Errno::NOENT)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl Caller<'_> {
-    fn with_handles<R>(self, function: impl FnOnce(&mut Handles) -> R) -> R {
-        function(&mut self.file.handles.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn object(self, handle: u32) -> Result<Arc<Storage>> {
-        self.with_handles(|handles| handles.get(handle))
-    }
-}
+use crate::memory::{Owner, Span};
 
 pub(super) fn create(caller: Caller<'_>, value: &mut GemCreate) -> Result<()> {
     let [size, _alignment, domains, _flags] = value.words;
@@ -74,7 +37,7 @@ pub(super) fn userptr(caller: Caller<'_>, value: &mut GemUserptr) -> Result<()> 
 
 /// Closing a handle ends the mappings of addresses that were made by it.
 pub(super) fn close(caller: Caller<'_>, value: &mut GemClose) -> Result<()> {
-    let storage = caller.with_handles(|handles| handles.0.remove(&value.handle)).ok_or(Errno::INVAL)?;
+    let storage = caller.with_handles(|handles| handles.remove(value.handle)).ok_or(Errno::INVAL)?;
     caller.emulation.memory.unmap_object(caller.gpu.index, &storage);
     say!(1, "GEM object {} is closed", value.handle);
     Ok(())

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use super::Caller;
+use super::caller::Caller;
 use crate::abi::drm::{
     INFO_ACCEL_WORKING, INFO_DEV_INFO, INFO_GTT_USAGE, INFO_HW_IP_COUNT, INFO_HW_IP_INFO, INFO_MEMORY,
     INFO_READ_MMR_REG, INFO_TIMESTAMP, INFO_VRAM_GTT, INFO_VRAM_USAGE, Info,

@@ -1,25 +1,19 @@
 //! Ioctls of the render nodes.
 
-pub(crate) mod gem;
+mod caller;
+mod gem;
+pub(crate) mod handles;
 mod info;
 
 use std::ffi::c_void;
 
 use rustix::io::Errno;
 
+use self::caller::Caller;
 use crate::abi::drm::{self as number, Client, GetCap, Version};
 use crate::abi::{Result, edit, request_number, write_user};
 use crate::emulation::Emulation;
 use crate::files::File;
-use crate::gpu::Gpu;
-
-/// The open file of an ioctl, and the GPU of its node.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Caller<'a> {
-    emulation: &'static Emulation,
-    file: &'a File,
-    gpu: &'static Gpu,
-}
 
 /// Executes an ioctl of a GPU's render node.
 ///

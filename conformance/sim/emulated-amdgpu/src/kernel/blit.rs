@@ -1,7 +1,9 @@
 //! The kernels with which AMD's runtime copies and fills, in the forms of versions 5.2 to 7.2.
 
+use super::arguments::Arguments;
+use super::launch::{Launch, Result};
 use super::layout::has_explicit;
-use super::{Launch, Result, words};
+use super::words;
 use crate::queue::Stop;
 
 /// Executes the kernel if it is one of these, with arguments of a known size.
@@ -48,7 +50,7 @@ fn fill_to_end(launch: &Launch<'_>) -> Result<()> {
 }
 
 /// The target of the older fills: one of four pointers, by the size of an element (1, 2, 4, 8).
-fn target<const N: usize>(arguments: &super::Arguments<N>) -> Option<(u64, u64)> {
+fn target<const N: usize>(arguments: &Arguments<N>) -> Option<(u64, u64)> {
     let mut targets = [1, 2, 4, 8].into_iter().zip([0, 8, 16, 24].map(|offset| arguments.u64(offset)));
     targets.find(|(_, address)| *address != 0)
 }

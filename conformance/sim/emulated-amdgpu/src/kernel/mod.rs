@@ -6,48 +6,19 @@
 
 mod arguments;
 mod blit;
+mod launch;
 mod layout;
+mod names;
 mod project;
 mod rocr;
 mod words;
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
-use self::arguments::Arguments;
+use self::launch::{Launch, Result};
+pub(crate) use self::names::Kernels;
 use crate::abi::aql::{Dispatch, KernelDescriptor};
 use crate::emulation::Emulation;
-use crate::log::{enabled, say};
+use crate::log::enabled;
 use crate::queue::{Queue, Stop};
-
-type Result<T> = std::result::Result<T, Stop>;
-
-/// Names of kernel objects.
-#[derive(Debug, Default)]
-pub(crate) struct Kernels(Mutex<HashMap<u64, String>>);
-
-impl Kernels {
-    /// Records a name. A later module may have its kernel at the address of an earlier one: the last name counts.
-    pub(crate) fn learn(&self, object: u64, name: String) {
-        say!(1, "kernel object {object:#x} is {name}");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(object, name);
-    }
-
-    fn name(&self, object: u64) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&object).cloned()
-    }
-}
-
-/// A kernel launch.
-#[derive(Debug)]
-pub(crate) struct Launch<'a> {
-    emulation: &'static Emulation,
-    queue: &'a Queue,
-    gpu: usize,
-    dispatch: Dispatch,
-    /// Size of the arguments according to the kernel's descriptor.
-    kernarg_size: u32,
-}
 
 /// Executes a dispatch.
 pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispatch) -> Result<()> {
@@ -82,30 +53,4 @@ pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispa
     emulation.counters.add("unknown_kernels", &format!("{name}, {kernarg_size} bytes of arguments"));
     launch.describe(Some(name));
     Err(Stop::Invalid(format!("unknown kernel {name} with {kernarg_size} bytes of arguments")))
-}
-
-impl<'a> Launch<'a> {
-    /// The arguments, of a known size.
-    fn arguments<const N: usize>(&self) -> Result<Arguments<N>> {
-        Ok(Arguments(self.emulation.memory.read(self.gpu, self.dispatch.kernarg)?))
-    }
-
-    /// Work items of the launch.
-    fn items(&self) -> u64 {
-        self.dispatch.grid.iter().map(|size| u64::from(*size)).product()
-    }
-
-    fn describe(&self, name: Option<&str>) {
-        let Dispatch { grid, workgroup, kernel, kernarg } = self.dispatch;
-        let words: Vec<_> = (0..16)
-            .map_while(|word| self.emulation.memory.read_u64(self.gpu, kernarg + word * 8).ok())
-            .map(|word| format!("{word:x}"))
-            .collect();
-        let size = self.kernarg_size;
-        crate::log::failure(format_args!(
-            "kernel {} at {kernel:#x}, grid {grid:?} by {workgroup:?}, {size} bytes of arguments: {}",
-            name.unwrap_or("(no name)"),
-            words.join(" "),
-        ));
-    }
 }

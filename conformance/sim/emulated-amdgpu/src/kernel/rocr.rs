@@ -1,6 +1,6 @@
 //! ROCR's own kernels: copies and fills before the runtime above it has loaded its own.
 
-use super::{Launch, Result};
+use super::launch::{Launch, Result};
 
 /// Executes the kernel if its arguments match one of these.
 pub(super) fn run(launch: &Launch<'_>) -> Result<bool> {

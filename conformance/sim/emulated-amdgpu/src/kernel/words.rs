@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Launch, Result};
+use super::arguments::Arguments;
+use super::launch::{Launch, Result};
 use crate::memory::Access;
-use crate::queue::{Stop, wait_until};
+use crate::queue::Stop;
 
 /// (32-bit word or null, 64-bit word or null, value)
 pub(super) fn write(launch: &Launch<'_>) -> Result<()> {
@@ -42,7 +43,7 @@ fn wait_for(launch: &Launch<'_>, word: Word, condition: u64, value: u64, mask: u
     if condition > 3 {
         return Err(Stop::Invalid(format!("a wait for a word with condition {condition}")));
     }
-    wait_until(launch.queue, || {
+    launch.queue.wait_until(|| {
         let found = if word.long {
             memory.atomic_u64(gpu, word.address, Access::Read, |word| word.load(Ordering::SeqCst))?
         } else {
@@ -62,7 +63,7 @@ pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
     let count = u64::from(arguments.u32(8)).min(launch.items());
     for operation in (arguments.u64(0)..).step_by(OPERATION).take(usize::try_from(count).unwrap_or(0)) {
         let words = memory.read::<{ OPERATION }>(gpu, operation)?;
-        let words = super::Arguments(words);
+        let words = Arguments(words);
         let (address, value, flags) = (words.u64(8), words.u64(16), u64::from(words.u32(24)));
         match words.u32(0) {
             1 => wait_for(launch, Word { address, long: false }, flags, value & 0xffff_ffff, u64::from(u32::MAX))?,

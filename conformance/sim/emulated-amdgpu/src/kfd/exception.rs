@@ -29,7 +29,7 @@ pub(crate) fn report(emulation: &Emulation, queue: &Queue, stop: &Stop) {
         Stop::Invalid(why) => {
             log::failure(format_args!("queue {id}: {why}"));
             emulation.counters.add("queue_errors", why);
-            match queue.error_signal(emulation) {
+            match queue.error_signal(&emulation.memory) {
                 Some(signal) => _ = signal::store(emulation, queue.gpu, signal, INVALID_CODE_OBJECT),
                 None => emulation.events.raise(EVENT_HW_EXCEPTION, hardware_exception(gpu)),
             }

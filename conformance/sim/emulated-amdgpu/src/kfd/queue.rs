@@ -6,7 +6,7 @@ use super::memory::doorbell_offset;
 use crate::abi::Result;
 use crate::abi::kfd::{ById, CreateQueue, SetCuMask, UpdateQueue};
 use crate::emulation::Emulation;
-use crate::queue::Description;
+use crate::queue::{Description, execution};
 
 pub(super) fn create(emulation: &'static Emulation, value: &mut CreateQueue) -> Result<()> {
     let gpu = emulation.gpu(value.gpu_id)?;
@@ -18,7 +18,8 @@ pub(super) fn create(emulation: &'static Emulation, value: &mut CreateQueue) -> 
         read_pointer: value.read_pointer_address,
         write_pointer: value.write_pointer_address,
     };
-    value.queue_id = emulation.queues.create(emulation, &description)?;
+    value.queue_id =
+        emulation.queues.create(&emulation.doorbells, &description, move |queue| execution::run(queue, emulation))?;
     value.doorbell_offset = doorbell_offset(gpu) | (u64::from(value.queue_id) * 8);
     Ok(())
 }

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
-use super::{Queue, Stop, clock, signal};
+use super::state::{Queue, Stop};
+use super::{clock, signal};
 use crate::abi::aql::{self, PACKET_SIZE, Packet};
 use crate::emulation::Emulation;
 use crate::kernel;
@@ -76,9 +77,4 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
         Packet::Commands => Ok(()),
         Packet::Invalid | Packet::Unknown { .. } => Err(Stop::Invalid(format!("unknown packet {packet:?}"))),
     }
-}
-
-/// Waits until a kernel's condition is met.
-pub(crate) fn wait_until(queue: &Queue, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-    queue.wait(|| Ok(holds()?.then_some(())))
 }

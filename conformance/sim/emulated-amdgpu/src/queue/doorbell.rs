@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::{Queue, spawn};
+use super::state::Queue;
+use super::thread::spawn;
 use crate::abi::Result;
 
 type Watched = Arc<Mutex<Vec<Weak<Queue>>>>;

@@ -4,52 +4,30 @@ mod aql;
 mod backoff;
 pub(crate) mod clock;
 mod doorbell;
+pub(crate) mod execution;
 mod sdma;
 pub(crate) mod signal;
+mod state;
+mod thread;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use rustix::io::Errno;
 
-pub(crate) use self::aql::wait_until;
-use self::backoff::Backoff;
 use self::doorbell::Poller;
+use self::state::Kind;
+pub(crate) use self::state::{Queue, Stop};
+use self::thread::spawn;
 use crate::abi::Result;
 use crate::abi::kfd::{QUEUE_TYPE_COMPUTE_AQL, QUEUE_TYPE_SDMA, QUEUE_TYPE_SDMA_XGMI};
-use crate::emulation::{DOORBELL_BYTES, Emulation};
 use crate::log::say;
-use crate::memory::PageFault;
+use crate::memory::Storage;
 
-/// Packet format of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Aql,
-    Sdma,
-}
-
-/// Reason why a queue stops.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// The queue is destroyed.
-    Destroyed,
-    PageFault(PageFault),
-    /// A packet or a kernel that cannot be executed.
-    Invalid(String),
-    /// Injected fault: the packet never ends.
-    Hang,
-    /// Injected fault: the GPU is reset.
-    Reset,
-}
-
-impl From<PageFault> for Stop {
-    fn from(fault: PageFault) -> Self {
-        Self::PageFault(fault)
-    }
-}
+/// Bytes of a GPU's doorbells, one of 8 bytes for each queue.
+pub(crate) const DOORBELL_BYTES: u64 = 8192;
 
 /// Description of a queue by its creator.
 #[derive(Debug, Clone, Copy)]
@@ -60,144 +38,6 @@ pub(crate) struct Description {
     pub(crate) ring_size: u64,
     pub(crate) read_pointer: u64,
     pub(crate) write_pointer: u64,
-}
-
-/// A hardware queue.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    pub(crate) id: u32,
-    pub(crate) gpu: usize,
-    kind: Kind,
-    ring: AtomicU64,
-    ring_size: AtomicU64,
-    read_pointer: u64,
-    write_pointer: u64,
-    doorbell: &'static AtomicU64,
-    stop: AtomicBool,
-    /// The runtime set its share of time to 0.
-    paused: AtomicBool,
-    /// It has stopped and executes no more packets.
-    dead: AtomicBool,
-    /// Last doorbell value seen by the thread while it sleeps; `None` while it is awake.
-    asleep: Mutex<Option<u64>>,
-    awake: Condvar,
-}
-
-/// Time that a queue's thread polls for packets before it relies on the doorbell thread.
-const ATTENTIVE: Duration = Duration::from_millis(2);
-
-impl Queue {
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-
-    /// Stops the queue.
-    pub(crate) fn kill(&self) {
-        self.dead.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    /// Whether the thread must abandon its current packet.
-    fn ended(&self) -> bool {
-        self.stopped() || self.dead.load(Ordering::Acquire)
-    }
-
-    fn ring(&self) -> (u64, u64) {
-        (self.ring.load(Ordering::Acquire), self.ring_size.load(Ordering::Acquire))
-    }
-
-    fn asleep(&self) -> MutexGuard<'_, Option<u64>> {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until `ready` returns something.
-    fn wait<T>(&self, mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>) -> std::result::Result<T, Stop> {
-        let mut backoff = Backoff::new();
-        loop {
-            if self.ended() {
-                return Err(Stop::Destroyed);
-            }
-            if !self.paused.load(Ordering::Acquire)
-                && let Some(found) = ready()?
-            {
-                return Ok(found);
-            }
-            backoff.pause();
-        }
-    }
-
-    /// Waits for a packet: as [`wait`](Self::wait), but after a while sleeps until the doorbell changes.
-    fn wait_for_packet<T>(
-        &self,
-        mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>,
-    ) -> std::result::Result<T, Stop> {
-        let mut backoff = Backoff::new();
-        loop {
-            let doorbell = self.doorbell.load(Ordering::Acquire);
-            if self.ended() {
-                return Err(Stop::Destroyed);
-            }
-            if !self.paused.load(Ordering::Acquire)
-                && let Some(found) = ready()?
-            {
-                return Ok(found);
-            }
-            if backoff.waited() < ATTENTIVE {
-                backoff.pause();
-                continue;
-            }
-            // The doorbell was read before the last check for packets, so a packet written since then changes it.
-            self.sleep(doorbell);
-            backoff.reset();
-        }
-    }
-
-    fn sleep(&self, doorbell: u64) {
-        let mut asleep = self.asleep();
-        *asleep = Some(doorbell);
-        while asleep.is_some() && !self.ended() {
-            asleep = self.awake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
-        }
-        *asleep = None;
-    }
-
-    /// Wakes the thread if the doorbell rang since it fell asleep, and returns whether it did.
-    fn wake_if_rung(&self) -> bool {
-        let mut asleep = self.asleep();
-        let rung = asleep.is_some_and(|known| self.doorbell.load(Ordering::Acquire) != known);
-        if rung {
-            *asleep = None;
-            self.awake.notify_all();
-        }
-        rung
-    }
-
-    fn wake(&self) {
-        *self.asleep() = None;
-        self.awake.notify_all();
-    }
-
-    /// Main function of the queue's thread.
-    fn run(&self, emulation: &'static Emulation) {
-        let result = match self.kind {
-            _ if emulation.faults.at("queue-hang").is_some() => Err(Stop::Hang),
-            Kind::Aql => aql::run(self, emulation),
-            Kind::Sdma => sdma::run(self, emulation),
-        };
-        let Err(stop) = result;
-        if stop != Stop::Destroyed {
-            self.dead.store(true, Ordering::Release);
-            crate::kfd::exception::report(emulation, self, &stop);
-        }
-    }
-
-    /// The signal that receives the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
-    pub(crate) fn error_signal(&self, emulation: &Emulation) -> Option<u64> {
-        use crate::abi::aql::queue::{INACTIVE_SIGNAL, READ_INDEX};
-        let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;
-        let signal = emulation.memory.read_u64(self.gpu, self.write_pointer + INACTIVE_SIGNAL).ok()?;
-        (known && signal != 0).then_some(signal)
-    }
 }
 
 #[derive(Debug)]
@@ -218,8 +58,14 @@ impl Queues {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates a queue and starts its thread. Returns its number, which is also that of its doorbell.
-    pub(crate) fn create(&self, emulation: &'static Emulation, description: &Description) -> Result<u32> {
+    /// Makes a queue, with a doorbell on its GPU's page of `doorbells`, and starts its thread, which calls `run`. Returns its
+    /// number, which is that of its doorbell too.
+    pub(crate) fn create(
+        &self,
+        doorbells: &'static [Arc<Storage>],
+        description: &Description,
+        run: impl FnOnce(&Queue) + Send + 'static,
+    ) -> Result<u32> {
         let kind = match description.kind {
             QUEUE_TYPE_COMPUTE_AQL => Kind::Aql,
             QUEUE_TYPE_SDMA | QUEUE_TYPE_SDMA_XGMI => Kind::Sdma,
@@ -231,9 +77,9 @@ impl Queues {
         let mut running = self.lock();
         let limit = u32::try_from(DOORBELL_BYTES / 8).unwrap_or(0);
         let id = (0..limit).find(|id| !running.contains_key(id)).ok_or(Errno::NOMEM)?;
-        let page = emulation.doorbells.get(description.gpu).ok_or(Errno::INVAL)?;
+        let page = doorbells.get(description.gpu).ok_or(Errno::INVAL)?;
         let doorbell = page.address().cast::<AtomicU64>().wrapping_add(id as usize);
-        // SAFETY: the page lives as long as the emulation, which is never freed, and includes this doorbell.
+        // SAFETY: the page is never freed, as `doorbells` is not, and has room for this doorbell.
         let doorbell: &'static AtomicU64 = unsafe { &*doorbell };
         doorbell.store(u64::MAX, Ordering::Release);
         let queue = Arc::new(Queue {
@@ -252,7 +98,7 @@ impl Queues {
             awake: Condvar::new(),
         });
         let mine = Arc::clone(&queue);
-        let thread = spawn(format!("amdgpu-queue-{id}"), move || mine.run(emulation))?;
+        let thread = spawn(format!("amdgpu-queue-{id}"), move || run(&mine))?;
         self.poller.add(&queue)?;
         say!(1, "queue {id} of {kind:?} on GPU {}", description.gpu);
         running.insert(id, Running { queue, thread });
@@ -294,19 +140,4 @@ impl Queues {
     pub(crate) fn of_gpu(&self, gpu: usize) -> Vec<Arc<Queue>> {
         self.lock().values().map(|running| Arc::clone(&running.queue)).filter(|queue| queue.gpu == gpu).collect()
     }
-}
-
-/// Starts a thread with all signals blocked, so that the application's handlers do not run on it.
-fn spawn(name: String, function: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the calls write both sets before they are read; the thread's mask is restored below.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let thread = std::thread::Builder::new().name(name).spawn(function);
-    // SAFETY: `before` was written above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    thread.map_err(|_| Errno::NOMEM)
 }

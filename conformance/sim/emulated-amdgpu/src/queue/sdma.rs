@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
-use super::{Queue, Stop, clock};
+use super::clock;
+use super::state::{Queue, Stop};
 use crate::abi::sdma::{self, LONGEST, Packet, Side};
 use crate::emulation::Emulation;
 use crate::log::say;

@@ -56,8 +56,7 @@ fn device(tree: &mut Tree, gpu: &Gpu) {
 mod tests {
     use super::super::{Found, Node, Path};
     use super::*;
-    use crate::gpu::Model;
-    use crate::settings::GpuSetting;
+    use crate::gpu::{GpuSetting, Model};
 
     #[test]
     fn a_render_nodes_number_leads_to_its_pci_device() {

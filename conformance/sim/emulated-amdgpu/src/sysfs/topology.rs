@@ -180,8 +180,7 @@ fn link(tree: &mut Tree, node: &str, folder: &str, number: usize, from: u32, to:
 mod tests {
     use super::super::{Found, Node, Path};
     use super::*;
-    use crate::gpu::Model;
-    use crate::settings::GpuSetting;
+    use crate::gpu::{GpuSetting, Model};
 
     fn contents(tree: &Tree, path: &str) -> String {
         match tree.look_up(&format!("{ROOT}/{path}"), true) {

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use ash::vk;
 use ash::vk::Handle as _;
 
-use super::{InstanceTable, instance_table};
+use super::table::{InstanceTable, instance_table};
 use crate::settings::{PciAddress, settings};
 
 const NAME: &CStr = ash::ext::pci_bus_info::NAME;

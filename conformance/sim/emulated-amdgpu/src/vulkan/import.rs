@@ -6,7 +6,7 @@
 use ash::vk;
 use rustix::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 
-use super::{DeviceTable, device_table};
+use super::table::{DeviceTable, device_table};
 use crate::memory::dmabuf;
 
 /// Offset and length of the number in the header.

@@ -9,130 +9,15 @@
 mod address;
 mod import;
 mod link;
+mod table;
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use ash::vk::Handle as _;
 
-use crate::abi::native;
-
-use self::link::{GetDevice, GetInstance, Negotiate};
-
-/// The functions of the next layer, or of the driver, for an instance and its physical devices.
-///
-/// They are queried when the instance is created: later the loader may return the first layer's functions.
-#[derive(Clone, Copy)]
-struct InstanceTable {
-    instance: vk::Instance,
-    get: GetInstance,
-    destroy: Option<vk::PFN_vkDestroyInstance>,
-    properties: Option<vk::PFN_vkGetPhysicalDeviceProperties>,
-    properties2: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
-    extensions: Option<vk::PFN_vkEnumerateDeviceExtensionProperties>,
-}
-
-static INSTANCES: Mutex<Option<HashMap<u64, InstanceTable>>> = Mutex::new(None);
-static DEVICES: Mutex<Option<HashMap<u64, DeviceTable>>> = Mutex::new(None);
-
-fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The functions for a device.
-#[derive(Clone, Copy)]
-struct DeviceTable {
-    get: GetDevice,
-    destroy: Option<vk::PFN_vkDestroyDevice>,
-    allocate: Option<vk::PFN_vkAllocateMemory>,
-    free: Option<vk::PFN_vkFreeMemory>,
-    descriptor: Option<vk::PFN_vkGetMemoryFdKHR>,
-}
-
-/// The first word of an instance and its physical devices, or of a device and its queues, which they have in common.
-///
-/// # Safety
-///
-/// The handle is of a dispatchable object.
-unsafe fn key(handle: u64) -> u64 {
-    // SAFETY: a dispatchable handle is the address of a structure that begins with a pointer.
-    unsafe { std::ptr::with_exposed_provenance::<u64>(native(handle)).read() }
-}
-
-/// The table of an instance or a physical device.
-///
-/// # Safety
-///
-/// The handle is of an instance or a physical device.
-unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
-    // SAFETY: the caller's promise.
-    lock(&INSTANCES).as_ref()?.get(&unsafe { key(handle) }).copied()
-}
-
-/// A function of the next layer.
-///
-/// # Safety
-///
-/// `F` is the type of the function with this name, and the instance is one that `get` is for, or null.
-unsafe fn next<F>(instance: vk::Instance, get: GetInstance, name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-    // SAFETY: the caller guarantees the instance; the name is a C string.
-    let function = unsafe { get(instance, name.as_ptr()) };
-    // SAFETY: the sizes are equal, and the caller guarantees the type.
-    function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
-}
-
-impl InstanceTable {
-    /// # Safety
-    ///
-    /// `get` is the next layer's function, and `instance` was just created through it.
-    unsafe fn new(instance: vk::Instance, get: GetInstance) -> Self {
-        // SAFETY: the types are those of the names.
-        unsafe {
-            // The first name exists from Vulkan 1.1 on.
-            let properties2 = next(instance, get, c"vkGetPhysicalDeviceProperties2")
-                .or_else(|| next(instance, get, c"vkGetPhysicalDeviceProperties2KHR"));
-            Self {
-                instance,
-                get,
-                destroy: next(instance, get, c"vkDestroyInstance"),
-                properties: next(instance, get, c"vkGetPhysicalDeviceProperties"),
-                properties2,
-                extensions: next(instance, get, c"vkEnumerateDeviceExtensionProperties"),
-            }
-        }
-    }
-}
-
-impl DeviceTable {
-    /// # Safety
-    ///
-    /// `get` is the next layer's function, and is for this device.
-    unsafe fn new(device: vk::Device, get: GetDevice) -> Self {
-        /// # Safety
-        ///
-        /// `F` is the type of the function with this name.
-        unsafe fn next<F>(device: vk::Device, get: GetDevice, name: &CStr) -> Option<F> {
-            const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-            // SAFETY: the caller guarantees the device; the name is a C string.
-            let function = unsafe { get(device, name.as_ptr()) };
-            // SAFETY: the sizes are equal, and the caller guarantees the type.
-            function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
-        }
-        // SAFETY: the types are those of the names.
-        unsafe {
-            Self {
-                get,
-                destroy: next(device, get, c"vkDestroyDevice"),
-                allocate: next(device, get, c"vkAllocateMemory"),
-                free: next(device, get, c"vkFreeMemory"),
-                descriptor: next(device, get, c"vkGetMemoryFdKHR"),
-            }
-        }
-    }
-}
+use self::link::Negotiate;
+use self::table::{DEVICES, DeviceTable, INSTANCES, InstanceTable, device_table, instance_table, key, lock, next};
 
 /// See Vulkan's interface between loader and layers.
 ///
@@ -181,16 +66,6 @@ unsafe extern "system" fn get_instance(instance: vk::Instance, name: *const c_ch
             unsafe { (table.get)(instance, name) }
         }
     }
-}
-
-/// The table of a device.
-///
-/// # Safety
-///
-/// The handle is of a device.
-unsafe fn device_table(device: vk::Device) -> Option<DeviceTable> {
-    // SAFETY: the caller's promise.
-    lock(&DEVICES).as_ref()?.get(&unsafe { key(device.as_raw()) }).copied()
 }
 
 unsafe extern "system" fn get_device(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {

@@ -8,7 +8,7 @@ use super::recorder::{Call, Recorder, gpu};
 use super::{SIZE, binary, import, mapped, open, open_on};
 use crate::backend::WaitCondition;
 use crate::kernel::ModuleImage;
-use crate::object::host_function::without_driver_calls;
+use crate::object::without_driver_calls;
 use crate::object::{Device, MappedBuffer, Stream};
 
 const LONG: Duration = Duration::from_secs(9);

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_void};
 use ash::vk::{self, Handle};
 
 use super::macros::{formatted, formatted_all, functions};
-use super::{new_handle, record};
+use super::state::{new_handle, record};
 use crate::format::elements;
 use crate::results;
 

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use ash::vk::{self, Handle};
 
 use super::macros::{formatted, functions, write_result};
-use super::{address as any_address, file, new_handle, record, settings};
+use super::state::{file, new_handle, record, settings};
 use crate::results;
 
 type Physical = vk::PhysicalDevice;
@@ -20,16 +20,6 @@ fn close_imported(fd: RawFd) {
 }
 
 functions! {
-    PFN_vkGetDeviceProcAddr vkGetDeviceProcAddr(device: Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
-        // SAFETY: the library passes a C string.
-        let name = unsafe { CStr::from_ptr(name) };
-        let text = name.to_str().unwrap_or_default();
-        let (core, timeline) = (text.ends_with("Requirements2"), text.contains("SemaphoreCounterValue"));
-        let hidden = (core && !settings().has_1_1) || (timeline && !settings().timeline_functions);
-        let address = if hidden { std::ptr::null() } else { any_address(name) };
-        // SAFETY: null, or a function that is called with its own type.
-        unsafe { std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(address) }
-    }
     PFN_vkGetPhysicalDeviceProperties vkGetPhysicalDeviceProperties(
         device: Physical, to: *mut vk::PhysicalDeviceProperties,
     ) -> () {

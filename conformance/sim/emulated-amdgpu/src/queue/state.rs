@@ -1,0 +1,161 @@
+//! A hardware queue: its ring, its doorbell, and how its thread waits.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::backoff::Backoff;
+use crate::memory::{Memory, PageFault};
+
+/// What a queue executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Aql,
+    Sdma,
+}
+
+/// Why a queue stops executing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is destroyed.
+    Destroyed,
+    PageFault(PageFault),
+    /// A packet or a kernel that cannot be executed.
+    Invalid(String),
+    /// A fault on demand: the packet never ends.
+    Hang,
+    /// A fault on demand: the GPU is reset.
+    Reset,
+}
+
+impl From<PageFault> for Stop {
+    fn from(fault: PageFault) -> Self {
+        Self::PageFault(fault)
+    }
+}
+
+/// A hardware queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) id: u32,
+    pub(crate) gpu: usize,
+    pub(super) kind: Kind,
+    pub(super) ring: AtomicU64,
+    pub(super) ring_size: AtomicU64,
+    pub(super) read_pointer: u64,
+    pub(super) write_pointer: u64,
+    pub(super) doorbell: &'static AtomicU64,
+    pub(super) stop: AtomicBool,
+    /// The runtime set its share of time to 0.
+    pub(super) paused: AtomicBool,
+    /// It executes nothing more.
+    pub(super) dead: AtomicBool,
+    /// The doorbell's value that the thread knows while it sleeps; none while it is awake.
+    pub(super) asleep: Mutex<Option<u64>>,
+    pub(super) awake: Condvar,
+}
+
+/// How long a queue's thread looks for packets itself before it leaves that to the poller.
+const ATTENTIVE: Duration = Duration::from_millis(2);
+
+impl Queue {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Ends the queue: it executes nothing more.
+    pub(crate) fn kill(&self) {
+        self.dead.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether the thread is to leave what it does.
+    fn ended(&self) -> bool {
+        self.stopped() || self.dead.load(Ordering::Acquire)
+    }
+
+    pub(super) fn ring(&self) -> (u64, u64) {
+        (self.ring.load(Ordering::Acquire), self.ring_size.load(Ordering::Acquire))
+    }
+
+    fn asleep(&self) -> MutexGuard<'_, Option<u64>> {
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `ready` returns something.
+    pub(super) fn wait<T>(&self, mut ready: impl FnMut() -> Result<Option<T>, Stop>) -> Result<T, Stop> {
+        let mut backoff = Backoff::new();
+        loop {
+            if self.ended() {
+                return Err(Stop::Destroyed);
+            }
+            if !self.paused.load(Ordering::Acquire)
+                && let Some(found) = ready()?
+            {
+                return Ok(found);
+            }
+            backoff.pause();
+        }
+    }
+
+    /// Waits until a condition of a kernel holds.
+    pub(crate) fn wait_until(&self, mut holds: impl FnMut() -> Result<bool, Stop>) -> Result<(), Stop> {
+        self.wait(|| Ok(holds()?.then_some(())))
+    }
+
+    /// Waits for a packet: as [`wait`](Self::wait), but sleeps until the doorbell changes when none comes for a while.
+    pub(super) fn wait_for_packet<T>(&self, mut ready: impl FnMut() -> Result<Option<T>, Stop>) -> Result<T, Stop> {
+        let mut backoff = Backoff::new();
+        loop {
+            let doorbell = self.doorbell.load(Ordering::Acquire);
+            if self.ended() {
+                return Err(Stop::Destroyed);
+            }
+            if !self.paused.load(Ordering::Acquire)
+                && let Some(found) = ready()?
+            {
+                return Ok(found);
+            }
+            if backoff.waited() < ATTENTIVE {
+                backoff.pause();
+                continue;
+            }
+            // Packets that were written since are announced by a doorbell other than the one read before they were looked for.
+            self.sleep(doorbell);
+            backoff.reset();
+        }
+    }
+
+    fn sleep(&self, doorbell: u64) {
+        let mut asleep = self.asleep();
+        *asleep = Some(doorbell);
+        while asleep.is_some() && !self.ended() {
+            asleep = self.awake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
+        }
+        *asleep = None;
+    }
+
+    /// Wakes the thread if the doorbell rang since it fell asleep. Returns whether it did.
+    pub(super) fn wake_if_rung(&self) -> bool {
+        let mut asleep = self.asleep();
+        let rung = asleep.is_some_and(|known| self.doorbell.load(Ordering::Acquire) != known);
+        if rung {
+            *asleep = None;
+            self.awake.notify_all();
+        }
+        rung
+    }
+
+    pub(super) fn wake(&self) {
+        *self.asleep() = None;
+        self.awake.notify_all();
+    }
+
+    /// The signal that takes the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
+    pub(crate) fn error_signal(&self, memory: &Memory) -> Option<u64> {
+        use crate::abi::aql::queue::{INACTIVE_SIGNAL, READ_INDEX};
+        let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;
+        let signal = memory.read_u64(self.gpu, self.write_pointer + INACTIVE_SIGNAL).ok()?;
+        (known && signal != 0).then_some(signal)
+    }
+}

@@ -1,0 +1,72 @@
+//! Runs of this program as the suite, and what their reports say.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Output;
+
+use gpu_interop_conformance_cli::{CaseReport, Report};
+use gpu_interop_test_support::this_program;
+use libtest_mimic::Failed;
+
+/// The report of a run, or how the run ended without one.
+pub(crate) type Reported = Result<Report, String>;
+
+/// Runs this program as the suite and reads its report.
+pub(crate) fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Reported), Failed> {
+    run_with::<&str>(backend, arguments, &[])
+}
+
+/// The same with variables in the environment.
+pub(crate) fn run_with<V: AsRef<OsStr>>(
+    backend: &str,
+    arguments: &[&str],
+    environment: &[(&str, V)],
+) -> Result<(Output, Reported), Failed> {
+    // In a folder: Windows replaces no file that this process has open.
+    let folder = tempfile::tempdir()?;
+    let json = folder.path().join("report.json");
+    let output = this_program()?
+        .args(["run", "--backend", backend, "--json"])
+        .arg(&json)
+        .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .output()?;
+    let report = read(&json).map_err(|error| {
+        let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        format!("no report ({error}): the run ended with {}\n{out}\n{err}", output.status)
+    });
+    Ok((output, report))
+}
+
+fn read(path: &Path) -> std::io::Result<Report> {
+    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+}
+
+pub(crate) fn check(holds: bool, message: impl Into<String>) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(message.into().into()) }
+}
+
+pub(crate) fn results(report: &Reported) -> Result<&[CaseReport], Failed> {
+    Ok(report.as_ref()?.results.as_slice())
+}
+
+pub(crate) fn only(report: &Reported) -> Result<&CaseReport, Failed> {
+    match results(report)? {
+        [case] => Ok(case),
+        other => Err(format!("expected one result, found {other:?}").into()),
+    }
+}
+
+/// Runs one scenario with a file of expectations.
+pub(crate) fn with_expectations(backend: &str, scenario: &str, text: &str) -> Result<(Output, Reported), Failed> {
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), text)?;
+    run(backend, &["--filter", scenario, "--expectations", &file.path().to_string_lossy()])
+}
+
+/// The run must end with status 2 and a sentence.
+pub(crate) fn refused(output: &Output, sentence: &str) -> Result<(), Failed> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    check(output.status.code() == Some(2), format!("the run ended with {}: {text}", output.status))?;
+    check(text.contains(sentence), format!("`{sentence}` is not in: {text}"))
+}

@@ -1,0 +1,101 @@
+//! The state of a test's driver: its settings, and what it was called with.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use ash::vk::{self, Handle};
+use rustix::fs::MemfdFlags;
+
+/// Properties of the fake driver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    /// The Vulkan version of the physical device.
+    pub(crate) version: u32,
+    /// The device has the functions of Vulkan 1.1.
+    pub(crate) has_1_1: bool,
+    /// The driver fills the structures of Vulkan 1.1.
+    pub(crate) fills_1_1: bool,
+    /// The feature `timelineSemaphore` of the physical device.
+    pub(crate) timelines: bool,
+    /// The device has the functions of timeline semaphores.
+    pub(crate) timeline_functions: bool,
+    /// Shared memory must be a dedicated allocation (`DEDICATED_ONLY`).
+    pub(crate) dedicated_only: bool,
+    /// Every object requires a dedicated allocation.
+    pub(crate) requires_dedicated: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            version: vk::API_VERSION_1_2,
+            has_1_1: true,
+            fills_1_1: true,
+            timelines: true,
+            timeline_functions: true,
+            dedicated_only: false,
+            requires_dedicated: false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    settings: Settings,
+    calls: Vec<String>,
+    /// Number of handles of each type so far.
+    counts: [u64; 16],
+    lent: Option<(RawFd, u64)>,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+pub(crate) fn settings() -> Settings {
+    STATE.with_borrow(|state| state.settings)
+}
+
+/// The descriptor that a test imports, and its inode.
+pub(crate) fn lent() -> (RawFd, u64) {
+    STATE.with_borrow(|state| state.lent).unwrap_or((-1, 0))
+}
+
+/// Sets the descriptor that is imported next.
+pub(crate) fn lend(fd: impl AsFd) {
+    let file = rustix::fs::fstat(fd.as_fd()).expect("open").st_ino;
+    STATE.with_borrow_mut(|state| state.lent = Some((fd.as_fd().as_raw_fd(), file)));
+}
+
+/// A memory file in place of an export. Inheritable, as from some drivers.
+pub(crate) fn file(size: u64) -> OwnedFd {
+    let fd = rustix::fs::memfd_create("fake", MemfdFlags::empty()).expect("memfd");
+    rustix::fs::ftruncate(&fd, size).expect("ftruncate");
+    fd
+}
+
+/// Begins anew with these settings.
+pub(super) fn reset(settings: Settings) {
+    STATE.set(State { settings, ..State::default() });
+}
+
+/// Takes the calls recorded since the last call of this function.
+pub(crate) fn calls() -> Vec<String> {
+    STATE.with_borrow_mut(|state| std::mem::take(&mut state.calls))
+}
+
+pub(super) fn record(call: &str, arguments: String) {
+    STATE.with_borrow_mut(|state| state.calls.push(format!("{call} {arguments}")));
+}
+
+/// Writes a new handle: the first of type 0xb is 0xb1.
+pub(super) fn new_handle<T: Handle>(type_number: u64, to: *mut T) -> vk::Result {
+    let number = STATE.with_borrow_mut(|state| {
+        let count = &mut state.counts[usize::try_from(type_number).expect("below 16")];
+        *count += 1;
+        *count
+    });
+    // SAFETY: the library passes a pointer for one handle.
+    unsafe { to.write(T::from_raw((type_number << 4) | number)) };
+    vk::Result::SUCCESS
+}
