@@ -39,9 +39,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Safety
 /// `target` is NULL or valid.
 pub unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
-    if target.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(target.is_null())?;
     // SAFETY: the caller's promise.
     unsafe { target.write(value) };
     Ok(())

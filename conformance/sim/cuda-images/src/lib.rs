@@ -22,9 +22,7 @@ const MIPMAPPED_ARRAY: c_uint = cuda::CUresourcetype_enum::CU_RESOURCE_TYPE_MIPM
 /// # Safety
 /// `desc` is NULL or valid. Its enum is read as a number.
 unsafe fn check(desc: *const Resource, all: bool) -> Result<(), u32> {
-    if desc.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(desc.is_null())?;
     // SAFETY: the caller's promise. An array's handle is first in the union.
     let (kind, handle) = unsafe {
         ((&raw const (*desc).resType).cast::<c_uint>().read(), (&raw const (*desc).res).cast::<usize>().read())
@@ -57,9 +55,7 @@ entries! {
     ) gives texture {
         context::need()?;
         check(desc, true)?;
-        if sampling.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(sampling.is_null())?;
         give(texture, TEXTURES.insert(()) as u64)
     }
 

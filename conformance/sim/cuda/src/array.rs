@@ -57,9 +57,7 @@ unsafe fn image(desc: *const Desc) -> Result<Image, u32> {
         && (!layered || depth > 0)
         && (!cube || (width == height && depth % 6 == 0))
         && (layered || depth == 0 || height > 0);
-    if !sound {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(!sound)?;
     Ok(Image { width, height, depth: depth.max(1), layered, texel: size * channels as usize })
 }
 
@@ -120,18 +118,14 @@ entries! {
     fn cuExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
         context::need()?;
         let memory = memory_of(memory);
-        if array.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(array.is_null() || desc.is_null())?;
         let levels = (*desc).numLevels;
         if levels == 0 {
             // Measured: glibc finds the heap corrupted.
             std::process::abort();
         }
         let image = image(desc)?;
-        if levels > image.max_levels() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(levels > image.max_levels())?;
         if !memory.has_known_images() {
             return Err(code::NOT_SUPPORTED);
         }
@@ -153,9 +147,7 @@ entries! {
 
     fn cuMemcpy3DAsync_v2(copy: *const Copy, stream: usize) {
         let stream = stream_of(stream)?;
-        if copy.is_null() || !is_plain(copy) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(copy.is_null() || !is_plain(copy))?;
         let [source, target] = sides(copy);
         copy::enqueue(&stream, source, target, [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth])
     }

@@ -19,9 +19,7 @@ entries! {
     fn cuMemAlloc_v2(pointer: *mut u64, size: usize) gives pointer {
         context::need()?;
         capture::allow()?;
-        if size == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(size == 0)?;
         give(pointer, memory::allocate(size).ok_or(code::OUT_OF_MEMORY)? as u64)
     }
 
@@ -41,17 +39,13 @@ entries! {
     fn cuMemHostAlloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         context::need()?;
         capture::allow()?;
-        if size == 0 || flags & !7 != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(size == 0 || flags & !7 != 0)?;
         give(pointer, to(memory::allocate(size).ok_or(code::OUT_OF_MEMORY)?))
     }
 
     fn cuMemHostGetDevicePointer_v2(device: *mut u64, pointer: *mut c_void, flags: c_uint) gives device {
         context::need()?;
-        if pointer.is_null() || flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null() || flags != 0)?;
         give(device, pointer.expose_provenance() as u64)
     }
 

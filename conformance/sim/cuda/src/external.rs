@@ -40,9 +40,7 @@ unsafe fn arrays<'a, P>(
     params: *const P,
     count: c_uint,
 ) -> Result<(&'a [usize], &'a [P]), u32> {
-    if semaphores.is_null() || params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphores.is_null() || params.is_null())?;
     // SAFETY: the caller's promise.
     Ok(unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) })
 }
@@ -87,13 +85,9 @@ entries! {
         failing |code| if !desc.is_null() { failed_memory(desc, code) };
     {
         context::need()?;
-        if memory.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(memory.is_null() || desc.is_null())?;
         let kind = memory_kind(desc);
-        if (*desc).size == 0 || (*desc).flags > 1 || kind == 0 || kind > LAST_MEMORY {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if((*desc).size == 0 || (*desc).flags > 1 || kind == 0 || kind > LAST_MEMORY)?;
         if kind == MEMORY_NVSCI {
             return give(memory, IMPORTED.insert(nvsci::import_buffer((*desc).handle.nvSciBufObject)?));
         }
@@ -114,9 +108,7 @@ entries! {
     ) gives pointer {
         context::need()?;
         let memory = memory_of(memory);
-        if pointer.is_null() || desc.is_null() || (*desc).flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null() || desc.is_null() || (*desc).flags != 0)?;
         let mapped = memory.map((*desc).offset, (*desc).size).ok_or(code::INVALID_VALUE)?;
         give(pointer, mapped as u64)
     }
@@ -125,13 +117,9 @@ entries! {
         failing |code| if !desc.is_null() { failed_semaphore(desc, code) };
     {
         context::need()?;
-        if semaphore.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(semaphore.is_null() || desc.is_null())?;
         let kind = semaphore_kind(desc);
-        if (*desc).flags != 0 || kind == 0 || kind > LAST_SEMAPHORE {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if((*desc).flags != 0 || kind == 0 || kind > LAST_SEMAPHORE)?;
         if kind == SYNC_NVSCI {
             return give(semaphore, nvsci::SYNCS.insert(nvsci::import_sync((*desc).handle.nvSciSyncObj)?));
         }

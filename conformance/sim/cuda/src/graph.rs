@@ -22,9 +22,7 @@ entries! {
 
     fn cuStreamEndCapture(stream: usize, graph: *mut usize) gives graph {
         context::need()?;
-        if graph.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(graph.is_null())?;
         give(graph, capture::end(stream)?)
     }
 
@@ -38,9 +36,7 @@ entries! {
         count: *mut usize,
     ) gives nodes {
         context::need()?;
-        if status.is_null() || nodes.is_null() || count.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(status.is_null() || nodes.is_null() || count.is_null())?;
         if !graph::records(stream)? {
             return give(status, NONE);
         }
@@ -51,18 +47,14 @@ entries! {
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
         crate::driver::initialised()?;
-        if mode.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(mode.is_null())?;
         mode.write(capture::exchange(mode.read())?);
         Ok(())
     }
 
     fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {
         context::need()?;
-        if ready.is_null() || flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(ready.is_null() || flags != 0)?;
         give(ready, graph::instantiate(graph)?)
     }
 
@@ -84,9 +76,7 @@ entries! {
         node: usize,
         params: *const cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st,
     ) {
-        if params.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
         let work = signals(extSemArray.cast(), paramsArray, numExtSems)?;
         graph::replace(graph, node, work)
@@ -97,9 +87,7 @@ entries! {
         node: usize,
         params: *const cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st,
     ) {
-        if params.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
         let work = waits(extSemArray.cast(), paramsArray, numExtSems)?;
         graph::replace(graph, node, work)

@@ -10,9 +10,7 @@ use crate::{capture, code, context, give};
 entries! {
     fn cuModuleLoadData(module: *mut usize, image: *const c_void) gives module {
         context::need()?;
-        if module.is_null() || image.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(module.is_null() || image.is_null())?;
         context::drain();
         // A compiled image would end at its first NUL.
         let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();

@@ -106,9 +106,7 @@ pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
     need_embedded()?;
     let interface = interface()?;
     let object = object.expose_provenance();
-    if object == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(object == 0)?;
     let gpu = gpu();
     let mut view = BufferView { fd: -1, read_only: 0, image: 0, block_linear: 0, size: 0 };
     // SAFETY: the application vouches for the object; the rest is valid for the call.
@@ -134,9 +132,7 @@ fn open(_fd: c_int) -> Option<Imported> {
 pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
     need_embedded()?;
     let (interface, object) = (interface()?, object.expose_provenance());
-    if object == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(object == 0)?;
     let (gpu, mut import) = (gpu(), 0);
     // SAFETY: the application vouches for the object; the rest is valid for the call.
     answer(unsafe { (interface.import_sync)(object, &raw const gpu, &raw mut import) })?;
@@ -214,9 +210,7 @@ unsafe fn points<P>(
     skip: u32,
     parts: impl Fn(&P) -> (*mut c_void, u32),
 ) -> Result<Vec<Held>, u32> {
-    if params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(params.is_null())?;
     // SAFETY: the caller's promise.
     let (semaphores, params) =
         unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
@@ -224,9 +218,7 @@ unsafe fn points<P>(
     for (semaphore, params) in semaphores.iter().zip(params) {
         let sync = SYNCS.get(*semaphore).ok_or(code::INVALID_HANDLE)?;
         let (fence, flags) = parts(params);
-        if flags & !skip != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(flags & !skip != 0)?;
         let mut point = Point { primitive: std::ptr::null(), value: 0 };
         let interface = sync.interface;
         // SAFETY: the application vouches for the fence.
@@ -249,9 +241,7 @@ entries! {
         if list.is_null() {
             return Err(code::INVALID_HANDLE);
         }
-        if flags & !3 != 0 || flags == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(flags & !3 != 0 || flags == 0)?;
         need_embedded()?;
         let gpu = driver::uuid(device);
         answer((interface()?.fill_list)(list.expose_provenance(), &raw const gpu, flags))

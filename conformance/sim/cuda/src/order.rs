@@ -18,17 +18,10 @@ fn condition(flags: u32) -> Option<Condition> {
     Condition::of(Condition::Reached, flags)
 }
 
-/// CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is the only flag.
-fn write_flags(flags: u32) -> Result<(), u32> {
-    if flags > 1 { Err(code::INVALID_VALUE) } else { Ok(()) }
-}
-
 entries! {
     fn cuStreamCreate(stream: *mut usize, flags: c_uint) gives stream {
         context::need()?;
-        if stream.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(stream.is_null())?;
         give(stream, work::create_stream(flags)?)
     }
 
@@ -57,9 +50,7 @@ entries! {
 
     fn cuEventCreate(event: *mut usize, flags: c_uint) gives event {
         context::need()?;
-        if flags > 7 || event.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(flags > 7 || event.is_null())?;
         give(event, EVENTS.insert(Event::default()))
     }
 
@@ -100,13 +91,14 @@ entries! {
 
     fn cuStreamWriteValue32_v2(stream: usize, pointer: u64, value: u32, flags: c_uint) {
         context::need()?;
-        write_flags(flags)?;
+        // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is the only flag.
+        code::reject_if(flags > 1)?;
         work::write_value(stream, pointer, Word::Narrow(value))
     }
 
     fn cuStreamWriteValue64_v2(stream: usize, pointer: u64, value: u64, flags: c_uint) {
         context::need()?;
-        write_flags(flags)?;
+        code::reject_if(flags > 1)?;
         work::write_value(stream, pointer, Word::Wide(value))
     }
 
@@ -117,14 +109,10 @@ entries! {
         flags: c_uint,
     ) {
         context::need()?;
-        if operations.is_null() || flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(operations.is_null() || flags != 0)?;
         // The union begins with the operation's number, which may be any.
         let of = |index| operations.wrapping_add(index).cast::<u32>().read();
-        if (0..count as usize).any(|index| of(index) != BARRIER) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if((0..count as usize).any(|index| of(index) != BARRIER))?;
         // Work behind it does not overtake what is in front.
         work::stream_of(stream)?.enqueue(|| Ok(()));
         Ok(())

@@ -41,9 +41,7 @@ impl Graph {
 /// What is wrong.
 pub fn begin(stream: usize, mode: u32) -> Result<(), u32> {
     // Not the default stream.
-    if mode > 2 || stream == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(mode > 2 || stream == 0)?;
     stream_of(stream)?.begin_capture()
 }
 

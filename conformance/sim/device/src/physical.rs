@@ -58,9 +58,7 @@ const READ_WRITE: u32 = 3;
 /// # Errors
 /// What is wrong.
 pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
-    if kind != PINNED || location != DEVICE || !device::exists(number.cast_signed()) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(kind != PINNED || location != DEVICE || !device::exists(number.cast_signed()))?;
     if handles & !EXPORTED_AS != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }
 }
 
@@ -88,9 +86,7 @@ fn physical(handle: u64) -> Result<Arc<Physical>, u32> {
 /// # Errors
 /// What is wrong.
 pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
-    if flags != 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags != 0)?;
     let size = whole(size)?;
     let memory = Shared::new(size).map_err(|_| code::OUT_OF_MEMORY)?;
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
@@ -109,9 +105,7 @@ pub fn release(handle: u64) -> Result<(), u32> {
 /// # Errors
 /// What is wrong.
 pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
-    if flags != 0 || !(alignment == 0 || alignment.is_power_of_two()) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags != 0 || !(alignment == 0 || alignment.is_power_of_two()))?;
     let range = Mapping::reserved(whole(size)?).map_err(|_| code::OUT_OF_MEMORY)?;
     let base = range.base();
     RESERVED.insert_as(base, range);
@@ -124,9 +118,7 @@ pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
 /// What is wrong.
 pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
-    if range.base() != pointer || range.length() != size {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(range.base() != pointer || range.length() != size)?;
     RESERVED.remove(pointer).map(drop).ok_or(code::INVALID_VALUE)
 }
 
@@ -136,9 +128,7 @@ pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
 /// What is wrong.
 pub fn map(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
-    if flags != 0 || offset != 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags != 0 || offset != 0)?;
     physical(handle)?.map(&range, pointer, whole(size)?, offset).map_err(|_| code::INVALID_VALUE)
 }
 
@@ -156,9 +146,7 @@ pub fn unmap(pointer: u64, size: usize) -> Result<(), u32> {
 /// # Errors
 /// What is wrong.
 pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(), u32> {
-    if location != DEVICE || flags != READ_WRITE {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(location != DEVICE || flags != READ_WRITE)?;
     let (pointer, range) = reserved(pointer)?;
     range.allow(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
 }
@@ -168,9 +156,7 @@ pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(
 /// # Errors
 /// What is wrong.
 pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
-    if kind != EXPORTED_AS {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(kind != EXPORTED_AS)?;
     let (memory, size) = Shared::open(given).ok_or(code::INVALID_VALUE)?;
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
@@ -180,8 +166,6 @@ pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
 /// # Errors
 /// What is wrong.
 pub fn export(handle: u64, kind: u32, flags: u64) -> Result<Export, u32> {
-    if kind != EXPORTED_AS || flags != 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(kind != EXPORTED_AS || flags != 0)?;
     physical(handle)?.memory.export().map_err(|_| code::OUT_OF_MEMORY)
 }

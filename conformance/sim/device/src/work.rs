@@ -40,9 +40,7 @@ pub fn event_of(handle: usize) -> Result<Arc<Event>, u32> {
 /// # Errors
 /// What is wrong.
 pub fn create_stream(flags: u32) -> Result<usize, u32> {
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags > 1)?;
     Stream::start().map(|stream| STREAMS.insert(stream)).map_err(|_| code::OUT_OF_MEMORY)
 }
 
@@ -69,9 +67,7 @@ pub fn query_stream(stream: usize) -> Result<(), u32> {
 /// What is wrong.
 pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
     let (stream, event) = (stream_of(stream)?, event_of(event)?);
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags > 1)?;
     if let Some(record) = event.last() {
         stream.enqueue(move || {
             record.wait();
@@ -106,9 +102,7 @@ pub fn query_event(event: usize) -> Result<(), u32> {
 /// The ranges are there until it has run.
 pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Result<(), u32> {
     let stream = stream_of(stream)?;
-    if size > 0 && (target == 0 || source == 0) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(size > 0 && (target == 0 || source == 0))?;
     stream.enqueue(move || {
         // SAFETY: the caller's promise. An exporter that writes at the same time can make the copy torn, never invalid.
         lost::touch(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
@@ -134,9 +128,7 @@ pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
     stream: usize,
 ) -> Result<(), u32> {
     let (stream, target) = (stream_of(stream)?, address(target));
-    if count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())))?;
     // SAFETY: the caller's promise.
     unsafe { fill_anywhere(&stream, target, value, count) };
     Ok(())
@@ -237,9 +229,7 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
 /// `name` is NULL or a string.
 pub unsafe fn module_kernel(module: usize, name: *const c_char) -> Result<usize, u32> {
     MODULES.get(module).ok_or(code::INVALID_HANDLE)?;
-    if name.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(name.is_null())?;
     // SAFETY: the caller's promise.
     kernel::find(unsafe { CStr::from_ptr(name) }).ok_or(code::NOT_FOUND)
 }
@@ -260,9 +250,7 @@ pub unsafe fn launch(
 ) -> Result<(), u32> {
     let (stream, kernel) = (stream_of(stream)?, kernel::of(function).ok_or(code::INVALID_HANDLE)?);
     let threads = block.into_iter().try_fold(1_u32, u32::checked_mul).unwrap_or(u32::MAX);
-    if grid.contains(&0) || !(1..=THREADS).contains(&threads) || arguments.is_null() || !extra.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(grid.contains(&0) || !(1..=THREADS).contains(&threads) || arguments.is_null() || !extra.is_null())?;
     // SAFETY: the caller's promise.
     let run = unsafe { kernel.launch(arguments) };
     stream.enqueue(move || {

@@ -60,9 +60,7 @@ entries! {
     fn hipExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
         need()?;
         let memory = IMPORTED.get(memory).ok_or(code::INVALID_VALUE)?;
-        if array.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(array.is_null() || desc.is_null())?;
         let (image, levels) = (image(&*desc).ok_or(code::INVALID_VALUE)?, (*desc).numLevels);
         // How many levels there are is not looked at: none wraps around, and nobody knows what too many are.
         if levels == 0 || levels > image.max_levels() {
@@ -81,9 +79,7 @@ entries! {
 
     fn hipArrayDestroy(array: usize) {
         need()?;
-        if array == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(array == 0)?;
         LEVELS.remove(array).map(drop).ok_or(DESTROYED)
     }
 
@@ -99,9 +95,7 @@ entries! {
     fn hipDrvMemcpy3DAsync(copy: *const Copy, stream: usize) {
         need()?;
         let stream = work::stream_of(stream)?;
-        if copy.is_null() || (*copy).srcLOD != 0 || (*copy).dstLOD != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(copy.is_null() || (*copy).srcLOD != 0 || (*copy).dstLOD != 0)?;
         let copy = &*copy;
         let (host, device) = (copy.srcHost.expose_provenance(), copy.srcDevice.expose_provenance());
         let source = Side {

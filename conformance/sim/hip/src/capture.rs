@@ -97,9 +97,7 @@ pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
 /// `hipStreamBeginCapture`.
 pub(crate) fn begin(handle: usize, mode: u32) -> Result<(), u32> {
     let (here, stream) = streams::find(handle, &Missing::CAPTURE)?;
-    if mode > RELAXED {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(mode > RELAXED)?;
     // The default stream, but not each thread's own.
     if here == 0 && handle != streams::PER_THREAD {
         return Err(code::CAPTURE_UNSUPPORTED);

@@ -112,26 +112,17 @@ fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
     Ok(EVENTS.get(handle).unwrap_or_else(|| die_because("a destroyed event is used, or what never was one")))
 }
 
-/// Fails without a mask. Which bits it has is not looked at.
-fn check_mask(size: u32, mask: *const u32) -> Result<(), u32> {
-    if size == 0 || mask.is_null() { Err(code::INVALID_VALUE) } else { Ok(()) }
-}
-
 entries! {
     fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) gives stream {
         need()?;
-        if stream.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(stream.is_null())?;
         give(stream, streams::create(flags, Sort::Priority(0))?)
     }
 
     // Any number will do: it is brought between those that there are.
     fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
         need()?;
-        if stream.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(stream.is_null())?;
         give(stream, streams::create(flags, Sort::Priority(priority))?)
     }
 
@@ -140,7 +131,8 @@ entries! {
         if stream.is_null() {
             return Err(code::INVALID_HANDLE);
         }
-        check_mask(size, mask)?;
+        // Which bits it has is not looked at.
+        code::reject_if(size == 0 || mask.is_null())?;
         give(stream, streams::create(0, Sort::Own)?)
     }
 
@@ -195,9 +187,7 @@ entries! {
     fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) gives event {
         need()?;
         let known = if Era::now() == Era::Early { EVENT_FLAGS | INTERPROCESS } else { EVENT_FLAGS };
-        if event.is_null() || flags & !known != 0 || flags & EVENT_RELEASES == EVENT_RELEASES {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(event.is_null() || flags & !known != 0 || flags & EVENT_RELEASES == EVENT_RELEASES)?;
         give(event, EVENTS.insert(Event::default()))
     }
 

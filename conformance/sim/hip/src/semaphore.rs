@@ -51,9 +51,7 @@ unsafe fn right<'a>(
     params: *const c_void,
     count: c_uint,
 ) -> Result<(&'a [usize], bool), u32> {
-    if semaphores.is_null() || params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphores.is_null() || params.is_null())?;
     // SAFETY: the caller's promise.
     let semaphores = unsafe { slice::from_raw_parts(semaphores, count as usize) };
     let refuses_flags = Era::now() >= Era::Six;
@@ -77,24 +75,18 @@ unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
 entries! {
     fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const c_void) gives semaphore {
         need()?;
-        if semaphore.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(semaphore.is_null() || desc.is_null())?;
         // The flags are never looked at (CLR, `hipImportExternalSemaphore`).
         let (kind, handle, _flags) = Generation::now().semaphore(desc);
         let checks = Generation::now().version() >= CHECKS_KINDS;
-        if checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()))?;
         let failed = if Era::now() == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED };
         give(semaphore, SEMAPHORES.insert(open(kind, handle).ok_or(failed)?))
     }
 
     fn hipDestroyExternalSemaphore(semaphore: usize) {
         need()?;
-        if semaphore == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(semaphore == 0)?;
         SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
         Ok(())
     }
@@ -142,8 +134,6 @@ entries! {
 /// Replaces what a node does. That it is of semaphores is not looked at, and nothing here makes such nodes: another's memory
 /// is overwritten.
 fn set_params(graph: usize, node: usize, params: *const c_void) -> Result<(), u32> {
-    if graph == 0 || node == 0 || params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(graph == 0 || node == 0 || params.is_null())?;
     die_because("a node of a graph that has no semaphores is given some")
 }

@@ -94,25 +94,19 @@ impl List {
         count: usize,
         check: impl Fn(i32, &[u8], &Values) -> bool,
     ) -> Result<(), u32> {
-        if self.is_reconciled() || pairs.is_null() || count == 0 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(self.is_reconciled() || pairs.is_null() || count == 0)?;
         let mut values = lock(&self.values);
         let mut new = values.clone();
         // SAFETY: the caller's promise.
         let pairs = unsafe { slice::from_raw_parts(pairs, count) };
         for pair in pairs {
-            if pair.value.is_null() || pair.len == 0 || new.contains_key(&pair.key) {
-                return Err(error::BAD_PARAMETER);
-            }
+            error::reject_if(pair.value.is_null() || pair.len == 0 || new.contains_key(&pair.key))?;
             // SAFETY: the caller's promise.
             let bytes = unsafe { slice::from_raw_parts(pair.value.cast::<u8>(), pair.len) };
             new.insert(pair.key, Stored::new(bytes));
         }
         let allowed = |pair: &Pair| new.get(&pair.key).is_some_and(|stored| check(pair.key, stored.bytes(), &new));
-        if !pairs.iter().all(allowed) {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!pairs.iter().all(allowed))?;
         *values = new;
         Ok(())
     }
@@ -128,15 +122,11 @@ impl List {
         check: impl Fn(i32, bool) -> bool,
     ) -> Result<(), u32> {
         let reconciled = self.is_reconciled();
-        if pairs.is_null() || count == 0 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(pairs.is_null() || count == 0)?;
         let values = lock(&self.values);
         // SAFETY: the caller's promise.
         for pair in unsafe { slice::from_raw_parts_mut(pairs, count) } {
-            if !check(pair.key, reconciled) {
-                return Err(error::BAD_PARAMETER);
-            }
+            error::reject_if(!check(pair.key, reconciled))?;
             let stored = values.get(&pair.key);
             pair.value = stored.map_or(std::ptr::null::<c_void>(), |stored| stored.words.as_ptr().cast());
             pair.len = stored.map_or(0, |stored| stored.length);
@@ -154,18 +144,14 @@ pub(crate) unsafe fn inputs(
     count: usize,
     list_of: impl Fn(usize) -> Arc<List>,
 ) -> Result<Vec<Arc<List>>, u32> {
-    if lists.is_null() || count == 0 {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(lists.is_null() || count == 0)?;
     // SAFETY: the caller's promise.
     let handles = unsafe { slice::from_raw_parts(lists, count) };
-    if handles.iter().enumerate().any(|(index, handle)| *handle == 0 || handles[..index].contains(handle)) {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(
+        handles.iter().enumerate().any(|(index, handle)| *handle == 0 || handles[..index].contains(handle)),
+    )?;
     let lists: Vec<Arc<List>> = handles.iter().map(|handle| list_of(*handle)).collect();
-    if lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != lists[0].module) {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != lists[0].module))?;
     Ok(lists)
 }
 

@@ -109,9 +109,7 @@ fn size(values: &Values) -> u64 {
 }
 
 fn need_module(module: usize) -> Result<(), u32> {
-    if module == 0 {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(module == 0)?;
     BUFFER_MODULES.get(module).map(drop).ok_or_else(|| panics("this NvSciBufModule is not open"))
 }
 
@@ -160,9 +158,7 @@ entries! {
     }
 
     fn NvSciBufAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
-        if list.is_null() || conflict.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(list.is_null() || conflict.is_null())?;
         let lists = inputs(lists, count, list_of)?;
         let module = lists[0].module;
         let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
@@ -179,9 +175,7 @@ entries! {
 
     fn NvSciBufObjAlloc(list: usize, object: *mut usize) gives object {
         let list = list_of(list);
-        if !list.is_reconciled() || object.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!list.is_reconciled() || object.is_null())?;
         let mut values = lock(&list.values).clone();
         let memory = Memory::new(size(&values)).map_err(|_| error::INSUFFICIENT_MEMORY)?;
         // An allocated object may be written.
@@ -191,9 +185,7 @@ entries! {
 
     fn NvSciBufObjDupWithReducePerm(object: usize, perm: u32, duplicate: *mut usize) gives duplicate {
         let buffer = buffer_of(object);
-        if duplicate.is_null() || ![1, 3].contains(&perm) || perm > buffer.perm() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(duplicate.is_null() || ![1, 3].contains(&perm) || perm > buffer.perm())?;
         let mut values = lock(&buffer.list.1.values).clone();
         values.insert(ACTUAL_PERM, Stored::new(&perm.to_ne_bytes()));
         give(duplicate, Buffer::insert(buffer.memory.clone(), buffer.list.1.module, values))
@@ -205,18 +197,14 @@ entries! {
 
     fn NvSciBufObjGetCpuPtr(object: usize, pointer: *mut *mut c_void) gives pointer {
         let buffer = buffer_of(object);
-        if !buffer.has_cpu_access() || buffer.perm() != 3 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!buffer.has_cpu_access() || buffer.perm() != 3)?;
         buffer.has_pointer.store(true, Ordering::SeqCst);
         give(pointer, ptr::with_exposed_provenance_mut(buffer.memory.base))
     }
 
     fn NvSciBufObjGetConstCpuPtr(object: usize, pointer: *mut *const c_void) gives pointer {
         let buffer = buffer_of(object);
-        if !buffer.has_cpu_access() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!buffer.has_cpu_access())?;
         buffer.has_pointer.store(true, Ordering::SeqCst);
         give(pointer, ptr::with_exposed_provenance(buffer.memory.base))
     }
@@ -224,9 +212,7 @@ entries! {
     fn NvSciBufObjFlushCpuCacheRange(object: usize, offset: u64, length: u64) {
         let buffer = buffer_of(object);
         let end = offset.checked_add(length).ok_or(error::OVERFLOW)?;
-        if length == 0 || end > buffer.size() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(length == 0 || end > buffer.size())?;
         // The header does not say whether a buffer is mapped before its pointer is asked for.
         if !buffer.has_pointer.load(Ordering::SeqCst) && !asked_for("always_mapped") {
             return Err(error::NOT_PERMITTED);

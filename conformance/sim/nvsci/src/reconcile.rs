@@ -164,9 +164,7 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
             out.insert(*key, value);
         }
     }
-    if missing {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(missing)?;
     let cpu = any_true(NEED_CPU_ACCESS);
     // "Maximum of the requested", read-only if nobody asked; an allocated object's is read-write.
     let perm = all(REQUIRED_PERM).flat_map(Stored::u32s).max().unwrap_or(1);

@@ -101,9 +101,7 @@ fn of_another() -> u32 {
 /// `image` is NULL, or has 4 bytes, and as many as its header says if they begin one.
 pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
     let image = image.cast::<u8>();
-    if image.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(image.is_null())?;
     // Only as far as it is known to be a code object: what is none may be shorter than the header.
     // SAFETY: the caller's promise.
     if unsafe { slice::from_raw_parts(image, 4) } != elf::ELFMAG {

@@ -124,9 +124,7 @@ pub fn init(runtime: &impl Runtime, flags: c_uint) -> Result<(), u32> {
     if Era::now() == Era::Early {
         return runtime.ready_early();
     }
-    if flags != 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags != 0)?;
     runtime.ready()
 }
 
@@ -196,9 +194,7 @@ pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
 pub unsafe fn name(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
     let name = runtime.name(device)?;
-    if Era::now() == Era::Early && !fits(&name, length) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(Era::now() == Era::Early && !fits(&name, length))?;
     // SAFETY: the caller's promise.
     unsafe { give_text(text, length, &name) }
 }
@@ -271,9 +267,7 @@ pub unsafe fn properties(
     device: c_int,
 ) -> Result<(), u32> {
     check(runtime, device)?;
-    if properties.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(properties.is_null())?;
     let (name, [domain, bus, slot]) = (runtime.name(device)?, runtime.pci(device)?);
     // SAFETY: the caller's promise; both texts have so many bytes.
     unsafe {
@@ -299,9 +293,7 @@ pub unsafe fn properties(
 /// `properties` is NULL, or as long as that layout.
 pub unsafe fn properties_5(runtime: &impl Runtime, properties: *mut c_void, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
-    if properties.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(properties.is_null())?;
     let name = runtime.name(device)?;
     // SAFETY: the caller's promise; both texts have so many bytes.
     unsafe {

@@ -44,9 +44,7 @@ impl Side {
         };
         let [width, rows, slices] = extent;
         let fits = |pitch: usize, least: usize, count: usize| count <= 1 || pitch >= least;
-        if base == 0 || !fits(self.pitch, width, rows) || !fits(self.height, rows, slices) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(base == 0 || !fits(self.pitch, width, rows) || !fits(self.height, rows, slices))?;
         let plane = Plane { base, row_pitch: self.pitch, slice_pitch: self.pitch.wrapping_mul(self.height) };
         Ok((plane.at(self.origin), None))
     }

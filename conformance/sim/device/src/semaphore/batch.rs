@@ -49,9 +49,7 @@ fn batch(
     known_flags: u32,
     act: fn(&Semaphore, Point) -> Result<(), u32>,
 ) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    if semaphores.is_empty() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphores.is_empty())?;
     let one = |(index, semaphore): (usize, &usize)| {
         semaphore_of(*semaphore);
         let (point, flags) = point(index);
