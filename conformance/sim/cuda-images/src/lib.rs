@@ -36,14 +36,14 @@ unsafe fn check(desc: *const Resource, all: bool) -> Result<(), u32> {
 }
 
 entries! {
+    after context::need;
+
     fn cuSurfObjectCreate(surface: *mut u64, desc: *const Resource) gives surface {
-        context::need()?;
         check(desc, false)?;
         give(surface, SURFACES.insert(()) as u64)
     }
 
     fn cuSurfObjectDestroy(surface: u64) {
-        context::need()?;
         SURFACES.remove(usize::try_from(surface).unwrap_or(0)).map(drop).ok_or(code::INVALID_VALUE)
     }
 
@@ -53,14 +53,12 @@ entries! {
         sampling: *const cuda::CUDA_TEXTURE_DESC_st,
         _view: *const cuda::CUDA_RESOURCE_VIEW_DESC_st,
     ) gives texture {
-        context::need()?;
         check(desc, true)?;
         code::reject_if(sampling.is_null())?;
         give(texture, TEXTURES.insert(()) as u64)
     }
 
     fn cuTexObjectDestroy(texture: u64) {
-        context::need()?;
         TEXTURES.remove(usize::try_from(texture).unwrap_or(0)).map(drop).ok_or(code::INVALID_VALUE)
     }
 }

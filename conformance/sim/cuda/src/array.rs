@@ -6,9 +6,8 @@ use std::ffi::{c_uint, c_void};
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::array::copy::{self, Place, Side};
 use gpu_interop_sim_device::array::{Image, MIPMAPPED, Mipmapped};
-use gpu_interop_sim_device::entries;
+use gpu_interop_sim_device::{entries, work};
 
-use crate::copy::stream_of;
 use crate::external::memory_of;
 use crate::{address, code, context, give};
 
@@ -115,8 +114,9 @@ unsafe fn is_plain(copy: *const Copy) -> bool {
 }
 
 entries! {
+    after context::need;
+
     fn cuExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
-        context::need()?;
         let memory = memory_of(memory);
         code::reject_if(array.is_null() || desc.is_null())?;
         let levels = (*desc).numLevels;
@@ -134,19 +134,17 @@ entries! {
     }
 
     fn cuMipmappedArrayGetLevel(level: *mut usize, array: usize, number: c_uint) gives level {
-        context::need()?;
         let array = MIPMAPPED.get(array).ok_or(code::INVALID_HANDLE)?;
         give(level, array.level(number).ok_or(code::INVALID_VALUE)?)
     }
 
     fn cuMipmappedArrayDestroy(array: usize) {
-        context::need()?;
         context::drain();
         MIPMAPPED.remove(array).map(drop).ok_or(code::INVALID_HANDLE)
     }
 
     fn cuMemcpy3DAsync_v2(copy: *const Copy, stream: usize) {
-        let stream = stream_of(stream)?;
+        let stream = work::stream_of(stream)?;
         code::reject_if(copy.is_null() || !is_plain(copy))?;
         let [source, target] = sides(copy);
         copy::enqueue(&stream, source, target, [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth])

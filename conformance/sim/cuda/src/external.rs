@@ -7,9 +7,8 @@ use std::sync::Arc;
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::memory::{IMPORTED, Imported};
 use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, batch};
-use gpu_interop_sim_device::{die, entries};
+use gpu_interop_sim_device::{die, entries, work};
 
-use crate::copy::stream_of;
 use crate::handle::{
     MemoryDesc, SemaphoreDesc, failed_memory, failed_semaphore, memory as import_memory, memory_kind,
     semaphore as import_semaphore, semaphore_kind,
@@ -81,10 +80,11 @@ pub(crate) unsafe fn waits(
 }
 
 entries! {
+    after context::need;
+
     fn cuImportExternalMemory(memory: *mut usize, desc: *const MemoryDesc) gives memory
         failing |code| if !desc.is_null() { failed_memory(desc, code) };
     {
-        context::need()?;
         code::reject_if(memory.is_null() || desc.is_null())?;
         let kind = memory_kind(desc);
         code::reject_if((*desc).size == 0 || (*desc).flags > 1 || kind == 0 || kind > LAST_MEMORY)?;
@@ -95,7 +95,6 @@ entries! {
     }
 
     fn cuDestroyExternalMemory(memory: usize) {
-        context::need()?;
         capture::allow()?;
         IMPORTED.remove(memory).unwrap_or_else(|| die());
         Ok(())
@@ -106,7 +105,6 @@ entries! {
         memory: usize,
         desc: *const cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st,
     ) gives pointer {
-        context::need()?;
         let memory = memory_of(memory);
         code::reject_if(pointer.is_null() || desc.is_null() || (*desc).flags != 0)?;
         let mapped = memory.map((*desc).offset, (*desc).size).ok_or(code::INVALID_VALUE)?;
@@ -116,7 +114,6 @@ entries! {
     fn cuImportExternalSemaphore(semaphore: *mut usize, desc: *const SemaphoreDesc) gives semaphore
         failing |code| if !desc.is_null() { failed_semaphore(desc, code) };
     {
-        context::need()?;
         code::reject_if(semaphore.is_null() || desc.is_null())?;
         let kind = semaphore_kind(desc);
         code::reject_if((*desc).flags != 0 || kind == 0 || kind > LAST_SEMAPHORE)?;
@@ -127,7 +124,6 @@ entries! {
     }
 
     fn cuDestroyExternalSemaphore(semaphore: usize) {
-        context::need()?;
         capture::allow()?;
         if nvsci::SYNCS.remove(semaphore).is_none() {
             SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
@@ -141,7 +137,7 @@ entries! {
         count: c_uint,
         stream: usize,
     ) {
-        let stream = stream_of(stream)?;
+        let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
             stream.overtake(nvsci::signals(semaphores, params, count)?);
         } else {
@@ -156,7 +152,7 @@ entries! {
         count: c_uint,
         stream: usize,
     ) {
-        let stream = stream_of(stream)?;
+        let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
             stream.enqueue(nvsci::waits(semaphores, params, count)?);
         } else {

@@ -8,8 +8,9 @@ use gpu_interop_sim_device::{entries, work};
 use crate::{capture, code, context, give};
 
 entries! {
+    after context::need;
+
     fn cuModuleLoadData(module: *mut usize, image: *const c_void) gives module {
-        context::need()?;
         code::reject_if(module.is_null() || image.is_null())?;
         context::drain();
         // A compiled image would end at its first NUL.
@@ -24,14 +25,12 @@ entries! {
     }
 
     fn cuModuleUnload(module: usize) {
-        context::need()?;
         capture::allow()?;
         context::drain();
         MODULES.remove(module).map(drop).ok_or(code::INVALID_HANDLE)
     }
 
     fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) gives function {
-        context::need()?;
         give(function, work::module_kernel(module, name)?)
     }
 
@@ -48,7 +47,6 @@ entries! {
         arguments: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) {
-        context::need()?;
         work::launch(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], stream, [arguments, extra])
     }
 }

@@ -19,59 +19,51 @@ fn condition(flags: u32) -> Option<Condition> {
 }
 
 entries! {
+    after context::need;
+
     fn cuStreamCreate(stream: *mut usize, flags: c_uint) gives stream {
-        context::need()?;
         code::reject_if(stream.is_null())?;
         give(stream, work::create_stream(flags)?)
     }
 
     fn cuStreamDestroy_v2(stream: usize) {
-        context::need()?;
         capture::forget(stream);
         work::destroy_stream(stream)
     }
 
     fn cuStreamSynchronize(stream: usize) {
-        context::need()?;
         capture::allow()?;
         work::stream_of(stream)?.synchronize()
     }
 
     fn cuStreamQuery(stream: usize) {
-        context::need()?;
         capture::allow()?;
         work::query_stream(stream)
     }
 
     fn cuStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
-        context::need()?;
         work::wait_event(stream, event, flags)
     }
 
     fn cuEventCreate(event: *mut usize, flags: c_uint) gives event {
-        context::need()?;
         code::reject_if(flags > 7 || event.is_null())?;
         give(event, EVENTS.insert(Event::default()))
     }
 
     fn cuEventDestroy_v2(event: usize) {
-        context::need()?;
         work::destroy_event(event)
     }
 
     fn cuEventRecord(event: usize, stream: usize) {
-        context::need()?;
         work::stream_of(stream)?.record(&*work::event_of(event)?)
     }
 
     fn cuEventQuery(event: usize) {
-        context::need()?;
         capture::allow()?;
         work::query_event(event)
     }
 
     fn cuEventSynchronize(event: usize) {
-        context::need()?;
         capture::allow()?;
         if let Some(record) = work::event_of(event)?.last() {
             record.wait();
@@ -80,24 +72,20 @@ entries! {
     }
 
     fn cuStreamWaitValue32_v2(stream: usize, pointer: u64, value: u32, flags: c_uint) {
-        context::need()?;
         work::wait_value(stream, pointer, Word::Narrow(value), u64::MAX, condition(flags))
     }
 
     fn cuStreamWaitValue64_v2(stream: usize, pointer: u64, value: u64, flags: c_uint) {
-        context::need()?;
         work::wait_value(stream, pointer, Word::Wide(value), u64::MAX, condition(flags))
     }
 
     fn cuStreamWriteValue32_v2(stream: usize, pointer: u64, value: u32, flags: c_uint) {
-        context::need()?;
         // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is the only flag.
         code::reject_if(flags > 1)?;
         work::write_value(stream, pointer, Word::Narrow(value))
     }
 
     fn cuStreamWriteValue64_v2(stream: usize, pointer: u64, value: u64, flags: c_uint) {
-        context::need()?;
         code::reject_if(flags > 1)?;
         work::write_value(stream, pointer, Word::Wide(value))
     }
@@ -108,7 +96,6 @@ entries! {
         operations: *mut cuda::CUstreamBatchMemOpParams,
         flags: c_uint,
     ) {
-        context::need()?;
         code::reject_if(operations.is_null() || flags != 0)?;
         // The union begins with the operation's number, which may be any.
         let of = |index| operations.wrapping_add(index).cast::<u32>().read();
@@ -119,7 +106,6 @@ entries! {
     }
 
     fn cuLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
-        context::need()?;
         work::host_function(stream, function, data)
     }
 }

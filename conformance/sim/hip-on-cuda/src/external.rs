@@ -98,8 +98,9 @@ unsafe fn import(desc: Memory) -> Option<Imported> {
 }
 
 entries! {
+    after cuda;
+
     fn hipImportExternalMemory(memory: *mut usize, desc: *const c_void) gives memory {
-        cuda()?;
         reject_if(memory.is_null() || desc.is_null())?;
         let desc = Generation::now().memory(desc).checked()?;
         // Whatever fails, memory has run out.
@@ -107,7 +108,6 @@ entries! {
     }
 
     fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
-        cuda()?;
         let memory = IMPORTED.get(memory).ok_or(INVALID_VALUE)?;
         reject_if(pointer.is_null() || desc.is_null())?;
         let generation = Generation::now();
@@ -123,7 +123,6 @@ entries! {
     }
 
     fn hipDestroyExternalMemory(memory: usize) {
-        cuda()?;
         let memory = IMPORTED.remove(memory).ok_or(INVALID_VALUE)?;
         drop(lock(&memory.whole).take());
         check((enter_device(memory.device)?.cuDestroyExternalMemory)(memory.memory()))

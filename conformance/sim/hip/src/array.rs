@@ -57,8 +57,9 @@ fn place(kind: hip::hipMemoryType, host: usize, device: usize, array: usize) -> 
 }
 
 entries! {
+    after need;
+
     fn hipExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
-        need()?;
         let memory = IMPORTED.get(memory).ok_or(code::INVALID_VALUE)?;
         code::reject_if(array.is_null() || desc.is_null())?;
         let (image, levels) = (image(&*desc).ok_or(code::INVALID_VALUE)?, (*desc).numLevels);
@@ -71,20 +72,17 @@ entries! {
     }
 
     fn hipMipmappedArrayGetLevel(level: *mut usize, array: usize, number: c_uint) gives level {
-        need()?;
         let array = MIPMAPPED.get(array).ok_or(code::INVALID_HANDLE)?;
         // A new array at each call.
         give(level, array.new_level(number).ok_or(code::INVALID_VALUE)?)
     }
 
     fn hipArrayDestroy(array: usize) {
-        need()?;
         code::reject_if(array == 0)?;
         LEVELS.remove(array).map(drop).ok_or(DESTROYED)
     }
 
     fn hipMipmappedArrayDestroy(array: usize) {
-        need()?;
         let array = MIPMAPPED.remove(array).ok_or(code::INVALID_HANDLE)?;
         if !Behaviour::LevelsKeepImages.now() {
             array.end_levels();
@@ -93,7 +91,6 @@ entries! {
     }
 
     fn hipDrvMemcpy3DAsync(copy: *const Copy, stream: usize) {
-        need()?;
         let stream = work::stream_of(stream)?;
         code::reject_if(copy.is_null() || (*copy).srcLOD != 0 || (*copy).dstLOD != 0)?;
         let copy = &*copy;

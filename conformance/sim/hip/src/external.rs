@@ -129,10 +129,11 @@ fn release(base: usize) {
 }
 
 entries! {
+    after need;
+
     fn hipImportExternalMemory(memory: *mut usize, desc: *const c_void) gives memory
         failing |_code| if !desc.is_null() { failed(Generation::now().memory(desc).handle) };
     {
-        need()?;
         if memory.is_null() || desc.is_null() {
             if Era::now() == Era::Early {
                 die_because("before HIP 5.5 hipImportExternalMemory follows NULL");
@@ -153,7 +154,6 @@ entries! {
     }
 
     fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
-        need()?;
         code::reject_if(memory == 0)?;
         let era = Era::now();
         let Some(memory) = IMPORTED.get(memory) else { die_because("there is no such external memory") };
@@ -185,7 +185,6 @@ entries! {
     }
 
     fn hipDestroyExternalMemory(memory: usize) {
-        need()?;
         code::reject_if(memory == 0)?;
         let Some(memory) = IMPORTED.remove(memory) else {
             die_because("hipDestroyExternalMemory of what is no external memory, or not any more");

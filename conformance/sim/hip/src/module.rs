@@ -23,8 +23,9 @@ fn missing(module: usize) -> u32 {
 }
 
 entries! {
+    after need;
+
     fn hipModuleLoadData(module: *mut usize, image: *const c_void) gives module {
-        need()?;
         code::reject_if(module.is_null() || image.is_null())?;
         code_object::check(image)?;
         match (code_object::damage(image), Era::now()) {
@@ -37,12 +38,10 @@ entries! {
     }
 
     fn hipModuleUnload(module: usize) {
-        need()?;
         MODULES.remove(module).map(drop).ok_or_else(|| missing(module))
     }
 
     fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) gives function {
-        need()?;
         code::reject_if(function.is_null() || name.is_null())?;
         code::reject_if(*name == 0 && Era::now() > Era::Early)?;
         MODULES.get(module).ok_or_else(|| missing(module))?;
@@ -62,7 +61,6 @@ entries! {
         arguments: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) {
-        need()?;
         let era = Era::now();
         if function == 0 {
             return Err(if era == Era::Early { code::INVALID_IMAGE } else { code::INVALID_HANDLE });

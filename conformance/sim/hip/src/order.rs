@@ -71,7 +71,6 @@ impl Drop for Waited {
 /// # Safety
 /// The word is there until the stream has seen it.
 unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) -> Result<(), u32> {
-    need()?;
     let (condition, word) = (condition(flags)?, memory::word(address(pointer), value.size())?);
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
@@ -89,7 +88,6 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
 /// # Safety
 /// The word is there until it is written.
 unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
-    need()?;
     let word = memory::word(address(pointer), value.size())?;
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
@@ -113,21 +111,20 @@ fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
 }
 
 entries! {
+    after need;
+
     fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) gives stream {
-        need()?;
         code::reject_if(stream.is_null())?;
         give(stream, streams::create(flags, Sort::Priority(0))?)
     }
 
     // Any number will do: it is brought between those that there are.
     fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
-        need()?;
         code::reject_if(stream.is_null())?;
         give(stream, streams::create(flags, Sort::Priority(priority))?)
     }
 
     fn hipExtStreamCreateWithCUMask(stream: *mut usize, size: u32, mask: *const u32) gives stream {
-        need()?;
         if stream.is_null() {
             return Err(code::INVALID_HANDLE);
         }
@@ -137,12 +134,10 @@ entries! {
     }
 
     fn hipStreamDestroy(stream: usize) {
-        need()?;
         streams::destroy(stream)
     }
 
     fn hipStreamSynchronize(stream: usize) {
-        need()?;
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
             capture::allow_stream(&found)?;
@@ -158,7 +153,6 @@ entries! {
     }
 
     fn hipStreamQuery(stream: usize) {
-        need()?;
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
             capture::allow_stream(&found)?;
@@ -169,7 +163,6 @@ entries! {
     }
 
     fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
-        need()?;
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
@@ -185,14 +178,12 @@ entries! {
     }
 
     fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) gives event {
-        need()?;
         let known = if Era::now() == Era::Early { EVENT_FLAGS | INTERPROCESS } else { EVENT_FLAGS };
         code::reject_if(event.is_null() || flags & !known != 0 || flags & EVENT_RELEASES == EVENT_RELEASES)?;
         give(event, EVENTS.insert(Event::default()))
     }
 
     fn hipEventDestroy(event: usize) {
-        need()?;
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
@@ -204,7 +195,6 @@ entries! {
     }
 
     fn hipEventRecord(event: usize, stream: usize) {
-        need()?;
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
@@ -214,14 +204,12 @@ entries! {
     }
 
     fn hipEventQuery(event: usize) {
-        need()?;
         let it = self::event(event)?;
         capture::allow_query(event)?;
         if it.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
     }
 
     fn hipEventSynchronize(event: usize) {
-        need()?;
         let it = self::event(event)?;
         capture::allow_query(event)?;
         if let Some(record) = it.last() {
@@ -248,7 +236,6 @@ entries! {
     }
 
     fn hipLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
-        need()?;
         let (here, _) = streams::for_work(stream, &Missing::HOST_FUNCTION)?;
         work::host_function(here, function, data)
     }

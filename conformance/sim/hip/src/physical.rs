@@ -45,13 +45,13 @@ pub(crate) fn find(address: usize) -> Option<Found> {
 
 /// Fails on devices without virtual memory management.
 fn need_virtual_memory() -> Result<(), u32> {
-    need()?;
-    if has_virtual_memory() { Ok(()) } else { Err(code::INVALID_VALUE) }
+    code::reject_if(!has_virtual_memory())
 }
 
 entries! {
+    after need;
+
     fn hipMemGetAllocationGranularity(granularity: *mut usize, prop: *const Prop, option: c_uint) gives granularity {
-        need()?;
         code::reject_if(granularity.is_null() || prop.is_null())?;
         // Whatever handles are asked for: only what creates the memory looks at them.
         let [kind, _, location, device] = numbers(prop);
@@ -70,7 +70,6 @@ entries! {
     }
 
     fn hipMemCreate(handle: *mut u64, size: usize, prop: *const Prop, flags: u64) gives handle {
-        need()?;
         code::reject_if(handle.is_null() || prop.is_null() || flags != 0 || size == 0)?;
         if !has_virtual_memory() {
             return Err(if Era::now() == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED });
@@ -91,7 +90,6 @@ entries! {
     }
 
     fn hipMemRelease(handle: u64) {
-        need()?;
         code::reject_if(handle == 0)?;
         if !has_virtual_memory() {
             return Ok(());
@@ -100,7 +98,6 @@ entries! {
     }
 
     fn hipMemAddressReserve(pointer: *mut u64, size: usize, alignment: usize, _hint: u64, flags: u64) gives pointer {
-        need()?;
         code::reject_if(pointer.is_null() || flags != 0)?;
         if !has_virtual_memory() {
             // With success, and without a result.

@@ -90,168 +90,67 @@ pub fn current() -> c_int {
     CURRENT.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Fails unless there is such a device.
-fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
+/// Makes a device this thread's current one.
+///
+/// # Errors
+/// [`code::INVALID_DEVICE`] if there is no such device, or the thread ends.
+pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
+    check(runtime, device)?;
+    CURRENT.try_with(|current| current.set(device)).map_err(|_| code::INVALID_DEVICE)
+}
+
+/// The current device, for a caller that asks for it.
+#[must_use]
+pub fn asked() -> c_int {
+    // Whoever makes another device current asks before, and finds the one that the last such call was to restore.
+    if initial() != 0 && current() != initial() {
+        std::process::abort();
+    }
+    current()
+}
+
+/// Starts the runtime. `early` is the code for no device before HIP 5.5.
+fn ready(runtime: &impl Runtime, early: u32) -> Result<(), u32> {
     runtime.ready().map_err(|error| match (error, Era::now()) {
-        (code::NO_DEVICE, Era::Early) => code::INVALID_DEVICE,
+        (code::NO_DEVICE, Era::Early) => early,
         _ => error,
-    })?;
+    })
+}
+
+/// Starts the runtime for `hipDeviceSynchronize`.
+///
+/// # Errors
+/// Why it cannot start.
+pub fn ready_to_synchronize(runtime: &impl Runtime) -> Result<(), u32> {
+    ready(runtime, code::OUT_OF_MEMORY)
+}
+
+/// Fails unless there is such a device.
+///
+/// # Errors
+/// [`code::INVALID_DEVICE`], or why the runtime cannot start.
+pub fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
+    ready(runtime, code::INVALID_DEVICE)?;
     if (0..runtime.count()).contains(&device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
 }
 
 /// Writes a text of a function that takes a buffer and its length.
 ///
+/// # Errors
+/// [`code::INVALID_VALUE`] if there is no room at all.
+///
 /// # Safety
 /// The buffer is NULL, or as long.
-unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
+pub unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
     // SAFETY: the caller's promise.
     let written = !target.is_null() && unsafe { write_text(target, length, text) };
     if written { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
 /// Whether a text and its NUL have room.
-fn fits(text: &str, length: c_int) -> bool {
+#[must_use]
+pub fn fits(text: &str, length: c_int) -> bool {
     usize::try_from(length).is_ok_and(|length| text.len() < length)
-}
-
-// What the functions do; each is called by the one that `hip_entries!` exports, and keeps its promises.
-
-/// `hipInit`.
-///
-/// # Errors
-/// What is wrong.
-pub fn init(runtime: &impl Runtime, flags: c_uint) -> Result<(), u32> {
-    if Era::now() == Era::Early {
-        return runtime.ready_early();
-    }
-    code::reject_if(flags != 0)?;
-    runtime.ready()
-}
-
-/// `hipGetDeviceCount`.
-///
-/// # Errors
-/// What is wrong; then there are none.
-///
-/// # Safety
-/// `count` is NULL or valid.
-pub unsafe fn count(runtime: &impl Runtime, count: *mut c_int) -> Result<(), u32> {
-    let ready = runtime.ready();
-    // SAFETY: the caller's promise.
-    unsafe { give(count, if ready.is_ok() { runtime.count() } else { 0 }) }?;
-    ready
-}
-
-/// `hipDeviceGet`.
-///
-/// # Errors
-/// What is wrong.
-///
-/// # Safety
-/// `device` is NULL or valid.
-pub unsafe fn get(runtime: &impl Runtime, device: *mut c_int, ordinal: c_int) -> Result<(), u32> {
-    check(runtime, ordinal)?;
-    if device.is_null() && Era::now() == Era::Early {
-        return Err(code::INVALID_DEVICE);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { give(device, ordinal) }
-}
-
-/// `hipGetDevice`.
-///
-/// # Errors
-/// What is wrong.
-///
-/// # Safety
-/// `device` is NULL or valid.
-pub unsafe fn get_current(runtime: &impl Runtime, device: *mut c_int) -> Result<(), u32> {
-    runtime.ready()?;
-    // Whoever makes another device current asks before, and finds the one that the last such call was to restore.
-    if initial() != 0 && current() != initial() {
-        std::process::abort();
-    }
-    // SAFETY: the caller's promise.
-    unsafe { give(device, current()) }
-}
-
-/// `hipSetDevice`.
-///
-/// # Errors
-/// What is wrong.
-pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    CURRENT.try_with(|current| current.set(device)).map_err(|_| code::INVALID_DEVICE)
-}
-
-/// `hipDeviceGetName`.
-///
-/// # Errors
-/// What is wrong.
-///
-/// # Safety
-/// `text` is NULL, or has `length` bytes.
-pub unsafe fn name(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    let name = runtime.name(device)?;
-    code::reject_if(Era::now() == Era::Early && !fits(&name, length))?;
-    // SAFETY: the caller's promise.
-    unsafe { give_text(text, length, &name) }
-}
-
-/// `hipDeviceGetPCIBusId`.
-///
-/// # Errors
-/// What is wrong.
-///
-/// # Safety
-/// `text` is NULL, or has `length` bytes.
-pub unsafe fn pci(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    let [domain, bus, slot] = runtime.pci(device)?;
-    let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.0");
-    // SAFETY: the caller's promise.
-    unsafe { give_text(text, length, &address) }?;
-    // Cut all the same.
-    if Era::now() == Era::Early || fits(&address, length) { Ok(()) } else { Err(code::INVALID_VALUE) }
-}
-
-/// `hipDeviceGetUuid`.
-///
-/// # Errors
-/// What is wrong.
-///
-/// # Safety
-/// `uuid` is NULL or valid.
-pub unsafe fn uuid(runtime: &impl Runtime, uuid: *mut [u8; 16], device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    // SAFETY: the caller's promise.
-    unsafe { give(uuid, runtime.uuid(device)?) }
-}
-
-/// `hipDeviceGetAttribute`.
-///
-/// # Errors
-/// What is wrong.
-///
-/// # Safety
-/// `value` is NULL or valid.
-pub unsafe fn attribute(runtime: &impl Runtime, value: *mut c_int, number: c_uint, device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    // SAFETY: the caller's promise.
-    unsafe { give(value, runtime.attribute(device, number)?) }
-}
-
-/// `hipDeviceSynchronize`.
-///
-/// # Errors
-/// What is wrong, or what failed.
-pub fn synchronize(runtime: &impl Runtime) -> Result<(), u32> {
-    runtime.ready().map_err(|error| match (error, Era::now()) {
-        (code::NO_DEVICE, Era::Early) => code::OUT_OF_MEMORY,
-        _ => error,
-    })?;
-    runtime.synchronize()
 }
 
 /// `hipGetDevicePropertiesR0600`: name, architecture, PCI address and LUID; the rest is 0.
