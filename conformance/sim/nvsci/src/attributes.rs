@@ -6,9 +6,10 @@ use std::slice;
 use std::sync::{Arc, Mutex};
 
 use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_abi::objects::Objects;
 
 use crate::behaviour::Behaviour;
-use crate::{Pair, error, panics};
+use crate::{Pair, error, give, panics};
 
 /// Values by key. Aligned as any type asks for.
 pub(crate) type Values = BTreeMap<i32, Stored>;
@@ -67,11 +68,6 @@ pub(crate) struct List {
 impl List {
     pub(crate) fn new(module: usize, sort: Sort, values: Values) -> Self {
         Self { module, sort, values: Mutex::new(values) }
-    }
-
-    /// A list of conflicts, as `behaviour` has it: none is given as 0.
-    pub(crate) fn of_conflict(module: usize, behaviour: &Behaviour, insert: impl FnOnce(Self) -> usize) -> usize {
-        if behaviour.has("no_conflict_list") { 0 } else { insert(Self::new(module, Sort::Conflict, Values::new())) }
     }
 
     /// Whether it is reconciled. Ends the process if it may not be used at all.
@@ -135,24 +131,42 @@ impl List {
     }
 }
 
-/// The lists of a call that reconciles: none of them reconciled or named twice, all of one module.
+/// Reconciles lists: none of them reconciled or named twice, all of one module. `find` finds the list of a handle, `rules`
+/// makes the values, or the code and whether it comes with a conflict list, and `known` holds what is made.
 ///
 /// # Safety
-/// There are so many handles.
-pub(crate) unsafe fn inputs(
-    lists: *const usize,
-    count: usize,
-    list_of: impl Fn(usize) -> Arc<List>,
-) -> Result<Vec<Arc<List>>, u32> {
-    error::reject_if(lists.is_null() || count == 0)?;
+/// There are so many handles, and the outputs are NULL or valid.
+pub(crate) unsafe fn reconcile(
+    (lists, count): (*const usize, usize),
+    [list, conflict]: [*mut usize; 2],
+    known: &Objects<List>,
+    find: impl Fn(usize) -> Arc<List>,
+    rules: impl FnOnce(&Behaviour, &[Values]) -> Result<Values, (u32, bool)>,
+) -> Result<(), u32> {
+    error::reject_if(list.is_null() || conflict.is_null() || lists.is_null() || count == 0)?;
     // SAFETY: the caller's promise.
     let handles = unsafe { slice::from_raw_parts(lists, count) };
     error::reject_if(
         handles.iter().enumerate().any(|(index, handle)| *handle == 0 || handles[..index].contains(handle)),
     )?;
-    let lists: Vec<Arc<List>> = handles.iter().map(|handle| list_of(*handle)).collect();
-    error::reject_if(lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != lists[0].module))?;
-    Ok(lists)
+    let lists: Vec<Arc<List>> = handles.iter().map(|handle| find(*handle)).collect();
+    let module = lists[0].module;
+    error::reject_if(lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != module))?;
+    let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
+    let behaviour = Behaviour::now();
+    match rules(&behaviour, &values) {
+        // SAFETY: the caller's promise.
+        Ok(values) => unsafe { give(list, known.insert(List::new(module, Sort::Reconciled, values))) },
+        Err((code, with_list)) => {
+            if with_list {
+                let none = behaviour.has("no_conflict_list");
+                let made = || known.insert(List::new(module, Sort::Conflict, Values::new()));
+                // SAFETY: the caller's promise.
+                unsafe { give(conflict, if none { 0 } else { made() }) }?;
+            }
+            Err(code)
+        }
+    }
 }
 
 #[cfg(test)]

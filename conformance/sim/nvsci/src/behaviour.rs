@@ -31,6 +31,11 @@ impl Behaviour {
         asked.unwrap_or(newest)
     }
 
+    /// Whether a caller's version is known, of the library with this minor version.
+    pub(crate) fn knows(&self, major: u32, minor: u32, newest: impl FnOnce(&Self) -> u32) -> bool {
+        major == 2 && minor <= newest(self) && !self.has("incompatible")
+    }
+
     /// The minor version of NvSciBuf 2.
     pub(crate) fn buf_minor(&self) -> u32 {
         self.minor("buf_2.", NEWEST_BUF)

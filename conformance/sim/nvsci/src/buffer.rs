@@ -11,7 +11,7 @@ use gpu_interop_sim_abi::{entries, lock};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::attributes::{List, Sort, Stored, Values, inputs};
+use crate::attributes::{self, List, Sort, Stored, Values};
 use crate::behaviour::Behaviour;
 use crate::reconcile::{
     ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
@@ -134,8 +134,7 @@ pub extern "C" fn sim_nvsci_flushes() -> u64 {
 entries! {
     fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
         live::report_at_exit();
-        let behaviour = Behaviour::now();
-        give(compatible, (major == 2 && minor <= behaviour.buf_minor() && !behaviour.has("incompatible")).into())
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::buf_minor).into())
     }
 
     fn NvSciBufModuleOpen(module: *mut usize) gives module {
@@ -158,19 +157,13 @@ entries! {
     }
 
     fn NvSciBufAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
-        error::reject_if(list.is_null() || conflict.is_null())?;
-        let lists = inputs(lists, count, list_of)?;
-        let module = lists[0].module;
-        let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
-        let behaviour = Behaviour::now();
-        match reconcile(&behaviour, &values) {
-            Ok(values) => give(list, BUFFER_LISTS.insert(List::new(module, Sort::Reconciled, values))),
-            Err(error::RECONCILIATION_FAILED) => {
-                give(conflict, List::of_conflict(module, &behaviour, |list| BUFFER_LISTS.insert(list)))?;
-                Err(if behaviour.has("conflict_code") { error::RESOURCE_ERROR } else { error::RECONCILIATION_FAILED })
-            }
-            Err(code) => Err(code),
-        }
+        attributes::reconcile((lists, count), [list, conflict], &BUFFER_LISTS, list_of, |behaviour, values| {
+            // Only a conflict has a list.
+            reconcile(behaviour, values).map_err(|code| match code {
+                error::RECONCILIATION_FAILED if behaviour.has("conflict_code") => (error::RESOURCE_ERROR, true),
+                code => (code, code == error::RECONCILIATION_FAILED),
+            })
+        })
     }
 
     fn NvSciBufObjAlloc(list: usize, object: *mut usize) gives object {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpu_interop_sim_abi::objects::Objects;
 use gpu_interop_sim_abi::{entries, lock};
 
-use crate::attributes::{List, Sort, Values, inputs};
+use crate::attributes::{self, List, Sort, Values};
 use crate::behaviour::Behaviour;
 use crate::sync_reconcile::{CPU_PERM, GPU_PERMS, gpu_perm, may_get, may_set, reconcile};
 use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
@@ -158,8 +158,7 @@ pub(crate) fn sync_of(handle: usize) -> Arc<SyncObject> {
 entries! {
     fn NvSciSyncCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
         live::report_at_exit();
-        let behaviour = Behaviour::now();
-        give(compatible, (major == 2 && minor <= behaviour.sync_minor() && !behaviour.has("incompatible")).into())
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::sync_minor).into())
     }
 
     fn NvSciSyncModuleOpen(module: *mut usize) gives module {
@@ -182,18 +181,9 @@ entries! {
     }
 
     fn NvSciSyncAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
-        error::reject_if(list.is_null() || conflict.is_null())?;
-        let lists = inputs(lists, count, list_of)?;
-        let module = lists[0].module;
-        let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
-        let behaviour = Behaviour::now();
-        match reconcile(&behaviour, &values) {
-            Ok(values) => give(list, SYNC_LISTS.insert(List::new(module, Sort::Reconciled, values))),
-            Err(code) => {
-                give(conflict, List::of_conflict(module, &behaviour, |list| SYNC_LISTS.insert(list)))?;
-                Err(code)
-            }
-        }
+        attributes::reconcile((lists, count), [list, conflict], &SYNC_LISTS, list_of, |behaviour, values| {
+            reconcile(behaviour, values).map_err(|code| (code, true))
+        })
     }
 
     fn NvSciSyncObjAlloc(list: usize, object: *mut usize) gives object {
