@@ -3,7 +3,6 @@
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// The descriptor, unless its number is not open.
-#[must_use]
 pub fn borrow<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
     // SAFETY: the borrow is only asked whether it is open, and if it is, the caller of the driver lent it for the call.
     let fd = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })?;

@@ -103,7 +103,6 @@ fn touches_device(function: &str) -> bool {
 
 /// Counts a call of `function`, which `gives` a result or not, lets it take its time, and says what befalls it, if that is
 /// for the caller to do: not for a call that ends the process or does not return.
-#[must_use]
 pub fn strike(function: &'static str, gives: bool) -> Strike {
     for (name, latency) in &*LATENCY {
         if name == function || name == "*" {

@@ -46,7 +46,6 @@ pub unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
 }
 
 /// An address or a handle as what it is everywhere in here.
-#[must_use]
 pub fn address(address: u64) -> usize {
     usize::try_from(address).unwrap_or(usize::MAX)
 }

@@ -17,7 +17,6 @@ pub struct Objects<T> {
 
 impl<T> Objects<T> {
     /// None yet.
-    #[must_use]
     pub const fn new() -> Self {
         Self { live: Mutex::new(BTreeMap::new()) }
     }
@@ -35,7 +34,6 @@ impl<T> Objects<T> {
     }
 
     /// The object of a handle.
-    #[must_use]
     pub fn get(&self, handle: usize) -> Option<Arc<T>> {
         lock(&self.live).get(&handle).cloned()
     }
@@ -46,19 +44,16 @@ impl<T> Objects<T> {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.live).len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// All of them.
-    #[must_use]
     pub fn all(&self) -> Vec<Arc<T>> {
         lock(&self.live).values().cloned().collect()
     }

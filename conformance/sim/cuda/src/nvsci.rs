@@ -165,14 +165,7 @@ pub(crate) unsafe fn signals(
         (unsafe { params.params.nvSciSync.fence }, params.flags)
     };
     // SAFETY: the caller's promise.
-    let points = unsafe { points(semaphores, params, count, 1, parts) }?;
-    Ok(move || {
-        for Held { interface, point } in &points {
-            // SAFETY: held.
-            unsafe { (interface.signal)(point) };
-        }
-        Ok(())
-    })
+    unsafe { batch(semaphores, params, count, 1, parts) }
 }
 
 /// What a batch of waits does. Their fences are read at once.
@@ -189,27 +182,20 @@ pub(crate) unsafe fn waits(
         (unsafe { params.params.nvSciSync.fence }, params.flags)
     };
     // SAFETY: the caller's promise.
-    let points = unsafe { points(semaphores, params, count, 2, parts) }?;
-    Ok(move || {
-        for Held { interface, point } in &points {
-            // SAFETY: held.
-            unsafe { (interface.wait)(point) };
-        }
-        Ok(())
-    })
+    unsafe { batch(semaphores, params, count, 2, parts) }
 }
 
-/// The points of a batch. `skip` is the flag that this sort of batch knows.
+/// What a batch does. `skip` is the flag that this sort of batch knows: 1 of signals, 2 of waits.
 ///
 /// # Safety
 /// As for [`signals`].
-unsafe fn points<P>(
+unsafe fn batch<P>(
     semaphores: *const usize,
     params: *const P,
     count: c_uint,
     skip: u32,
     parts: impl Fn(&P) -> (*mut c_void, u32),
-) -> Result<Vec<Held>, u32> {
+) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
     code::reject_if(params.is_null())?;
     // SAFETY: the caller's promise.
     let (semaphores, params) =
@@ -232,7 +218,14 @@ unsafe fn points<P>(
         (interface.count_memsync)(u32::from(skip == 1), u32::from(flags == skip));
         all.push(Held { interface, point });
     }
-    Ok(all)
+    Ok(move || {
+        for Held { interface, point } in &all {
+            let reach = if skip == 1 { interface.signal } else { interface.wait };
+            // SAFETY: held.
+            unsafe { reach(point) };
+        }
+        Ok(())
+    })
 }
 
 entries! {

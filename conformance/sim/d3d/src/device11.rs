@@ -62,7 +62,6 @@ impl std::fmt::Debug for Device11 {
 
 impl Device11 {
     /// A new one, and what is behind it.
-    #[must_use]
     pub fn new(behavior: Behavior11) -> (ID3D11Device, Arc<Self>) {
         let state = Arc::new(Self {
             behavior,
@@ -110,7 +109,6 @@ impl Device11 {
     ///
     /// # Panics
     /// If a thread did that uses the device.
-    #[must_use]
     pub fn fences(&self) -> Vec<Arc<Counter>> {
         self.fences.all()
     }
@@ -119,7 +117,6 @@ impl Device11 {
     ///
     /// # Panics
     /// As [`fences`](Self::fences), and if there is none.
-    #[must_use]
     pub fn mutex(&self) -> Arc<KeyedMutex> {
         self.mutex.lock().expect("no panic").upgrade().expect("a resource with a mutex")
     }

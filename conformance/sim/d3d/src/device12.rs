@@ -58,7 +58,6 @@ pub struct Device12 {
 
 impl Device12 {
     /// A new one, and what is behind it.
-    #[must_use]
     pub fn new(behavior: Behavior12) -> (ID3D12Device, Arc<Self>) {
         let state = Arc::new(Self {
             behavior,
@@ -108,7 +107,6 @@ impl Device12 {
     ///
     /// # Panics
     /// As [`lose`](Self::lose).
-    #[must_use]
     pub fn fences(&self) -> Vec<Arc<Counter>> {
         self.fences.all()
     }

@@ -14,9 +14,6 @@ use windows::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount
 use windows::core::{PCWSTR, Result};
 
 /// A new section of so many bytes, under a name or none; refuses a name that is taken.
-///
-/// # Errors
-/// What the system answers.
 pub fn create_section(size: usize, name: PCWSTR) -> Result<OwnedHandle> {
     let size = size as u64;
     let (high, low) = ((size >> 32) as u32, (size & 0xffff_ffff) as u32);
@@ -55,13 +52,11 @@ pub fn duplicate(handle: HANDLE) -> Result<OwnedHandle> {
 }
 
 /// The handle's number.
-#[must_use]
 pub fn raw(handle: &OwnedHandle) -> HANDLE {
     HANDLE(handle.as_raw_handle())
 }
 
 /// Whether a number is an open handle.
-#[must_use]
 pub fn is_open(handle: HANDLE) -> bool {
     let mut flags = 0;
     // SAFETY: the answer is written to a live variable; any number may be asked about.
@@ -72,7 +67,6 @@ pub fn is_open(handle: HANDLE) -> bool {
 ///
 /// # Panics
 /// If the system does not answer.
-#[must_use]
 pub fn handle_count() -> u32 {
     let mut count = 0;
     // SAFETY: the answer is written to a live variable.
@@ -128,13 +122,11 @@ impl View {
     }
 
     /// The first byte.
-    #[must_use]
     pub fn base(&self) -> *mut u8 {
         self.base.Value.cast()
     }
 
     /// How many bytes there are.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
@@ -146,7 +138,6 @@ impl View {
     }
 
     /// Every byte.
-    #[must_use]
     pub fn read(&self) -> Vec<u8> {
         // SAFETY: the view is that long; the test that reads sees to it that nothing writes meanwhile.
         unsafe { std::slice::from_raw_parts(self.base(), self.length) }.to_vec()

@@ -17,7 +17,6 @@ pub fn initialise() {
 }
 
 /// Whether the driver is initialised.
-#[must_use]
 pub fn is_initialised() -> bool {
     INITIALISED.load(Ordering::SeqCst)
 }
@@ -33,25 +32,21 @@ pub fn release() -> bool {
 }
 
 /// How often the primary context is retained.
-#[must_use]
 pub fn retained() -> u64 {
     RETAINED.load(Ordering::SeqCst)
 }
 
 /// Whether there is more than one device in the machine, shown or not.
-#[must_use]
 pub fn has_others() -> bool {
     settings::number("GPU_INTEROP_SIM_DEVICES", 1) > 1
 }
 
 /// The devices that a list of numbers shows, by their numbers without it.
-#[must_use]
 pub fn visible(list: Option<&str>) -> Vec<c_int> {
     settings::visible(list, settings::number("GPU_INTEROP_SIM_DEVICES", 1))
 }
 
 /// An attribute that `GPU_INTEROP_SIM_ATTRIBUTES` sets: its value, or the code with which the query fails.
-#[must_use]
 pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
     settings::answers("GPU_INTEROP_SIM_ATTRIBUTES")
         .into_iter()
@@ -60,13 +55,11 @@ pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
 }
 
 /// Whether there is such a device, visible or not.
-#[must_use]
 pub fn exists(device: c_int) -> bool {
     (0..settings::number("GPU_INTEROP_SIM_DEVICES", 1)).contains(&device)
 }
 
 /// A device's UUID, of which that of the first device is given.
-#[must_use]
 pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
     let mut uuid = settings::bytes("GPU_INTEROP_SIM_UUID").unwrap_or(first);
     uuid[15] ^= told_apart(device).to_le_bytes()[0];
@@ -74,7 +67,6 @@ pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
 }
 
 /// A device's LUID, which only Windows knows.
-#[must_use]
 pub fn luid(device: c_int) -> [u8; 8] {
     /// That of the simulators of Direct3D.
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
@@ -85,7 +77,6 @@ pub fn luid(device: c_int) -> [u8; 8] {
 }
 
 /// Domain, bus and device of a device's PCI address.
-#[must_use]
 pub fn pci(device: c_int) -> [c_int; 3] {
     let parse = |text: String| {
         let mut parts = text.split([':', '.']).map(|part| c_int::from_str_radix(part, 16));

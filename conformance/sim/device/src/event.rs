@@ -27,13 +27,11 @@ impl Event {
     }
 
     /// The last record; none if the event was never recorded.
-    #[must_use]
     pub fn last(&self) -> Option<Arc<Record>> {
         lock(&self.last).clone()
     }
 
     /// Whether everything before the last record has run.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.last().is_none_or(|record| *lock(&record.passed))
     }

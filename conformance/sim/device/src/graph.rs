@@ -36,9 +36,6 @@ impl Graph {
 }
 
 /// Begins to record a stream. Of the three modes, two fail calls that have nothing to do with it: not simulated.
-///
-/// # Errors
-/// What is wrong.
 pub fn begin(stream: usize, mode: u32) -> Result<(), u32> {
     // Not the default stream.
     code::reject_if(mode > 2 || stream == 0)?;
@@ -46,17 +43,11 @@ pub fn begin(stream: usize, mode: u32) -> Result<(), u32> {
 }
 
 /// Ends a recording: the graph's handle.
-///
-/// # Errors
-/// What is wrong.
 pub fn end(stream: usize) -> Result<usize, u32> {
     Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
 }
 
 /// Whether a stream records a graph.
-///
-/// # Errors
-/// What is wrong.
 pub fn records(stream: usize) -> Result<bool, u32> {
     Ok(stream_of(stream)?.recording().is_some())
 }
@@ -71,9 +62,6 @@ pub fn last_kept(stream: usize) -> Result<&'static usize, u32> {
 }
 
 /// Makes a graph ready to be launched: the handle.
-///
-/// # Errors
-/// What is wrong.
 pub fn instantiate(graph: usize) -> Result<usize, u32> {
     let graph = GRAPHS.get(graph).ok_or(code::INVALID_HANDLE)?;
     let work = lock(&graph.work).clone();
@@ -81,9 +69,6 @@ pub fn instantiate(graph: usize) -> Result<usize, u32> {
 }
 
 /// Enqueues a graph.
-///
-/// # Errors
-/// What is wrong.
 pub fn launch(graph: usize, stream: usize) -> Result<(), u32> {
     let (graph, stream) = (ready(graph)?, stream_of(stream)?);
     stream.repeat(&lock(&graph.work));
@@ -91,9 +76,6 @@ pub fn launch(graph: usize, stream: usize) -> Result<(), u32> {
 }
 
 /// Replaces a node's work. A node that was not recorded is followed, as a bad pointer is.
-///
-/// # Errors
-/// What is wrong.
 pub fn replace(
     graph: usize,
     node: usize,
@@ -108,9 +90,6 @@ pub fn replace(
 }
 
 /// Ends a graph by its handle in `graphs`.
-///
-/// # Errors
-/// What is wrong.
 pub fn destroy(graphs: &Objects<Graph>, graph: usize) -> Result<(), u32> {
     graphs.remove(graph).map(drop).ok_or(code::INVALID_HANDLE)
 }

@@ -48,7 +48,6 @@ pub struct Live {
 
 impl Live {
     /// What is alive now.
-    #[must_use]
     pub fn now() -> Self {
         let (mappings, allocations) = memory::live();
         Self {
@@ -70,7 +69,6 @@ impl Live {
     }
 
     /// All of it.
-    #[must_use]
     pub fn total(&self) -> u64 {
         let Self { imports, mappings, arrays, semaphores, streams, events, modules, .. } = *self;
         let Self { allocations, descriptors, reservations, contexts, surfaces, textures, graphs, .. } = *self;

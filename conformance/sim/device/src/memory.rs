@@ -57,7 +57,6 @@ impl Kept {
 impl Imported {
     /// Imports what was given, which stays the caller's. `None` if it is no memory. Any memory will do, a semaphore's
     /// too, as with the real drivers.
-    #[must_use]
     pub fn open(given: Given) -> Option<Self> {
         let Opened { mapping: file, header, images } = system::open(given)?;
         let (size, in_use) = ((file.length() - header) as u64, InUse::new(file.length()));
@@ -66,7 +65,6 @@ impl Imported {
     }
 
     /// Bytes of data.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -102,7 +100,6 @@ impl Imported {
     }
 
     /// Whether images lie in it as [`crate::array`] has them: in the memory of lavapipe, and in what looks like it.
-    #[must_use]
     pub fn has_known_images(&self) -> bool {
         self.images
     }
@@ -115,7 +112,6 @@ impl Imported {
 
     /// Maps a range at an address of its own; [`free`] ends it. `None` if the range is not inside, or
     /// empty, or there are no rows.
-    #[must_use]
     pub fn map(&self, offset: u64, size: u64) -> Option<usize> {
         let end = offset.checked_add(size)?;
         if size == 0 || end > self.size || (self.dedicated && offset > 0) || self.no_rows {
@@ -133,7 +129,6 @@ impl Imported {
     }
 
     /// The first address of the mapping that the import made.
-    #[must_use]
     pub fn first(&self) -> usize {
         self.file.base() + self.header
     }
@@ -148,13 +143,11 @@ impl Imported {
 impl Imported {
     /// The memory from `offset` on, once more, for an image. Also how many bytes lie before the image. `None` if there is
     /// nothing at this offset.
-    #[must_use]
     pub fn map_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
         self.again(offset, self.size.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
     /// As [`Imported::map_rest`], whatever size the importer said.
-    #[must_use]
     pub fn map_real_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
         let real = (self.file.length() - self.header) as u64;
         self.again(offset, real.checked_sub(offset).filter(|rest| *rest > 0)?)
@@ -173,7 +166,6 @@ impl Imported {
 }
 
 /// Allocates memory; [`free`] ends it.
-#[must_use]
 pub fn allocate(size: usize) -> Option<usize> {
     let mapping = Mapping::anonymous(size).ok()?;
     let address = mapping.base();

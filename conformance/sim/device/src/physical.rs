@@ -26,7 +26,6 @@ pub static RESERVED: Objects<Mapping> = Objects::new();
 static GRANULARITY: OnceLock<usize> = OnceLock::new();
 
 /// What sizes are multiples of, bytes.
-#[must_use]
 pub fn granularity() -> usize {
     *GRANULARITY.get_or_init(|| 2 << 20)
 }
@@ -54,9 +53,6 @@ const DEVICE: u32 = 1;
 const READ_WRITE: u32 = 3;
 
 /// Fails unless a description is one of device memory: type, handle types, location and device.
-///
-/// # Errors
-/// What is wrong.
 pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
     code::reject_if(kind != PINNED || location != DEVICE || !device::exists(number.cast_signed()))?;
     if handles & !EXPORTED_AS != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }
@@ -82,9 +78,6 @@ fn physical(handle: u64) -> Result<Arc<Physical>, u32> {
 }
 
 /// Makes memory: its handle.
-///
-/// # Errors
-/// What is wrong.
 pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     code::reject_if(flags != 0)?;
     let size = whole(size)?;
@@ -93,17 +86,11 @@ pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
 }
 
 /// Ends a handle. The memory goes with its last mapping.
-///
-/// # Errors
-/// What is wrong.
 pub fn release(handle: u64) -> Result<(), u32> {
     PHYSICAL.remove(address(handle)).map(drop).ok_or(code::INVALID_VALUE)
 }
 
 /// Reserves addresses: the first.
-///
-/// # Errors
-/// What is wrong.
 pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
     code::reject_if(flags != 0 || !(alignment == 0 || alignment.is_power_of_two()))?;
     let range = Mapping::reserved(whole(size)?).map_err(|_| code::OUT_OF_MEMORY)?;
@@ -113,9 +100,6 @@ pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
 }
 
 /// Gives addresses back, as many as were reserved.
-///
-/// # Errors
-/// What is wrong.
 pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     code::reject_if(range.base() != pointer || range.length() != size)?;
@@ -123,9 +107,6 @@ pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
 }
 
 /// Maps memory from its beginning on.
-///
-/// # Errors
-/// What is wrong.
 pub fn map(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     code::reject_if(flags != 0 || offset != 0)?;
@@ -133,18 +114,12 @@ pub fn map(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
 }
 
 /// Undoes [`map`].
-///
-/// # Errors
-/// What is wrong.
 pub fn unmap(pointer: u64, size: usize) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     range.clear(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
 }
 
 /// Makes mapped memory accessible to the device: its location and the flags, as numbers.
-///
-/// # Errors
-/// What is wrong.
 pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(), u32> {
     code::reject_if(location != DEVICE || flags != READ_WRITE)?;
     let (pointer, range) = reserved(pointer)?;
@@ -152,9 +127,6 @@ pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(
 }
 
 /// Makes a handle of memory that was exported, by whichever process. What was given stays the caller's.
-///
-/// # Errors
-/// What is wrong.
 pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
     code::reject_if(kind != EXPORTED_AS)?;
     let (memory, size) = Shared::open(given).ok_or(code::INVALID_VALUE)?;
@@ -162,9 +134,6 @@ pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
 }
 
 /// Exports memory: a handle that is the caller's.
-///
-/// # Errors
-/// What is wrong.
 pub fn export(handle: u64, kind: u32, flags: u64) -> Result<Export, u32> {
     code::reject_if(kind != EXPORTED_AS || flags != 0)?;
     physical(handle)?.memory.export().map_err(|_| code::OUT_OF_MEMORY)

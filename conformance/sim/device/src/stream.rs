@@ -68,13 +68,11 @@ impl Recording {
     }
 
     /// Whether its end fails.
-    #[must_use]
     pub fn is_spoilt(&self) -> bool {
         lock(&self.state).spoilt
     }
 
     /// How much was recorded.
-    #[must_use]
     pub fn length(&self) -> usize {
         lock(&self.state).work.len()
     }
@@ -123,7 +121,6 @@ impl Stream {
     }
 
     /// The stream of this handle; 0 is the default stream, which is made when it is first asked for.
-    #[must_use]
     pub fn of(handle: usize) -> Option<Arc<Self>> {
         static DEFAULT: OnceLock<Option<Arc<Stream>>> = OnceLock::new();
         match handle {
@@ -223,7 +220,6 @@ impl Stream {
     }
 
     /// What it records into, if it does.
-    #[must_use]
     pub fn recording(&self) -> Option<Arc<Recording>> {
         lock(&self.queue).capture.clone()
     }
@@ -288,7 +284,6 @@ impl Stream {
     }
 
     /// Whether something has not run.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         let queue = lock(&self.queue);
         queue.done < queue.enqueued

@@ -31,7 +31,6 @@ pub enum Condition {
 
 impl Condition {
     /// By its number, which both vendors share. `first` is what 0 means.
-    #[must_use]
     pub fn of(first: Self, number: u32) -> Option<Self> {
         [first, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
     }
@@ -39,7 +38,6 @@ impl Condition {
 
 impl Word {
     /// Bytes.
-    #[must_use]
     pub fn size(self) -> usize {
         match self {
             Self::Narrow(_) => 4,

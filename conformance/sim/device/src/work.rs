@@ -36,18 +36,12 @@ pub fn event_of(handle: usize) -> Result<Arc<Event>, u32> {
 }
 
 /// Makes a stream. Both vendors have one flag.
-///
-/// # Errors
-/// What is wrong.
 pub fn create_stream(flags: u32) -> Result<usize, u32> {
     code::reject_if(flags > 1)?;
     Stream::start().map(|stream| STREAMS.insert(stream)).map_err(|_| code::OUT_OF_MEMORY)
 }
 
 /// Ends a stream, once its work has run.
-///
-/// # Errors
-/// What is wrong.
 pub fn destroy_stream(stream: usize) -> Result<(), u32> {
     STREAMS.remove(stream).ok_or(code::INVALID_HANDLE)?.close();
     Ok(())
@@ -62,9 +56,6 @@ pub fn query_stream(stream: usize) -> Result<(), u32> {
 }
 
 /// Has a stream wait for what an event has recorded by now.
-///
-/// # Errors
-/// What is wrong.
 pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
     let (stream, event) = (stream_of(stream)?, event_of(event)?);
     code::reject_if(flags > 1)?;
@@ -78,9 +69,6 @@ pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
 }
 
 /// Ends an event.
-///
-/// # Errors
-/// What is wrong.
 pub fn destroy_event(event: usize) -> Result<(), u32> {
     EVENTS.remove(event).map(drop).ok_or(code::INVALID_HANDLE)
 }
@@ -94,9 +82,6 @@ pub fn query_event(event: usize) -> Result<(), u32> {
 }
 
 /// Enqueues a copy.
-///
-/// # Errors
-/// What is wrong.
 ///
 /// # Safety
 /// The ranges are there until it has run.
@@ -115,9 +100,6 @@ pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> 
 const SLOW_FILL: usize = 4096;
 
 /// Enqueues a fill. Small ones are slow: signals of semaphores overtake them on some drivers.
-///
-/// # Errors
-/// What is wrong.
 ///
 /// # Safety
 /// The range is there until it has run.
@@ -163,9 +145,6 @@ fn word(pointer: u64, value: Word) -> Result<usize, u32> {
 
 /// Has a stream wait for a word.
 ///
-/// # Errors
-/// What is wrong.
-///
 /// # Safety
 /// The word is there until the stream has seen it.
 pub unsafe fn wait_value(
@@ -187,9 +166,6 @@ pub unsafe fn wait_value(
 
 /// Has a stream write a word.
 ///
-/// # Errors
-/// What is wrong.
-///
 /// # Safety
 /// The word is there until it is written.
 pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
@@ -203,9 +179,6 @@ pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<()
 }
 
 /// Enqueues a function.
-///
-/// # Errors
-/// What is wrong.
 ///
 /// # Safety
 /// The function fits its data, and does not unwind.
@@ -235,9 +208,6 @@ pub unsafe fn module_kernel(module: usize, name: *const c_char) -> Result<usize,
 }
 
 /// Enqueues a kernel.
-///
-/// # Errors
-/// What is wrong.
 ///
 /// # Safety
 /// The arguments are those of the kernel, and what they point to is there until it has run.

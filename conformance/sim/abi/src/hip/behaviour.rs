@@ -27,7 +27,6 @@ impl Below {
     pub const VARIABLE: &str = "GPU_ENABLE_PAL";
 
     /// As [`Self::VARIABLE`] has it.
-    #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
             Self::Pal => "1",
@@ -135,7 +134,6 @@ const TABLE: &[Row] = &[
 
 impl Behaviour {
     /// Whether the version that the environment names behaves so, on the system that this is.
-    #[must_use]
     pub fn now(self) -> bool {
         let windows_only = !matches!(self, Self::ExtraReference | Self::LevelsKeepImages | Self::RecordsWords);
         (cfg!(windows) || !windows_only) && self.of(Generation::now().version(), Below::now())

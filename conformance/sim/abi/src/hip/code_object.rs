@@ -38,7 +38,6 @@ const LONGEST: u64 = 1 << 24;
 type Header = elf::FileHeader64<LittleEndian>;
 
 /// The architecture that the simulator says its device has, with its features.
-#[must_use]
 pub fn architecture() -> String {
     settings::text("GPU_INTEROP_SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
 }
@@ -68,7 +67,6 @@ pub enum Damage {
 ///
 /// # Safety
 /// [`check`] has not refused it.
-#[must_use]
 pub unsafe fn damage(image: *const c_void) -> Option<Damage> {
     // SAFETY: the caller's promise: it begins with a header.
     let header = unsafe { slice::from_raw_parts(image.cast::<u8>(), size_of::<Header>()) };

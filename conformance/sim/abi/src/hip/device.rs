@@ -40,21 +40,12 @@ pub trait Runtime {
     fn count(&self) -> c_int;
 
     /// A device's name.
-    ///
-    /// # Errors
-    /// Why it is not known.
     fn name(&self, device: c_int) -> Result<String, u32>;
 
     /// Domain, bus and device of a device's PCI address.
-    ///
-    /// # Errors
-    /// Why it is not known.
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32>;
 
     /// The 16 letters by which a device is known to HIP, and to nobody else.
-    ///
-    /// # Errors
-    /// Why they are not known.
     fn uuid(&self, device: c_int) -> Result<[u8; 16], u32>;
 
     /// The LUID, which only Windows knows.
@@ -63,15 +54,9 @@ pub trait Runtime {
     }
 
     /// An attribute by HIP's number.
-    ///
-    /// # Errors
-    /// Why it is not known.
     fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32>;
 
     /// Waits for everything that the current device has to do.
-    ///
-    /// # Errors
-    /// What failed.
     fn synchronize(&self) -> Result<(), u32>;
 
     /// Whether a handle may be a stream, or is NULL: the default one.
@@ -79,13 +64,11 @@ pub trait Runtime {
 }
 
 /// The device that is current on each thread at first: `GPU_INTEROP_SIM_CURRENT`.
-#[must_use]
 pub fn initial() -> c_int {
     settings::number("GPU_INTEROP_SIM_CURRENT", 0)
 }
 
 /// The number of this thread's current device.
-#[must_use]
 pub fn current() -> c_int {
     CURRENT.try_with(Cell::get).unwrap_or(0)
 }
@@ -100,7 +83,6 @@ pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
 }
 
 /// The current device, for a caller that asks for it.
-#[must_use]
 pub fn asked() -> c_int {
     // Whoever makes another device current asks before, and finds the one that the last such call was to restore.
     if initial() != 0 && current() != initial() {
@@ -148,15 +130,11 @@ pub unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Resul
 }
 
 /// Whether a text and its NUL have room.
-#[must_use]
 pub fn fits(text: &str, length: c_int) -> bool {
     usize::try_from(length).is_ok_and(|length| text.len() < length)
 }
 
 /// `hipGetDevicePropertiesR0600`: name, architecture, PCI address and LUID; the rest is 0.
-///
-/// # Errors
-/// What is wrong.
 ///
 /// # Safety
 /// `properties` is NULL or valid.
@@ -184,9 +162,6 @@ pub unsafe fn properties(
 }
 
 /// `hipGetDeviceProperties`: the symbol without a version has the layout of HIP 5 in every version.
-///
-/// # Errors
-/// What is wrong.
 ///
 /// # Safety
 /// `properties` is NULL, or as long as that layout.

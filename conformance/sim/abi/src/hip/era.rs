@@ -25,7 +25,6 @@ pub(super) const SINCE: [c_int; 3] = [50_500_000, 60_000_000, 70_200_000];
 
 impl Era {
     /// Of the version that the environment names.
-    #[must_use]
     pub fn now() -> Self {
         Self::of(Generation::now().version())
     }
@@ -40,7 +39,6 @@ impl Era {
     }
 
     /// What this version has of four things.
-    #[must_use]
     pub fn pick<T: Copy>(self, [early, five, six, seven]: [T; 4]) -> T {
         match self {
             Self::Early => early,

@@ -77,7 +77,6 @@ impl Handle {
     ///
     /// # Safety
     /// The import's description is still there.
-    #[must_use]
     pub unsafe fn fd(self) -> c_int {
         // SAFETY: the caller's promise; a descriptor is at the beginning.
         unsafe { self.0.cast::<c_int>().read() }
@@ -87,7 +86,6 @@ impl Handle {
     ///
     /// # Safety
     /// The import's description is still there, and is of such a kind.
-    #[must_use]
     pub unsafe fn object(self) -> [*const c_void; 2] {
         // SAFETY: the caller's promise.
         unsafe { self.0.cast::<[*const c_void; 2]>().read() }
@@ -129,7 +127,6 @@ impl Memory {
 
 impl Generation {
     /// What the environment says.
-    #[must_use]
     pub fn now() -> Self {
         match settings::number("GPU_INTEROP_SIM_HIP_LAYOUT", 0) {
             5 => Self::Five,
@@ -140,7 +137,6 @@ impl Generation {
     }
 
     /// What the runtime says of its version.
-    #[must_use]
     pub fn version(self) -> c_int {
         settings::number(
             "GPU_INTEROP_SIM_VERSION",
@@ -153,7 +149,6 @@ impl Generation {
     }
 
     /// Whether `hipFree` knows mapped imports: since HIP 5.5.
-    #[must_use]
     pub fn frees_mappings(self) -> bool {
         self.version() >= CHECKS_IMPORTS
     }

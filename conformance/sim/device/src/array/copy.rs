@@ -52,9 +52,6 @@ impl Side {
 
 /// Enqueues a copy of bytes in a row, rows and slices.
 ///
-/// # Errors
-/// What is wrong.
-///
 /// # Safety
 /// Until the work has run, memory is there, and is not used otherwise.
 pub unsafe fn enqueue(stream: &Stream, source: Side, target: Side, extent: [usize; 3]) -> Result<(), u32> {
@@ -64,9 +61,6 @@ pub unsafe fn enqueue(stream: &Stream, source: Side, target: Side, extent: [usiz
 }
 
 /// As [`enqueue`], for a driver that records no such copies: it is run also where a graph is recorded.
-///
-/// # Errors
-/// What is wrong.
 ///
 /// # Safety
 /// As for [`enqueue`].

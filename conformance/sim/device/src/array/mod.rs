@@ -89,7 +89,6 @@ const BLOCK: usize = 4;
 
 impl Image {
     /// The most levels that there can be.
-    #[must_use]
     pub fn max_levels(&self) -> u32 {
         let depth = if self.layered { 1 } else { self.depth };
         self.width.max(self.height).max(depth).max(1).ilog2() + 1
@@ -114,7 +113,6 @@ impl Image {
 
 impl Mipmapped {
     /// An image in `memory` from byte `offset` on. Levels that the memory does not have cannot be used.
-    #[must_use]
     pub fn new(memory: Mapping, offset: usize, image: &Image, levels: u32) -> Self {
         let base = memory.base() + offset;
         let level = |(plane, extent): (Plane, _)| (Plane { base: base + plane.base, ..plane }, extent);
@@ -124,7 +122,6 @@ impl Mipmapped {
     }
 
     /// The handle of a level, always the same, which ends with the image.
-    #[must_use]
     pub fn level(&self, level: u32) -> Option<usize> {
         let number = usize::try_from(level).ok()?;
         let mut own = lock(&self.own);
@@ -137,7 +134,6 @@ impl Mipmapped {
     }
 
     /// A new handle of a level, which keeps the image's memory until it is removed from [`LEVELS`].
-    #[must_use]
     pub fn new_level(&self, level: u32) -> Option<usize> {
         let handle = self.insert(level, true)?;
         lock(&self.apart).push(handle);
@@ -167,7 +163,6 @@ impl Drop for Mipmapped {
 
 impl Level {
     /// The rows from `origin` on: byte in the row, row, slice. `None` if it has not as much.
-    #[must_use]
     pub fn plane(&self, origin: [usize; 3], extent: [usize; 3]) -> Option<Plane> {
         for ((origin, size), most) in origin.into_iter().zip(extent).zip(self.extent) {
             origin.checked_add(size).filter(|end| *end <= most)?;

@@ -17,9 +17,6 @@ fn semaphore_of(handle: usize) -> Arc<Semaphore> {
 }
 
 /// What a batch of signals does. `point` gives the point and the flags of each.
-///
-/// # Errors
-/// What is wrong.
 pub fn signals(
     semaphores: &[usize],
     point: &dyn Fn(usize) -> (Point, u32),
@@ -31,9 +28,6 @@ pub fn signals(
 }
 
 /// What a batch of waits does. `point` gives the point and the flags of each.
-///
-/// # Errors
-/// What is wrong.
 pub fn waits(
     semaphores: &[usize],
     point: &dyn Fn(usize) -> (Point, u32),

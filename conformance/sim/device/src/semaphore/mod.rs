@@ -52,7 +52,6 @@ pub struct Point {
 
 impl Semaphore {
     /// Imports what was given, which stays the caller's. `None` if it is no memory.
-    #[must_use]
     pub fn open(given: Given) -> Option<Self> {
         let memory = system::map(given)?;
         let mut semaphore = Self { memory, layout: Layout::Unknown };

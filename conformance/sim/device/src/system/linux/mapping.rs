@@ -16,9 +16,6 @@ const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Mapping {
     /// `length` bytes of a file from `offset`, which is a multiple of the page size.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub(super) fn of_file(fd: BorrowedFd<'_>, offset: u64, length: usize) -> rustix::io::Result<Self> {
         // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, READ_WRITE, MapFlags::SHARED, fd, offset) }?;
@@ -26,17 +23,11 @@ impl Mapping {
     }
 
     /// `length` bytes of fresh memory, zeros.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn anonymous(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, READ_WRITE)
     }
 
     /// Addresses without memory.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn reserved(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, ProtFlags::empty())
     }
@@ -49,9 +40,6 @@ impl Mapping {
 
     /// The same memory once more, at other addresses: `length` bytes from `offset`, a multiple of the page size. For
     /// mappings of files.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn again(&self, offset: usize, length: usize) -> rustix::io::Result<Self> {
         let from = ptr::with_exposed_provenance_mut(self.base.wrapping_add(offset));
         // SAFETY: an old length of 0 leaves the old mapping, which is shared, as it is, and makes another.
@@ -60,13 +48,11 @@ impl Mapping {
     }
 
     /// The first address.
-    #[must_use]
     pub fn base(&self) -> usize {
         self.base
     }
 
     /// Bytes.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
@@ -93,9 +79,6 @@ impl Mapping {
     }
 
     /// Makes all of it readable only.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn forbid_writes(&self) -> rustix::io::Result<()> {
         let address = self.within(self.base, self.length)?;
         // SAFETY: as in `place`.

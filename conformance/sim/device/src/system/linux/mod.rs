@@ -23,7 +23,6 @@ pub type Given = RawFd;
 pub type Export = RawFd;
 
 /// What a handle stands for that comes as a pointer.
-#[must_use]
 pub fn given(pointer: *mut std::ffi::c_void) -> Given {
     RawFd::try_from(pointer.addr()).unwrap_or(-1)
 }
@@ -80,7 +79,6 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
 const NAME: &str = "simulated GPU memory";
 
 /// Whether a descriptor is of memory that one of these libraries exported.
-#[must_use]
 pub fn is_own(fd: Given) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::new());
     link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
@@ -90,7 +88,6 @@ pub fn is_own(fd: Given) -> bool {
 static MADE: Mutex<BTreeMap<u64, Weak<OwnedFd>>> = Mutex::new(BTreeMap::new());
 
 /// The memory file of a descriptor, if this process made it to be exported: open as long as anybody has it.
-#[must_use]
 pub fn made_here(fd: Given) -> Option<Arc<OwnedFd>> {
     let number = rustix::fs::fstat(descriptor::borrow(fd)?).ok()?.st_ino;
     is_own(fd).then(|| lock(&MADE).get(&number).and_then(Weak::upgrade))?

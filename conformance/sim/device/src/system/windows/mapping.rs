@@ -94,9 +94,6 @@ fn release(base: usize) -> io::Result<()> {
 
 impl Mapping {
     /// `length` bytes of a file mapping from `offset`, which is a multiple of the granularity. A length of 0 is all of it.
-    ///
-    /// # Errors
-    /// What the system answers.
     pub(super) fn of_section(section: OwnedHandle, offset: usize, length: usize) -> io::Result<Self> {
         let base = view(section.as_raw_handle(), offset, length, 0)?;
         let mut mapping = Self { base, length, kind: Kind::View(section) };
@@ -113,18 +110,12 @@ impl Mapping {
     }
 
     /// `length` bytes of fresh memory, zeros.
-    ///
-    /// # Errors
-    /// What the system answers.
     pub fn anonymous(length: usize) -> io::Result<Self> {
         let base = allocate(0, length, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE)?;
         Ok(Self { base, length, kind: Kind::Memory })
     }
 
     /// Addresses without memory.
-    ///
-    /// # Errors
-    /// What the system answers.
     pub fn reserved(length: usize) -> io::Result<Self> {
         let step = length.checked_next_multiple_of(PAGE).ok_or_else(refused)?;
         let at = NEXT.fetch_add(step, Ordering::Relaxed);
@@ -134,9 +125,6 @@ impl Mapping {
 
     /// The same memory once more, at other addresses: `length` bytes from `offset`, a multiple of the granularity. For
     /// mappings of files.
-    ///
-    /// # Errors
-    /// What the system answers.
     pub fn again(&self, offset: usize, length: usize) -> io::Result<Self> {
         match &self.kind {
             Kind::View(section) => Self::of_section(section.try_clone()?, offset, length),
@@ -145,13 +133,11 @@ impl Mapping {
     }
 
     /// The first address.
-    #[must_use]
     pub fn base(&self) -> usize {
         self.base
     }
 
     /// Bytes.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
@@ -197,9 +183,6 @@ impl Mapping {
     }
 
     /// Makes all of it readable only.
-    ///
-    /// # Errors
-    /// What the system answers.
     pub fn forbid_writes(&self) -> io::Result<()> {
         protect(self.base, self.length, PAGE_READONLY)
     }

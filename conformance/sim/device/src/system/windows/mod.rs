@@ -36,7 +36,6 @@ pub enum Given {
 pub type Export = RawHandle;
 
 /// What a handle stands for that comes as a pointer.
-#[must_use]
 pub fn given(handle: *mut c_void) -> Given {
     Given::Object { handle, name: std::ptr::null() }
 }
