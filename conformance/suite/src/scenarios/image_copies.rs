@@ -3,13 +3,9 @@
 use gpu_interop::{ArrayShape, ChannelType, PitchedTexels};
 
 use super::semaphore_misuse::import_timeline;
-use crate::context::Context;
-use crate::ensure;
-use crate::exporter::ImageSpec;
 use crate::image::{SharedImage, Texels, compare, plain_format};
-use crate::outcome::{PATIENCE, Verdict};
-use crate::pattern::Pattern;
 use crate::scenario::scenarios;
+use crate::{Context, ImageSpec, PATIENCE, Pattern, Verdict, ensure};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];

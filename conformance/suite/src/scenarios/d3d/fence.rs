@@ -9,13 +9,10 @@ use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
 use gpu_interop::{ErrorKind, ExporterTimeline, Feature, MappedBuffer, SemaphoreImport, Timeline, TimelineStrategy};
 
 use super::{SIZE, buffer11, import_sized, name, open11, open12};
-use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
-use crate::exporter::Point;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
-use crate::{ensure, ensure_eq};
+use crate::{Context, PATIENCE, Point, Stop, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "d3d.fence", None,

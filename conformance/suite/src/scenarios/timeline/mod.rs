@@ -15,10 +15,7 @@ use std::sync::Arc;
 
 use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
 
-use crate::context::Context;
-use crate::exporter::Point;
-use crate::outcome::{PATIENCE, Stop, Verdict};
-use crate::pattern::Pattern;
+use crate::{Context, PATIENCE, Pattern, Point, Stop, Verdict};
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
 /// `timeline.<id>.bridge`. The table may begin with the requirements of each, `native need [...], bridge need [...];`.
