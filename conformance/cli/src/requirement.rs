@@ -65,7 +65,6 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
     Ok(())
 }
 
-/// The exit status of a report.
 pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
     if report.results.iter().any(|case| case.outcome.is_failure()) {
         return Ok(FAILED);

@@ -129,7 +129,6 @@ impl Peer {
         system::is_running(&self.child)
     }
 
-    /// Starts this program for a request.
     pub(crate) fn start(request: &Request, environment: &[(&str, &str)]) -> Verdict<Self> {
         let mut command = this_program()?;
         command.args(request.arguments()?).envs(environment.iter().copied());

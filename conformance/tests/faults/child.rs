@@ -18,7 +18,6 @@ use crate::sabotage::Sabotage;
 use crate::simulator::{Live, Simulator};
 use crate::snapshot::ResourceSnapshot;
 
-/// The task of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// A driver's name.
@@ -38,7 +37,6 @@ pub(crate) struct Task {
     pub(crate) limit: Duration,
 }
 
-/// A line of its output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Line {
     /// A fault is about to be injected.

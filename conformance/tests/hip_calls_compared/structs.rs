@@ -8,7 +8,6 @@ use cubecl_hip_sys as hip;
 /// A field: its name, and where and how long it is.
 type Field = (&'static str, usize, usize);
 
-/// A struct.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     name: &'static str,

@@ -40,7 +40,6 @@ struct Rule {
     answer: Answer,
 }
 
-/// The calls of a function.
 #[derive(Debug, Default)]
 struct Calls {
     count: u64,

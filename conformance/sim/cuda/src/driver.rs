@@ -47,7 +47,6 @@ pub(crate) fn is_integrated() -> bool {
     attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int).is_ok_and(|value| value != 0)
 }
 
-/// A device's UUID.
 pub(crate) fn uuid(device: c_int) -> [u8; 16] {
     device::uuid(device, UUID)
 }

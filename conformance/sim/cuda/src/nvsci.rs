@@ -101,7 +101,6 @@ fn gpu() -> GpuId {
     driver::uuid(0)
 }
 
-/// Imports a buffer.
 pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
     need_embedded()?;
     let interface = interface()?;

@@ -121,7 +121,6 @@ impl Device11 {
         self.mutex.lock().expect("no panic").upgrade().expect("a resource with a mutex")
     }
 
-    /// The memory of a new resource.
     fn resource(&self, layout: Layout, misc: u32, usage: D3D11_USAGE) -> windows::core::Result<Common> {
         let has = |flag: D3D11_RESOURCE_MISC_FLAG| misc & flag.0.cast_unsigned() != 0;
         let with_mutex = has(D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX);

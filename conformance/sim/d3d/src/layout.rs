@@ -9,7 +9,6 @@ use crate::section::Part;
 const LINE: usize = 64;
 const BLOCK: usize = 4;
 
-/// What a texture is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Texture {
     /// Texels in a row of level 0.

@@ -61,7 +61,6 @@ impl Kernel {
     }
 }
 
-/// The words that an address and a count name.
 fn words<'a>(address: u64, count: u64) -> &'a [AtomicU32] {
     let address = usize::try_from(address).unwrap_or(0);
     // SAFETY: whoever launched the kernel promised that there are as many words until it has run.

@@ -137,7 +137,6 @@ pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, ta
     }
 }
 
-/// A word's address.
 fn word(pointer: u64, value: Word) -> Result<usize, u32> {
     let pointer = address(pointer);
     if pointer == 0 || !pointer.is_multiple_of(value.size()) { Err(code::INVALID_VALUE) } else { Ok(pointer) }

@@ -132,7 +132,6 @@ impl Emulation {
     }
 }
 
-/// The GPUs that the settings ask for.
 pub(crate) fn gpus(settings: &Settings) -> Vec<Gpu> {
     let gpus = settings.gpus.iter().enumerate();
     gpus.map(|(index, gpu)| Gpu::new(index, gpu, settings.vram, settings.large_bar)).collect()

@@ -20,7 +20,6 @@ use rustix::io::Errno;
 
 use crate::settings::SettingsError;
 
-/// A fault that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// What is counted: the name without its argument.

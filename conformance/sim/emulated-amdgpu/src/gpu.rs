@@ -59,7 +59,6 @@ impl Model {
     }
 }
 
-/// An emulated GPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gpu {
     pub(crate) index: usize,

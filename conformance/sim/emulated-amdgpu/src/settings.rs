@@ -75,7 +75,6 @@ impl SettingsError {
     }
 }
 
-/// A GPU as asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GpuSetting {
     pub(crate) model: &'static Model,

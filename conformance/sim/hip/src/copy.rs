@@ -95,7 +95,6 @@ fn hang() -> Result<(), u32> {
     Ok(())
 }
 
-/// Enqueues a fill.
 fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, stream: usize) -> Result<(), u32> {
     need()?;
     let (target, era) = (address(target), Era::now());

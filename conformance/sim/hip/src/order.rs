@@ -102,7 +102,6 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     Ok(())
 }
 
-/// The event of a handle.
 fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
     if handle == 0 {
         return Err(code::INVALID_HANDLE);

@@ -56,7 +56,6 @@ pub(crate) enum Sort {
     Conflict,
 }
 
-/// An attribute list.
 #[derive(Debug)]
 pub(crate) struct List {
     /// The module that it was made with.

@@ -21,7 +21,6 @@ impl Behaviour {
         Self(words.into())
     }
 
-    /// Whether this word is there.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.0.split(',').any(|other| other == word)
     }

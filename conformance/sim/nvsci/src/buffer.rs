@@ -52,7 +52,6 @@ impl Drop for Memory {
     }
 }
 
-/// A buffer.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub(crate) memory: Arc<Memory>,

@@ -111,7 +111,6 @@ pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8], set: &Value
     }
 }
 
-/// Whether a key may be asked for.
 pub(crate) fn may_get(behaviour: &Behaviour, key: i32, reconciled: bool) -> bool {
     let general = (TYPES..=behaviour.last_general_key()).contains(&key);
     let known = general || [RAW_SIZE, RAW_ALIGN].contains(&key) || (LAYOUT..=IMAGE_COUNT).contains(&key);

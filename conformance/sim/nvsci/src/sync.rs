@@ -77,7 +77,6 @@ impl Primitive {
     }
 }
 
-/// An object.
 #[derive(Debug)]
 pub(crate) struct SyncObject {
     module: usize,

@@ -50,13 +50,11 @@ impl Gpu11 {
         Ok(unsafe { fence.context_wait(&self.context, value) }?)
     }
 
-    /// Acquires a keyed mutex of this device.
     pub(crate) fn acquire(&self, mutex: &KeyedMutex, key: u64, timeout: Option<Duration>) -> gpu_interop::Result<()> {
         // SAFETY: one thread uses this, and the mutex.
         unsafe { mutex.acquire(key, timeout) }
     }
 
-    /// Releases a keyed mutex of this device.
     pub(crate) fn release(&self, mutex: &KeyedMutex, key: u64) -> gpu_interop::Result<()> {
         // SAFETY: as in `acquire`.
         unsafe { mutex.release(key) }

@@ -149,7 +149,6 @@ impl Library {
 }
 
 impl Adapter {
-    /// A device of Direct3D 12.
     pub(crate) fn device12(&self) -> Verdict<ID3D12Device> {
         let mut device: Option<ID3D12Device> = None;
         // SAFETY: the adapter is live, and the device is asked for by the interface that it is kept as.
@@ -161,7 +160,6 @@ impl Adapter {
         device.ok_or_else(|| Stop::Failed("D3D12CreateDevice gave no device".into()))
     }
 
-    /// A device of Direct3D 11.
     pub(crate) fn device11(&self) -> Verdict<ID3D11Device> {
         let mut device: Option<ID3D11Device> = None;
         let null = std::ptr::null_mut();

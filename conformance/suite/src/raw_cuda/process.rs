@@ -27,7 +27,6 @@ pub(crate) struct RawProcess {
 /// An undamaged process, kept for the next scenario: starting a GPU's driver takes longer than all calls of a scenario.
 static HANDED_ON: Mutex<Option<RawProcess>> = Mutex::new(None);
 
-/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct RawOutcome {
     /// A description: accepted, a code with its name, or the way the process ended.

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use super::{next, path, set_errno};
 use crate::sysfs::{Found, Node, Path, list};
 
-/// A folder that is read.
 struct Folder {
     entries: Vec<dirent64>,
     position: usize,
@@ -36,7 +35,6 @@ fn folder(directory: *mut DIR) -> Option<*mut Folder> {
     known.then_some(directory.cast())
 }
 
-/// An entry of a folder.
 fn entry(number: u64, name: &str, kind: u8) -> dirent64 {
     // SAFETY: zeroes are a valid value of a structure of integers.
     let mut entry: dirent64 = unsafe { std::mem::zeroed() };

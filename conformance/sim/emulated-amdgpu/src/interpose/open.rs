@@ -49,7 +49,6 @@ fn open_device(device: Device, close_on_exec: bool) -> Result<OwnedFd> {
     Ok(file)
 }
 
-/// A file with these contents.
 fn file(contents: &[u8], close_on_exec: bool) -> Result<OwnedFd> {
     let flags = if close_on_exec { MemfdFlags::CLOEXEC } else { MemfdFlags::empty() };
     let file = rustix::fs::memfd_create(c"emulated-amdgpu-sysfs", flags)?;

@@ -38,7 +38,6 @@ impl Kernels {
     }
 }
 
-/// A kernel launch.
 #[derive(Debug)]
 pub(crate) struct Launch<'a> {
     emulation: &'static Emulation,
@@ -49,7 +48,6 @@ pub(crate) struct Launch<'a> {
     kernarg_size: u32,
 }
 
-/// Executes a dispatch.
 pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispatch) -> Result<()> {
     for (point, stop) in [("packet-hang", Stop::Hang), ("reset", Stop::Reset)] {
         if emulation.faults.at(point).is_some() {

@@ -62,7 +62,6 @@ pub(crate) struct Description {
     pub(crate) write_pointer: u64,
 }
 
-/// A hardware queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) id: u32,
@@ -206,7 +205,6 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// The queues of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     running: Mutex<BTreeMap<u32, Running>>,
@@ -290,7 +288,6 @@ impl Queues {
         self.lock().len()
     }
 
-    /// The queues of a GPU.
     pub(crate) fn of_gpu(&self, gpu: usize) -> Vec<Arc<Queue>> {
         self.lock().values().map(|running| Arc::clone(&running.queue)).filter(|queue| queue.gpu == gpu).collect()
     }

@@ -148,7 +148,6 @@ impl ExportedImage for VulkanImage {
     }
 }
 
-/// The image in Vulkan's words.
 fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
     use vk::ImageViewType as View;
     let view = match spec.shape {

@@ -17,7 +17,6 @@ use gpu_interop::{Error, MemoryImport, SemaphoreHandle};
 use crate::raw_cuda::{RawCall, RawOutcome, RawProcess};
 use crate::{Context, Stop, Verdict};
 
-/// The rows of one scenario.
 struct Rows<'a> {
     context: &'a Context,
     raw: RawProcess,

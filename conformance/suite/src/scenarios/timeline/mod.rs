@@ -35,7 +35,6 @@ macro_rules! by_strategy {
 }
 use by_strategy;
 
-/// The strategy of a timeline.
 trait Strategy {
     const STRATEGY: TimelineStrategy;
 }
@@ -120,7 +119,6 @@ fn let_go(stream: &Stream) -> Verdict {
     }
 }
 
-/// The data of a turn.
 fn of_turn(context: &Context, turn: u64) -> Pattern {
     Pattern::new(context.pattern().seed() ^ u32::try_from(turn).unwrap_or(0))
 }

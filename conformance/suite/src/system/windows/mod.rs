@@ -93,7 +93,6 @@ pub fn borrow(file: &File) -> BorrowedOsHandle<'_> {
     file.as_handle()
 }
 
-/// Borrows a handle.
 pub(crate) fn borrow_handle(handle: &OsHandle) -> BorrowedOsHandle<'_> {
     handle.as_handle()
 }

@@ -45,7 +45,6 @@ pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
 /// Parameters with their expected text in the record.
 type Shown<T> = Vec<(T, String)>;
 
-/// Parameters of signals and waits.
 fn parameters() -> (Shown<SignalParams>, Shown<WaitParams>) {
     // SAFETY: the mock reads nothing behind the address.
     let fence = unsafe { NvSciFence::from_raw(pointer(0xfe1)) };

@@ -34,7 +34,6 @@ enum Kind {
     Addresses(Mutex<Place>),
 }
 
-/// What is in the place of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Nothing: they are reserved.
