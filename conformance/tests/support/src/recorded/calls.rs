@@ -78,51 +78,63 @@ fn parameters() -> (Shown<SignalParams>, Shown<WaitParams>) {
 
 fn batches(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let (signals, waits) = parameters();
-    let handle = |index: usize| RawSemaphore::new(0x100 + index);
-    let signals: Vec<_> = signals.into_iter().enumerate().collect();
-    // Single elements and whole batches use different code. Each twice, because blocks are reused.
-    let singles = signals.chunks(1);
-    for batch in singles.chain([&signals[..]]).chain([&signals[..2]]) {
-        let raw: Vec<_> =
-            batch.iter().map(|(index, (params, _))| RawSignal { semaphore: handle(*index), params: *params }).collect();
-        let shown: String =
-            batch.iter().map(|(index, (_, shown))| format!("{{{:#x}, {shown}}}", handle(*index).get())).collect();
-        // SAFETY: the mock signals nothing.
-        unsafe { device.signal_semaphores(STREAM_OF_TEST, &raw) }.expect("signals");
-        let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
-        let signal = call!("cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync", "{arguments}");
-        recorder.enqueued("signals", &[signal]);
-        // SAFETY: as above.
-        unsafe { device.set_captured_signals(RawGraph::new(EXEC), RawGraphNode::new(NODE), &raw) }.expect("replaces");
-        let set = call!(
-            "cuGraphExecExternalSemaphoresSignalNodeSetParams",
-            "hipGraphExecExternalSemaphoresSignalNodeSetParams",
-            "{EXEC:#x} {NODE:#x} {shown} {}",
-            raw.len()
-        );
-        recorder.entered("recorded signals", &[set]);
-    }
-    let waits: Vec<_> = waits.into_iter().enumerate().collect();
-    let singles = waits.chunks(1);
-    for batch in singles.chain([&waits[..]]).chain([&waits[..2]]) {
-        let raw: Vec<_> =
-            batch.iter().map(|(index, (params, _))| RawWait { semaphore: handle(*index), params: *params }).collect();
-        let shown: String =
-            batch.iter().map(|(index, (_, shown))| format!("{{{:#x}, {shown}}}", handle(*index).get())).collect();
-        // SAFETY: the mock waits for nothing.
-        unsafe { device.wait_semaphores(STREAM_OF_TEST, &raw) }.expect("waits");
-        let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
-        let wait = call!("cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync", "{arguments}");
-        recorder.enqueued("waits", &[wait]);
-        // SAFETY: as above.
-        unsafe { device.set_captured_waits(RawGraph::new(EXEC), RawGraphNode::new(NODE), &raw) }.expect("replaces");
-        let set = call!(
-            "cuGraphExecExternalSemaphoresWaitNodeSetParams",
-            "hipGraphExecExternalSemaphoresWaitNodeSetParams",
-            "{EXEC:#x} {NODE:#x} {shown} {}",
-            raw.len()
-        );
-        recorder.entered("recorded waits", &[set]);
+    let (graph, node) = (RawGraph::new(EXEC), RawGraphNode::new(NODE));
+    each_batch(
+        signals,
+        |semaphore, params| RawSignal { semaphore, params },
+        |raw, shown| {
+            // SAFETY: the mock signals nothing.
+            unsafe { device.signal_semaphores(STREAM_OF_TEST, raw) }.expect("signals");
+            let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
+            let signal = call!("cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync", "{arguments}");
+            recorder.enqueued("signals", &[signal]);
+            // SAFETY: as above.
+            unsafe { device.set_captured_signals(graph, node, raw) }.expect("replaces");
+            let set = call!(
+                "cuGraphExecExternalSemaphoresSignalNodeSetParams",
+                "hipGraphExecExternalSemaphoresSignalNodeSetParams",
+                "{EXEC:#x} {NODE:#x} {shown} {}",
+                raw.len()
+            );
+            recorder.entered("recorded signals", &[set]);
+        },
+    );
+    each_batch(
+        waits,
+        |semaphore, params| RawWait { semaphore, params },
+        |raw, shown| {
+            // SAFETY: the mock waits for nothing.
+            unsafe { device.wait_semaphores(STREAM_OF_TEST, raw) }.expect("waits");
+            let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
+            let wait = call!("cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync", "{arguments}");
+            recorder.enqueued("waits", &[wait]);
+            // SAFETY: as above.
+            unsafe { device.set_captured_waits(graph, node, raw) }.expect("replaces");
+            let set = call!(
+                "cuGraphExecExternalSemaphoresWaitNodeSetParams",
+                "hipGraphExecExternalSemaphoresWaitNodeSetParams",
+                "{EXEC:#x} {NODE:#x} {shown} {}",
+                raw.len()
+            );
+            recorder.entered("recorded waits", &[set]);
+        },
+    );
+}
+
+/// Single elements and whole batches, which use different code. Each twice, because blocks are reused. `check` gets the
+/// elements and how the record shows them.
+fn each_batch<P: Copy, R>(
+    params: Shown<P>,
+    element: impl Fn(RawSemaphore, P) -> R,
+    mut check: impl FnMut(&[R], String),
+) {
+    let all: Vec<_> =
+        params.into_iter().enumerate().map(|(index, shown)| (RawSemaphore::new(0x100 + index), shown)).collect();
+    for batch in all.chunks(1).chain([&all[..], &all[..2]]) {
+        let raw: Vec<_> = batch.iter().map(|(semaphore, (params, _))| element(*semaphore, *params)).collect();
+        let shown =
+            batch.iter().map(|(semaphore, (_, shown))| format!("{{{:#x}, {shown}}}", semaphore.get())).collect();
+        check(&raw, shown);
     }
 }
 
