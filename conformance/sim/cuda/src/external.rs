@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::memory::{IMPORTED, Imported};
-use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, batch};
+use gpu_interop_sim_device::semaphore::{SEMAPHORES, batch as batches};
 use gpu_interop_sim_device::{die, entries, work};
 
 use crate::handle::{
     MemoryDesc, SemaphoreDesc, failed_memory, failed_semaphore, memory as import_memory, memory_kind,
     semaphore as import_semaphore, semaphore_kind,
 };
-use crate::{capture, code, context, give, nvsci};
-
-type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
-type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
+use crate::nvsci::{self, Params, SignalParams, WaitParams};
+use crate::{capture, code, context, give};
 
 /// Objects of NvSci.
 const MEMORY_NVSCI: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY_HANDLE_TYPE_NVSCIBUF as u32;
@@ -30,53 +28,20 @@ pub(crate) fn memory_of(handle: usize) -> Arc<Imported> {
     IMPORTED.get(handle).unwrap_or_else(|| die())
 }
 
-/// The semaphores of a batch, and what is to be done with each.
-///
-/// # Safety
-/// The arrays have as many elements, which are there as long as what is answered.
-unsafe fn arrays<'a, P>(
-    semaphores: *const usize,
-    params: *const P,
-    count: c_uint,
-) -> Result<(&'a [usize], &'a [P]), u32> {
-    code::reject_if(semaphores.is_null() || params.is_null())?;
-    // SAFETY: the caller's promise.
-    Ok(unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) })
-}
-
-/// What a batch of signals does.
+/// What a batch does.
 ///
 /// # Safety
 /// The arrays have as many elements.
-pub(crate) unsafe fn signals(
+pub(crate) unsafe fn batch<P: Params>(
     semaphores: *const usize,
-    params: *const SignalParams,
+    params: *const P,
     count: c_uint,
-) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + 'static, u32> {
+    code::reject_if(semaphores.is_null() || params.is_null())?;
     // SAFETY: the caller's promise.
-    let (semaphores, params) = unsafe { arrays(semaphores, params, count) }?;
-    batch::signals(semaphores, &|index| {
-        let SignalParams { params, flags, .. } = &params[index];
-        (Point { value: params.fence.value, key: params.keyedMutex.key, timeout_ms: 0 }, *flags)
-    })
-}
-
-/// What a batch of waits does.
-///
-/// # Safety
-/// As for [`signals`].
-pub(crate) unsafe fn waits(
-    semaphores: *const usize,
-    params: *const WaitParams,
-    count: c_uint,
-) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    // SAFETY: the caller's promise.
-    let (semaphores, params) = unsafe { arrays(semaphores, params, count) }?;
-    batch::waits(semaphores, &|index| {
-        let WaitParams { params, flags, .. } = &params[index];
-        let mutex = &params.keyedMutex;
-        (Point { value: params.fence.value, key: mutex.key, timeout_ms: mutex.timeoutMs }, *flags)
-    })
+    let (semaphores, params) =
+        unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
+    batches::work(P::SORT, semaphores, &|index| params[index].point())
 }
 
 entries! {
@@ -139,9 +104,9 @@ entries! {
     ) {
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
-            stream.overtake(nvsci::signals(semaphores, params, count)?);
+            stream.overtake(nvsci::batch(semaphores, params, count)?);
         } else {
-            stream.overtake(signals(semaphores, params, count)?);
+            stream.overtake(batch(semaphores, params, count)?);
         }
         Ok(())
     }
@@ -154,9 +119,9 @@ entries! {
     ) {
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
-            stream.enqueue(nvsci::waits(semaphores, params, count)?);
+            stream.enqueue(nvsci::batch(semaphores, params, count)?);
         } else {
-            stream.enqueue(waits(semaphores, params, count)?);
+            stream.enqueue(batch(semaphores, params, count)?);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::entries;
 use gpu_interop_sim_device::graph::{self, GRAPHS, READY};
 
-use crate::external::{signals, waits};
+use crate::external::batch;
 use crate::{capture, code, context, give};
 
 /// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
@@ -78,8 +78,7 @@ entries! {
     ) {
         code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
-        let work = signals(extSemArray.cast(), paramsArray, numExtSems)?;
-        graph::replace(graph, node, work)
+        graph::replace(graph, node, batch(extSemArray.cast(), paramsArray, numExtSems)?)
     }
 
     fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
@@ -89,7 +88,6 @@ entries! {
     ) {
         code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
-        let work = waits(extSemArray.cast(), paramsArray, numExtSems)?;
-        graph::replace(graph, node, work)
+        graph::replace(graph, node, batch(extSemArray.cast(), paramsArray, numExtSems)?)
     }
 }

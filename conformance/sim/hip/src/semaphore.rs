@@ -7,7 +7,8 @@ use cubecl_hip_sys as hip;
 use gpu_interop_sim_abi::hip::behaviour::Behaviour;
 use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_abi::hip::generation::{CHECKS_KINDS, Generation, Handle};
-use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, Semaphore, batch};
+use gpu_interop_sim_device::semaphore::batch::{self, Sort};
+use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, Semaphore};
 use gpu_interop_sim_device::system::Given;
 use gpu_interop_sim_device::{code, die, entries};
 
@@ -72,6 +73,28 @@ unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
     (Point { value, key, timeout_ms: 0 }, 0)
 }
 
+/// Has a stream signal semaphores, or wait for them. Neither is recorded: they are run at once where a graph is.
+///
+/// # Safety
+/// As for [`right`].
+unsafe fn enqueue(
+    sort: Sort,
+    semaphores: *const usize,
+    params: *const c_void,
+    count: c_uint,
+    stream: usize,
+) -> Result<(), u32> {
+    need()?;
+    let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
+    // SAFETY: the caller's promise.
+    let (some, all) = unsafe { right(semaphores, params, count) }?;
+    if !some.is_empty() {
+        // SAFETY: as above: the elements are there.
+        stream.enqueue_now(batch::work(sort, some, &|index| unsafe { point(params, index) })?);
+    }
+    code::reject_if(!all)
+}
+
 entries! {
     fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const c_void) gives semaphore {
         need()?;
@@ -91,20 +114,13 @@ entries! {
         Ok(())
     }
 
-    // Neither is recorded: they are run at once where a graph is.
     fn hipSignalExternalSemaphoresAsync(
         semaphores: *const usize,
         params: *const c_void,
         count: c_uint,
         stream: usize,
     ) {
-        need()?;
-        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
-        let (some, all) = right(semaphores, params, count)?;
-        if !some.is_empty() {
-            stream.enqueue_now(batch::signals(some, &|index| point(params, index))?);
-        }
-        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
+        enqueue(Sort::Signals, semaphores, params, count, stream)
     }
 
     fn hipWaitExternalSemaphoresAsync(
@@ -113,13 +129,7 @@ entries! {
         count: c_uint,
         stream: usize,
     ) {
-        need()?;
-        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
-        let (some, all) = right(semaphores, params, count)?;
-        if !some.is_empty() {
-            stream.enqueue_now(batch::waits(some, &|index| point(params, index))?);
-        }
-        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
+        enqueue(Sort::Waits, semaphores, params, count, stream)
     }
 
     fn hipGraphExecExternalSemaphoresSignalNodeSetParams(graph: usize, node: usize, params: *const c_void) {
