@@ -15,7 +15,7 @@ use crate::counter::{Counter, Fences};
 use crate::dxgi::DxgiDevice;
 use crate::keyed_mutex::{self, KeyedMutex};
 use crate::layout::{Layout, Texture};
-use crate::object::{Stand, create, state, table, unknown};
+use crate::object::{Stand, create, methods, table, unknown};
 use crate::os;
 use crate::queue::Queue;
 use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D};
@@ -164,31 +164,26 @@ impl Stand for Device11 {
     }
 }
 
-// SAFETY of all below: Direct3D's rules: `this` is such a device, pointers are valid.
-
 macro_rules! creators {
-    ($($function:ident: $desc:ident to $log:ident, $object:ident as $interface:ident, $layout:expr;)*) => { $(
-        unsafe extern "system" fn $function(
-            this: *mut c_void,
-            desc: *const $desc,
-            contents: *const D3D11_SUBRESOURCE_DATA,
-            object: *mut *mut c_void,
-        ) -> HRESULT {
-            assert!(contents.is_null(), "the simulator creates nothing with contents");
-            // SAFETY: see above.
-            let (device, desc) = unsafe { (state::<Device11>(this), *desc) };
-            if let Some(code) = device.behavior.create {
-                return code;
+    ($($function:ident: $desc:ident to $log:ident, $object:ident as $interface:ident, $layout:expr;)*) => {
+        methods! { Device11; $(
+            fn $function(
+                device, desc: *const $desc, contents: *const D3D11_SUBRESOURCE_DATA, object: *mut *mut c_void
+            ) -> HRESULT {
+                assert!(contents.is_null(), "the simulator creates nothing with contents");
+                let desc = *desc;
+                if let Some(code) = device.behavior.create {
+                    return code;
+                }
+                note(&device.$log, desc);
+                let layout: fn(&$desc) -> Option<Layout> = $layout;
+                let Some(layout) = layout(&desc) else { return E_INVALIDARG };
+                let common = answered!(device.resource(layout, desc.MiscFlags, desc.Usage));
+                *object = $interface::from($object(common, desc)).into_raw();
+                HRESULT(0)
             }
-            note(&device.$log, desc);
-            let layout: fn(&$desc) -> Option<Layout> = $layout;
-            let Some(layout) = layout(&desc) else { return E_INVALIDARG };
-            let common = answered!(device.resource(layout, desc.MiscFlags, desc.Usage));
-            // SAFETY: see above.
-            unsafe { *object = $interface::from($object(common, desc)).into_raw() };
-            HRESULT(0)
-        }
-    )* };
+        )* }
+    };
 }
 
 creators! {
@@ -208,85 +203,64 @@ fn texture(extent: [u32; 3], layered: bool, levels: u32, format: DXGI_FORMAT) ->
     Layout::texture(&Texture { width, height, depth, layered, levels, format })
 }
 
-unsafe extern "system" fn create_fence(
-    this: *mut c_void,
-    value: u64,
-    flags: D3D11_FENCE_FLAG,
-    iid: *const GUID,
-    fence: *mut *mut c_void,
-) -> HRESULT {
-    let counter = answered!(Counter::new(value));
-    // SAFETY: see above.
-    unsafe {
-        let device = state::<Device11>(this);
+methods! { Device11;
+    fn create_fence(
+        device, value: u64, flags: D3D11_FENCE_FLAG, iid: *const GUID, fence: *mut *mut c_void
+    ) -> HRESULT {
+        let counter = answered!(Counter::new(value));
         note(&device.fence_flags, flags);
         device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
     }
-}
 
-unsafe extern "system" fn open_fence(
-    this: *mut c_void,
-    handle: HANDLE,
-    iid: *const GUID,
-    fence: *mut *mut c_void,
-) -> HRESULT {
-    if !os::is_open(handle) {
-        return E_HANDLE;
-    }
-    let counter = answered!(Counter::open(handle));
-    // SAFETY: see above.
-    unsafe {
-        let device = state::<Device11>(this);
+    fn open_fence(device, handle: HANDLE, iid: *const GUID, fence: *mut *mut c_void) -> HRESULT {
+        if !os::is_open(handle) {
+            return E_HANDLE;
+        }
+        let counter = answered!(Counter::open(handle));
         device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
     }
-}
 
-unsafe extern "system" fn creation_flags(this: *mut c_void) -> u32 {
-    // SAFETY: see above.
-    unsafe { state::<Device11>(this) }.behavior.flags
-}
-
-unsafe extern "system" fn removed_reason(this: *mut c_void) -> HRESULT {
-    // SAFETY: see above.
-    if unsafe { state::<Device11>(this) }.lost.load(Ordering::SeqCst) { DEVICE_REMOVED } else { HRESULT(0) }
-}
-
-unsafe extern "system" fn immediate_context(this: *mut c_void, context: *mut *mut c_void) {
-    // SAFETY: see above.
-    unsafe { *context = state::<Device11>(this).context().into_raw() };
-}
-
-/// Hands out a buffer, if the handle is one to memory: what else it is cannot be seen.
-unsafe extern "system" fn open_resource(
-    this: *mut c_void,
-    handle: HANDLE,
-    iid: *const GUID,
-    resource: *mut *mut c_void,
-) -> HRESULT {
-    if !os::is_open(handle) {
-        return E_HANDLE;
+    fn creation_flags(device) -> u32 {
+        device.behavior.flags
     }
-    let section = Arc::new(answered!(Section::open(handle)));
-    let mutex = KeyedMutex::open(&section);
-    let size = section.length() - if mutex.is_some() { keyed_mutex::SIZE } else { 0 };
-    // SAFETY: see above.
-    let device = unsafe { state::<Device11>(this) };
-    let common = Common {
-        share: device.behavior.share,
-        part: Part { section, offset: 0, size },
-        layout: Layout::buffer(size),
-        mutex,
-        by_handle: true,
-        staging: false,
-        queue: device.queue.clone(),
-    };
-    let desc = D3D11_BUFFER_DESC { ByteWidth: u32::try_from(size).unwrap_or(u32::MAX), ..D3D11_BUFFER_DESC::default() };
-    // SAFETY: see above.
-    unsafe { IUnknown::from(Buffer(common, desc)).query(iid, resource) }
+
+    fn removed_reason(device) -> HRESULT {
+        if device.lost.load(Ordering::SeqCst) { DEVICE_REMOVED } else { HRESULT(0) }
+    }
+
+    fn immediate_context(device, context: *mut *mut c_void) {
+        *context = device.context().into_raw();
+    }
+
+    /// Hands out a buffer, if the handle is one to memory: what else it is cannot be seen.
+    fn open_resource(device, handle: HANDLE, iid: *const GUID, resource: *mut *mut c_void) -> HRESULT {
+        if !os::is_open(handle) {
+            return E_HANDLE;
+        }
+        let section = Arc::new(answered!(Section::open(handle)));
+        let mutex = KeyedMutex::open(&section);
+        let size = section.length() - if mutex.is_some() { keyed_mutex::SIZE } else { 0 };
+        let common = Common {
+            share: device.behavior.share,
+            part: Part { section, offset: 0, size },
+            layout: Layout::buffer(size),
+            mutex,
+            by_handle: true,
+            staging: false,
+            queue: device.queue.clone(),
+        };
+        let width = u32::try_from(size).unwrap_or(u32::MAX);
+        let desc = D3D11_BUFFER_DESC { ByteWidth: width, ..D3D11_BUFFER_DESC::default() };
+        IUnknown::from(Buffer(common, desc)).query(iid, resource)
+    }
 }
 
+/// As [`open_resource`].
+///
+/// # Safety
+/// As there; the name ends with NUL.
 unsafe extern "system" fn open_resource_by_name(
     this: *mut c_void,
     name: PCWSTR,
@@ -296,6 +270,6 @@ unsafe extern "system" fn open_resource_by_name(
 ) -> HRESULT {
     assert_eq!(access, 0x8000_0001);
     let handle = answered!(os::open_section(name));
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { open_resource(this, os::raw(&handle), iid, resource) }
 }

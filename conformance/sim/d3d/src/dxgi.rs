@@ -8,7 +8,7 @@ use windows::Win32::Graphics::Dxgi::*;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, Ref, Result, implement};
 
 use crate::children::dxgi_objects;
-use crate::object::{Stand, create, table, unknown};
+use crate::object::{Stand, create, methods, table, unknown};
 use crate::{E_NOTIMPL, NOT_FOUND};
 
 #[implement(IDXGIDevice)]
@@ -94,15 +94,8 @@ impl Factory {
     }
 }
 
-unsafe extern "system" fn adapter_by_luid(
-    _: *mut c_void,
-    luid: LUID,
-    iid: *const GUID,
-    adapter: *mut *mut c_void,
-) -> HRESULT {
-    if luid != crate::luid() {
-        return NOT_FOUND;
+methods! { Factory;
+    fn adapter_by_luid(_, luid: LUID, iid: *const GUID, adapter: *mut *mut c_void) -> HRESULT {
+        if luid == crate::luid() { IUnknown::from(DxgiAdapter).query(iid, adapter) } else { NOT_FOUND }
     }
-    // SAFETY: DXGI's rules: both pointers are valid.
-    unsafe { IUnknown::from(DxgiAdapter).query(iid, adapter) }
 }

@@ -108,3 +108,25 @@ pub(crate) unsafe fn borrowed<T: Interface>(raw: *mut c_void) -> ManuallyDrop<T>
     // SAFETY: the caller's promise; the reference is not given up.
     ManuallyDrop::new(unsafe { T::from_raw(raw) })
 }
+
+/// Writes methods of a COM interface: `STATE; fn NAME(state, ARGUMENTS) -> RESULT { BODY }`, where `state` is the [`state`] of
+/// the object. A body may rely on Direct3D's rules.
+macro_rules! methods {
+    ($state:ty; $(
+        $(#[$doc:meta])*
+        fn $name:ident($this:pat_param $(, $argument:pat_param: $type:ty)*) $(-> $result:ty)? $body:block
+    )*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Direct3D's rules: the object is live and of this sort, pointers are valid, and what they point to is of one device.
+        unsafe extern "system" fn $name(this: *mut c_void $(, $argument: $type)*) $(-> $result)? {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let $this = $crate::object::state::<$state>(this);
+                $body
+            }
+        }
+    )* };
+}
+pub(crate) use methods;

@@ -8,7 +8,7 @@ use windows::core::{GUID, HRESULT, Interface};
 
 use crate::counter::Counter;
 use crate::list12::List;
-use crate::object::{Stand, borrowed, create, state, table, unknown};
+use crate::object::{Stand, borrowed, create, methods, state, table, unknown};
 use crate::queue::Queue;
 use crate::resource12::Fence;
 
@@ -38,19 +38,6 @@ impl Queue12 {
     }
 }
 
-// SAFETY of all below: Direct3D's rules: `this` is such a queue, pointers are valid, and what they point to is of this
-// device.
-
-unsafe extern "system" fn execute(this: *mut c_void, count: u32, lists: *const *mut c_void) {
-    for index in 0..count as usize {
-        // SAFETY: see above.
-        let (queue, list) = unsafe { (state::<Queue12>(this), state::<List>(*lists.add(index))) };
-        let commands = list.commands();
-        queue.0.record(move |_| commands.iter().for_each(|command| command()));
-        queue.0.submit();
-    }
-}
-
 /// What is behind a fence.
 ///
 /// # Safety
@@ -61,18 +48,24 @@ unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
     fence.cast_object_ref::<Fence>().expect("a fence of the simulator").0.clone()
 }
 
-unsafe extern "system" fn signal(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
-    // SAFETY: see above.
-    let (queue, fence) = unsafe { (state::<Queue12>(this), counter(fence)) };
-    queue.0.signal(fence, value);
-    queue.0.submit();
-    HRESULT(0)
-}
+methods! { Queue12;
+    fn execute(queue, count: u32, lists: *const *mut c_void) {
+        for index in 0..count as usize {
+            let commands = state::<List>(*lists.add(index)).commands();
+            queue.0.record(move |_| commands.iter().for_each(|command| command()));
+            queue.0.submit();
+        }
+    }
 
-unsafe extern "system" fn wait(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
-    // SAFETY: see above.
-    let (queue, fence) = unsafe { (state::<Queue12>(this), counter(fence)) };
-    queue.0.wait(fence, value);
-    queue.0.submit();
-    HRESULT(0)
+    fn signal(queue, fence: *mut c_void, value: u64) -> HRESULT {
+        queue.0.signal(counter(fence), value);
+        queue.0.submit();
+        HRESULT(0)
+    }
+
+    fn wait(queue, fence: *mut c_void, value: u64) -> HRESULT {
+        queue.0.wait(counter(fence), value);
+        queue.0.submit();
+        HRESULT(0)
+    }
 }
