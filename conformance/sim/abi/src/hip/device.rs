@@ -7,7 +7,7 @@ use cubecl_hip_sys as hip;
 
 use super::code_object::architecture;
 use super::era::Era;
-use crate::{code, give, settings, write_text};
+use crate::{code, settings, write_text};
 
 thread_local! {
     /// The current device of this thread.

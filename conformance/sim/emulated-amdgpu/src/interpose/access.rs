@@ -45,27 +45,27 @@ unsafe fn readlink_emulated(path: *const c_char, buffer: *mut c_char, size: size
 }
 
 interpose! {
-    fn access(path: *const c_char, mode: c_int) -> c_int, -1; {
+    access: fn(path: *const c_char, mode: c_int) -> c_int, -1; {
         // SAFETY: the caller passes a C string, as libc demands.
         unsafe { access_emulated(path, mode) }
     }
 
-    fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int, -1; {
+    faccessat: fn(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int, -1; {
         // SAFETY: as above.
         unsafe { access_emulated(path, mode) }
     }
 
-    fn readlink(path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t, -1; {
+    readlink: fn(path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t, -1; {
         // SAFETY: the caller passes a C string and room for `size` bytes, as libc demands.
         unsafe { readlink_emulated(path, buffer, size) }
     }
 
-    fn readlinkat(folder: c_int, path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t, -1; {
+    readlinkat: fn(folder: c_int, path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t, -1; {
         // SAFETY: as above.
         unsafe { readlink_emulated(path, buffer, size) }
     }
 
-    fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char, std::ptr::null_mut(); {
+    realpath: fn(path: *const c_char, resolved: *mut c_char) -> *mut c_char, std::ptr::null_mut(); {
         // SAFETY: the caller passes a C string, as libc demands.
         let real = match unsafe { path::find(path, true) } {
             Path::Found(found) => found.path,

@@ -50,7 +50,7 @@ fn entry(number: u64, name: &str, kind: u8) -> dirent64 {
 }
 
 interpose! {
-    fn opendir(path: *const c_char) -> *mut DIR, std::ptr::null_mut(); {
+    opendir: fn(path: *const c_char) -> *mut DIR, std::ptr::null_mut(); {
         // SAFETY: the caller passes a C string, as libc demands.
         Some(match unsafe { path::find(path, true) } {
             Path::Other => return None,
@@ -73,7 +73,7 @@ interpose! {
     }
 
     // Both forms have the same structure on this platform.
-    fn readdir, readdir64(directory: *mut DIR) -> *mut dirent64, std::ptr::null_mut(); {
+    readdir, readdir64: fn(directory: *mut DIR) -> *mut dirent64, std::ptr::null_mut(); {
         // SAFETY: `opendir` made it, and `closedir` was not called; libc forbids to use it from two threads at once.
         let folder = unsafe { &mut *folder(directory)? };
         let entry = folder.entries.get_mut(folder.position).map_or(std::ptr::null_mut(), std::ptr::from_mut);
@@ -81,7 +81,7 @@ interpose! {
         Some(Ok(entry))
     }
 
-    fn closedir(directory: *mut DIR) -> c_int, -1; {
+    closedir: fn(directory: *mut DIR) -> c_int, -1; {
         let folder = folder(directory)?;
         with_open(|open| open.remove(&folder.addr()));
         // SAFETY: `opendir` made it as a box, and it was in the set, so it was not freed before.
@@ -89,14 +89,14 @@ interpose! {
         Some(Ok(0))
     }
 
-    fn rewinddir(directory: *mut DIR) -> (), (); {
+    rewinddir: fn(directory: *mut DIR) -> (), (); {
         // SAFETY: as in `readdir`.
         unsafe { (*folder(directory)?).position = 0 };
         Some(Ok(()))
     }
 
     // A folder of the emulation has no descriptor.
-    fn dirfd(directory: *mut DIR) -> c_int, -1; {
+    dirfd: fn(directory: *mut DIR) -> c_int, -1; {
         folder(directory).map(|_| Err(Errno::NOTSUP))
     }
 }

@@ -10,7 +10,7 @@ use crate::files::Device;
 use crate::{drm, emulation, kfd};
 
 interpose! {
-    fn ioctl(descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int, -1; {
+    ioctl: fn(descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int, -1; {
         let kind = request_type(request);
         if !matches!(kind, b'K' | b'd') || !emulation::inherited() {
             return None;

@@ -33,7 +33,7 @@ fn object(emulation: &Emulation, file: &File, offset: u64) -> Result<(Arc<Storag
 }
 
 interpose! {
-    fn mmap, mmap64(
+    mmap, mmap64: fn(
         address: *mut c_void,
         length: size_t,
         protection: c_int,

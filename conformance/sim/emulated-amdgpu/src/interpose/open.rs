@@ -72,12 +72,12 @@ unsafe fn fopen_emulated(path: *const c_char, mode: *const c_char) -> Option<Res
 }
 
 interpose! {
-    fn open, open64, __open_2, __open64_2(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1; {
+    open, open64, __open_2, __open64_2: fn(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1; {
         // SAFETY: the caller passes a C string, as libc demands.
         unsafe { open_emulated(path, flags) }.map(|result| result.map(OwnedFd::into_raw_fd))
     }
 
-    fn openat, openat64, __openat_2, __openat64_2(
+    openat, openat64, __openat_2, __openat64_2: fn(
         folder: c_int,
         path: *const c_char,
         flags: c_int,
@@ -87,7 +87,7 @@ interpose! {
         unsafe { open_emulated(path, flags) }.map(|result| result.map(OwnedFd::into_raw_fd))
     }
 
-    fn fopen, fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE, std::ptr::null_mut(); {
+    fopen, fopen64: fn(path: *const c_char, mode: *const c_char) -> *mut FILE, std::ptr::null_mut(); {
         // SAFETY: the caller passes two C strings, as libc demands.
         unsafe { fopen_emulated(path, mode) }
     }

@@ -78,22 +78,22 @@ macro_rules! define_stat {
         }
 
         interpose! {
-            fn $stat(path: *const c_char, to: *mut $type) -> c_int, -1; {
+            $stat: fn(path: *const c_char, to: *mut $type) -> c_int, -1; {
                 // SAFETY: the caller passes a C string and a structure to write to, as libc demands.
                 unsafe { of_path(path, true).map(|status| status.map(|status| $write(status, to))) }
             }
 
-            fn $lstat(path: *const c_char, to: *mut $type) -> c_int, -1; {
+            $lstat: fn(path: *const c_char, to: *mut $type) -> c_int, -1; {
                 // SAFETY: as above.
                 unsafe { of_path(path, false).map(|status| status.map(|status| $write(status, to))) }
             }
 
-            fn $fstat(descriptor: c_int, to: *mut $type) -> c_int, -1; {
+            $fstat: fn(descriptor: c_int, to: *mut $type) -> c_int, -1; {
                 // SAFETY: the caller passes a structure to write to.
                 of_descriptor(descriptor).map(|status| Ok(unsafe { $write(status, to) }))
             }
 
-            fn $fstatat(folder: c_int, path: *const c_char, to: *mut $type, flags: c_int) -> c_int, -1; {
+            $fstatat: fn(folder: c_int, path: *const c_char, to: *mut $type, flags: c_int) -> c_int, -1; {
                 // SAFETY: the caller passes a C string and a structure to write to, as libc demands.
                 unsafe { of_path_at(folder, path, flags).map(|status| status.map(|status| $write(status, to))) }
             }
@@ -120,7 +120,7 @@ define_stat!(Stat, stat, lstat, fstat, fstatat, write_stat);
 define_stat!(Stat64, stat64, lstat64, fstat64, fstatat64, write_stat64);
 
 interpose! {
-    fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut Statx) -> c_int, -1; {
+    statx: fn(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut Statx) -> c_int, -1; {
         // SAFETY: the caller passes a C string, as libc demands.
         let status = unsafe { of_path_at(folder, path, flags) }?;
         Some(status.map(|status| {
