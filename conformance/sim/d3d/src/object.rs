@@ -114,7 +114,7 @@ pub(crate) unsafe fn borrowed<T: Interface>(raw: *mut c_void) -> ManuallyDrop<T>
 macro_rules! methods {
     ($state:ty; $(
         $(#[$doc:meta])*
-        fn $name:ident($this:pat_param $(, $argument:pat_param: $type:ty)*) $(-> $result:ty)? $body:block
+        fn $name:ident($this:tt $(, $argument:tt: $type:ty)*) $(-> $result:ty)? $body:block
     )*) => { $(
         $(#[$doc])*
         ///
