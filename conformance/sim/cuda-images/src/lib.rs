@@ -48,9 +48,7 @@ entries! {
     }
 
     fn cuTexObjectCreate(
-        texture: *mut u64,
-        desc: *const Resource,
-        sampling: *const cuda::CUDA_TEXTURE_DESC_st,
+        texture: *mut u64, desc: *const Resource, sampling: *const cuda::CUDA_TEXTURE_DESC_st,
         _view: *const cuda::CUDA_RESOURCE_VIEW_DESC_st,
     ) gives texture {
         check(desc, true)?;

@@ -66,9 +66,7 @@ entries! {
     }
 
     fn cuExternalMemoryGetMappedBuffer(
-        pointer: *mut u64,
-        memory: usize,
-        desc: *const cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st,
+        pointer: *mut u64, memory: usize, desc: *const cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st,
     ) gives pointer {
         let memory = memory_of(memory);
         code::reject_if(pointer.is_null() || desc.is_null() || (*desc).flags != 0)?;
@@ -97,10 +95,7 @@ entries! {
     }
 
     fn cuSignalExternalSemaphoresAsync(
-        semaphores: *const usize,
-        params: *const SignalParams,
-        count: c_uint,
-        stream: usize,
+        semaphores: *const usize, params: *const SignalParams, count: c_uint, stream: usize,
     ) {
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
@@ -112,10 +107,7 @@ entries! {
     }
 
     fn cuWaitExternalSemaphoresAsync(
-        semaphores: *const usize,
-        params: *const WaitParams,
-        count: c_uint,
-        stream: usize,
+        semaphores: *const usize, params: *const WaitParams, count: c_uint, stream: usize,
     ) {
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {

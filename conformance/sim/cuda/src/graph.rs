@@ -28,11 +28,7 @@ entries! {
 
     // The one dependency that the next work of a stream has: with a single stream there is no other.
     fn cuStreamGetCaptureInfo_v2(
-        stream: usize,
-        status: *mut c_uint,
-        _id: *mut u64,
-        _graph: *mut usize,
-        nodes: *mut *const usize,
+        stream: usize, status: *mut c_uint, _id: *mut u64, _graph: *mut usize, nodes: *mut *const usize,
         count: *mut usize,
     ) gives nodes {
         context::need()?;
@@ -72,9 +68,7 @@ entries! {
     }
 
     fn cuGraphExecExternalSemaphoresSignalNodeSetParams(
-        graph: usize,
-        node: usize,
-        params: *const cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st,
+        graph: usize, node: usize, params: *const cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st,
     ) {
         code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
@@ -82,9 +76,7 @@ entries! {
     }
 
     fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
-        graph: usize,
-        node: usize,
-        params: *const cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st,
+        graph: usize, node: usize, params: *const cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st,
     ) {
         code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();

@@ -35,17 +35,8 @@ entries! {
     }
 
     fn cuLaunchKernel(
-        function: usize,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        _shared_bytes: c_uint,
-        stream: usize,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, _shared_bytes: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
         work::launch(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], stream, [arguments, extra])
     }

@@ -91,10 +91,7 @@ entries! {
     }
 
     fn cuStreamBatchMemOp_v2(
-        stream: usize,
-        count: c_uint,
-        operations: *mut cuda::CUstreamBatchMemOpParams,
-        flags: c_uint,
+        stream: usize, count: c_uint, operations: *mut cuda::CUstreamBatchMemOpParams, flags: c_uint,
     ) {
         code::reject_if(operations.is_null() || flags != 0)?;
         // The union begins with the operation's number, which may be any.

@@ -41,17 +41,8 @@ entries! {
     }
 
     fn hipModuleLaunchKernel(
-        function: CUfunction,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: CUstream,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared_bytes: c_uint, stream: CUstream, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
         reject_if(function.is_null() || (arguments.is_null() && extra.is_null()))?;
         // The two mark the end of such arguments with different numbers.

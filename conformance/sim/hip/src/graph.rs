@@ -89,11 +89,7 @@ entries! {
     }
 
     fn hipStreamGetCaptureInfo_v2(
-        stream: usize,
-        status: *mut c_uint,
-        id: *mut u64,
-        graph: *mut usize,
-        nodes: *mut *const usize,
+        stream: usize, status: *mut c_uint, id: *mut u64, graph: *mut usize, nodes: *mut *const usize,
         count: *mut usize,
     ) gives status {
         need()?;

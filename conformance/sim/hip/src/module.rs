@@ -49,17 +49,8 @@ entries! {
     }
 
     fn hipModuleLaunchKernel(
-        function: usize,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: usize,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared_bytes: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
         let era = Era::now();
         if function == 0 {

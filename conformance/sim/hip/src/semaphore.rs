@@ -114,21 +114,11 @@ entries! {
         Ok(())
     }
 
-    fn hipSignalExternalSemaphoresAsync(
-        semaphores: *const usize,
-        params: *const c_void,
-        count: c_uint,
-        stream: usize,
-    ) {
+    fn hipSignalExternalSemaphoresAsync(semaphores: *const usize, params: *const c_void, count: c_uint, stream: usize) {
         enqueue(Sort::Signals, semaphores, params, count, stream)
     }
 
-    fn hipWaitExternalSemaphoresAsync(
-        semaphores: *const usize,
-        params: *const c_void,
-        count: c_uint,
-        stream: usize,
-    ) {
+    fn hipWaitExternalSemaphoresAsync(semaphores: *const usize, params: *const c_void, count: c_uint, stream: usize) {
         enqueue(Sort::Waits, semaphores, params, count, stream)
     }
 

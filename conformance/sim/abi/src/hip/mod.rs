@@ -60,11 +60,7 @@ macro_rules! hip_entries {
                 $crate::hip::device::set_current(&$runtime, device)
             }
 
-            fn hipDeviceGetName(
-                text: *mut ::std::ffi::c_char,
-                length: ::std::ffi::c_int,
-                device: ::std::ffi::c_int,
-            ) {
+            fn hipDeviceGetName(text: *mut ::std::ffi::c_char, length: ::std::ffi::c_int, device: ::std::ffi::c_int) {
                 $crate::hip::device::check(&$runtime, device)?;
                 let name = $runtime.name(device)?;
                 let early = $crate::hip::era::Era::now() == $crate::hip::era::Era::Early;
@@ -73,9 +69,7 @@ macro_rules! hip_entries {
             }
 
             fn hipDeviceGetPCIBusId(
-                text: *mut ::std::ffi::c_char,
-                length: ::std::ffi::c_int,
-                device: ::std::ffi::c_int,
+                text: *mut ::std::ffi::c_char, length: ::std::ffi::c_int, device: ::std::ffi::c_int,
             ) {
                 $crate::hip::device::check(&$runtime, device)?;
                 let [domain, bus, slot] = $runtime.pci(device)?;
@@ -92,17 +86,14 @@ macro_rules! hip_entries {
             }
 
             fn hipDeviceGetAttribute(
-                value: *mut ::std::ffi::c_int,
-                number: ::std::ffi::c_uint,
-                device: ::std::ffi::c_int,
+                value: *mut ::std::ffi::c_int, number: ::std::ffi::c_uint, device: ::std::ffi::c_int,
             ) gives value {
                 $crate::hip::device::check(&$runtime, device)?;
                 $crate::give(value, $runtime.attribute(device, number)?)
             }
 
             fn hipGetDevicePropertiesR0600(
-                properties: *mut $crate::hip::Properties,
-                device: ::std::ffi::c_int,
+                properties: *mut $crate::hip::Properties, device: ::std::ffi::c_int,
             ) gives properties {
                 $crate::hip::device::properties(&$runtime, properties, device)
             }
@@ -145,19 +136,13 @@ macro_rules! hip_semaphore_stubs {
             }
 
             fn hipSignalExternalSemaphoresAsync(
-                semaphores: *const usize,
-                params: *const ::std::ffi::c_void,
-                count: ::std::ffi::c_uint,
-                stream: usize,
+                semaphores: *const usize, params: *const ::std::ffi::c_void, count: ::std::ffi::c_uint, stream: usize,
             ) {
                 $crate::hip::semaphore::ignore(&$runtime, semaphores, params, count, stream)
             }
 
             fn hipWaitExternalSemaphoresAsync(
-                semaphores: *const usize,
-                params: *const ::std::ffi::c_void,
-                count: ::std::ffi::c_uint,
-                stream: usize,
+                semaphores: *const usize, params: *const ::std::ffi::c_void, count: ::std::ffi::c_uint, stream: usize,
             ) {
                 $crate::hip::semaphore::ignore(&$runtime, semaphores, params, count, stream)
             }
