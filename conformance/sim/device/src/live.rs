@@ -12,81 +12,35 @@ use crate::semaphore::SEMAPHORES;
 use crate::stream::STREAMS;
 use crate::{device, report};
 
-/// How many objects of each sort are alive.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Live {
+gpu_interop_sim_abi::live! {
     /// Imported memory.
-    pub imports: u64,
+    imports: IMPORTED.len() as u64,
     /// Mapped ranges of imported memory.
-    pub mappings: u64,
+    mappings: memory::live().0,
     /// Mapped images, and levels that do not end with theirs.
-    pub arrays: u64,
+    arrays: array::live(),
     /// Imported semaphores.
-    pub semaphores: u64,
+    semaphores: SEMAPHORES.len() as u64,
     /// Streams, without the default one.
-    pub streams: u64,
+    streams: STREAMS.len() as u64,
     /// Events.
-    pub events: u64,
+    events: EVENTS.len() as u64,
     /// Modules.
-    pub modules: u64,
+    modules: MODULES.len() as u64,
     /// Allocations that cannot be exported.
-    pub allocations: u64,
+    allocations: memory::live().1,
     /// Exportable memory: each has one descriptor.
-    pub descriptors: u64,
+    descriptors: PHYSICAL.len() as u64,
     /// Reserved ranges of addresses.
-    pub reservations: u64,
+    reservations: RESERVED.len() as u64,
     /// Primary contexts that were retained and not released.
-    pub contexts: u64,
+    contexts: device::retained(),
     /// Surfaces.
-    pub surfaces: u64,
+    surfaces: SURFACES.len() as u64,
     /// Textures.
-    pub textures: u64,
+    textures: TEXTURES.len() as u64,
     /// Graphs, recorded ones and those that can be launched.
-    pub graphs: u64,
-}
-
-impl Live {
-    /// What is alive now.
-    pub fn now() -> Self {
-        let (mappings, allocations) = memory::live();
-        Self {
-            imports: IMPORTED.len() as u64,
-            mappings,
-            arrays: array::live(),
-            semaphores: SEMAPHORES.len() as u64,
-            streams: STREAMS.len() as u64,
-            events: EVENTS.len() as u64,
-            modules: MODULES.len() as u64,
-            allocations,
-            descriptors: PHYSICAL.len() as u64,
-            reservations: RESERVED.len() as u64,
-            contexts: device::retained(),
-            surfaces: SURFACES.len() as u64,
-            textures: TEXTURES.len() as u64,
-            graphs: (GRAPHS.len() + READY.len()) as u64,
-        }
-    }
-
-    /// All of it.
-    pub fn total(&self) -> u64 {
-        let Self { imports, mappings, arrays, semaphores, streams, events, modules, .. } = *self;
-        let Self { allocations, descriptors, reservations, contexts, surfaces, textures, graphs, .. } = *self;
-        imports
-            + mappings
-            + arrays
-            + semaphores
-            + streams
-            + events
-            + modules
-            + allocations
-            + descriptors
-            + reservations
-            + contexts
-            + surfaces
-            + textures
-            + graphs
-    }
+    graphs: (GRAPHS.len() + READY.len()) as u64,
 }
 
 /// How many objects are alive, all sorts together. Writes how many of each sort where `each` is not NULL.
