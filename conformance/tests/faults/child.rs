@@ -1,7 +1,7 @@
 //! The process in which the faults of one function are injected, one after the other. A line of JSON before and after each
 //! identifies the fault if the process dies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -35,6 +35,26 @@ pub(crate) struct Task {
     pub(crate) sabotage: Option<Sabotage>,
     /// The limit of one exercise.
     pub(crate) limit: Duration,
+}
+
+/// The limit of one exercise. It takes some milliseconds; the machine may be busy.
+const LIMIT: Duration = Duration::from_secs(20);
+
+impl Task {
+    /// The whole plan of a function, each fault once.
+    pub(crate) fn new(driver: &Driver, library: &Path, function: &str, most: usize) -> Self {
+        Self {
+            driver: driver.name.into(),
+            library: library.into(),
+            function: function.into(),
+            from: 0,
+            most,
+            until: None,
+            every_use: false,
+            sabotage: None,
+            limit: LIMIT,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

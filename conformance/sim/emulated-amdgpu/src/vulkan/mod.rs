@@ -71,17 +71,15 @@ unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
     lock(&INSTANCES).as_ref()?.get(&unsafe { key(handle) }).copied()
 }
 
-/// A function of the next layer.
+/// A function of the next layer, which `get` finds by its name.
 ///
 /// # Safety
 ///
-/// `F` is the type of the function with this name, and the instance is one that `get` is for, or null.
-unsafe fn next<F>(instance: vk::Instance, get: GetInstance, name: &CStr) -> Option<F> {
+/// `F` is the type of the function with this name.
+unsafe fn next<F>(get: impl FnOnce(*const c_char) -> vk::PFN_vkVoidFunction, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-    // SAFETY: the caller's word about the instance; the name is a C string.
-    let function = unsafe { get(instance, name.as_ptr()) };
     // SAFETY: the sizes are equal, and the type is the caller's word.
-    function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
+    get(name.as_ptr()).map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
 }
 
 impl InstanceTable {
@@ -89,18 +87,20 @@ impl InstanceTable {
     ///
     /// `get` is the next layer's function, and `instance` was just made through it.
     unsafe fn new(instance: vk::Instance, get: GetInstance) -> Self {
+        // SAFETY: the caller's word.
+        let find = |name| unsafe { get(instance, name) };
         // SAFETY: the types are those of the names.
         unsafe {
             // The first name exists from Vulkan 1.1 on.
-            let properties2 = next(instance, get, c"vkGetPhysicalDeviceProperties2")
-                .or_else(|| next(instance, get, c"vkGetPhysicalDeviceProperties2KHR"));
+            let properties2 = next(find, c"vkGetPhysicalDeviceProperties2")
+                .or_else(|| next(find, c"vkGetPhysicalDeviceProperties2KHR"));
             Self {
                 instance,
                 get,
-                destroy: next(instance, get, c"vkDestroyInstance"),
-                properties: next(instance, get, c"vkGetPhysicalDeviceProperties"),
+                destroy: next(find, c"vkDestroyInstance"),
+                properties: next(find, c"vkGetPhysicalDeviceProperties"),
                 properties2,
-                extensions: next(instance, get, c"vkEnumerateDeviceExtensionProperties"),
+                extensions: next(find, c"vkEnumerateDeviceExtensionProperties"),
             }
         }
     }
@@ -111,24 +111,16 @@ impl DeviceTable {
     ///
     /// `get` is the next layer's function, and is for this device.
     unsafe fn new(device: vk::Device, get: GetDevice) -> Self {
-        /// # Safety
-        ///
-        /// `F` is the type of the function with this name.
-        unsafe fn next<F>(device: vk::Device, get: GetDevice, name: &CStr) -> Option<F> {
-            const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-            // SAFETY: the outer caller's word about the device; the name is a C string.
-            let function = unsafe { get(device, name.as_ptr()) };
-            // SAFETY: the sizes are equal, and the type is the caller's word.
-            function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
-        }
+        // SAFETY: the caller's word.
+        let find = |name| unsafe { get(device, name) };
         // SAFETY: the types are those of the names.
         unsafe {
             Self {
                 get,
-                destroy: next(device, get, c"vkDestroyDevice"),
-                allocate: next(device, get, c"vkAllocateMemory"),
-                free: next(device, get, c"vkFreeMemory"),
-                descriptor: next(device, get, c"vkGetMemoryFdKHR"),
+                destroy: next(find, c"vkDestroyDevice"),
+                allocate: next(find, c"vkAllocateMemory"),
+                free: next(find, c"vkFreeMemory"),
+                descriptor: next(find, c"vkGetMemoryFdKHR"),
             }
         }
     }
@@ -213,8 +205,10 @@ unsafe extern "system" fn create_instance(
 ) -> vk::Result {
     // SAFETY: the loader passes its chain.
     let Some(get) = (unsafe { link::next_instance(info) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-    // SAFETY: the type is that of the name, and no instance is needed for it.
-    let next = unsafe { next::<vk::PFN_vkCreateInstance>(vk::Instance::null(), get, c"vkCreateInstance") };
+    // SAFETY: no instance is needed for this name.
+    let find = |name| unsafe { get(vk::Instance::null(), name) };
+    // SAFETY: the type is that of the name.
+    let next = unsafe { next::<vk::PFN_vkCreateInstance>(find, c"vkCreateInstance") };
     let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the arguments are the caller's.
     let result = unsafe { next(info, allocator, instance) };
@@ -250,8 +244,10 @@ unsafe extern "system" fn create_device(
     // SAFETY: the loader passes its chain, and a physical device of an instance that this layer made.
     let found = unsafe { (link::next_device(info), instance_table(physical.as_raw())) };
     let (Some((get, get_device)), Some(table)) = found else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-    // SAFETY: the type is that of the name, and the instance is the device's.
-    let next = unsafe { next::<vk::PFN_vkCreateDevice>(table.instance, get, c"vkCreateDevice") };
+    // SAFETY: the instance is the device's.
+    let find = |name| unsafe { get(table.instance, name) };
+    // SAFETY: the type is that of the name.
+    let next = unsafe { next::<vk::PFN_vkCreateDevice>(find, c"vkCreateDevice") };
     let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the structure is the caller's, with the array of names that it states.
     let result = unsafe {

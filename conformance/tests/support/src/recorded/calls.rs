@@ -254,32 +254,23 @@ fn surfaces_and_textures(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let plain = TextureDesc::new();
         let mut between_levels = plain;
         between_levels.mip_filter = FilterMode::Linear;
-        let sampled = |desc: TextureDesc, shown: &'static str| (desc, shown);
+        let shown = |address: u32, filter: u32, flags: &str, mip_filter: u32| {
+            format!(
+                "address {address} {address} {address}, filter {filter}, flags {flags}, anisotropy 0, mip filter {mip_filter}"
+            )
+        };
         // CU_TR_ADDRESS_MODE_WRAP to BORDER, CU_TR_FILTER_MODE_POINT and LINEAR, CU_TRSF_READ_AS_INTEGER 1,
         // CU_TRSF_NORMALIZED_COORDINATES 2, CU_TRSF_SRGB 0x10; HIP's are the same.
+        let linear = plain.with_filter(FilterMode::Linear).with_read(ReadMode::NormalizedFloat);
+        let srgb = plain.with_read(ReadMode::Srgb).with_normalized_coordinates(true);
         let cases = [
-            sampled(plain, "address 1 1 1, filter 0, flags 0x1, anisotropy 0, mip filter 0"),
-            sampled(
-                plain.with_address(AddressMode::Wrap),
-                "address 0 0 0, filter 0, flags 0x1, anisotropy 0, mip filter 0",
-            ),
-            sampled(
-                plain.with_address(AddressMode::Mirror),
-                "address 2 2 2, filter 0, flags 0x1, anisotropy 0, mip filter 0",
-            ),
-            sampled(
-                plain.with_address(AddressMode::Border),
-                "address 3 3 3, filter 0, flags 0x1, anisotropy 0, mip filter 0",
-            ),
-            sampled(
-                plain.with_filter(FilterMode::Linear).with_read(ReadMode::NormalizedFloat),
-                "address 1 1 1, filter 1, flags 0, anisotropy 0, mip filter 1",
-            ),
-            sampled(
-                plain.with_read(ReadMode::Srgb).with_normalized_coordinates(true),
-                "address 1 1 1, filter 0, flags 0x12, anisotropy 0, mip filter 0",
-            ),
-            sampled(between_levels, "address 1 1 1, filter 0, flags 0x1, anisotropy 0, mip filter 1"),
+            (plain, shown(1, 0, "0x1", 0)),
+            (plain.with_address(AddressMode::Wrap), shown(0, 0, "0x1", 0)),
+            (plain.with_address(AddressMode::Mirror), shown(2, 0, "0x1", 0)),
+            (plain.with_address(AddressMode::Border), shown(3, 0, "0x1", 0)),
+            (linear, shown(1, 1, "0", 1)),
+            (srgb, shown(1, 0, "0x12", 0)),
+            (between_levels, shown(1, 0, "0x1", 1)),
         ];
         for (desc, shown) in cases {
             for (source, resource, last) in [(TextureSource::Array(level), &resource, 0), (all, &of_all, 4)] {
