@@ -1,14 +1,14 @@
 //! Immediate contexts of Direct3D 11.
 
 use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use windows::Win32::Graphics::Direct3D11::*;
 use windows::core::{GUID, HRESULT, Interface};
 
 use crate::counter::Counter;
 use crate::layout::{Layout, Rows};
-use crate::object::{Stand, borrowed, create, methods, table, unknown};
+use crate::object::{Stand, borrowed, methods, object, unknown};
 use crate::queue::Queue;
 use crate::resource11::{Fence, common};
 use crate::section::Part;
@@ -31,10 +31,7 @@ impl Stand for Context11 {
 
 impl Context11 {
     pub(crate) fn create(queue: Arc<Queue>) -> ID3D11DeviceContext4 {
-        static TABLE: OnceLock<ID3D11DeviceContext4_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
-            let mut table = unsafe { table::<ID3D11DeviceContext4_Vtbl>() };
+        object!(ID3D11DeviceContext4_Vtbl, Arc::new(Self(queue)), |table| {
             table.Signal = signal;
             table.Wait = wait;
             let first = &mut table.base__.base__.base__.base__;
@@ -45,10 +42,7 @@ impl Context11 {
             first.UpdateSubresource = update;
             first.CopyResource = copy;
             first.CopySubresourceRegion = copy_region;
-            table
-        });
-        // SAFETY: it is the last interface of the line, and these are its methods.
-        unsafe { create(methods, Arc::new(Self(queue))) }
+        })
     }
 }
 

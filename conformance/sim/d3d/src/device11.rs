@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use windows::Win32::Foundation::HANDLE;
 use windows::Win32::Graphics::Direct3D11::*;
@@ -15,7 +15,7 @@ use crate::counter::{Counter, Fences};
 use crate::dxgi::DxgiDevice;
 use crate::keyed_mutex::{self, KeyedMutex};
 use crate::layout::{Layout, Texture};
-use crate::object::{Stand, create, methods, table, unknown};
+use crate::object::{Stand, methods, object, unknown};
 use crate::os;
 use crate::queue::Queue;
 use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D};
@@ -75,10 +75,7 @@ impl Device11 {
             mutex: Mutex::default(),
             queue: Arc::default(),
         });
-        static TABLE: OnceLock<ID3D11Device5_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
-            let mut table = unsafe { table::<ID3D11Device5_Vtbl>() };
+        let device: ID3D11Device5 = object!(ID3D11Device5_Vtbl, state.clone(), |table| {
             table.CreateFence = create_fence;
             table.OpenSharedFence = open_fence;
             let second = &mut table.base__.base__.base__.base__;
@@ -93,10 +90,7 @@ impl Device11 {
             first.GetCreationFlags = creation_flags;
             first.GetDeviceRemovedReason = removed_reason;
             first.GetImmediateContext = immediate_context;
-            table
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
-        let device: ID3D11Device5 = unsafe { create(methods, state.clone()) };
         (device.into(), state)
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use windows::Win32::Foundation::{HANDLE, LUID};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -12,7 +12,7 @@ use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Result};
 use crate::counter::{Counter, Fences};
 use crate::layout::Layout;
 use crate::list12::List;
-use crate::object::{Stand, borrowed, create, methods, table, unknown};
+use crate::object::{Stand, borrowed, methods, object, unknown};
 use crate::os;
 use crate::queue12::Queue12;
 use crate::resource12::{Allocator, Fence, Heap, Resource, layout};
@@ -68,30 +68,27 @@ impl Device12 {
             fence_flags: Mutex::default(),
             fences: Fences::default(),
         });
-        static TABLE: OnceLock<ID3D12Device_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
-            let mut table = unsafe { table::<ID3D12Device_Vtbl>() };
-            table.base__.base__ = unknown::<Self>();
-            table.GetNodeCount = node_count;
-            table.GetAdapterLuid = adapter_luid;
-            table.GetDeviceRemovedReason = removed_reason;
-            table.CheckFeatureSupport = check_feature_support;
-            table.GetResourceAllocationInfo = allocation_info;
-            table.CreateCommandQueue = create_queue;
-            table.CreateCommandAllocator = create_allocator;
-            table.CreateCommandList = create_list;
-            table.CreateHeap = create_heap;
-            table.CreateCommittedResource = create_committed;
-            table.CreatePlacedResource = create_placed;
-            table.CreateFence = create_fence;
-            table.CreateSharedHandle = create_shared_handle;
-            table.OpenSharedHandle = open_shared_handle;
-            table.OpenSharedHandleByName = open_by_name;
-            table
-        });
-        // SAFETY: it is the last interface of the line, and these are its methods.
-        (unsafe { create(methods, state.clone()) }, state)
+        (
+            object!(ID3D12Device_Vtbl, state.clone(), |table| {
+                table.base__.base__ = unknown::<Self>();
+                table.GetNodeCount = node_count;
+                table.GetAdapterLuid = adapter_luid;
+                table.GetDeviceRemovedReason = removed_reason;
+                table.CheckFeatureSupport = check_feature_support;
+                table.GetResourceAllocationInfo = allocation_info;
+                table.CreateCommandQueue = create_queue;
+                table.CreateCommandAllocator = create_allocator;
+                table.CreateCommandList = create_list;
+                table.CreateHeap = create_heap;
+                table.CreateCommittedResource = create_committed;
+                table.CreatePlacedResource = create_placed;
+                table.CreateFence = create_fence;
+                table.CreateSharedHandle = create_shared_handle;
+                table.OpenSharedHandle = open_shared_handle;
+                table.OpenSharedHandleByName = open_by_name;
+            }),
+            state,
+        )
     }
 
     /// Loses the device, as a driver does: every fence answers its greatest value.

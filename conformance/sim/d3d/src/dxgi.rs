@@ -1,7 +1,7 @@
 //! Adapters, and what finds them.
 
 use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use windows::Win32::Foundation::LUID;
 use windows::Win32::Graphics::Dxgi::*;
@@ -9,7 +9,7 @@ use windows::core::{GUID, HRESULT, IUnknown, Interface, Ref, Result, implement};
 
 use crate::NOT_FOUND;
 use crate::children::{dxgi_objects, not_implemented};
-use crate::object::{Stand, create, methods, table, unknown};
+use crate::object::{Stand, methods, object, unknown};
 
 #[implement(IDXGIDevice)]
 pub(crate) struct DxgiDevice;
@@ -65,16 +65,10 @@ impl Stand for Factory {
 
 impl Factory {
     pub(crate) fn create() -> IDXGIFactory4 {
-        static TABLE: OnceLock<IDXGIFactory4_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
-            let mut table = unsafe { table::<IDXGIFactory4_Vtbl>() };
+        object!(IDXGIFactory4_Vtbl, Arc::new(Self), |table| {
             table.base__.base__.base__.base__.base__.base__ = unknown::<Self>();
             table.EnumAdapterByLuid = adapter_by_luid;
-            table
-        });
-        // SAFETY: it is the last interface of the line, and these are its methods.
-        unsafe { create(methods, Arc::new(Self)) }
+        })
     }
 }
 

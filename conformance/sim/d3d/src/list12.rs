@@ -1,12 +1,12 @@
 //! Command lists of Direct3D 12, which copy.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, Interface};
 
-use crate::object::{Stand, borrowed, create, methods, table, unknown};
+use crate::object::{Stand, borrowed, methods, object, unknown};
 use crate::resource12::Resource;
 use crate::section::Part;
 use crate::{E_INVALIDARG, layout};
@@ -31,20 +31,14 @@ impl Stand for List {
 
 impl List {
     pub(crate) fn create() -> ID3D12GraphicsCommandList {
-        static TABLE: OnceLock<ID3D12GraphicsCommandList_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
-            let mut table = unsafe { table::<ID3D12GraphicsCommandList_Vtbl>() };
+        object!(ID3D12GraphicsCommandList_Vtbl, Arc::<Self>::default(), |table| {
             table.base__.base__.base__.base__ = unknown::<Self>();
             table.Close = close;
             table.Reset = reset;
             table.ResourceBarrier = barrier;
             table.CopyBufferRegion = copy_buffer;
             table.CopyTextureRegion = copy_texture;
-            table
-        });
-        // SAFETY: it is the last interface of the line, and these are its methods.
-        unsafe { create(methods, Arc::<Self>::default()) }
+        })
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {

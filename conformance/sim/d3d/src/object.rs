@@ -109,6 +109,23 @@ pub(crate) unsafe fn borrowed<T: Interface>(raw: *mut c_void) -> ManuallyDrop<T>
     ManuallyDrop::new(unsafe { T::from_raw(raw) })
 }
 
+/// A new object with a state, of the interface whose table is `$table`, the last one of its line: `methods` writes those that
+/// are there.
+macro_rules! object {
+    ($table:ty, $state:expr, |$methods:ident| $body:block) => {{
+        static TABLE: std::sync::OnceLock<$table> = std::sync::OnceLock::new();
+        let methods = TABLE.get_or_init(|| {
+            // SAFETY: it is the interface's table.
+            let mut $methods = unsafe { $crate::object::table::<$table>() };
+            $body
+            $methods
+        });
+        // SAFETY: it is the last interface of the line, and these are its methods.
+        unsafe { $crate::object::create(methods, $state) }
+    }};
+}
+pub(crate) use object;
+
 /// Writes methods of a COM interface: `STATE; fn NAME(state, ARGUMENTS) -> RESULT { BODY }`, where `state` is the [`state`] of
 /// the object. A body may rely on Direct3D's rules.
 macro_rules! methods {

@@ -1,14 +1,14 @@
 //! Command queues of Direct3D 12.
 
 use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, Interface};
 
 use crate::counter::Counter;
 use crate::list12::List;
-use crate::object::{Stand, borrowed, create, methods, state, table, unknown};
+use crate::object::{Stand, borrowed, methods, object, state, unknown};
 use crate::queue::Queue;
 use crate::resource12::Fence;
 
@@ -23,18 +23,12 @@ impl Stand for Queue12 {
 
 impl Queue12 {
     pub(crate) fn create() -> ID3D12CommandQueue {
-        static TABLE: OnceLock<ID3D12CommandQueue_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
-            let mut table = unsafe { table::<ID3D12CommandQueue_Vtbl>() };
+        object!(ID3D12CommandQueue_Vtbl, Arc::<Self>::default(), |table| {
             table.base__.base__.base__.base__ = unknown::<Self>();
             table.ExecuteCommandLists = execute;
             table.Signal = signal;
             table.Wait = wait;
-            table
-        });
-        // SAFETY: it is the last interface of the line, and these are its methods.
-        unsafe { create(methods, Arc::<Self>::default()) }
+        })
     }
 }
 
