@@ -32,7 +32,6 @@ const MAX_TEXT: usize = 300;
 /// Functions that only make a device current around each call: kept while they run, and if they fail.
 const CONTEXT_SWITCHES: [&str; 3] = ["cuCtxPushCurrent", "cuCtxPopCurrent", "hipSetDevice"];
 
-/// The contents of a slot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Slot {
     /// The index of the scenario in its process, from 0.

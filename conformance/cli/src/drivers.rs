@@ -41,22 +41,17 @@ impl DriverArgs {
     }
 }
 
+/// Options as a command that has no others parses them.
+#[cfg(test)]
+pub(crate) fn parse<A: clap::Args>(arguments: &[&str]) -> Result<A, String> {
+    let command = A::augment_args(clap::Command::new("conformance").no_binary_name(true));
+    let matches = command.try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+    A::from_arg_matches(&matches).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        drivers: DriverArgs,
-    }
-
-    fn parse(arguments: &[&str]) -> Result<DriverArgs, String> {
-        let all = ["conformance"].iter().chain(arguments);
-        Command::try_parse_from(all).map(|command| command.drivers).map_err(|error| error.to_string())
-    }
 
     #[test]
     fn the_backend_is_implied_and_no_other_is_taken() {
@@ -65,14 +60,14 @@ mod tests {
             ("--simulate", "cuda", "cuda", "host"),
             ("--simulate", "hip:5.7.1", "hip", "cuda"),
         ] {
-            let args = parse(&[option, value]).expect(value);
+            let args = parse::<DriverArgs>(&[option, value]).expect(value);
             assert_eq!(args.backend(None), Ok(Some(implied.into())));
             assert_eq!(args.backend(Some(implied)), Ok(Some(implied.into())));
             let stop = args.backend(Some(other)).expect_err("another backend");
             let expected = format!("{option} {value} is for the backend {implied}; --backend names {other}");
             assert_eq!(stop.reason(), expected);
         }
-        let plain = parse(&[]).expect("valid");
+        let plain = parse::<DriverArgs>(&[]).expect("valid");
         assert_eq!(plain.backend(Some("cuda")), Ok(Some("cuda".into())));
         assert_eq!(plain.backend(None), Ok(None));
         assert!(plain.enter().expect("nothing to start").is_none());
@@ -80,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_driver_is_emulated_or_simulated() {
-        let error = parse(&["--emulate", "amd", "--simulate", "hip"]).expect_err("both");
+        let error = parse::<DriverArgs>(&["--emulate", "amd", "--simulate", "hip"]).expect_err("both");
         assert!(error.contains("cannot be used with"), "{error}");
     }
 }

@@ -4,6 +4,7 @@ use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, Stop, Suite, Verdict}
 
 use crate::exit_status::FAILED;
 use crate::report::{Environment, Report};
+use gpu_interop_conformance::ensure;
 
 /// A requirement of `--require`.
 pub(crate) enum Requirement {
@@ -65,16 +66,14 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
     Ok(())
 }
 
-/// The exit status of a report.
 pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
     if report.results.iter().any(|case| case.outcome.is_failure()) {
         return Ok(FAILED);
     }
-    if !report.results.iter().any(|case| case.outcome.ran()) {
-        return Err(Stop::Failed(
-            "nothing ran: every scenario was skipped or is unsupported, for the reasons above".into(),
-        ));
-    }
+    ensure!(
+        report.results.iter().any(|case| case.outcome.ran()),
+        "nothing ran: every scenario was skipped or is unsupported, for the reasons above"
+    );
     for requirement in required {
         let Requirement::Exporter(name) = requirement else { continue };
         if !report.results.iter().any(|case| case.exporter == Some(*name) && case.outcome.ran()) {

@@ -32,7 +32,6 @@ impl Gate {
         self.block(stream)
     }
 
-    /// Opens the gate.
     pub(crate) fn open(&self) -> Verdict {
         self.buffer.write(0, &1_u32.to_ne_bytes())
     }

@@ -82,3 +82,6 @@ pub use scenario::{Exporters, Scenario};
 pub use service::SUBCOMMAND;
 pub use suite::{BACKEND_NAMES, Suite};
 pub use system::{BorrowedOsHandle, OsHandle};
+
+pub(crate) use gate::Gate;
+pub(crate) use outcome::{PATIENCE, WATCH};

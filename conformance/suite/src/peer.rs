@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wait_timeout::ChildExt;
 
+use crate::ensure;
 use crate::outcome::{PATIENCE, Stop, Verdict};
 use crate::process::this_program;
 use crate::service::Request;
@@ -129,7 +130,6 @@ impl Peer {
         system::is_running(&self.child)
     }
 
-    /// Starts this program for a request.
     pub(crate) fn start(request: &Request, environment: &[(&str, &str)]) -> Verdict<Self> {
         let mut command = this_program()?;
         command.args(request.arguments()?).envs(environment.iter().copied());
@@ -161,9 +161,7 @@ impl Peer {
     pub fn kill(mut self) -> Verdict {
         self.child.kill()?;
         let status = self.child.wait()?;
-        if status.success() {
-            return Err(Stop::Failed("the other process had ended before it was killed".into()));
-        }
+        ensure!(!status.success(), "the other process had ended before it was killed");
         Ok(())
     }
 

@@ -24,7 +24,6 @@ pub(crate) fn memory_with(handle: MemoryHandle, size: u64, dedicated: bool) -> M
     unsafe { MemoryImport::new(handle, size).dedicated(dedicated) }
 }
 
-/// A semaphore.
 pub(crate) fn semaphore(handle: SemaphoreHandle) -> SemaphoreImport {
     // SAFETY: one of the reasons above.
     unsafe { SemaphoreImport::new(handle) }

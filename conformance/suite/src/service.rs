@@ -39,7 +39,6 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// The arguments of the process.
     pub(crate) fn arguments(&self) -> Verdict<[String; 2]> {
         let text = serde_json::to_string(self)?;
         Ok([SUBCOMMAND.into(), text])

@@ -166,7 +166,6 @@ fn join(thread: JoinHandle<Verdict>) -> Verdict {
     thread.join().unwrap_or_else(|_| Err(Stop::Failed("the capturing thread panicked".into())))
 }
 
-/// The captured fill.
 #[derive(Debug, Clone, Copy)]
 struct Fill {
     address: u64,

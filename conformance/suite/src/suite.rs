@@ -94,7 +94,6 @@ impl Suite {
             .ok_or_else(|| Stop::Failed(format!("unknown scenario `{id}`")))
     }
 
-    /// The role of this name.
     pub(crate) fn role(&self, name: &str) -> Verdict<Role> {
         self.roles
             .iter()

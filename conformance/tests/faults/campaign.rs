@@ -6,7 +6,6 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use libtest_mimic::Failed;
 
@@ -139,6 +138,3 @@ impl Drop for Running {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// The limit of one exercise. It takes some milliseconds; the machine may be busy.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);

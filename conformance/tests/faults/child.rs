@@ -1,7 +1,7 @@
 //! The process in which the faults of one function are injected, one after the other. A line of JSON before and after each
 //! identifies the fault if the process dies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -18,7 +18,6 @@ use crate::sabotage::Sabotage;
 use crate::simulator::{Live, Simulator};
 use crate::snapshot::ResourceSnapshot;
 
-/// The task of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// A driver's name.
@@ -38,7 +37,26 @@ pub(crate) struct Task {
     pub(crate) limit: Duration,
 }
 
-/// A line of its output.
+/// The limit of one exercise. It takes some milliseconds; the machine may be busy.
+const LIMIT: Duration = Duration::from_secs(20);
+
+impl Task {
+    /// The whole plan of a function, each fault once.
+    pub(crate) fn new(driver: &Driver, library: &Path, function: &str, most: usize) -> Self {
+        Self {
+            driver: driver.name.into(),
+            library: library.into(),
+            function: function.into(),
+            from: 0,
+            most,
+            until: None,
+            every_use: false,
+            sabotage: None,
+            limit: LIMIT,
+        }
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Line {
     /// A fault is about to be injected.

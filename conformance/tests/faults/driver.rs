@@ -80,7 +80,6 @@ pub(crate) const DRIVERS: [Driver; 3] = [
 ];
 
 impl Driver {
-    /// The driver with this name.
     pub(crate) fn named(name: &str) -> &'static Self {
         DRIVERS.iter().find(|driver| driver.name == name).expect("a driver's name")
     }
@@ -93,7 +92,6 @@ impl Driver {
 }
 
 impl Vendor {
-    /// The package of the library.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Cuda => "gpu-interop-sim-cuda-images",
@@ -130,7 +128,6 @@ impl Vendor {
         }
     }
 
-    /// Loads the backend.
     pub(crate) fn load(self) -> Result<Box<dyn Backend>> {
         Ok(match self {
             Self::Cuda => Box::new(CudaBackend::load()?),

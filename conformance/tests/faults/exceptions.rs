@@ -7,7 +7,6 @@ use crate::codes;
 use crate::driver::Vendor;
 use crate::fault::{Answer, Fault, Uses};
 
-/// Expected report of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reported {
     /// As an error, or as a log event where none can be returned, with the function and the code.
@@ -149,7 +148,6 @@ pub(crate) fn never_called(function: &str) -> Option<&'static str> {
     NEVER_CALLED.iter().find(|(name, _)| *name == function).map(|(_, reason)| *reason)
 }
 
-/// Whether another function is the fallback of this one.
 pub(crate) fn is_replaced(function: &str) -> bool {
     REPLACED.iter().any(|(name, _)| *name == function)
 }

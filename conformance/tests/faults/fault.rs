@@ -17,7 +17,6 @@ pub(crate) enum Uses {
     Every,
 }
 
-/// The result of the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A status code.

@@ -8,7 +8,6 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
-/// A log event.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogEvent {
     pub(crate) message: String,

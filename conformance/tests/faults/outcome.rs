@@ -92,7 +92,6 @@ pub(crate) fn command(driver: &Driver, library: &Path) -> Result<Command, Failed
     Ok(command)
 }
 
-/// The outcome of an exercise on this library.
 pub(crate) fn outcome(driver: &Driver, library: &Path) -> Result<Outcome, Failed> {
     said(&mut command(driver, library)?)
 }

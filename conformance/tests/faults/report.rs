@@ -56,7 +56,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds another campaign's findings.
     pub(crate) fn add(&mut self, other: Self) {
         self.faults += other.faults;
         self.findings.extend(other.findings);

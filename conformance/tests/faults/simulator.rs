@@ -119,7 +119,6 @@ impl Simulator {
         assert_eq!(unsafe { (self.fail)(std::ptr::null()) }, 0);
     }
 
-    /// Calls of a function.
     pub(crate) fn calls(&self, function: &str) -> u64 {
         let function = CString::new(function).expect("no NUL");
         // SAFETY: a string.
@@ -166,7 +165,6 @@ impl Simulator {
         unsafe { self.leave_current.expect("a simulator")() };
     }
 
-    /// Live objects.
     pub(crate) fn live(&self) -> Live {
         let mut live = Live::default();
         // SAFETY: as many words as the library writes: a struct of them, which the sum below speaks for.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::campaign::{self, Job, LIMIT};
+use crate::campaign::{self, Job};
 use crate::child::Task;
 use crate::driver::{DRIVERS, Driver};
 use crate::fault::EVERY_FUNCTION;
@@ -40,17 +40,7 @@ fn every_fault() -> Result<(), Failed> {
     let mut copies = Vec::new();
     for driver in &DRIVERS {
         let library = outcome::library(driver, &build(driver.vendor.package())?, &mut copies)?;
-        let task = |function: &str, most| Task {
-            driver: driver.name.into(),
-            library: library.clone(),
-            function: function.into(),
-            from: 0,
-            most,
-            until: None,
-            every_use,
-            sabotage: None,
-            limit: LIMIT,
-        };
+        let task = |function: &str, most| Task { every_use, ..Task::new(driver, &library, function, most) };
         jobs.push(Job { task: task(EVERY_FUNCTION, FEW), variables: Vec::new() });
         for function in outcome::functions(driver, &library)? {
             let job = |variables| Job { task: task(&function, SOME), variables };
@@ -85,17 +75,8 @@ fn negative_controls() -> Result<(), Failed> {
     let driver = Driver::named("cuda");
     let library = build(driver.vendor.package())?;
     let run = |function: &str, sabotage| {
-        let task = Task {
-            driver: driver.name.into(),
-            library: library.clone(),
-            function: function.into(),
-            from: 0,
-            most: 2,
-            until: Some(2),
-            every_use: false,
-            sabotage,
-            limit: Duration::from_secs(2),
-        };
+        let limit = Duration::from_secs(2);
+        let task = Task { until: Some(2), sabotage, limit, ..Task::new(driver, &library, function, 2) };
         campaign::run(vec![Job { task, variables: Vec::new() }])
     };
     for (sabotage, defect) in Sabotage::ALL {

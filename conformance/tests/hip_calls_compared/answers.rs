@@ -18,7 +18,6 @@ struct Line {
     answers: Vec<String>,
 }
 
-/// An intended difference.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Difference {
@@ -74,7 +73,6 @@ fn file(version: Version) -> PathBuf {
     folder().join("answers").join(format!("{}.jsonl", version.name))
 }
 
-/// The record of a version.
 pub(crate) fn recorded(version: Version) -> Result<Answers, String> {
     let file = file(version);
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -82,7 +80,6 @@ pub(crate) fn recorded(version: Version) -> Result<Answers, String> {
     text.lines().map(line).collect::<Result<_, _>>().map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Writes the results of a version.
 pub(crate) fn record(version: Version, answers: Answers) -> Result<(), String> {
     let line = |(script, answers)| serde_json::to_string(&Line { script, answers });
     let lines: Vec<String> =

@@ -91,7 +91,6 @@ fn one(name: &str) -> ExitCode {
     }
 }
 
-/// Runs every script.
 fn run_all(runtime: &Runtime, scripts: &[Script]) -> Result<Answers, String> {
     let (next, all) = (AtomicUsize::new(0), Mutex::new(Answers::new()));
     let work = || {

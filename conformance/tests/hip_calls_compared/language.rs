@@ -49,7 +49,6 @@ pub(crate) struct Call {
     pub(crate) arguments: Vec<Expression>,
 }
 
-/// The scripts of a file.
 pub(crate) fn scripts(text: &str) -> Result<Vec<Script>, String> {
     let mut blocks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();

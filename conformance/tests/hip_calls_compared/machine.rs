@@ -61,7 +61,6 @@ fn status(returned: u64) -> u32 {
     u32::try_from(returned & u64::from(u32::MAX)).expect("32 bits")
 }
 
-/// Executes a script's steps with the library.
 pub(crate) fn run(script: &Script, library: &OsStr, major: u32) -> Step<()> {
     // SAFETY: a library of this workspace, or the file that the user named as AMD's runtime.
     let library = unsafe { Library::new(library) }.map_err(|error| error.to_string())?;

@@ -68,7 +68,6 @@ struct Real {
 }
 
 impl Runtime {
-    /// The simulator of a version.
     pub(crate) fn simulator(library: &Path, version: Version) -> Self {
         Self { library: library.into(), version, real: None }
     }

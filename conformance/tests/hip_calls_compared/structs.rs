@@ -8,7 +8,6 @@ use cubecl_hip_sys as hip;
 /// A field: its name, offset and size.
 type Field = (&'static str, usize, usize);
 
-/// A struct.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     name: &'static str,
@@ -16,100 +15,47 @@ pub(crate) struct Layout {
     fields: &'static [Field],
 }
 
-type Memory = hip::hipExternalMemoryHandleDesc_st;
-type Range = hip::hipExternalMemoryBufferDesc_st;
-type Semaphore = hip::hipExternalSemaphoreHandleDesc_st;
-type Signal = hip::hipExternalSemaphoreSignalParams_st;
-type Node = hip::hipExternalSemaphoreSignalNodeParams;
-type Prop = hip::hipMemAllocationProp;
-type Access = hip::hipMemAccessDesc;
-type Copy = hip::HIP_MEMCPY3D;
+/// Layouts: `"name": TYPE { "field": member, bytes; ... }`. A field may be so many bytes behind the start of a member.
+macro_rules! layouts {
+    ($($name:literal: $type:ty { $($field:literal: $of:ident $(+ $more:literal)?, $length:literal;)* })*) => {
+        &[$(Layout {
+            name: $name,
+            size: size_of::<$type>(),
+            fields: &[$(($field, offset_of!($type, $of) $(+ $more)?, $length)),*],
+        }),*]
+    };
+}
 
 /// Of HIP 6 and later.
-const LAYOUTS: &[Layout] = &[
-    Layout {
-        name: "memory",
-        size: size_of::<Memory>(),
-        fields: &[
-            ("type", offset_of!(Memory, type_), 4),
-            ("fd", offset_of!(Memory, handle), 4),
-            ("name", offset_of!(Memory, handle) + 8, 8),
-            ("size", offset_of!(Memory, size), 8),
-            ("flags", offset_of!(Memory, flags), 4),
-        ],
-    },
-    Layout {
-        name: "range",
-        size: size_of::<Range>(),
-        fields: &[
-            ("offset", offset_of!(Range, offset), 8),
-            ("size", offset_of!(Range, size), 8),
-            ("flags", offset_of!(Range, flags), 4),
-        ],
-    },
-    Layout {
-        name: "semaphore",
-        size: size_of::<Semaphore>(),
-        fields: &[
-            ("type", offset_of!(Semaphore, type_), 4),
-            ("fd", offset_of!(Semaphore, handle), 4),
-            ("name", offset_of!(Semaphore, handle) + 8, 8),
-            ("flags", offset_of!(Semaphore, flags), 4),
-        ],
-    },
-    Layout {
-        name: "params",
-        size: size_of::<Signal>(),
-        fields: &[("value", offset_of!(Signal, params), 8), ("flags", offset_of!(Signal, flags), 4)],
-    },
-    Layout {
-        name: "node",
-        size: size_of::<Node>(),
-        fields: &[
-            ("semaphores", offset_of!(Node, extSemArray), 8),
-            ("params", offset_of!(Node, paramsArray), 8),
-            ("count", offset_of!(Node, numExtSems), 4),
-        ],
-    },
-    Layout {
-        name: "prop",
-        size: size_of::<Prop>(),
-        fields: &[
-            ("type", offset_of!(Prop, type_), 4),
-            ("handles", offset_of!(Prop, __bindgen_anon_1), 4),
-            ("location", offset_of!(Prop, location), 4),
-            ("device", offset_of!(Prop, location) + 4, 4),
-        ],
-    },
-    Layout {
-        name: "access",
-        size: size_of::<Access>(),
-        fields: &[
-            ("location", offset_of!(Access, location), 4),
-            ("device", offset_of!(Access, location) + 4, 4),
-            ("flags", offset_of!(Access, flags), 4),
-        ],
-    },
-    Layout {
-        name: "copy",
-        size: size_of::<Copy>(),
-        fields: &[
-            ("from_kind", offset_of!(Copy, srcMemoryType), 4),
-            ("from_host", offset_of!(Copy, srcHost), 8),
-            ("from", offset_of!(Copy, srcDevice), 8),
-            ("from_pitch", offset_of!(Copy, srcPitch), 8),
-            ("from_height", offset_of!(Copy, srcHeight), 8),
-            ("to_kind", offset_of!(Copy, dstMemoryType), 4),
-            ("to_host", offset_of!(Copy, dstHost), 8),
-            ("to", offset_of!(Copy, dstDevice), 8),
-            ("to_pitch", offset_of!(Copy, dstPitch), 8),
-            ("to_height", offset_of!(Copy, dstHeight), 8),
-            ("width", offset_of!(Copy, WidthInBytes), 8),
-            ("height", offset_of!(Copy, Height), 8),
-            ("depth", offset_of!(Copy, Depth), 8),
-        ],
-    },
-];
+const LAYOUTS: &[Layout] = layouts! {
+    "memory": hip::hipExternalMemoryHandleDesc_st {
+        "type": type_, 4; "fd": handle, 4; "name": handle + 8, 8; "size": size, 8; "flags": flags, 4;
+    }
+    "range": hip::hipExternalMemoryBufferDesc_st {
+        "offset": offset, 8; "size": size, 8; "flags": flags, 4;
+    }
+    "semaphore": hip::hipExternalSemaphoreHandleDesc_st {
+        "type": type_, 4; "fd": handle, 4; "name": handle + 8, 8; "flags": flags, 4;
+    }
+    "params": hip::hipExternalSemaphoreSignalParams_st {
+        "value": params, 8; "flags": flags, 4;
+    }
+    "node": hip::hipExternalSemaphoreSignalNodeParams {
+        "semaphores": extSemArray, 8; "params": paramsArray, 8; "count": numExtSems, 4;
+    }
+    "prop": hip::hipMemAllocationProp {
+        "type": type_, 4; "handles": __bindgen_anon_1, 4; "location": location, 4; "device": location + 4, 4;
+    }
+    "access": hip::hipMemAccessDesc {
+        "location": location, 4; "device": location + 4, 4; "flags": flags, 4;
+    }
+    "copy": hip::HIP_MEMCPY3D {
+        "from_kind": srcMemoryType, 4; "from_host": srcHost, 8; "from": srcDevice, 8; "from_pitch": srcPitch, 8;
+        "from_height": srcHeight, 8; "to_kind": dstMemoryType, 4; "to_host": dstHost, 8; "to": dstDevice, 8;
+        "to_pitch": dstPitch, 8; "to_height": dstHeight, 8; "width": WidthInBytes, 8; "height": Height, 8;
+        "depth": Depth, 8;
+    }
+};
 
 /// Signals and waits of HIP 5, as printed by a C program with its headers.
 const PARAMS_5: Layout = Layout { name: "params", size: 136, fields: &[("value", 0, 8), ("flags", 64, 4)] };

@@ -29,7 +29,6 @@ fn subcommands() -> Tested<Vec<String>> {
     Ok(names)
 }
 
-/// The long options of a subcommand.
 fn options(subcommand: &str) -> Tested<Vec<String>> {
     let help = printed(&[subcommand, "--help"])?;
     let long = help.lines().filter(|line| line.trim_start().starts_with('-')).flat_map(str::split_whitespace);

@@ -127,7 +127,6 @@ fn has_calls(report: &Report, id: &str) -> bool {
     report.results.iter().any(|case| case.id == id && case.calls.is_some())
 }
 
-/// The matrix has the counts of the reports.
 fn check_matrix(page: &Node, reports: &[Report]) -> Tested {
     let table = page.with_class("matrix").into_iter().next().ok_or("no matrix")?;
     let rows: Vec<Vec<String>> =

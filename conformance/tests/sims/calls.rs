@@ -31,12 +31,10 @@ fn cuda() -> Run {
     Run::cuda().exporter("native")
 }
 
-/// Runs one scenario with a fault.
 fn with(run: Run, fault: &str) -> Result<Ran, Failed> {
     run.filter(SCENARIO).arg("--verbose").env("GPU_INTEROP_SIM_FAIL", fault).run()
 }
 
-/// The last call of a function.
 fn last<'a>(calls: &'a CallTrace, function: &str) -> Result<&'a Call, Failed> {
     let found = calls.newest.iter().rfind(|call| call.function == function);
     found.ok_or_else(|| format!("no {function} in {calls:?}").into())

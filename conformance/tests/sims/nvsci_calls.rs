@@ -19,7 +19,7 @@ use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
 use crate::run::{GPU_INTEROP_SIM_CUDA, GPU_INTEROP_SIM_NVSCI, check};
-use gpu_interop_test_support::{build, this_program};
+use gpu_interop_test_support::{PartialLibrary, build, this_program};
 
 /// The argument of such a process.
 pub(crate) const COMMAND: &str = "nvsci-calls";
@@ -380,19 +380,11 @@ const LACKING: &str = "lacking";
 
 /// Libraries before NvSciSync 2.3, and some later ones, lack the functions that create and read fences.
 fn lacking() -> Result<(), Failed> {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("libnvsci.so");
-    let mut bytes = std::fs::read(build(GPU_INTEROP_SIM_NVSCI)?)?;
+    let mut library = PartialLibrary::of(&build(GPU_INTEROP_SIM_NVSCI)?)?;
     for function in ["NvSciSyncFenceUpdateFence", "NvSciSyncFenceExtractFence"] {
-        // Between two NULs, in the table of names.
-        let name = [b"\0", function.as_bytes(), b"\0"].concat();
-        let places: Vec<usize> =
-            bytes.windows(name.len()).enumerate().filter(|(_, part)| *part == name).map(|(at, _)| at).collect();
-        check(!places.is_empty(), format!("no {function}"))?;
-        places.into_iter().for_each(|at| bytes[at + 1] = b'_');
+        library.hide(function)?;
     }
-    std::fs::write(&file, bytes)?;
-    let output = run_with(&file, LACKING, "")?;
+    let output = run_with(library.path(), LACKING, "")?;
     check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 

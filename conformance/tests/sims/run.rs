@@ -23,7 +23,6 @@ pub(crate) const GPU_INTEROP_SIM_NVSCI: &str = "gpu-interop-sim-nvsci";
 #[cfg(target_os = "linux")]
 pub(crate) const HIP_ON_CUDA: &str = "gpu-interop-hip-on-cuda";
 
-/// A run of the suite.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The error of building a library.
@@ -37,7 +36,6 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// On sim-cuda.
     pub(crate) fn cuda() -> Self {
         Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA)])
     }
@@ -69,7 +67,6 @@ impl Run {
         Self::with("hip", &libraries)
     }
 
-    /// On sim-hip.
     pub(crate) fn hip() -> Self {
         Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", GPU_INTEROP_SIM_HIP)])
     }

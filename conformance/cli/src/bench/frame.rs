@@ -42,12 +42,10 @@ impl Frame {
 
 const OVERHEAD: Limit = Limit::AtMost(1.02);
 
-/// Frames from a graphics queue.
 pub(super) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str, frame: Frame) -> Verdict {
     run(machine, recorder, name, machine.graphics_queue()?, frame.size, frame.gains[0])
 }
 
-/// Frames from a transfer queue.
 pub(super) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str, frame: Frame) -> Verdict {
     run(machine, recorder, name, machine.transfer_queue()?, frame.size, frame.gains[1])
 }
@@ -148,7 +146,6 @@ impl<'a> VulkanFrame<'a> {
     }
 }
 
-/// The frames of one queue.
 struct Frames<'a> {
     stream: &'a Stream,
     vulkan: VulkanFrame<'a>,

@@ -57,7 +57,6 @@ impl Machine {
         transfer.as_ref().map_err(Clone::clone)
     }
 
-    /// Whether the device is a GPU.
     pub(super) fn is_gpu(&self) -> bool {
         self.device.identity().kind != DeviceKind::Cpu
     }

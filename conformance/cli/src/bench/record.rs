@@ -109,7 +109,6 @@ impl Recorder {
         self.ratios.push(Ratio::new(name, value, (value, value), limit));
     }
 
-    /// The median of a measurement.
     pub(super) fn median(&self, name: &str, variant: &str) -> Option<f64> {
         let wanted = |each: &&Measurement| each.name == name && each.variant == variant;
         self.measurements.iter().find(wanted).map(|each| each.median)

@@ -22,6 +22,7 @@ use super::machine::Machine;
 use super::record::Recorder;
 use super::report::{BENCH_SCHEMA, BenchReport};
 use super::{bandwidth, context_calls, frame, live_imports, load, memory, semaphores, text, timeline};
+use gpu_interop_conformance::ensure;
 
 /// The options of `conformance bench`.
 #[derive(Debug, Args)]
@@ -172,22 +173,16 @@ fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
     if report.not_measured.iter().any(|gap| matches!(gap.stop, Stop::Failed(_))) {
         return Ok(FAILED);
     }
-    if report.measurements.is_empty() {
-        return Err(Stop::Failed("nothing was measured, for the reasons above".into()));
-    }
+    ensure!(!report.measurements.is_empty(), "nothing was measured, for the reasons above");
     if !strict {
         return Ok(0);
     }
     let judged: Vec<bool> = report.ratios.iter().filter_map(|ratio| ratio.holds).collect();
-    if judged.is_empty() {
-        return Err(Stop::Failed("--strict: no ratio with a limit was measured".into()));
-    }
+    ensure!(!judged.is_empty(), "--strict: no ratio with a limit was measured");
     // A missing package is a gap in the measurements; an unsupported feature is not.
     let gaps = report.not_measured.iter().filter(|gap| matches!(gap.stop, Stop::Skipped(_)));
     let gaps: Vec<&str> = gaps.map(|gap| gap.what.as_str()).collect();
-    if !gaps.is_empty() {
-        return Err(Stop::Failed(format!("--strict: not measured on this machine: {}", gaps.join(", "))));
-    }
+    ensure!(gaps.is_empty(), "--strict: not measured on this machine: {}", gaps.join(", "));
     Ok(if judged.contains(&false) { FAILED } else { 0 })
 }
 

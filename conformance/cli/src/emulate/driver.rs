@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::files::beside;
+use gpu_interop_conformance::ensure;
 
 /// The variable that names the library's file.
 pub(super) const VARIABLE: &str = "GPU_INTEROP_EMULATED_AMDGPU";
@@ -20,9 +21,7 @@ pub(super) fn find(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
     let file = match named.filter(|file| !file.is_empty()) {
         Some(file) => {
             let file = std::path::absolute(file)?;
-            if !file.is_file() {
-                return Err(Stop::Failed(format!("{VARIABLE}={}: there is no such file", file.display())));
-            }
+            ensure!(file.is_file(), "{VARIABLE}={}: there is no such file", file.display());
             file
         }
         None => beside(program, FILE).ok_or_else(|| missing(program))?,

@@ -69,25 +69,13 @@ impl EmulateArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        emulate: EmulateArgs,
-    }
-
-    fn parse(arguments: &[&str]) -> Result<EmulateArgs, String> {
-        let all = ["conformance"].iter().chain(arguments);
-        Command::try_parse_from(all).map(|command| command.emulate).map_err(|error| error.to_string())
-    }
+    use crate::drivers::parse;
 
     #[test]
     fn a_runtime_is_named_with_or_without_its_version() {
         for (text, version) in [("amd", None), ("amd:5.2.3", Some("5.2.3")), ("amd:7", Some("7"))] {
-            let args = parse(&["--emulate", text]).expect(text);
+            let args = parse::<EmulateArgs>(&["--emulate", text]).expect(text);
             let emulation = args.emulate.expect("an emulation");
             assert_eq!(emulation.version.as_deref(), version);
             assert_eq!(emulation.to_string(), format!("--emulate {text}"));
@@ -99,7 +87,7 @@ mod tests {
             ("amd:latest", "`latest` is no version"),
             ("amd:../x", "`../x` is no version"),
         ] {
-            let error = parse(&["--emulate", text]).expect_err(text);
+            let error = parse::<EmulateArgs>(&["--emulate", text]).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
     }

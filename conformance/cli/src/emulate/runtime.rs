@@ -14,7 +14,6 @@ const NAME: &str = "libamdhip64.so.";
 /// Generations known to the library, newest first.
 const GENERATIONS: [u32; 3] = [7, 6, 5];
 
-/// A runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Runtime {
     /// The library's file.
@@ -59,7 +58,6 @@ impl Runtime {
     }
 }
 
-/// The runtime's library in a folder.
 fn library_in(folder: &Path) -> Option<PathBuf> {
     let files = GENERATIONS.map(|generation| folder.join(format!("{NAME}{generation}")));
     files.into_iter().find(|file| file.is_file())

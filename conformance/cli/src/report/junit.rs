@@ -21,7 +21,6 @@ pub(crate) fn render(reports: &[Sourced<Report>]) -> Verdict<String> {
     junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))
 }
 
-/// The suites of one device.
 fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
     let mut groups: Vec<(String, TestSuite)> = Vec::new();
     for result in &report.results {

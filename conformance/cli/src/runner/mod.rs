@@ -40,7 +40,6 @@ pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName])
     process::ask(&format!("looking at backend {backend}"), &arguments, &[], DISCOVERY_LIMIT)
 }
 
-/// The plan of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The ordinal of the device under test.

@@ -20,7 +20,6 @@ const RELEASES: &[(&str, u32)] = &[
     ("7.16", 71_600_000),
 ];
 
-/// A simulated release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Release {
     name: &'static str,

@@ -30,3 +30,11 @@ pub const CAPTURE_INVALIDATED: u32 = 901;
 pub const ILLEGAL_STATE: u32 = 401;
 /// Another failure.
 pub const UNKNOWN: u32 = 999;
+
+/// Fails where an argument is wrong.
+///
+/// # Errors
+/// [`INVALID_VALUE`].
+pub fn reject_if(wrong: bool) -> Result<(), u32> {
+    if wrong { Err(INVALID_VALUE) } else { Ok(()) }
+}

@@ -1,11 +1,18 @@
 //! Declarations of the functions of a driver's C interface.
 
 /// Declares functions of a driver's interface: exported under their names, counted, and subject to the faults of
-/// [`settings`](crate::settings). A body returns `Result<(), u32>`. `gives` names the pointer to the result, which is
-/// zeroed if success with a null result is injected. `failing` runs after an injected failure, with its code.
+/// [`settings`](crate::settings). A body answers `Result<(), u32>`. `gives` names the pointer to the result, which
+/// becomes zeros where success with a null result is injected. `failing` runs, with the code, where a failure is. Functions
+/// that follow `after check;` run `check` before their bodies, and fail with it.
 #[macro_export]
 macro_rules! entries {
-    ($(
+    (after $check:path; $($functions:tt)*) => {
+        $crate::entries! { @[$check()?;] $($functions)* }
+    };
+    (fn $($functions:tt)*) => {
+        $crate::entries! { @[] fn $($functions)* }
+    };
+    (@$before:tt $(
         fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(gives $out:ident)? $(failing $failing:expr;)? $body:block
     )*) => { $(
         #[doc = concat!("Simulates `", stringify!($name), "`.")]
@@ -31,8 +38,15 @@ macro_rules! entries {
                 }
             }
             // SAFETY: the caller's promise about its arguments.
-            let run = || -> Result<(), u32> { unsafe { $body } };
+            let run = || -> Result<(), u32> { unsafe { $crate::unbracket! $before; $body } };
             run().err().unwrap_or(0)
         }
     )* };
+}
+
+/// What is in brackets.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! unbracket {
+    [$($inside:tt)*] => { $($inside)* };
 }

@@ -40,7 +40,6 @@ struct Rule {
     answer: Answer,
 }
 
-/// The number of calls of a function.
 #[derive(Debug, Default)]
 struct Calls {
     count: u64,
@@ -101,9 +100,8 @@ fn touches_device(function: &str) -> bool {
     !function.contains("GetError")
 }
 
-/// Counts a call of `function`, which `gives` a result or not, delays it, and returns the fault that the caller must
-/// apply. Aborts and hangs happen here.
-#[must_use]
+/// Counts a call of `function`, which `gives` a result or not, lets it take its time, and says what befalls it, if that is
+/// for the caller to do: not for a call that ends the process or does not return.
 pub fn strike(function: &'static str, gives: bool) -> Strike {
     for (name, latency) in &*LATENCY {
         if name == function || name == "*" {

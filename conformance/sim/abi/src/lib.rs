@@ -39,16 +39,13 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Safety
 /// `target` is NULL or valid.
 pub unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
-    if target.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(target.is_null())?;
     // SAFETY: the caller's promise.
     unsafe { target.write(value) };
     Ok(())
 }
 
-/// Converts an address or a handle to the number that simulators use.
-#[must_use]
+/// An address or a handle as what it is everywhere in here.
 pub fn address(address: u64) -> usize {
     usize::try_from(address).unwrap_or(usize::MAX)
 }

@@ -10,7 +10,6 @@ static LOST: AtomicBool = AtomicBool::new(false);
 static TOUCHING: RwLock<()> = RwLock::new(());
 
 /// Whether the device is lost.
-#[must_use]
 pub fn is_lost() -> bool {
     LOST.load(Ordering::SeqCst)
 }

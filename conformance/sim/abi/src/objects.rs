@@ -16,8 +16,7 @@ pub struct Objects<T> {
 }
 
 impl<T> Objects<T> {
-    /// An empty table.
-    #[must_use]
+    /// None yet.
     pub const fn new() -> Self {
         Self { live: Mutex::new(BTreeMap::new()) }
     }
@@ -35,7 +34,6 @@ impl<T> Objects<T> {
     }
 
     /// The object of a handle.
-    #[must_use]
     pub fn get(&self, handle: usize) -> Option<Arc<T>> {
         lock(&self.live).get(&handle).cloned()
     }
@@ -45,20 +43,17 @@ impl<T> Objects<T> {
         lock(&self.live).remove(&handle)
     }
 
-    /// The number of objects.
-    #[must_use]
+    /// How many there are.
     pub fn len(&self) -> usize {
         lock(&self.live).len()
     }
 
-    /// Whether the table is empty.
-    #[must_use]
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All objects.
-    #[must_use]
+    /// All of them.
     pub fn all(&self) -> Vec<Arc<T>> {
         lock(&self.live).values().cloned().collect()
     }

@@ -26,3 +26,28 @@ pub fn add(line: impl FnOnce(&str) -> String) {
         let _ = file.write_all(format!("{}\n", line(&process)).as_bytes());
     }
 }
+
+/// Declares `Live`, the number of objects of each sort that are alive: `SORT: NUMBER, ...`.
+#[macro_export]
+macro_rules! live {
+    ($( $(#[$doc:meta])* $sort:ident: $count:expr, )*) => {
+        /// How many objects of each sort are alive.
+        #[repr(C)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct Live {
+            $( $(#[$doc])* pub $sort: u64, )*
+        }
+
+        impl Live {
+            /// What is alive now.
+            pub fn now() -> Self {
+                Self { $( $sort: $count, )* }
+            }
+
+            /// All of it.
+            pub fn total(&self) -> u64 {
+                0 $(+ self.$sort)*
+            }
+        }
+    };
+}

@@ -41,26 +41,22 @@ use std::ffi::c_int;
 use std::str::FromStr;
 
 /// The value of a variable, unless it is empty.
-#[must_use]
 pub fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
 /// The value of a variable as a number.
-#[must_use]
 pub fn number<T: FromStr>(name: &str, default: T) -> T {
     text(name).and_then(|text| text.trim().parse().ok()).unwrap_or(default)
 }
 
 /// The value of a variable as 16 bytes in hexadecimal.
-#[must_use]
 pub fn bytes(name: &str) -> Option<[u8; 16]> {
     let digits: String = text(name)?.chars().filter(|letter| *letter != '-').collect();
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Numbers, each with a value or the code of a failure: `102:0,103:!999`.
-#[must_use]
+/// Numbers, each with a value or with the code of a failure: `102:0,103:!999`.
 pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
     let answer = |text: &str| {
         let (number, answer) = text.split_once(':')?;
@@ -73,8 +69,7 @@ pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
     text(name).iter().flat_map(|text| text.split(',')).filter_map(answer).collect()
 }
 
-/// The visible devices, of `count`: all without a list, and none after the first invalid number.
-#[must_use]
+/// The devices that a list of numbers shows, of `count`: all without a list, and none after the first that there is not.
 pub fn visible(list: Option<&str>, count: c_int) -> Vec<c_int> {
     let Some(list) = list else { return (0..count).collect() };
     let number = |text: &str| text.trim().parse().ok().filter(|device| (0..count).contains(device));

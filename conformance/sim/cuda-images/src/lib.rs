@@ -22,9 +22,7 @@ const MIPMAPPED_ARRAY: c_uint = cuda::CUresourcetype_enum::CU_RESOURCE_TYPE_MIPM
 /// # Safety
 /// `desc` is NULL or valid. Its enum is read as a number.
 unsafe fn check(desc: *const Resource, all: bool) -> Result<(), u32> {
-    if desc.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(desc.is_null())?;
     // SAFETY: the caller's promise. An array's handle is first in the union.
     let (kind, handle) = unsafe {
         ((&raw const (*desc).resType).cast::<c_uint>().read(), (&raw const (*desc).res).cast::<usize>().read())
@@ -38,33 +36,27 @@ unsafe fn check(desc: *const Resource, all: bool) -> Result<(), u32> {
 }
 
 entries! {
+    after context::need;
+
     fn cuSurfObjectCreate(surface: *mut u64, desc: *const Resource) gives surface {
-        context::need()?;
         check(desc, false)?;
         give(surface, SURFACES.insert(()) as u64)
     }
 
     fn cuSurfObjectDestroy(surface: u64) {
-        context::need()?;
         SURFACES.remove(usize::try_from(surface).unwrap_or(0)).map(drop).ok_or(code::INVALID_VALUE)
     }
 
     fn cuTexObjectCreate(
-        texture: *mut u64,
-        desc: *const Resource,
-        sampling: *const cuda::CUDA_TEXTURE_DESC_st,
+        texture: *mut u64, desc: *const Resource, sampling: *const cuda::CUDA_TEXTURE_DESC_st,
         _view: *const cuda::CUDA_RESOURCE_VIEW_DESC_st,
     ) gives texture {
-        context::need()?;
         check(desc, true)?;
-        if sampling.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(sampling.is_null())?;
         give(texture, TEXTURES.insert(()) as u64)
     }
 
     fn cuTexObjectDestroy(texture: u64) {
-        context::need()?;
         TEXTURES.remove(usize::try_from(texture).unwrap_or(0)).map(drop).ok_or(code::INVALID_VALUE)
     }
 }

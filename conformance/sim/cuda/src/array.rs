@@ -6,9 +6,8 @@ use std::ffi::{c_uint, c_void};
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::array::copy::{self, Place, Side};
 use gpu_interop_sim_device::array::{Image, MIPMAPPED, Mipmapped};
-use gpu_interop_sim_device::entries;
+use gpu_interop_sim_device::{entries, work};
 
-use crate::copy::stream_of;
 use crate::external::memory_of;
 use crate::{address, code, context, give};
 
@@ -57,9 +56,7 @@ unsafe fn image(desc: *const Desc) -> Result<Image, u32> {
         && (!layered || depth > 0)
         && (!cube || (width == height && depth % 6 == 0))
         && (layered || depth == 0 || height > 0);
-    if !sound {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(!sound)?;
     Ok(Image { width, height, depth: depth.max(1), layered, texel: size * channels as usize })
 }
 
@@ -117,21 +114,18 @@ unsafe fn is_plain(copy: *const Copy) -> bool {
 }
 
 entries! {
+    after context::need;
+
     fn cuExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
-        context::need()?;
         let memory = memory_of(memory);
-        if array.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(array.is_null() || desc.is_null())?;
         let levels = (*desc).numLevels;
         if levels == 0 {
             // Measured: glibc detects heap corruption.
             std::process::abort();
         }
         let image = image(desc)?;
-        if levels > image.max_levels() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(levels > image.max_levels())?;
         if !memory.has_known_images() {
             return Err(code::NOT_SUPPORTED);
         }
@@ -140,22 +134,18 @@ entries! {
     }
 
     fn cuMipmappedArrayGetLevel(level: *mut usize, array: usize, number: c_uint) gives level {
-        context::need()?;
         let array = MIPMAPPED.get(array).ok_or(code::INVALID_HANDLE)?;
         give(level, array.level(number).ok_or(code::INVALID_VALUE)?)
     }
 
     fn cuMipmappedArrayDestroy(array: usize) {
-        context::need()?;
         context::drain();
         MIPMAPPED.remove(array).map(drop).ok_or(code::INVALID_HANDLE)
     }
 
     fn cuMemcpy3DAsync_v2(copy: *const Copy, stream: usize) {
-        let stream = stream_of(stream)?;
-        if copy.is_null() || !is_plain(copy) {
-            return Err(code::INVALID_VALUE);
-        }
+        let stream = work::stream_of(stream)?;
+        code::reject_if(copy.is_null() || !is_plain(copy))?;
         let [source, target] = sides(copy);
         copy::enqueue(&stream, source, target, [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth])
     }

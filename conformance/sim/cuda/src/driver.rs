@@ -47,16 +47,13 @@ pub(crate) fn is_integrated() -> bool {
     attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int).is_ok_and(|value| value != 0)
 }
 
-/// A device's UUID.
 pub(crate) fn uuid(device: c_int) -> [u8; 16] {
     device::uuid(device, UUID)
 }
 
 entries! {
     fn cuInit(flags: c_uint) {
-        if flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(flags != 0)?;
         if visible().is_empty() {
             return Err(code::NO_DEVICE);
         }
@@ -81,17 +78,13 @@ entries! {
     fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) {
         check(device)?;
         let text = settings::text("GPU_INTEROP_SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-cuda)".into());
-        if name.is_null() || !device::write_text(name, length, &text) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(name.is_null() || !device::write_text(name, length, &text))?;
         Ok(())
     }
 
     fn cuDeviceGetAttribute(value: *mut c_int, number: c_int, device: c_int) gives value {
         let device = check(device)?;
-        if number <= 0 || number >= Attribute::CU_DEVICE_ATTRIBUTE_MAX as c_int {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(number <= 0 || number >= Attribute::CU_DEVICE_ATTRIBUTE_MAX as c_int)?;
         give(value, attribute(device, number)?)
     }
 

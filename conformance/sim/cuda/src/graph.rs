@@ -6,7 +6,7 @@ use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::entries;
 use gpu_interop_sim_device::graph::{self, GRAPHS, READY};
 
-use crate::external::{signals, waits};
+use crate::external::batch;
 use crate::{capture, code, context, give};
 
 /// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
@@ -22,25 +22,17 @@ entries! {
 
     fn cuStreamEndCapture(stream: usize, graph: *mut usize) gives graph {
         context::need()?;
-        if graph.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(graph.is_null())?;
         give(graph, capture::end(stream)?)
     }
 
     // The only dependency of a stream's next work: a capture has a single stream.
     fn cuStreamGetCaptureInfo_v2(
-        stream: usize,
-        status: *mut c_uint,
-        _id: *mut u64,
-        _graph: *mut usize,
-        nodes: *mut *const usize,
+        stream: usize, status: *mut c_uint, _id: *mut u64, _graph: *mut usize, nodes: *mut *const usize,
         count: *mut usize,
     ) gives nodes {
         context::need()?;
-        if status.is_null() || nodes.is_null() || count.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(status.is_null() || nodes.is_null() || count.is_null())?;
         if !graph::records(stream)? {
             return give(status, NONE);
         }
@@ -51,18 +43,14 @@ entries! {
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
         crate::driver::initialised()?;
-        if mode.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(mode.is_null())?;
         mode.write(capture::exchange(mode.read())?);
         Ok(())
     }
 
     fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {
         context::need()?;
-        if ready.is_null() || flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(ready.is_null() || flags != 0)?;
         give(ready, graph::instantiate(graph)?)
     }
 
@@ -80,28 +68,18 @@ entries! {
     }
 
     fn cuGraphExecExternalSemaphoresSignalNodeSetParams(
-        graph: usize,
-        node: usize,
-        params: *const cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st,
+        graph: usize, node: usize, params: *const cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st,
     ) {
-        if params.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
-        let work = signals(extSemArray.cast(), paramsArray, numExtSems)?;
-        graph::replace(graph, node, work)
+        graph::replace(graph, node, batch(extSemArray.cast(), paramsArray, numExtSems)?)
     }
 
     fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
-        graph: usize,
-        node: usize,
-        params: *const cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st,
+        graph: usize, node: usize, params: *const cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st,
     ) {
-        if params.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(params.is_null())?;
         let cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
-        let work = waits(extSemArray.cast(), paramsArray, numExtSems)?;
-        graph::replace(graph, node, work)
+        graph::replace(graph, node, batch(extSemArray.cast(), paramsArray, numExtSems)?)
     }
 }

@@ -8,11 +8,10 @@ use gpu_interop_sim_device::{entries, work};
 use crate::{capture, code, context, give};
 
 entries! {
+    after context::need;
+
     fn cuModuleLoadData(module: *mut usize, image: *const c_void) gives module {
-        context::need()?;
-        if module.is_null() || image.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(module.is_null() || image.is_null())?;
         context::drain();
         // A compiled image would end at its first NUL.
         let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();
@@ -26,31 +25,19 @@ entries! {
     }
 
     fn cuModuleUnload(module: usize) {
-        context::need()?;
         capture::allow()?;
         context::drain();
         MODULES.remove(module).map(drop).ok_or(code::INVALID_HANDLE)
     }
 
     fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) gives function {
-        context::need()?;
         give(function, work::module_kernel(module, name)?)
     }
 
     fn cuLaunchKernel(
-        function: usize,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        _shared_bytes: c_uint,
-        stream: usize,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, _shared_bytes: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
-        context::need()?;
         work::launch(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], stream, [arguments, extra])
     }
 }

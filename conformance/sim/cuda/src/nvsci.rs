@@ -13,6 +13,7 @@ use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::memory::Imported;
 use gpu_interop_sim_device::nvsci::{BufferView, ENTRY, Entry, GpuId, Interface, NOT_SUPPORTED, Point};
 use gpu_interop_sim_device::objects::Objects;
+use gpu_interop_sim_device::semaphore::{self, batch::Sort};
 use gpu_interop_sim_device::{entries, settings};
 use libloading::Library;
 
@@ -101,14 +102,11 @@ fn gpu() -> GpuId {
     driver::uuid(0)
 }
 
-/// Imports a buffer.
 pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
     need_embedded()?;
     let interface = interface()?;
     let object = object.expose_provenance();
-    if object == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(object == 0)?;
     let gpu = gpu();
     let mut view = BufferView { fd: -1, read_only: 0, image: 0, block_linear: 0, size: 0 };
     // SAFETY: the application guarantees the object; the rest is valid for the call.
@@ -134,9 +132,7 @@ fn open(_fd: c_int) -> Option<Imported> {
 pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
     need_embedded()?;
     let (interface, object) = (interface()?, object.expose_provenance());
-    if object == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(object == 0)?;
     let (gpu, mut import) = (gpu(), 0);
     // SAFETY: the application guarantees the object; the rest is valid for the call.
     answer(unsafe { (interface.import_sync)(object, &raw const gpu, &raw mut import) })?;
@@ -152,95 +148,90 @@ pub(crate) unsafe fn is_batch(semaphores: *const usize, count: c_uint) -> bool {
     !semaphores.is_null() && count > 0 && SYNCS.get(unsafe { *semaphores }).is_some()
 }
 
-type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
-type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
+pub(crate) type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
+pub(crate) type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 
-/// Enqueues a batch of signals. Their fences are filled at once.
-///
-/// # Safety
-/// The arrays have that many elements, whose fences are valid.
-pub(crate) unsafe fn signals(
-    semaphores: *const usize,
-    params: *const SignalParams,
-    count: c_uint,
-) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
-    let parts = |params: &SignalParams| {
+/// The parameters of signals, or of waits.
+pub(crate) trait Params {
+    const SORT: Sort;
+
+    /// The point, unless the semaphore is one of NvSciSync, and the flags.
+    fn point(&self) -> (semaphore::Point, u32);
+
+    /// The fence, if the semaphore is one of NvSciSync.
+    fn fence(&self) -> *mut c_void;
+}
+
+impl Params for SignalParams {
+    const SORT: Sort = Sort::Signals;
+
+    fn point(&self) -> (semaphore::Point, u32) {
+        (
+            semaphore::Point { value: self.params.fence.value, key: self.params.keyedMutex.key, timeout_ms: 0 },
+            self.flags,
+        )
+    }
+
+    fn fence(&self) -> *mut c_void {
         // SAFETY: pointers of any value.
-        (unsafe { params.params.nvSciSync.fence }, params.flags)
-    };
-    // SAFETY: the caller's promise.
-    let points = unsafe { points(semaphores, params, count, 1, parts) }?;
-    Ok(move || {
-        for Held { interface, point } in &points {
-            // SAFETY: held.
-            unsafe { (interface.signal)(point) };
-        }
-        Ok(())
-    })
+        unsafe { self.params.nvSciSync.fence }
+    }
 }
 
-/// Enqueues a batch of waits. Their fences are read at once.
-///
-/// # Safety
-/// As for [`signals`].
-pub(crate) unsafe fn waits(
-    semaphores: *const usize,
-    params: *const WaitParams,
-    count: c_uint,
-) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
-    let parts = |params: &WaitParams| {
-        // SAFETY: as above.
-        (unsafe { params.params.nvSciSync.fence }, params.flags)
-    };
-    // SAFETY: the caller's promise.
-    let points = unsafe { points(semaphores, params, count, 2, parts) }?;
-    Ok(move || {
-        for Held { interface, point } in &points {
-            // SAFETY: held.
-            unsafe { (interface.wait)(point) };
-        }
-        Ok(())
-    })
+impl Params for WaitParams {
+    const SORT: Sort = Sort::Waits;
+
+    fn point(&self) -> (semaphore::Point, u32) {
+        let mutex = &self.params.keyedMutex;
+        (semaphore::Point { value: self.params.fence.value, key: mutex.key, timeout_ms: mutex.timeoutMs }, self.flags)
+    }
+
+    fn fence(&self) -> *mut c_void {
+        // SAFETY: pointers of any value.
+        unsafe { self.params.nvSciSync.fence }
+    }
 }
 
-/// The points of a batch. `skip` is the flag that this kind of batch accepts.
+/// What a batch does. The fences of signals are filled at once, those of waits read.
 ///
 /// # Safety
-/// As for [`signals`].
-unsafe fn points<P>(
+/// The arrays have as many elements, whose fences are valid.
+pub(crate) unsafe fn batch<P: Params>(
     semaphores: *const usize,
     params: *const P,
     count: c_uint,
-    skip: u32,
-    parts: impl Fn(&P) -> (*mut c_void, u32),
-) -> Result<Vec<Held>, u32> {
-    if params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
+    let signals = P::SORT == Sort::Signals;
+    code::reject_if(params.is_null())?;
     // SAFETY: the caller's promise.
     let (semaphores, params) =
         unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
     let mut all = Vec::with_capacity(params.len());
     for (semaphore, params) in semaphores.iter().zip(params) {
         let sync = SYNCS.get(*semaphore).ok_or(code::INVALID_HANDLE)?;
-        let (fence, flags) = parts(params);
-        if flags & !skip != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        let ((_, flags), fence) = (params.point(), params.fence());
+        code::reject_if(flags & !P::SORT.flag() != 0)?;
         let mut point = Point { primitive: std::ptr::null(), value: 0 };
         let interface = sync.interface;
         // SAFETY: the application guarantees the fence.
         answer(unsafe {
-            if skip == 1 {
+            if signals {
                 (interface.next_point)(sync.import, fence, &raw mut point)
             } else {
                 (interface.point_of)(sync.import, fence, &raw mut point)
             }
         })?;
-        (interface.count_memsync)(u32::from(skip == 1), u32::from(flags == skip));
+        (interface.count_memsync)(u32::from(signals), u32::from(flags != 0));
         all.push(Held { interface, point });
     }
-    Ok(all)
+    Ok(move || {
+        for Held { interface, point } in &all {
+            let reach = if signals { interface.signal } else { interface.wait };
+            // SAFETY: held.
+            unsafe { reach(point) };
+        }
+        Ok(())
+    })
 }
 
 entries! {
@@ -249,9 +240,7 @@ entries! {
         if list.is_null() {
             return Err(code::INVALID_HANDLE);
         }
-        if flags & !3 != 0 || flags == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(flags & !3 != 0 || flags == 0)?;
         need_embedded()?;
         let gpu = driver::uuid(device);
         answer((interface()?.fill_list)(list.expose_provenance(), &raw const gpu, flags))

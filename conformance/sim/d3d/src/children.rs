@@ -1,16 +1,22 @@
 //! Interfaces of all objects of a device that are not called here.
 
-/// Private data of an object.
+/// Methods that answer `E_NOTIMPL`.
+macro_rules! not_implemented {
+    ($( fn $name:ident(&self $(, $argument:tt: $type:ty)*) -> $result:ty; )*) => { $(
+        fn $name(&self $(, $argument: $type)*) -> $result {
+            Err($crate::E_NOTIMPL.into())
+        }
+    )* };
+}
+pub(crate) use not_implemented;
+
+/// What an application keeps with an object.
 macro_rules! private_data {
     () => {
-        fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
-            Err(E_NOTIMPL.into())
-        }
-        fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
-            Err(E_NOTIMPL.into())
-        }
-        fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
-            Err(E_NOTIMPL.into())
+        $crate::children::not_implemented! {
+            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()>;
+            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()>;
+            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()>;
         }
     };
 }
@@ -21,15 +27,13 @@ macro_rules! children12 {
     ($($name:ident),*) => { $(
         impl ID3D12Pageable_Impl for $name {}
         impl ID3D12DeviceChild_Impl for $name {
-            fn GetDevice(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
+            $crate::children::not_implemented! {
+                fn GetDevice(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()>;
             }
         }
         impl ID3D12Object_Impl for $name {
             $crate::children::private_data!();
-            fn SetName(&self, _: &PCWSTR) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
+            $crate::children::not_implemented! { fn SetName(&self, _: &PCWSTR) -> Result<()>; }
         }
     )* };
 }
@@ -53,8 +57,8 @@ macro_rules! dxgi_objects {
     ($($name:ident),*) => { $(
         impl IDXGIObject_Impl for $name {
             $crate::children::private_data!();
-            fn GetParent(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
+            $crate::children::not_implemented! {
+                fn GetParent(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()>;
             }
         }
     )* };

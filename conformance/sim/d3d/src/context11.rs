@@ -1,14 +1,14 @@
 //! Immediate contexts of Direct3D 11.
 
 use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use windows::Win32::Graphics::Direct3D11::*;
 use windows::core::{GUID, HRESULT, Interface};
 
 use crate::counter::Counter;
 use crate::layout::{Layout, Rows};
-use crate::object::{Stand, borrowed, create, state, table, unknown};
+use crate::object::{Stand, borrowed, methods, object, unknown};
 use crate::queue::Queue;
 use crate::resource11::{Fence, common};
 use crate::section::Part;
@@ -31,10 +31,7 @@ impl Stand for Context11 {
 
 impl Context11 {
     pub(crate) fn create(queue: Arc<Queue>) -> ID3D11DeviceContext4 {
-        static TABLE: OnceLock<ID3D11DeviceContext4_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: the table is that of the interface.
-            let mut table = unsafe { table::<ID3D11DeviceContext4_Vtbl>() };
+        object!(ID3D11DeviceContext4_Vtbl, Arc::new(Self(queue)), |table| {
             table.Signal = signal;
             table.Wait = wait;
             let first = &mut table.base__.base__.base__.base__;
@@ -45,17 +42,11 @@ impl Context11 {
             first.UpdateSubresource = update;
             first.CopyResource = copy;
             first.CopySubresourceRegion = copy_region;
-            table
-        });
-        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
-        unsafe { create(methods, Arc::new(Self(queue))) }
+        })
     }
 }
 
-// SAFETY of all below: Direct3D's rules: `this` is such a context, pointers are valid, and resources and fences are of its
-// device.
-
-/// The implementation of a resource.
+/// What is behind a resource.
 ///
 /// # Safety
 /// The resource is live.
@@ -76,53 +67,7 @@ unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
     fence.cast_object_ref::<Fence>().expect("a fence of the simulator").counter.clone()
 }
 
-unsafe extern "system" fn signal(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
-    // SAFETY: see above.
-    unsafe { state::<Context11>(this).0.signal(counter(fence), value) };
-    HRESULT(0)
-}
-
-unsafe extern "system" fn wait(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
-    // SAFETY: see above.
-    unsafe { state::<Context11>(this).0.wait(counter(fence), value) };
-    HRESULT(0)
-}
-
-unsafe extern "system" fn flush(this: *mut c_void) {
-    if !faults::wanted(faults::NO_FLUSH) {
-        // SAFETY: see above.
-        unsafe { state::<Context11>(this) }.0.submit();
-    }
-}
-
-unsafe extern "system" fn map(
-    this: *mut c_void,
-    raw: *mut c_void,
-    subresource: u32,
-    _: D3D11_MAP,
-    flags: u32,
-    mapped: *mut D3D11_MAPPED_SUBRESOURCE,
-) -> HRESULT {
-    assert_eq!(flags, 0, "the simulator's maps wait");
-    // SAFETY: see above.
-    let (context, (part, layout, staging)) = unsafe { (state::<Context11>(this), resource(raw)) };
-    if !staging {
-        return E_INVALIDARG;
-    }
-    context.0.drain();
-    let rows = layout.subresource(subresource);
-    let [row, slice] = [rows.pitch, rows.slice_pitch].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
-    // Mappable resources are not shared, so the address stays valid.
-    part.with(rows.offset, 0, |data| {
-        // SAFETY: see above.
-        unsafe { *mapped = D3D11_MAPPED_SUBRESOURCE { pData: data.cast(), RowPitch: row, DepthPitch: slice } };
-    });
-    HRESULT(0)
-}
-
-unsafe extern "system" fn unmap(_: *mut c_void, _: *mut c_void, _: u32) {}
-
-/// The rows of a box, or all rows for null.
+/// The part of some rows that a box has; all for null.
 ///
 /// # Safety
 /// The box is valid.
@@ -138,53 +83,71 @@ unsafe fn part_of(rows: Rows, texel: usize, area: *const D3D11_BOX) -> Rows {
     rows.part(origin, extent)
 }
 
-unsafe extern "system" fn update(
-    this: *mut c_void,
-    raw: *mut c_void,
-    subresource: u32,
-    area: *const D3D11_BOX,
-    data: *const c_void,
-    row_pitch: u32,
-    slice_pitch: u32,
-) {
-    // SAFETY: see above.
-    let (context, (to, layout, _)) = unsafe { (state::<Context11>(this), resource(raw)) };
-    // SAFETY: see above.
-    let rows = unsafe { part_of(layout.subresource(subresource), layout.texel, area) };
-    let [width, height, slices] = rows.extent;
-    let (pitch, slice_pitch) = (row_pitch as usize, slice_pitch as usize);
-    // The caller's data is read now, and not beyond its last row.
-    let size = (slices - 1) * slice_pitch + (height - 1) * pitch + width;
-    // SAFETY: see above: the caller's data has that size.
-    let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
-    context.0.record(move |_| rows.write(&to, &data, pitch, slice_pitch));
-}
+methods! { Context11;
+    fn signal(context, fence: *mut c_void, value: u64) -> HRESULT {
+        context.0.signal(counter(fence), value);
+        HRESULT(0)
+    }
 
-unsafe extern "system" fn copy(this: *mut c_void, target: *mut c_void, source: *mut c_void) {
-    // SAFETY: see above.
-    let (context, (to, layout, _), (from, of_source, _)) =
-        unsafe { (state::<Context11>(this), resource(target), resource(source)) };
-    assert_eq!((layout.size, layout.texel), (of_source.size, of_source.texel), "a copy of another resource's size");
-    context.0.record(move |_| Part::copy((&from, 0), (&to, 0), layout.size));
-}
+    fn wait(context, fence: *mut c_void, value: u64) -> HRESULT {
+        context.0.wait(counter(fence), value);
+        HRESULT(0)
+    }
 
-unsafe extern "system" fn copy_region(
-    this: *mut c_void,
-    target: *mut c_void,
-    target_subresource: u32,
-    x: u32,
-    y: u32,
-    z: u32,
-    source: *mut c_void,
-    source_subresource: u32,
-    area: *const D3D11_BOX,
-) {
-    // SAFETY: see above.
-    let (context, (to, of_target, _), (from, of_source, _)) =
-        unsafe { (state::<Context11>(this), resource(target), resource(source)) };
-    // SAFETY: see above.
-    let rows = unsafe { part_of(of_source.subresource(source_subresource), of_source.texel, area) };
-    let origin = [x as usize * of_target.texel, y as usize, z as usize];
-    let target = of_target.subresource(target_subresource).part(origin, rows.extent);
-    context.0.record(move |_| rows.copy(&from, target, &to));
+    fn flush(context) {
+        if !faults::wanted(faults::NO_FLUSH) {
+            context.0.submit();
+        }
+    }
+
+    fn map(
+        context, raw: *mut c_void, subresource: u32, _: D3D11_MAP, flags: u32, mapped: *mut D3D11_MAPPED_SUBRESOURCE
+    ) -> HRESULT {
+        assert_eq!(flags, 0, "the simulator's maps wait");
+        let (part, layout, staging) = resource(raw);
+        if !staging {
+            return E_INVALIDARG;
+        }
+        context.0.drain();
+        let rows = layout.subresource(subresource);
+        let [row, slice] = [rows.pitch, rows.slice_pitch].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
+        // What may be mapped is not shared, so that the address stays.
+        part.with(rows.offset, 0, |data| {
+            *mapped = D3D11_MAPPED_SUBRESOURCE { pData: data.cast(), RowPitch: row, DepthPitch: slice };
+        });
+        HRESULT(0)
+    }
+
+    fn unmap(_, _: *mut c_void, _: u32) {}
+
+    fn update(
+        context, raw: *mut c_void, subresource: u32, area: *const D3D11_BOX, data: *const c_void, row_pitch: u32,
+        slice_pitch: u32
+    ) {
+        let (to, layout, _) = resource(raw);
+        let rows = part_of(layout.subresource(subresource), layout.texel, area);
+        let [width, height, slices] = rows.extent;
+        let (pitch, slice_pitch) = (row_pitch as usize, slice_pitch as usize);
+        // What the caller has is read now, and not behind its last row.
+        let size = (slices - 1) * slice_pitch + (height - 1) * pitch + width;
+        let data = std::slice::from_raw_parts(data.cast::<u8>(), size).to_vec();
+        context.0.record(move |_| rows.write(&to, &data, pitch, slice_pitch));
+    }
+
+    fn copy(context, target: *mut c_void, source: *mut c_void) {
+        let ((to, layout, _), (from, of_source, _)) = (resource(target), resource(source));
+        assert_eq!((layout.size, layout.texel), (of_source.size, of_source.texel), "a copy of another resource's size");
+        context.0.record(move |_| Part::copy((&from, 0), (&to, 0), layout.size));
+    }
+
+    fn copy_region(
+        context, target: *mut c_void, target_subresource: u32, x: u32, y: u32, z: u32, source: *mut c_void,
+        source_subresource: u32, area: *const D3D11_BOX
+    ) {
+        let ((to, of_target, _), (from, of_source, _)) = (resource(target), resource(source));
+        let rows = part_of(of_source.subresource(source_subresource), of_source.texel, area);
+        let origin = [x as usize * of_target.texel, y as usize, z as usize];
+        let target = of_target.subresource(target_subresource).part(origin, rows.extent);
+        context.0.record(move |_| rows.copy(&from, target, &to));
+    }
 }

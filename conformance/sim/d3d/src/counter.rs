@@ -136,7 +136,6 @@ impl Counter {
         }
     }
 
-    /// A new handle, owned by the caller.
     pub(crate) fn share(self: &Arc<Self>, name: PCWSTR) -> Result<HANDLE> {
         let handle = self.section.share(name)?;
         if self.waiting() > 0 {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use windows::Win32::Foundation::HANDLE;
 use windows::Win32::Graphics::Direct3D11::*;
@@ -15,7 +15,7 @@ use crate::counter::{Counter, Fences};
 use crate::dxgi::DxgiDevice;
 use crate::keyed_mutex::{self, KeyedMutex};
 use crate::layout::{Layout, Texture};
-use crate::object::{Stand, create, state, table, unknown};
+use crate::object::{Stand, methods, object, unknown};
 use crate::os;
 use crate::queue::Queue;
 use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D};
@@ -61,8 +61,7 @@ impl std::fmt::Debug for Device11 {
 }
 
 impl Device11 {
-    /// Creates a device, and returns it with its state.
-    #[must_use]
+    /// A new one, and what is behind it.
     pub fn new(behavior: Behavior11) -> (ID3D11Device, Arc<Self>) {
         let state = Arc::new(Self {
             behavior,
@@ -76,10 +75,7 @@ impl Device11 {
             mutex: Mutex::default(),
             queue: Arc::default(),
         });
-        static TABLE: OnceLock<ID3D11Device5_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: the table is that of the interface.
-            let mut table = unsafe { table::<ID3D11Device5_Vtbl>() };
+        let device: ID3D11Device5 = object!(ID3D11Device5_Vtbl, state.clone(), |table| {
             table.CreateFence = create_fence;
             table.OpenSharedFence = open_fence;
             let second = &mut table.base__.base__.base__.base__;
@@ -94,10 +90,7 @@ impl Device11 {
             first.GetCreationFlags = creation_flags;
             first.GetDeviceRemovedReason = removed_reason;
             first.GetImmediateContext = immediate_context;
-            table
         });
-        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
-        let device: ID3D11Device5 = unsafe { create(methods, state.clone()) };
         (device.into(), state)
     }
 
@@ -109,8 +102,7 @@ impl Device11 {
     /// The existing fences.
     ///
     /// # Panics
-    /// If a thread that uses the device panicked.
-    #[must_use]
+    /// If a thread did that uses the device.
     pub fn fences(&self) -> Vec<Arc<Counter>> {
         self.fences.all()
     }
@@ -118,13 +110,11 @@ impl Device11 {
     /// The mutex of the newest resource with one.
     ///
     /// # Panics
-    /// As [`fences`](Self::fences), and if there is no such resource.
-    #[must_use]
+    /// As [`fences`](Self::fences), and if there is none.
     pub fn mutex(&self) -> Arc<KeyedMutex> {
         self.mutex.lock().expect("no panic").upgrade().expect("a resource with a mutex")
     }
 
-    /// The memory of a new resource.
     fn resource(&self, layout: Layout, misc: u32, usage: D3D11_USAGE) -> windows::core::Result<Common> {
         let has = |flag: D3D11_RESOURCE_MISC_FLAG| misc & flag.0.cast_unsigned() != 0;
         let with_mutex = has(D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX);
@@ -168,31 +158,26 @@ impl Stand for Device11 {
     }
 }
 
-// SAFETY of all below: Direct3D's rules: `this` is such a device, pointers are valid.
-
 macro_rules! creators {
-    ($($function:ident: $desc:ident to $log:ident, $object:ident as $interface:ident, $layout:expr;)*) => { $(
-        unsafe extern "system" fn $function(
-            this: *mut c_void,
-            desc: *const $desc,
-            contents: *const D3D11_SUBRESOURCE_DATA,
-            object: *mut *mut c_void,
-        ) -> HRESULT {
-            assert!(contents.is_null(), "the simulator creates nothing with contents");
-            // SAFETY: see above.
-            let (device, desc) = unsafe { (state::<Device11>(this), *desc) };
-            if let Some(code) = device.behavior.create {
-                return code;
+    ($($function:ident: $desc:ident to $log:ident, $object:ident as $interface:ident, $layout:expr;)*) => {
+        methods! { Device11; $(
+            fn $function(
+                device, desc: *const $desc, contents: *const D3D11_SUBRESOURCE_DATA, object: *mut *mut c_void
+            ) -> HRESULT {
+                assert!(contents.is_null(), "the simulator creates nothing with contents");
+                let desc = *desc;
+                if let Some(code) = device.behavior.create {
+                    return code;
+                }
+                note(&device.$log, desc);
+                let layout: fn(&$desc) -> Option<Layout> = $layout;
+                let Some(layout) = layout(&desc) else { return E_INVALIDARG };
+                let common = answered!(device.resource(layout, desc.MiscFlags, desc.Usage));
+                *object = $interface::from($object(common, desc)).into_raw();
+                HRESULT(0)
             }
-            note(&device.$log, desc);
-            let layout: fn(&$desc) -> Option<Layout> = $layout;
-            let Some(layout) = layout(&desc) else { return E_INVALIDARG };
-            let common = answered!(device.resource(layout, desc.MiscFlags, desc.Usage));
-            // SAFETY: see above.
-            unsafe { *object = $interface::from($object(common, desc)).into_raw() };
-            HRESULT(0)
-        }
-    )* };
+        )* }
+    };
 }
 
 creators! {
@@ -212,85 +197,64 @@ fn texture(extent: [u32; 3], layered: bool, levels: u32, format: DXGI_FORMAT) ->
     Layout::texture(&Texture { width, height, depth, layered, levels, format })
 }
 
-unsafe extern "system" fn create_fence(
-    this: *mut c_void,
-    value: u64,
-    flags: D3D11_FENCE_FLAG,
-    iid: *const GUID,
-    fence: *mut *mut c_void,
-) -> HRESULT {
-    let counter = answered!(Counter::new(value));
-    // SAFETY: see above.
-    unsafe {
-        let device = state::<Device11>(this);
+methods! { Device11;
+    fn create_fence(
+        device, value: u64, flags: D3D11_FENCE_FLAG, iid: *const GUID, fence: *mut *mut c_void
+    ) -> HRESULT {
+        let counter = answered!(Counter::new(value));
         note(&device.fence_flags, flags);
         device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
     }
-}
 
-unsafe extern "system" fn open_fence(
-    this: *mut c_void,
-    handle: HANDLE,
-    iid: *const GUID,
-    fence: *mut *mut c_void,
-) -> HRESULT {
-    if !os::is_open(handle) {
-        return E_HANDLE;
-    }
-    let counter = answered!(Counter::open(handle));
-    // SAFETY: see above.
-    unsafe {
-        let device = state::<Device11>(this);
+    fn open_fence(device, handle: HANDLE, iid: *const GUID, fence: *mut *mut c_void) -> HRESULT {
+        if !os::is_open(handle) {
+            return E_HANDLE;
+        }
+        let counter = answered!(Counter::open(handle));
         device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
     }
-}
 
-unsafe extern "system" fn creation_flags(this: *mut c_void) -> u32 {
-    // SAFETY: see above.
-    unsafe { state::<Device11>(this) }.behavior.flags
-}
-
-unsafe extern "system" fn removed_reason(this: *mut c_void) -> HRESULT {
-    // SAFETY: see above.
-    if unsafe { state::<Device11>(this) }.lost.load(Ordering::SeqCst) { DEVICE_REMOVED } else { HRESULT(0) }
-}
-
-unsafe extern "system" fn immediate_context(this: *mut c_void, context: *mut *mut c_void) {
-    // SAFETY: see above.
-    unsafe { *context = state::<Device11>(this).context().into_raw() };
-}
-
-/// Returns a buffer if the handle refers to memory; the kind of resource cannot be determined.
-unsafe extern "system" fn open_resource(
-    this: *mut c_void,
-    handle: HANDLE,
-    iid: *const GUID,
-    resource: *mut *mut c_void,
-) -> HRESULT {
-    if !os::is_open(handle) {
-        return E_HANDLE;
+    fn creation_flags(device) -> u32 {
+        device.behavior.flags
     }
-    let section = Arc::new(answered!(Section::open(handle)));
-    let mutex = KeyedMutex::open(&section);
-    let size = section.length() - if mutex.is_some() { keyed_mutex::SIZE } else { 0 };
-    // SAFETY: see above.
-    let device = unsafe { state::<Device11>(this) };
-    let common = Common {
-        share: device.behavior.share,
-        part: Part { section, offset: 0, size },
-        layout: Layout::buffer(size),
-        mutex,
-        by_handle: true,
-        staging: false,
-        queue: device.queue.clone(),
-    };
-    let desc = D3D11_BUFFER_DESC { ByteWidth: u32::try_from(size).unwrap_or(u32::MAX), ..D3D11_BUFFER_DESC::default() };
-    // SAFETY: see above.
-    unsafe { IUnknown::from(Buffer(common, desc)).query(iid, resource) }
+
+    fn removed_reason(device) -> HRESULT {
+        if device.lost.load(Ordering::SeqCst) { DEVICE_REMOVED } else { HRESULT(0) }
+    }
+
+    fn immediate_context(device, context: *mut *mut c_void) {
+        *context = device.context().into_raw();
+    }
+
+    /// Hands out a buffer, if the handle is one to memory: what else it is cannot be seen.
+    fn open_resource(device, handle: HANDLE, iid: *const GUID, resource: *mut *mut c_void) -> HRESULT {
+        if !os::is_open(handle) {
+            return E_HANDLE;
+        }
+        let section = Arc::new(answered!(Section::open(handle)));
+        let mutex = KeyedMutex::open(&section);
+        let size = section.length() - if mutex.is_some() { keyed_mutex::SIZE } else { 0 };
+        let common = Common {
+            share: device.behavior.share,
+            part: Part { section, offset: 0, size },
+            layout: Layout::buffer(size),
+            mutex,
+            by_handle: true,
+            staging: false,
+            queue: device.queue.clone(),
+        };
+        let width = u32::try_from(size).unwrap_or(u32::MAX);
+        let desc = D3D11_BUFFER_DESC { ByteWidth: width, ..D3D11_BUFFER_DESC::default() };
+        IUnknown::from(Buffer(common, desc)).query(iid, resource)
+    }
 }
 
+/// As [`open_resource`].
+///
+/// # Safety
+/// As there; the name ends with NUL.
 unsafe extern "system" fn open_resource_by_name(
     this: *mut c_void,
     name: PCWSTR,
@@ -300,6 +264,6 @@ unsafe extern "system" fn open_resource_by_name(
 ) -> HRESULT {
     assert_eq!(access, 0x8000_0001);
     let handle = answered!(os::open_section(name));
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { open_resource(this, os::raw(&handle), iid, resource) }
 }

@@ -9,7 +9,6 @@ use crate::section::Part;
 const LINE: usize = 64;
 const BLOCK: usize = 4;
 
-/// Description of a texture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Texture {
     /// Texels per row of level 0.

@@ -1,12 +1,12 @@
 //! Command lists of Direct3D 12, for copies.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, Interface};
 
-use crate::object::{Stand, borrowed, create, state, table, unknown};
+use crate::object::{Stand, borrowed, methods, object, unknown};
 use crate::resource12::Resource;
 use crate::section::Part;
 use crate::{E_INVALIDARG, layout};
@@ -31,20 +31,14 @@ impl Stand for List {
 
 impl List {
     pub(crate) fn create() -> ID3D12GraphicsCommandList {
-        static TABLE: OnceLock<ID3D12GraphicsCommandList_Vtbl> = OnceLock::new();
-        let methods = TABLE.get_or_init(|| {
-            // SAFETY: the table is that of the interface.
-            let mut table = unsafe { table::<ID3D12GraphicsCommandList_Vtbl>() };
+        object!(ID3D12GraphicsCommandList_Vtbl, Arc::<Self>::default(), |table| {
             table.base__.base__.base__.base__ = unknown::<Self>();
             table.Close = close;
             table.Reset = reset;
             table.ResourceBarrier = barrier;
             table.CopyBufferRegion = copy_buffer;
             table.CopyTextureRegion = copy_texture;
-            table
-        });
-        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
-        unsafe { create(methods, Arc::<Self>::default()) }
+        })
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
@@ -68,23 +62,7 @@ impl List {
     }
 }
 
-// SAFETY of all below: Direct3D's rules: `this` is such a list, pointers are valid, and resources are of this device.
-
-unsafe extern "system" fn close(this: *mut c_void) -> HRESULT {
-    // SAFETY: see above.
-    let mut recorded = unsafe { state::<List>(this) }.recorded();
-    if std::mem::replace(&mut recorded.closed, true) { E_INVALIDARG } else { HRESULT(0) }
-}
-
-unsafe extern "system" fn reset(this: *mut c_void, _: *mut c_void, _: *mut c_void) -> HRESULT {
-    // SAFETY: see above.
-    *unsafe { state::<List>(this) }.recorded() = Recorded::default();
-    HRESULT(0)
-}
-
-unsafe extern "system" fn barrier(_: *mut c_void, _: u32, _: *const D3D12_RESOURCE_BARRIER) {}
-
-/// The implementation of a resource.
+/// What is behind a resource.
 ///
 /// # Safety
 /// The resource is live, or null.
@@ -96,25 +74,7 @@ unsafe fn resource(raw: *mut c_void) -> (Part, layout::Layout) {
     (resource.part.clone(), resource.layout.clone())
 }
 
-unsafe extern "system" fn copy_buffer(
-    this: *mut c_void,
-    target: *mut c_void,
-    target_offset: u64,
-    source: *mut c_void,
-    source_offset: u64,
-    size: u64,
-) {
-    // SAFETY: see above.
-    let (list, (to, _), (from, _)) = unsafe { (state::<List>(this), resource(target), resource(source)) };
-    let [to_offset, from_offset, size] =
-        [target_offset, source_offset, size].map(|bytes| usize::try_from(bytes).expect("64 bits"));
-    // Checked here, so that the failing call is visible.
-    to.with(to_offset, size, |_| ());
-    from.with(from_offset, size, |_| ());
-    list.record(move || Part::copy((&from, from_offset), (&to, to_offset), size));
-}
-
-/// The rows of a location, and their resource.
+/// The rows of a location, and what they are part of.
 ///
 /// # Safety
 /// The location is valid.
@@ -143,20 +103,38 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> (Part, layou
     }
 }
 
-unsafe extern "system" fn copy_texture(
-    this: *mut c_void,
-    target: *const D3D12_TEXTURE_COPY_LOCATION,
-    x: u32,
-    y: u32,
-    z: u32,
-    source: *const D3D12_TEXTURE_COPY_LOCATION,
-    area: *const D3D12_BOX,
-) {
-    assert!(area.is_null(), "the simulator copies whole subresources");
-    // SAFETY: see above.
-    let (list, (to, target, texel), (from, source, of_source)) =
-        unsafe { (state::<List>(this), location(target), location(source)) };
-    assert_eq!(texel, of_source, "bytes of a texel");
-    let target = target.part([x as usize * texel, y as usize, z as usize], source.extent);
-    list.record(move || source.copy(&from, target, &to));
+methods! { List;
+    fn close(list) -> HRESULT {
+        if std::mem::replace(&mut list.recorded().closed, true) { E_INVALIDARG } else { HRESULT(0) }
+    }
+
+    fn reset(list, _: *mut c_void, _: *mut c_void) -> HRESULT {
+        *list.recorded() = Recorded::default();
+        HRESULT(0)
+    }
+
+    fn barrier(_, _: u32, _: *const D3D12_RESOURCE_BARRIER) {}
+
+    fn copy_buffer(
+        list, target: *mut c_void, target_offset: u64, source: *mut c_void, source_offset: u64, size: u64
+    ) {
+        let ((to, _), (from, _)) = (resource(target), resource(source));
+        let [to_offset, from_offset, size] =
+            [target_offset, source_offset, size].map(|bytes| usize::try_from(bytes).expect("64 bits"));
+        // Here, where it is seen who asks for it.
+        to.with(to_offset, size, |_| ());
+        from.with(from_offset, size, |_| ());
+        list.record(move || Part::copy((&from, from_offset), (&to, to_offset), size));
+    }
+
+    fn copy_texture(
+        list, target: *const D3D12_TEXTURE_COPY_LOCATION, x: u32, y: u32, z: u32,
+        source: *const D3D12_TEXTURE_COPY_LOCATION, area: *const D3D12_BOX
+    ) {
+        assert!(area.is_null(), "the simulator copies whole subresources");
+        let ((to, target, texel), (from, source, of_source)) = (location(target), location(source));
+        assert_eq!(texel, of_source, "bytes of a texel");
+        let target = target.part([x as usize * texel, y as usize, z as usize], source.extent);
+        list.record(move || source.copy(&from, target, &to));
+    }
 }

@@ -108,3 +108,42 @@ pub(crate) unsafe fn borrowed<T: Interface>(raw: *mut c_void) -> ManuallyDrop<T>
     // SAFETY: the caller's promise; the reference is not given up.
     ManuallyDrop::new(unsafe { T::from_raw(raw) })
 }
+
+/// A new object with a state, of the interface whose table is `$table`, the last one of its line: `methods` writes those that
+/// are there.
+macro_rules! object {
+    ($table:ty, $state:expr, |$methods:ident| $body:block) => {{
+        static TABLE: std::sync::OnceLock<$table> = std::sync::OnceLock::new();
+        let methods = TABLE.get_or_init(|| {
+            // SAFETY: it is the interface's table.
+            let mut $methods = unsafe { $crate::object::table::<$table>() };
+            $body
+            $methods
+        });
+        // SAFETY: it is the last interface of the line, and these are its methods.
+        unsafe { $crate::object::create(methods, $state) }
+    }};
+}
+pub(crate) use object;
+
+/// Writes methods of a COM interface: `STATE; fn NAME(state, ARGUMENTS) -> RESULT { BODY }`, where `state` is the [`state`] of
+/// the object. A body may rely on Direct3D's rules.
+macro_rules! methods {
+    ($state:ty; $(
+        $(#[$doc:meta])*
+        fn $name:ident($this:tt $(, $argument:tt: $type:ty)*) $(-> $result:ty)? $body:block
+    )*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Direct3D's rules: the object is live and of this sort, pointers are valid, and what they point to is of one device.
+        unsafe extern "system" fn $name(this: *mut c_void $(, $argument: $type)*) $(-> $result)? {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let $this = $crate::object::state::<$state>(this);
+                $body
+            }
+        }
+    )* };
+}
+pub(crate) use methods;

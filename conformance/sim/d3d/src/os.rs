@@ -13,10 +13,7 @@ use windows::Win32::System::Memory::{
 use windows::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount, Sleep};
 use windows::core::{PCWSTR, Result};
 
-/// Creates a section of this size, with or without a name; rejects a name that is taken.
-///
-/// # Errors
-/// The system's error.
+/// A new section of so many bytes, under a name or none; refuses a name that is taken.
 pub fn create_section(size: usize, name: PCWSTR) -> Result<OwnedHandle> {
     let size = size as u64;
     let (high, low) = ((size >> 32) as u32, (size & 0xffff_ffff) as u32);
@@ -55,13 +52,11 @@ pub fn duplicate(handle: HANDLE) -> Result<OwnedHandle> {
 }
 
 /// The handle's number.
-#[must_use]
 pub fn raw(handle: &OwnedHandle) -> HANDLE {
     HANDLE(handle.as_raw_handle())
 }
 
 /// Whether a number is an open handle.
-#[must_use]
 pub fn is_open(handle: HANDLE) -> bool {
     let mut flags = 0;
     // SAFETY: the result is written to a live variable; any number is valid.
@@ -71,8 +66,7 @@ pub fn is_open(handle: HANDLE) -> bool {
 /// The number of open handles of the process. Wine always returns 0; then each possible number is tested.
 ///
 /// # Panics
-/// If the query fails.
-#[must_use]
+/// If the system does not answer.
 pub fn handle_count() -> u32 {
     let mut count = 0;
     // SAFETY: the result is written to a live variable.
@@ -128,13 +122,11 @@ impl View {
     }
 
     /// The first byte.
-    #[must_use]
     pub fn base(&self) -> *mut u8 {
         self.base.Value.cast()
     }
 
-    /// Size in bytes.
-    #[must_use]
+    /// How many bytes there are.
     pub fn length(&self) -> usize {
         self.length
     }
@@ -145,8 +137,7 @@ impl View {
         unsafe { self.base().write_bytes(byte, self.length) };
     }
 
-    /// A copy of every byte.
-    #[must_use]
+    /// Every byte.
     pub fn read(&self) -> Vec<u8> {
         // SAFETY: the view has that size; the calling test excludes concurrent writes.
         unsafe { std::slice::from_raw_parts(self.base(), self.length) }.to_vec()

@@ -9,13 +9,13 @@ use windows::Win32::Graphics::Dxgi::*;
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, OutRef, PCWSTR, Ref, Result, implement};
 
-use crate::children::{children11, dxgi_objects};
+use crate::children::{children11, dxgi_objects, not_implemented};
 use crate::counter::Counter;
 use crate::keyed_mutex::KeyedMutex;
 use crate::layout::Layout;
 use crate::queue::Queue;
 use crate::section::Part;
-use crate::{E_INVALIDARG, E_NOTIMPL, INVALID_CALL};
+use crate::{E_INVALIDARG, INVALID_CALL};
 
 /// State common to buffers and textures.
 pub(crate) struct Common {
@@ -110,9 +110,7 @@ macro_rules! resources {
             }
         }
         impl IDXGIResource1_Impl for $name {
-            fn CreateSubresourceSurface(&self, _: u32) -> Result<IDXGISurface2> {
-                Err(E_NOTIMPL.into())
-            }
+            not_implemented! { fn CreateSubresourceSurface(&self, _: u32) -> Result<IDXGISurface2>; }
             fn CreateSharedHandle(
                 &self,
                 attributes: *const SECURITY_ATTRIBUTES,
@@ -129,14 +127,10 @@ macro_rules! resources {
             fn GetSharedHandle(&self) -> Result<HANDLE> {
                 self.0.number()
             }
-            fn GetUsage(&self) -> Result<DXGI_USAGE> {
-                Err(E_NOTIMPL.into())
-            }
-            fn SetEvictionPriority(&self, _: DXGI_RESOURCE_PRIORITY) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
-            fn GetEvictionPriority(&self) -> Result<DXGI_RESOURCE_PRIORITY> {
-                Err(E_NOTIMPL.into())
+            not_implemented! {
+                fn GetUsage(&self) -> Result<DXGI_USAGE>;
+                fn SetEvictionPriority(&self, _: DXGI_RESOURCE_PRIORITY) -> Result<()>;
+                fn GetEvictionPriority(&self) -> Result<DXGI_RESOURCE_PRIORITY>;
             }
         }
         impl IDXGIKeyedMutex_Impl for $name {
@@ -154,9 +148,7 @@ macro_rules! resources {
             }
         }
         impl IDXGIDeviceSubObject_Impl for $name {
-            fn GetDevice(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
+            not_implemented! { fn GetDevice(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()>; }
         }
     )* };
 }

@@ -7,11 +7,11 @@ use windows::Win32::Foundation::HANDLE;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, IUnknown, PCWSTR, Ref, Result, implement};
 
-use crate::children::children12;
+use crate::E_INVALIDARG;
+use crate::children::{children12, not_implemented};
 use crate::counter::Counter;
 use crate::layout::{Layout, Texture};
 use crate::section::{Part, Section};
-use crate::{E_INVALIDARG, E_NOTIMPL};
 
 #[implement(ID3D12Heap)]
 pub(crate) struct Heap {
@@ -72,14 +72,10 @@ impl ID3D12Resource_Impl for Resource_Impl {
     fn GetGPUVirtualAddress(&self) -> u64 {
         0
     }
-    fn WriteToSubresource(&self, _: u32, _: *const D3D12_BOX, _: *const c_void, _: u32, _: u32) -> Result<()> {
-        Err(E_NOTIMPL.into())
-    }
-    fn ReadFromSubresource(&self, _: *mut c_void, _: u32, _: u32, _: u32, _: *const D3D12_BOX) -> Result<()> {
-        Err(E_NOTIMPL.into())
-    }
-    fn GetHeapProperties(&self, _: *mut D3D12_HEAP_PROPERTIES, _: *mut D3D12_HEAP_FLAGS) -> Result<()> {
-        Err(E_NOTIMPL.into())
+    not_implemented! {
+        fn WriteToSubresource(&self, _: u32, _: *const D3D12_BOX, _: *const c_void, _: u32, _: u32) -> Result<()>;
+        fn ReadFromSubresource(&self, _: *mut c_void, _: u32, _: u32, _: u32, _: *const D3D12_BOX) -> Result<()>;
+        fn GetHeapProperties(&self, _: *mut D3D12_HEAP_PROPERTIES, _: *mut D3D12_HEAP_FLAGS) -> Result<()>;
     }
 }
 

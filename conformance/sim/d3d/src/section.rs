@@ -106,7 +106,6 @@ impl Section {
 }
 
 impl State {
-    /// Returns a new handle.
     fn share(&mut self) -> Result<OwnedHandle> {
         let Some(handle) = &self.handle else {
             eprintln!("the simulator cannot share what it has named once more");

@@ -14,7 +14,6 @@ thread_local! {
 }
 
 /// The calling thread's mode.
-#[must_use]
 pub fn now() -> u32 {
     MODE.get()
 }

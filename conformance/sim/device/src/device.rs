@@ -9,6 +9,17 @@ use crate::settings;
 
 static RETAINED: AtomicU64 = AtomicU64::new(0);
 
+/// Marks the driver as initialised.
+pub fn initialise() {
+    live::report_at_exit();
+    INITIALISED.store(true, Ordering::SeqCst);
+}
+
+/// Whether the driver is initialised.
+pub fn is_initialised() -> bool {
+    INITIALISED.load(Ordering::SeqCst)
+}
+
 /// Retains the primary context.
 pub fn retain() {
     RETAINED.fetch_add(1, Ordering::SeqCst);
@@ -19,26 +30,22 @@ pub fn release() -> bool {
     RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok()
 }
 
-/// The number of times that the primary context is retained.
-#[must_use]
+/// How often the primary context is retained.
 pub fn retained() -> u64 {
     RETAINED.load(Ordering::SeqCst)
 }
 
-/// Whether the machine has more than one device, visible or not.
-#[must_use]
+/// Whether there is more than one device in the machine, shown or not.
 pub fn has_others() -> bool {
     settings::number("GPU_INTEROP_SIM_DEVICES", 1) > 1
 }
 
-/// The devices that a list of numbers makes visible, by their numbers among all devices.
-#[must_use]
+/// The devices that a list of numbers shows, by their numbers without it.
 pub fn visible(list: Option<&str>) -> Vec<c_int> {
     settings::visible(list, settings::number("GPU_INTEROP_SIM_DEVICES", 1))
 }
 
-/// An attribute set by `GPU_INTEROP_SIM_ATTRIBUTES`: its value, or the code that the query returns.
-#[must_use]
+/// An attribute that `GPU_INTEROP_SIM_ATTRIBUTES` sets: its value, or the code with which the query fails.
 pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
     settings::answers("GPU_INTEROP_SIM_ATTRIBUTES")
         .into_iter()
@@ -46,22 +53,19 @@ pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
         .map(|(_, answer)| answer)
 }
 
-/// Whether the device exists, visible or not.
-#[must_use]
+/// Whether there is such a device, visible or not.
 pub fn exists(device: c_int) -> bool {
     (0..settings::number("GPU_INTEROP_SIM_DEVICES", 1)).contains(&device)
 }
 
-/// A device's UUID, derived from that of the first device.
-#[must_use]
+/// A device's UUID, of which that of the first device is given.
 pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
     let mut uuid = settings::bytes("GPU_INTEROP_SIM_UUID").unwrap_or(first);
     uuid[15] ^= told_apart(device).to_le_bytes()[0];
     uuid
 }
 
-/// A device's LUID, which exists on Windows only.
-#[must_use]
+/// A device's LUID, which only Windows knows.
 pub fn luid(device: c_int) -> [u8; 8] {
     /// The LUID of sim-d3d.
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
@@ -72,7 +76,6 @@ pub fn luid(device: c_int) -> [u8; 8] {
 }
 
 /// Domain, bus and device of a device's PCI address.
-#[must_use]
 pub fn pci(device: c_int) -> [c_int; 3] {
     let parse = |text: String| {
         let mut parts = text.split([':', '.']).map(|part| c_int::from_str_radix(part, 16));

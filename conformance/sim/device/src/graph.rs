@@ -35,30 +35,19 @@ impl Graph {
     }
 }
 
-/// Begins the capture of a stream. Two of the three modes make unrelated calls fail: not simulated.
-///
-/// # Errors
-/// The status code of the failure.
+/// Begins to record a stream. Of the three modes, two fail calls that have nothing to do with it: not simulated.
 pub fn begin(stream: usize, mode: u32) -> Result<(), u32> {
-    // The default stream cannot be captured.
-    if mode > 2 || stream == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    // Not the default stream.
+    code::reject_if(mode > 2 || stream == 0)?;
     stream_of(stream)?.begin_capture()
 }
 
-/// Ends a capture and returns the graph's handle.
-///
-/// # Errors
-/// The status code of the failure.
+/// Ends a recording: the graph's handle.
 pub fn end(stream: usize) -> Result<usize, u32> {
     Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
 }
 
-/// Whether a stream is capturing.
-///
-/// # Errors
-/// The status code of the failure.
+/// Whether a stream records a graph.
 pub fn records(stream: usize) -> Result<bool, u32> {
     Ok(stream_of(stream)?.recording().is_some())
 }
@@ -72,10 +61,7 @@ pub fn last_kept(stream: usize) -> Result<&'static usize, u32> {
     Ok(Box::leak(Box::new(FIRST_NODE + 16 * place)))
 }
 
-/// Instantiates a graph and returns the handle.
-///
-/// # Errors
-/// The status code of the failure.
+/// Makes a graph ready to be launched: the handle.
 pub fn instantiate(graph: usize) -> Result<usize, u32> {
     let graph = GRAPHS.get(graph).ok_or(code::INVALID_HANDLE)?;
     let work = lock(&graph.work).clone();
@@ -83,19 +69,13 @@ pub fn instantiate(graph: usize) -> Result<usize, u32> {
 }
 
 /// Enqueues a graph.
-///
-/// # Errors
-/// The status code of the failure.
 pub fn launch(graph: usize, stream: usize) -> Result<(), u32> {
     let (graph, stream) = (ready(graph)?, stream_of(stream)?);
     stream.repeat(&lock(&graph.work));
     Ok(())
 }
 
-/// Replaces a node's work. An invalid node crashes the process, as an invalid pointer does.
-///
-/// # Errors
-/// The status code of the failure.
+/// Replaces a node's work. A node that was not recorded is followed, as a bad pointer is.
 pub fn replace(
     graph: usize,
     node: usize,
@@ -109,10 +89,7 @@ pub fn replace(
     }
 }
 
-/// Destroys a graph by its handle in `graphs`.
-///
-/// # Errors
-/// The status code of the failure.
+/// Ends a graph by its handle in `graphs`.
 pub fn destroy(graphs: &Objects<Graph>, graph: usize) -> Result<(), u32> {
     graphs.remove(graph).map(drop).ok_or(code::INVALID_HANDLE)
 }

@@ -29,13 +29,11 @@ pub const KERNELS: &[Kernel] = &[
 const FIRST: usize = 0x53_0000_1000;
 
 /// The handle of the kernel with this name.
-#[must_use]
 pub fn find(name: &CStr) -> Option<usize> {
     KERNELS.iter().position(|kernel| kernel.signature.name == name).map(|place| FIRST + 16 * place)
 }
 
 /// The kernel of a handle.
-#[must_use]
 pub fn of(handle: usize) -> Option<&'static Kernel> {
     KERNELS.get(handle.checked_sub(FIRST).filter(|offset| offset % 16 == 0)? / 16)
 }
@@ -64,7 +62,6 @@ impl Kernel {
     }
 }
 
-/// The words at an address, by their count.
 fn words<'a>(address: u64, count: u64) -> &'a [AtomicU32] {
     let address = usize::try_from(address).unwrap_or(0);
     // SAFETY: the caller of the launch guarantees that many words until the work has run.

@@ -12,83 +12,35 @@ use crate::semaphore::SEMAPHORES;
 use crate::stream::STREAMS;
 use crate::{device, report};
 
-/// The number of live objects of each kind.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Live {
+gpu_interop_sim_abi::live! {
     /// Imported memory.
-    pub imports: u64,
+    imports: IMPORTED.len() as u64,
     /// Mapped ranges of imported memory.
-    pub mappings: u64,
-    /// Mapped images, and levels that outlive theirs.
-    pub arrays: u64,
+    mappings: memory::live().0,
+    /// Mapped images, and levels that do not end with theirs.
+    arrays: array::live(),
     /// Imported semaphores.
-    pub semaphores: u64,
-    /// Streams, without the default stream.
-    pub streams: u64,
+    semaphores: SEMAPHORES.len() as u64,
+    /// Streams, without the default one.
+    streams: STREAMS.len() as u64,
     /// Events.
-    pub events: u64,
+    events: EVENTS.len() as u64,
     /// Modules.
-    pub modules: u64,
+    modules: MODULES.len() as u64,
     /// Allocations that cannot be exported.
-    pub allocations: u64,
-    /// Exportable memory, with one descriptor each.
-    pub descriptors: u64,
+    allocations: memory::live().1,
+    /// Exportable memory: each has one descriptor.
+    descriptors: PHYSICAL.len() as u64,
     /// Reserved ranges of addresses.
-    pub reservations: u64,
-    /// References to primary contexts.
-    pub contexts: u64,
+    reservations: RESERVED.len() as u64,
+    /// Primary contexts that were retained and not released.
+    contexts: device::retained(),
     /// Surfaces.
-    pub surfaces: u64,
+    surfaces: SURFACES.len() as u64,
     /// Textures.
-    pub textures: u64,
-    /// Graphs, captured and executable.
-    pub graphs: u64,
-}
-
-impl Live {
-    /// The current numbers.
-    #[must_use]
-    pub fn now() -> Self {
-        let (mappings, allocations) = memory::live();
-        Self {
-            imports: IMPORTED.len() as u64,
-            mappings,
-            arrays: array::live(),
-            semaphores: SEMAPHORES.len() as u64,
-            streams: STREAMS.len() as u64,
-            events: EVENTS.len() as u64,
-            modules: MODULES.len() as u64,
-            allocations,
-            descriptors: PHYSICAL.len() as u64,
-            reservations: RESERVED.len() as u64,
-            contexts: device::retained(),
-            surfaces: SURFACES.len() as u64,
-            textures: TEXTURES.len() as u64,
-            graphs: (GRAPHS.len() + READY.len()) as u64,
-        }
-    }
-
-    /// The total.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        let Self { imports, mappings, arrays, semaphores, streams, events, modules, .. } = *self;
-        let Self { allocations, descriptors, reservations, contexts, surfaces, textures, graphs, .. } = *self;
-        imports
-            + mappings
-            + arrays
-            + semaphores
-            + streams
-            + events
-            + modules
-            + allocations
-            + descriptors
-            + reservations
-            + contexts
-            + surfaces
-            + textures
-            + graphs
-    }
+    textures: TEXTURES.len() as u64,
+    /// Graphs, recorded ones and those that can be launched.
+    graphs: (GRAPHS.len() + READY.len()) as u64,
 }
 
 /// The number of live objects of all kinds. Writes the number of each kind if `each` is not NULL.

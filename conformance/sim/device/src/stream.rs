@@ -67,14 +67,12 @@ impl Recording {
         lock(&self.state).spoilt = true;
     }
 
-    /// Whether the end of the capture fails.
-    #[must_use]
+    /// Whether its end fails.
     pub fn is_spoilt(&self) -> bool {
         lock(&self.state).spoilt
     }
 
-    /// The number of captured operations.
-    #[must_use]
+    /// How much was recorded.
     pub fn length(&self) -> usize {
         lock(&self.state).work.len()
     }
@@ -122,8 +120,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The stream of this handle; 0 is the default stream, which is created at the first use.
-    #[must_use]
+    /// The stream of this handle; 0 is the default stream, which is made when it is first asked for.
     pub fn of(handle: usize) -> Option<Arc<Self>> {
         static DEFAULT: OnceLock<Option<Arc<Stream>>> = OnceLock::new();
         match handle {
@@ -222,8 +219,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The current capture, if any.
-    #[must_use]
+    /// What it records into, if it does.
     pub fn recording(&self) -> Option<Arc<Recording>> {
         lock(&self.queue).capture.clone()
     }
@@ -287,8 +283,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether work is pending.
-    #[must_use]
+    /// Whether something has not run.
     pub fn is_busy(&self) -> bool {
         let queue = lock(&self.queue);
         queue.done < queue.enqueued

@@ -30,16 +30,14 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The condition with this number, which both vendors share. `first` is the meaning of 0.
-    #[must_use]
+    /// By its number, which both vendors share. `first` is what 0 means.
     pub fn of(first: Self, number: u32) -> Option<Self> {
         [first, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
     }
 }
 
 impl Word {
-    /// Width in bytes.
-    #[must_use]
+    /// Bytes.
     pub fn size(self) -> usize {
         match self {
             Self::Narrow(_) => 4,

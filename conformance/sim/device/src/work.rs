@@ -35,21 +35,13 @@ pub fn event_of(handle: usize) -> Result<Arc<Event>, u32> {
     EVENTS.get(handle).ok_or(code::INVALID_HANDLE)
 }
 
-/// Creates a stream. Both vendors have one flag.
-///
-/// # Errors
-/// The status code of the failure.
+/// Makes a stream. Both vendors have one flag.
 pub fn create_stream(flags: u32) -> Result<usize, u32> {
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags > 1)?;
     Stream::start().map(|stream| STREAMS.insert(stream)).map_err(|_| code::OUT_OF_MEMORY)
 }
 
-/// Destroys a stream once its work has run.
-///
-/// # Errors
-/// The status code of the failure.
+/// Ends a stream, once its work has run.
 pub fn destroy_stream(stream: usize) -> Result<(), u32> {
     STREAMS.remove(stream).ok_or(code::INVALID_HANDLE)?.close();
     Ok(())
@@ -63,15 +55,10 @@ pub fn query_stream(stream: usize) -> Result<(), u32> {
     if stream_of(stream)?.is_idle()? { Ok(()) } else { Err(code::NOT_READY) }
 }
 
-/// Makes a stream wait for the last record of an event.
-///
-/// # Errors
-/// The status code of the failure.
+/// Has a stream wait for what an event has recorded by now.
 pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
     let (stream, event) = (stream_of(stream)?, event_of(event)?);
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(flags > 1)?;
     if let Some(record) = event.last() {
         stream.enqueue(move || {
             record.wait();
@@ -81,10 +68,7 @@ pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
     Ok(())
 }
 
-/// Destroys an event.
-///
-/// # Errors
-/// The status code of the failure.
+/// Ends an event.
 pub fn destroy_event(event: usize) -> Result<(), u32> {
     EVENTS.remove(event).map(drop).ok_or(code::INVALID_HANDLE)
 }
@@ -99,16 +83,11 @@ pub fn query_event(event: usize) -> Result<(), u32> {
 
 /// Enqueues a copy.
 ///
-/// # Errors
-/// The status code of the failure.
-///
 /// # Safety
 /// The ranges are valid until the copy has run.
 pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Result<(), u32> {
     let stream = stream_of(stream)?;
-    if size > 0 && (target == 0 || source == 0) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(size > 0 && (target == 0 || source == 0))?;
     stream.enqueue(move || {
         // SAFETY: the caller's promise. An exporter that writes at the same time can make the copy torn, never invalid.
         lost::touch(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
@@ -122,9 +101,6 @@ const SLOW_FILL: usize = 4096;
 
 /// Enqueues a fill. Small fills are slow: on some drivers signals of semaphores overtake them.
 ///
-/// # Errors
-/// The status code of the failure.
-///
 /// # Safety
 /// The range is valid until the fill has run.
 pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
@@ -134,9 +110,7 @@ pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
     stream: usize,
 ) -> Result<(), u32> {
     let (stream, target) = (stream_of(stream)?, address(target));
-    if count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())))?;
     // SAFETY: the caller's promise.
     unsafe { fill_anywhere(&stream, target, value, count) };
     Ok(())
@@ -163,16 +137,12 @@ pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, ta
     }
 }
 
-/// A word's address.
 fn word(pointer: u64, value: Word) -> Result<usize, u32> {
     let pointer = address(pointer);
     if pointer == 0 || !pointer.is_multiple_of(value.size()) { Err(code::INVALID_VALUE) } else { Ok(pointer) }
 }
 
 /// Makes a stream wait for a word.
-///
-/// # Errors
-/// The status code of the failure.
 ///
 /// # Safety
 /// The word is valid until the wait has ended.
@@ -195,9 +165,6 @@ pub unsafe fn wait_value(
 
 /// Makes a stream write a word.
 ///
-/// # Errors
-/// The status code of the failure.
-///
 /// # Safety
 /// The word is valid until it is written.
 pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
@@ -211,9 +178,6 @@ pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<()
 }
 
 /// Enqueues a function.
-///
-/// # Errors
-/// The status code of the failure.
 ///
 /// # Safety
 /// The function accepts the data, and does not unwind.
@@ -237,17 +201,12 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
 /// `name` is NULL or a string.
 pub unsafe fn module_kernel(module: usize, name: *const c_char) -> Result<usize, u32> {
     MODULES.get(module).ok_or(code::INVALID_HANDLE)?;
-    if name.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(name.is_null())?;
     // SAFETY: the caller's promise.
     kernel::find(unsafe { CStr::from_ptr(name) }).ok_or(code::NOT_FOUND)
 }
 
 /// Enqueues a kernel.
-///
-/// # Errors
-/// The status code of the failure.
 ///
 /// # Safety
 /// The arguments are those of the kernel, and their memory is valid until it has run.
@@ -260,9 +219,7 @@ pub unsafe fn launch(
 ) -> Result<(), u32> {
     let (stream, kernel) = (stream_of(stream)?, kernel::of(function).ok_or(code::INVALID_HANDLE)?);
     let threads = block.into_iter().try_fold(1_u32, u32::checked_mul).unwrap_or(u32::MAX);
-    if grid.contains(&0) || !(1..=THREADS).contains(&threads) || arguments.is_null() || !extra.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(grid.contains(&0) || !(1..=THREADS).contains(&threads) || arguments.is_null() || !extra.is_null())?;
     // SAFETY: the caller's promise.
     let run = unsafe { kernel.launch(arguments) };
     stream.enqueue(move || {

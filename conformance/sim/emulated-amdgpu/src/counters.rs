@@ -18,7 +18,6 @@ impl Counters {
         }
     }
 
-    /// The counts of a group.
     pub(crate) fn group(&self, group: &str) -> BTreeMap<String, u64> {
         let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         groups.get(group).cloned().unwrap_or_default()

@@ -130,7 +130,6 @@ impl Emulation {
     }
 }
 
-/// The GPUs in the settings.
 pub(crate) fn gpus(settings: &Settings) -> Vec<Gpu> {
     let gpus = settings.gpus.iter().enumerate();
     gpus.map(|(index, gpu)| Gpu::new(index, gpu, settings.vram, settings.large_bar)).collect()

@@ -20,7 +20,6 @@ use rustix::io::Errno;
 
 use crate::settings::SettingsError;
 
-/// A requested fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The counted name, without its argument.

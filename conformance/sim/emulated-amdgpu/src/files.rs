@@ -13,7 +13,6 @@ use crate::abi::Result;
 use crate::drm::handles::Handles;
 use crate::memory::dmabuf::Inode;
 
-/// A device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     Kfd,
@@ -37,7 +36,6 @@ impl Files {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a device.
     pub(crate) fn open(&self, device: Device, close_on_exec: bool) -> Result<OwnedFd> {
         let flags = if close_on_exec { MemfdFlags::CLOEXEC } else { MemfdFlags::empty() };
         let name = if device == Device::Kfd { c"emulated-amdgpu-kfd" } else { c"emulated-amdgpu-render" };

@@ -59,14 +59,6 @@ impl Model {
     }
 }
 
-/// A GPU as asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GpuSetting {
-    pub(crate) model: &'static Model,
-    pub(crate) address: PciAddress,
-}
-
-/// An emulated GPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gpu {
     pub(crate) index: usize,

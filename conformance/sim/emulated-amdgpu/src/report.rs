@@ -41,7 +41,6 @@ struct Totals {
     ioctls: BTreeMap<String, u64>,
 }
 
-/// A line of the report.
 #[derive(Debug, Serialize)]
 struct Report {
     process: i32,

@@ -3,7 +3,9 @@
 use cubecl_hip_sys as hip;
 use cudarc::driver::sys::cudaError_enum as Code;
 
-pub(crate) use gpu_interop_sim_abi::code::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, OUT_OF_MEMORY};
+pub(crate) use gpu_interop_sim_abi::code::{
+    INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, OUT_OF_MEMORY, reject_if,
+};
 
 /// `CUDA_SUCCESS`.
 const SUCCESS: u32 = Code::CUDA_SUCCESS as u32;

@@ -5,12 +5,12 @@ use std::ffi::{c_int, c_void};
 use cudarc::driver::sys::CUstream;
 use gpu_interop_sim_abi::entries;
 
-use crate::code::INVALID_VALUE;
+use crate::code::reject_if;
 use crate::context::call;
 
 /// Rejects a null address.
 fn need(size: usize, addresses: &[u64]) -> Result<(), u32> {
-    if size > 0 && addresses.contains(&0) { Err(INVALID_VALUE) } else { Ok(()) }
+    reject_if(size > 0 && addresses.contains(&0))
 }
 
 entries! {

@@ -40,7 +40,6 @@ const ATTRIBUTES: &[(c_uint, Attribute)] = &[
     (hip::hipDeviceAttribute_t_hipDeviceAttributeWarpSize, Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE),
 ];
 
-/// CUDA's device.
 fn device_of(device: c_int) -> Result<CUdevice, u32> {
     let devices = &cuda()?.devices;
     usize::try_from(device).ok().and_then(|device| devices.get(device)).map(|(device, _)| *device).ok_or(INVALID_DEVICE)

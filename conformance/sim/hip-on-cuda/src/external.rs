@@ -15,7 +15,7 @@ use gpu_interop_sim_abi::hip::generation::{Generation, Memory};
 use gpu_interop_sim_abi::objects::Objects;
 use gpu_interop_sim_abi::{descriptor, entries, give, lock};
 
-use crate::code::{INVALID_VALUE, OUT_OF_MEMORY, check};
+use crate::code::{INVALID_VALUE, OUT_OF_MEMORY, check, reject_if};
 use crate::context::{enter, enter_device};
 use crate::cuda::cuda;
 use crate::memory::{self, Mapped};
@@ -99,27 +99,21 @@ unsafe fn import(desc: Memory) -> Option<Imported> {
 }
 
 entries! {
+    after cuda;
+
     fn hipImportExternalMemory(memory: *mut usize, desc: *const c_void) gives memory {
-        cuda()?;
-        if memory.is_null() || desc.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(memory.is_null() || desc.is_null())?;
         let desc = Generation::now().memory(desc).checked()?;
         // Every failure is reported as "out of memory".
         give(memory, IMPORTED.insert(import(desc).ok_or(OUT_OF_MEMORY)?))
     }
 
     fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
-        cuda()?;
         let memory = IMPORTED.get(memory).ok_or(INVALID_VALUE)?;
-        if pointer.is_null() || desc.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(pointer.is_null() || desc.is_null())?;
         let generation = Generation::now();
         let (offset, size) = generation.buffer(desc)?;
-        if offset.checked_add(size).is_none_or(|end| end > memory.size) {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(offset.checked_add(size).is_none_or(|end| end > memory.size))?;
         let whole = memory.whole()?;
         let mapped = whole.address + if generation == Generation::Five { 0 } else { offset };
         give(pointer, mapped)?;
@@ -130,7 +124,6 @@ entries! {
     }
 
     fn hipDestroyExternalMemory(memory: usize) {
-        cuda()?;
         let memory = IMPORTED.remove(memory).ok_or(INVALID_VALUE)?;
         drop(lock(&memory.whole).take());
         check((enter_device(memory.device)?.cuDestroyExternalMemory)(memory.memory()))

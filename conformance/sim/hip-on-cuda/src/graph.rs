@@ -5,7 +5,7 @@ use std::ffi::{c_uint, c_ulonglong};
 use cudarc::driver::sys::{CUgraph, CUgraphExec, CUstream, CUstreamCaptureMode};
 use gpu_interop_sim_abi::{entries, give};
 
-use crate::code::INVALID_VALUE;
+use crate::code::{INVALID_VALUE, reject_if};
 use crate::context::{call, make};
 
 /// Converts HIP's capture mode to CUDA's, which has the same numbers.
@@ -25,18 +25,14 @@ entries! {
     }
 
     fn hipStreamEndCapture(stream: CUstream, graph: *mut CUgraph) gives graph {
-        if graph.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(graph.is_null())?;
         let mut made = std::ptr::null_mut();
         call!(cuStreamEndCapture(stream, &raw mut made))?;
         give(graph, made)
     }
 
     fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
-        if mode.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(mode.is_null())?;
         let mut exchanged = self::mode(mode.read())?;
         call!(cuThreadExchangeStreamCaptureMode(&raw mut exchanged))?;
         mode.write(exchanged as c_uint);
@@ -44,9 +40,7 @@ entries! {
     }
 
     fn hipGraphInstantiateWithFlags(ready: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong) gives ready {
-        if ready.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(ready.is_null())?;
         give(ready, make!(cuGraphInstantiateWithFlags(graph, flags))?)
     }
 

@@ -11,7 +11,7 @@ use gpu_interop_sim_abi::hip::device;
 use gpu_interop_sim_abi::objects::Objects;
 use gpu_interop_sim_abi::{address, entries, give};
 
-use crate::code::{INVALID_VALUE, check};
+use crate::code::{INVALID_VALUE, check, reject_if};
 use crate::context::{call, enter_device, make};
 use crate::cuda::cuda;
 
@@ -95,16 +95,12 @@ fn free(pointer: *mut c_void) -> Result<(), u32> {
 
 entries! {
     fn hipMalloc(pointer: *mut *mut c_void, size: usize) gives pointer {
-        if pointer.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(pointer.is_null())?;
         give(pointer, allocate(size, Place::Device)?)
     }
 
     fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
-        if pointer.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(pointer.is_null())?;
         give(pointer, allocate(size, allocation::extended(size, flags)?)?)
     }
 
@@ -118,16 +114,12 @@ entries! {
 
     fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         allocation::check_host(flags)?;
-        if pointer.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(pointer.is_null())?;
         give(pointer, allocate(size, Place::Host)?)
     }
 
     fn hipHostGetDevicePointer(device: *mut u64, pointer: *mut c_void, flags: c_uint) gives device {
-        if device.is_null() || pointer.is_null() || flags != 0 {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(device.is_null() || pointer.is_null() || flags != 0)?;
         give(device, make!(cuMemHostGetDevicePointer_v2(pointer, 0))?)
     }
 

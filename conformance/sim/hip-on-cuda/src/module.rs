@@ -7,7 +7,7 @@ use gpu_interop_kernels::KERNELS;
 use gpu_interop_sim_abi::hip::code_object;
 use gpu_interop_sim_abi::{entries, give};
 
-use crate::code::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
+use crate::code::{INVALID_HANDLE, NOT_FOUND, NOT_SUPPORTED, reject_if};
 use crate::context::{call, make};
 use crate::cuda::cuda;
 
@@ -19,24 +19,18 @@ fn is_in_code_objects(name: &CStr) -> bool {
 entries! {
     fn hipModuleLoadData(module: *mut CUmodule, image: *const c_void) gives module {
         cuda()?;
-        if module.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(module.is_null())?;
         code_object::check(image)?;
         give(module, make!(cuModuleLoadData(gpu_interop_kernels::ptx().as_ptr().cast()))?)
     }
 
     fn hipModuleUnload(module: CUmodule) {
-        if module.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(module.is_null())?;
         call!(cuModuleUnload(module))
     }
 
     fn hipModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) gives function {
-        if function.is_null() || name.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(function.is_null() || name.is_null())?;
         if module.is_null() {
             return Err(INVALID_HANDLE);
         }
@@ -47,22 +41,11 @@ entries! {
     }
 
     fn hipModuleLaunchKernel(
-        function: CUfunction,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: CUstream,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared_bytes: c_uint, stream: CUstream, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
-        if function.is_null() || (arguments.is_null() && extra.is_null()) {
-            return Err(INVALID_VALUE);
-        }
-        // The two APIs mark the end of such arguments with different numbers.
+        reject_if(function.is_null() || (arguments.is_null() && extra.is_null()))?;
+        // The two mark the end of such arguments with different numbers.
         if !extra.is_null() {
             return Err(NOT_SUPPORTED);
         }

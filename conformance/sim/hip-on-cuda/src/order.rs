@@ -6,7 +6,7 @@ use cubecl_hip_sys as hip;
 use cudarc::driver::sys::{CUevent, CUhostFn, CUstream};
 use gpu_interop_sim_abi::{entries, give};
 
-use crate::code::{INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED};
+use crate::code::{INVALID_HANDLE, NOT_SUPPORTED, reject_if};
 use crate::context::{call, make};
 
 /// Effects of an event on caches of AMD's GPUs. CUDA always has the strongest.
@@ -16,27 +16,18 @@ const LAST_CONDITION: u32 = hip::hipStreamWaitValueNor;
 
 /// Rejects unknown waits, and those that CUDA does not support.
 fn check_wait(pointer: u64, flags: u32, whole: bool) -> Result<(), u32> {
-    if pointer == 0 || flags > LAST_CONDITION {
-        return Err(INVALID_VALUE);
-    }
+    reject_if(pointer == 0 || flags > LAST_CONDITION)?;
     if whole { Ok(()) } else { Err(NOT_SUPPORTED) }
 }
 
-/// Rejects a null word.
-fn need(pointer: u64) -> Result<(), u32> {
-    if pointer == 0 { Err(INVALID_VALUE) } else { Ok(()) }
-}
-
-/// Rejects a null event.
+/// Fails for an event that there is not.
 fn event(event: CUevent) -> Result<CUevent, u32> {
     if event.is_null() { Err(INVALID_HANDLE) } else { Ok(event) }
 }
 
 entries! {
     fn hipStreamCreateWithFlags(stream: *mut CUstream, flags: c_uint) gives stream {
-        if stream.is_null() || flags > hip::hipStreamNonBlocking {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(stream.is_null() || flags > hip::hipStreamNonBlocking)?;
         give(stream, make!(cuStreamCreate(flags))?)
     }
 
@@ -61,9 +52,7 @@ entries! {
     }
 
     fn hipEventCreateWithFlags(event: *mut CUevent, flags: c_uint) gives event {
-        if event.is_null() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(event.is_null())?;
         give(event, make!(cuEventCreate(flags & !FENCES))?)
     }
 
@@ -91,19 +80,17 @@ entries! {
 
     // The flags are documented as ignored.
     fn hipStreamWriteValue32(stream: CUstream, pointer: u64, value: u32, _flags: c_uint) {
-        need(pointer)?;
+        reject_if(pointer == 0)?;
         call!(cuStreamWriteValue32_v2(stream, pointer, value, 0))
     }
 
     fn hipStreamWriteValue64(stream: CUstream, pointer: u64, value: u64, _flags: c_uint) {
-        need(pointer)?;
+        reject_if(pointer == 0)?;
         call!(cuStreamWriteValue64_v2(stream, pointer, value, 0))
     }
 
     fn hipLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void) {
-        if function.is_none() {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(function.is_none())?;
         call!(cuLaunchHostFunc(stream, function, data))
     }
 }

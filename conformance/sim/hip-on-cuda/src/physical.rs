@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 use gpu_interop_sim_abi::hip::physical::{Access, Prop, access, numbers};
 use gpu_interop_sim_abi::{entries, give};
 
-use crate::code::{INVALID_VALUE, NOT_SUPPORTED};
+use crate::code::{INVALID_VALUE, NOT_SUPPORTED, reject_if};
 use crate::context::{call, make};
 use crate::cuda::cuda;
 
@@ -31,14 +31,10 @@ fn location(kind: u32, device: u32) -> Result<CUmemLocation, u32> {
 /// # Safety
 /// `prop` is NULL or valid.
 unsafe fn encode(prop: *const Prop) -> Result<CUmemAllocationProp, u32> {
-    if prop.is_null() {
-        return Err(INVALID_VALUE);
-    }
+    reject_if(prop.is_null())?;
     // SAFETY: the caller's promise.
     let [kind, handles, at, device] = unsafe { numbers(prop) };
-    if kind != hip::hipMemAllocationType_hipMemAllocationTypePinned {
-        return Err(INVALID_VALUE);
-    }
+    reject_if(kind != hip::hipMemAllocationType_hipMemAllocationTypePinned)?;
     let handles = match handles {
         hip::hipMemAllocationHandleType_hipMemHandleTypeNone => HandleType::CU_MEM_HANDLE_TYPE_NONE,
         hip::hipMemAllocationHandleType_hipMemHandleTypePosixFileDescriptor => {
@@ -87,23 +83,17 @@ entries! {
 
     fn hipMemCreate(handle: *mut u64, size: usize, prop: *const Prop, flags: u64) gives handle {
         let prop = encode(prop)?;
-        if handle.is_null() || flags != 0 {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(handle.is_null() || flags != 0)?;
         give(handle, make!(cuMemCreate(size, &raw const prop, 0))?)
     }
 
     fn hipMemRelease(handle: u64) {
-        if handle == 0 {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(handle == 0)?;
         call!(cuMemRelease(handle))
     }
 
     fn hipMemAddressReserve(pointer: *mut u64, size: usize, alignment: usize, hint: u64, flags: u64) gives pointer {
-        if pointer.is_null() || flags != 0 {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(pointer.is_null() || flags != 0)?;
         give(pointer, make!(cuMemAddressReserve(size, alignment, hint, 0))?)
     }
 
@@ -112,9 +102,7 @@ entries! {
     }
 
     fn hipMemMap(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) {
-        if pointer == 0 || handle == 0 || flags != 0 {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(pointer == 0 || handle == 0 || flags != 0)?;
         call!(cuMemMap(pointer, size, offset, handle, 0))
     }
 
@@ -123,18 +111,14 @@ entries! {
     }
 
     fn hipMemSetAccess(pointer: u64, size: usize, desc: *const Access, count: usize) {
-        if pointer == 0 || desc.is_null() || count == 0 {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(pointer == 0 || desc.is_null() || count == 0)?;
         let all = (0..count).map(|index| encode_access(desc.add(index))).collect::<Result<Vec<_>, u32>>()?;
         call!(cuMemSetAccess(pointer, size, all.as_ptr(), all.len()))
     }
 
     fn hipMemExportToShareableHandle(shareable: *mut c_int, handle: u64, kind: c_uint, flags: u64) {
         let descriptor = hip::hipMemAllocationHandleType_hipMemHandleTypePosixFileDescriptor;
-        if shareable.is_null() || handle == 0 || kind != descriptor || flags != 0 {
-            return Err(INVALID_VALUE);
-        }
+        reject_if(shareable.is_null() || handle == 0 || kind != descriptor || flags != 0)?;
         let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         call!(cuMemExportToShareableHandle(shareable.cast::<c_void>(), handle, kind, 0))
     }

@@ -58,12 +58,11 @@ fn place(kind: hip::hipMemoryType, host: usize, device: usize, array: usize) -> 
 }
 
 entries! {
+    after need;
+
     fn hipExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
-        need()?;
         let memory = IMPORTED.get(memory).ok_or(code::INVALID_VALUE)?;
-        if array.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(array.is_null() || desc.is_null())?;
         let (image, levels) = (image(&*desc).ok_or(code::INVALID_VALUE)?, (*desc).numLevels);
         // The number of levels is not checked: wrap-around is impossible, and the runtime's behaviour with too many is
         // unknown.
@@ -75,22 +74,17 @@ entries! {
     }
 
     fn hipMipmappedArrayGetLevel(level: *mut usize, array: usize, number: c_uint) gives level {
-        need()?;
         let array = MIPMAPPED.get(array).ok_or(code::INVALID_HANDLE)?;
         // Each call returns a new array.
         give(level, array.new_level(number).ok_or(code::INVALID_VALUE)?)
     }
 
     fn hipArrayDestroy(array: usize) {
-        need()?;
-        if array == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(array == 0)?;
         LEVELS.remove(array).map(drop).ok_or(DESTROYED)
     }
 
     fn hipMipmappedArrayDestroy(array: usize) {
-        need()?;
         let array = MIPMAPPED.remove(array).ok_or(code::INVALID_HANDLE)?;
         if !Behaviour::LevelsKeepImages.now() {
             array.end_levels();
@@ -99,11 +93,8 @@ entries! {
     }
 
     fn hipDrvMemcpy3DAsync(copy: *const Copy, stream: usize) {
-        need()?;
         let stream = work::stream_of(stream)?;
-        if copy.is_null() || (*copy).srcLOD != 0 || (*copy).dstLOD != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(copy.is_null() || (*copy).srcLOD != 0 || (*copy).dstLOD != 0)?;
         let copy = &*copy;
         let (host, device) = (copy.srcHost.expose_provenance(), copy.srcDevice.expose_provenance());
         let source = Side {

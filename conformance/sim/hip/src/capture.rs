@@ -91,8 +91,14 @@ pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
     }
 }
 
-/// Begins to record what the stream `here` is given, in a mode that there is.
-pub(crate) fn begin(here: usize, stream: &Stream, mode: u32) -> Result<(), u32> {
+/// `hipStreamBeginCapture`.
+pub(crate) fn begin(handle: usize, mode: u32) -> Result<(), u32> {
+    let (here, stream) = streams::find(handle, &Missing::CAPTURE)?;
+    code::reject_if(mode > RELAXED)?;
+    // The default stream, but not each thread's own.
+    if here == 0 && handle != streams::PER_THREAD {
+        return Err(code::CAPTURE_UNSUPPORTED);
+    }
     stream.begin_capture()?;
     let recording = stream.recording().ok_or(code::ILLEGAL_STATE)?;
     let capture = Capture { origin: here, mode, thread: thread::current().id(), recording, others: BTreeMap::new() };

@@ -65,13 +65,9 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: 
             _ => Ok(()),
         };
     }
-    if target == 0 || source == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(target == 0 || source == 0)?;
     let ((target, to_known), (source, from_known)) = (memory::side(target, size)?, memory::side(source, size)?);
-    if !to_known && !from_known {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(!to_known && !from_known)?;
     let recorded = found.recording().is_some();
     if !from_known && !recorded && size <= STAGED && Era::now() >= Era::Six {
         // SAFETY: the caller's promise.
@@ -100,7 +96,6 @@ fn hang() -> Result<(), u32> {
     Ok(())
 }
 
-/// Enqueues a fill.
 fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, stream: usize) -> Result<(), u32> {
     need()?;
     let (target, era) = (address(target), Era::now());
@@ -140,18 +135,14 @@ fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, st
 
 entries! {
     fn hipMalloc(pointer: *mut *mut c_void, size: usize) gives pointer {
-        if pointer.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null())?;
         give(pointer, allocate(size)?)
     }
 
     fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         // The location is ignored: all memory is the same here.
         let place = allocation::extended(size, flags)?;
-        if pointer.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null())?;
         let memory = allocate(size)?;
         if place == allocation::Place::Host {
             // A signal has the initial value 1.
@@ -172,9 +163,7 @@ entries! {
 
     fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         need()?;
-        if pointer.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null())?;
         capture::allow()?;
         // Every later failure writes a null result.
         give(pointer, std::ptr::null_mut())?;
@@ -185,9 +174,7 @@ entries! {
     fn hipHostGetDevicePointer(device: *mut *mut c_void, pointer: *mut c_void, flags: c_uint) gives device {
         need()?;
         let known = memory::find(pointer.expose_provenance()).is_some();
-        if pointer.is_null() || !known || (flags != 0 && Era::now() >= Era::Six) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null() || !known || (flags != 0 && Era::now() >= Era::Six))?;
         give(device, pointer)
     }
 

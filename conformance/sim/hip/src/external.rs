@@ -90,9 +90,7 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
         streams::drain(None);
         die_because("before HIP 5.5 hipFree of a mapping ends the process");
     }
-    if function == Function::Host {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(function == Function::Host)?;
     let mapping = lock(&MAPPINGS).contains_key(&address);
     if !mapping && base != address {
         die_because("hipFree of an address inside a mapping that is not its first");
@@ -133,10 +131,11 @@ fn release(base: usize) {
 }
 
 entries! {
+    after need;
+
     fn hipImportExternalMemory(memory: *mut usize, desc: *const c_void) gives memory
         failing |_code| if !desc.is_null() { failed(Generation::now().memory(desc).handle) };
     {
-        need()?;
         if memory.is_null() || desc.is_null() {
             if Era::now() == Era::Early {
                 die_because("before HIP 5.5 hipImportExternalMemory follows NULL");
@@ -157,10 +156,7 @@ entries! {
     }
 
     fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
-        need()?;
-        if memory == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(memory == 0)?;
         let era = Era::now();
         let Some(memory) = IMPORTED.get(memory) else { die_because("there is no such external memory") };
         let base = memory.first();
@@ -170,18 +166,14 @@ entries! {
             }
             return give(pointer, base as u64);
         }
-        if pointer.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null() || desc.is_null())?;
         let (offset, size) = Generation::now().buffer(desc)?;
         let end = match era {
             // The sum wraps around.
             Era::Five | Era::Six => offset.wrapping_add(size),
             _ => offset.checked_add(size).ok_or(code::INVALID_VALUE)?,
         };
-        if end > memory.size() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(end > memory.size())?;
         let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
         give(pointer, address as u64)?;
         if let Some(own) = lock(&OWN).get_mut(&base) {
@@ -195,10 +187,7 @@ entries! {
     }
 
     fn hipDestroyExternalMemory(memory: usize) {
-        need()?;
-        if memory == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(memory == 0)?;
         let Some(memory) = IMPORTED.remove(memory) else {
             die_because("hipDestroyExternalMemory of what is no external memory, or not any more");
         };

@@ -49,10 +49,8 @@ entries! {
 
     fn hipStreamEndCapture(stream: usize, graph: *mut usize) gives graph {
         need()?;
-        if graph.is_null() && Era::now() < Era::Seven {
-            return Err(code::INVALID_VALUE);
-        }
-        let ended = end_capture(stream);
+        code::reject_if(graph.is_null() && Era::now() < Era::Seven)?;
+        let ended = capture::end(stream);
         if ended == Err(code::CAPTURE_INVALIDATED) {
             // A capture invalidated by other calls gives a null result.
             let _ = give(graph, 0);
@@ -66,9 +64,7 @@ entries! {
 
     fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
         need()?;
-        if mode.is_null() || mode.read() > capture_mode::RELAXED {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(mode.is_null() || mode.read() > capture_mode::RELAXED)?;
         mode.write(capture_mode::exchange(mode.read()));
         Ok(())
     }
@@ -76,9 +72,7 @@ entries! {
     fn hipGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {
         need()?;
         let known = if Era::now() >= Era::Six { [0, FLAGS, PRIORITY] } else { [0, FLAGS, FLAGS] };
-        if ready.is_null() || graph == 0 || !known.contains(&flags) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(ready.is_null() || graph == 0 || !known.contains(&flags))?;
         if GRAPHS.get(graph).is_none() {
             die_because("a graph is instantiated that is none");
         }
@@ -87,18 +81,14 @@ entries! {
 
     fn hipGraphLaunch(graph: usize, stream: usize) {
         need()?;
-        if READY.get(graph).is_none() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(READY.get(graph).is_none())?;
         let (here, _) = streams::for_work(stream, &Missing::GRAPH)?;
         lock(&LAUNCHED).insert(graph, here);
         graph::launch(graph, here)
     }
 
     fn hipGraphExecDestroy(graph: usize) {
-        if graph == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(graph == 0)?;
         if READY.get(graph).is_none() {
             die_because("a graph is destroyed that is none, or not any more");
         }
@@ -111,24 +101,16 @@ entries! {
     }
 
     fn hipGraphDestroy(graph: usize) {
-        if graph == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(graph == 0)?;
         graph::destroy(&GRAPHS, graph).map_err(|_| code::ILLEGAL_STATE)
     }
 
     fn hipStreamGetCaptureInfo_v2(
-        stream: usize,
-        status: *mut c_uint,
-        id: *mut u64,
-        graph: *mut usize,
-        nodes: *mut *const usize,
+        stream: usize, status: *mut c_uint, id: *mut u64, graph: *mut usize, nodes: *mut *const usize,
         count: *mut usize,
     ) gives status {
         need()?;
-        if status.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(status.is_null())?;
         if stream == 0 {
             return if Era::now() == Era::Early { Err(code::UNKNOWN) } else { give(status, NONE) };
         }

@@ -102,9 +102,7 @@ pub(crate) fn fill(address: usize, size: usize) -> Result<Option<usize>, u32> {
     if size <= found.rest() {
         return Ok((found.offset + size <= found.real).then_some(found.address));
     }
-    if Era::now() > Era::Early || size > found.size {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(Era::now() > Era::Early || size > found.size)?;
     die_because("HIP 5.2 fills memory past its end if the fill does not begin at its first byte")
 }
 

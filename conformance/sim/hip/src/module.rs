@@ -23,11 +23,10 @@ fn missing(module: usize) -> u32 {
 }
 
 entries! {
+    after need;
+
     fn hipModuleLoadData(module: *mut usize, image: *const c_void) gives module {
-        need()?;
-        if module.is_null() || image.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(module.is_null() || image.is_null())?;
         code_object::check(image)?;
         match (code_object::damage(image), Era::now()) {
             (Some(Damage::NoNames), Era::Seven) => return Err(code::INVALID_IMAGE),
@@ -39,36 +38,20 @@ entries! {
     }
 
     fn hipModuleUnload(module: usize) {
-        need()?;
         MODULES.remove(module).map(drop).ok_or_else(|| missing(module))
     }
 
     fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) gives function {
-        need()?;
-        if function.is_null() || name.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        if *name == 0 && Era::now() > Era::Early {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(function.is_null() || name.is_null())?;
+        code::reject_if(*name == 0 && Era::now() > Era::Early)?;
         MODULES.get(module).ok_or_else(|| missing(module))?;
         give(function, work::module_kernel(module, name)?)
     }
 
     fn hipModuleLaunchKernel(
-        function: usize,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: usize,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared_bytes: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
-        need()?;
         let era = Era::now();
         if function == 0 {
             return Err(if era == Era::Early { code::INVALID_IMAGE } else { code::INVALID_HANDLE });
@@ -87,9 +70,7 @@ entries! {
             return Err(if era == Era::Early { INVALID_CONFIGURATION } else { code::INVALID_VALUE });
         }
         let too_wide = |(grid, block): (&u32, &u32)| *grid == u32::MAX || grid.checked_mul(*block).is_none();
-        if era > Era::Early && grid.iter().zip(&block).any(too_wide) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(era > Era::Early && grid.iter().zip(&block).any(too_wide))?;
         if shared_bytes > MOST_SHARED {
             return Err(if era == Era::Early { code::OUT_OF_MEMORY } else { code::INVALID_VALUE });
         }

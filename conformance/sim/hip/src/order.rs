@@ -71,7 +71,6 @@ impl Drop for Waited {
 /// # Safety
 /// The word is valid until the wait has ended.
 unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) -> Result<(), u32> {
-    need()?;
     let (condition, word) = (condition(flags)?, memory::word(address(pointer), value.size())?);
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
@@ -89,7 +88,6 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
 /// # Safety
 /// The word is valid until it is written.
 unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
-    need()?;
     let word = memory::word(address(pointer), value.size())?;
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
@@ -104,7 +102,6 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     Ok(())
 }
 
-/// The event of a handle.
 fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
     if handle == 0 {
         return Err(code::INVALID_HANDLE);
@@ -112,45 +109,34 @@ fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
     Ok(EVENTS.get(handle).unwrap_or_else(|| die_because("a destroyed event is used, or what never was one")))
 }
 
-/// Fails without a mask. Its bits are not checked.
-fn check_mask(size: u32, mask: *const u32) -> Result<(), u32> {
-    if size == 0 || mask.is_null() { Err(code::INVALID_VALUE) } else { Ok(()) }
-}
-
 entries! {
+    after need;
+
     fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) gives stream {
-        need()?;
-        if stream.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(stream.is_null())?;
         give(stream, streams::create(flags, Sort::Priority(0))?)
     }
 
     // Any number is valid: it is clamped to the supported range.
     fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
-        need()?;
-        if stream.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(stream.is_null())?;
         give(stream, streams::create(flags, Sort::Priority(priority))?)
     }
 
     fn hipExtStreamCreateWithCUMask(stream: *mut usize, size: u32, mask: *const u32) gives stream {
-        need()?;
         if stream.is_null() {
             return Err(code::INVALID_HANDLE);
         }
-        check_mask(size, mask)?;
+        // Which bits it has is not looked at.
+        code::reject_if(size == 0 || mask.is_null())?;
         give(stream, streams::create(0, Sort::Own)?)
     }
 
     fn hipStreamDestroy(stream: usize) {
-        need()?;
         streams::destroy(stream)
     }
 
     fn hipStreamSynchronize(stream: usize) {
-        need()?;
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
             capture::allow_stream(&found)?;
@@ -166,7 +152,6 @@ entries! {
     }
 
     fn hipStreamQuery(stream: usize) {
-        need()?;
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
             capture::allow_stream(&found)?;
@@ -177,7 +162,6 @@ entries! {
     }
 
     fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
-        need()?;
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
@@ -193,16 +177,12 @@ entries! {
     }
 
     fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) gives event {
-        need()?;
         let known = if Era::now() == Era::Early { EVENT_FLAGS | INTERPROCESS } else { EVENT_FLAGS };
-        if event.is_null() || flags & !known != 0 || flags & EVENT_RELEASES == EVENT_RELEASES {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(event.is_null() || flags & !known != 0 || flags & EVENT_RELEASES == EVENT_RELEASES)?;
         give(event, EVENTS.insert(Event::default()))
     }
 
     fn hipEventDestroy(event: usize) {
-        need()?;
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
@@ -214,7 +194,6 @@ entries! {
     }
 
     fn hipEventRecord(event: usize, stream: usize) {
-        need()?;
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
@@ -224,14 +203,12 @@ entries! {
     }
 
     fn hipEventQuery(event: usize) {
-        need()?;
         let it = self::event(event)?;
         capture::allow_query(event)?;
         if it.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
     }
 
     fn hipEventSynchronize(event: usize) {
-        need()?;
         let it = self::event(event)?;
         capture::allow_query(event)?;
         if let Some(record) = it.last() {
@@ -258,7 +235,6 @@ entries! {
     }
 
     fn hipLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
-        need()?;
         let (here, _) = streams::for_work(stream, &Missing::HOST_FUNCTION)?;
         work::host_function(here, function, data)
     }

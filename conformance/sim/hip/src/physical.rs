@@ -45,17 +45,15 @@ pub(crate) fn find(address: usize) -> Option<Found> {
 
 /// Fails on devices without virtual memory management.
 fn need_virtual_memory() -> Result<(), u32> {
-    need()?;
-    if has_virtual_memory() { Ok(()) } else { Err(code::INVALID_VALUE) }
+    code::reject_if(!has_virtual_memory())
 }
 
 entries! {
+    after need;
+
     fn hipMemGetAllocationGranularity(granularity: *mut usize, prop: *const Prop, option: c_uint) gives granularity {
-        need()?;
-        if granularity.is_null() || prop.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        // For any handle type: only the creation of memory checks it.
+        code::reject_if(granularity.is_null() || prop.is_null())?;
+        // Whatever handles are asked for: only what creates the memory looks at them.
         let [kind, _, location, device] = numbers(prop);
         if !(location == HOST && Era::now() >= Era::Seven) {
             physical::check([kind, NO_HANDLE, location, device])?;
@@ -72,10 +70,7 @@ entries! {
     }
 
     fn hipMemCreate(handle: *mut u64, size: usize, prop: *const Prop, flags: u64) gives handle {
-        need()?;
-        if handle.is_null() || prop.is_null() || flags != 0 || size == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(handle.is_null() || prop.is_null() || flags != 0 || size == 0)?;
         if !has_virtual_memory() {
             return Err(if Era::now() == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED });
         }
@@ -95,10 +90,7 @@ entries! {
     }
 
     fn hipMemRelease(handle: u64) {
-        need()?;
-        if handle == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(handle == 0)?;
         if !has_virtual_memory() {
             return Ok(());
         }
@@ -106,10 +98,7 @@ entries! {
     }
 
     fn hipMemAddressReserve(pointer: *mut u64, size: usize, alignment: usize, _hint: u64, flags: u64) gives pointer {
-        need()?;
-        if pointer.is_null() || flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer.is_null() || flags != 0)?;
         if !has_virtual_memory() {
             // Success without a result.
             return if Era::now() == Era::Early { Ok(()) } else { give(pointer, 0) };
@@ -120,9 +109,7 @@ entries! {
 
     fn hipMemAddressFree(pointer: u64, size: usize) {
         need_virtual_memory()?;
-        if pointer == 0 || size == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer == 0 || size == 0)?;
         if physical::RESERVED.get(address(pointer)).is_none() {
             die_because("hipMemAddressFree of what was not reserved");
         }
@@ -141,9 +128,7 @@ entries! {
 
     fn hipMemUnmap(pointer: u64, size: usize) {
         need_virtual_memory()?;
-        if pointer == 0 || size == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(pointer == 0 || size == 0)?;
         if !lock(&MAPPED).remove(&pointer) {
             if Era::now() == Era::Six {
                 die_because("before HIP 7.2 hipMemUnmap follows what is not mapped");
@@ -155,14 +140,10 @@ entries! {
 
     fn hipMemSetAccess(pointer: u64, size: usize, desc: *const Access, count: usize) {
         need_virtual_memory()?;
-        if desc.is_null() || count != 1 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(desc.is_null() || count != 1)?;
         let [location, device, flags] = access(desc);
         let known = [NO_ACCESS, READ, READ_WRITE].contains(&flags) && location == DEVICE;
-        if !device::exists(device.cast_signed()) || (Era::now() >= Era::Seven && !known) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(!device::exists(device.cast_signed()) || (Era::now() >= Era::Seven && !known))?;
         if flags == NO_ACCESS {
             return Ok(());
         }
@@ -174,10 +155,8 @@ entries! {
         if shareable.is_null() && kind == DESCRIPTOR && flags == 0 && Era::now() == Era::Six {
             die_because("HIP 6 follows NULL where a handle is exported to");
         }
-        // Memory of other handle types does not exist.
-        if shareable.is_null() || kind != DESCRIPTOR {
-            return Err(code::INVALID_VALUE);
-        }
+        // There is no memory that was made for another kind.
+        code::reject_if(shareable.is_null() || kind != DESCRIPTOR)?;
         give(shareable, physical::export(handle, kind, flags)?)
     }
 }

@@ -7,7 +7,8 @@ use cubecl_hip_sys as hip;
 use gpu_interop_sim_abi::hip::behaviour::Behaviour;
 use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_abi::hip::generation::{CHECKS_KINDS, Generation, Handle};
-use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, Semaphore, batch};
+use gpu_interop_sim_device::semaphore::batch::{self, Sort};
+use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, Semaphore};
 use gpu_interop_sim_device::system::Given;
 use gpu_interop_sim_device::{code, die, entries};
 
@@ -51,9 +52,7 @@ unsafe fn right<'a>(
     params: *const c_void,
     count: c_uint,
 ) -> Result<(&'a [usize], bool), u32> {
-    if semaphores.is_null() || params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphores.is_null() || params.is_null())?;
     // SAFETY: the caller's promise.
     let semaphores = unsafe { slice::from_raw_parts(semaphores, count as usize) };
     let refuses_flags = Era::now() >= Era::Six;
@@ -74,60 +73,53 @@ unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
     (Point { value, key, timeout_ms: 0 }, 0)
 }
 
+/// Has a stream signal semaphores, or wait for them. Neither is recorded: they are run at once where a graph is.
+///
+/// # Safety
+/// As for [`right`].
+unsafe fn enqueue(
+    sort: Sort,
+    semaphores: *const usize,
+    params: *const c_void,
+    count: c_uint,
+    stream: usize,
+) -> Result<(), u32> {
+    need()?;
+    let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
+    // SAFETY: the caller's promise.
+    let (some, all) = unsafe { right(semaphores, params, count) }?;
+    if !some.is_empty() {
+        // SAFETY: as above: the elements are there.
+        stream.enqueue_now(batch::work(sort, some, &|index| unsafe { point(params, index) })?);
+    }
+    code::reject_if(!all)
+}
+
 entries! {
     fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const c_void) gives semaphore {
         need()?;
-        if semaphore.is_null() || desc.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        // The flags are not checked (CLR, `hipImportExternalSemaphore`).
+        code::reject_if(semaphore.is_null() || desc.is_null())?;
+        // The flags are never looked at (CLR, `hipImportExternalSemaphore`).
         let (kind, handle, _flags) = Generation::now().semaphore(desc);
         let checks = Generation::now().version() >= CHECKS_KINDS;
-        if checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()))?;
         let failed = if Era::now() == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED };
         give(semaphore, SEMAPHORES.insert(open(kind, handle).ok_or(failed)?))
     }
 
     fn hipDestroyExternalSemaphore(semaphore: usize) {
         need()?;
-        if semaphore == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(semaphore == 0)?;
         SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
         Ok(())
     }
 
-    // Neither is captured: they execute at once during a capture.
-    fn hipSignalExternalSemaphoresAsync(
-        semaphores: *const usize,
-        params: *const c_void,
-        count: c_uint,
-        stream: usize,
-    ) {
-        need()?;
-        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
-        let (some, all) = right(semaphores, params, count)?;
-        if !some.is_empty() {
-            stream.enqueue_now(batch::signals(some, &|index| point(params, index))?);
-        }
-        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
+    fn hipSignalExternalSemaphoresAsync(semaphores: *const usize, params: *const c_void, count: c_uint, stream: usize) {
+        enqueue(Sort::Signals, semaphores, params, count, stream)
     }
 
-    fn hipWaitExternalSemaphoresAsync(
-        semaphores: *const usize,
-        params: *const c_void,
-        count: c_uint,
-        stream: usize,
-    ) {
-        need()?;
-        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
-        let (some, all) = right(semaphores, params, count)?;
-        if !some.is_empty() {
-            stream.enqueue_now(batch::waits(some, &|index| point(params, index))?);
-        }
-        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
+    fn hipWaitExternalSemaphoresAsync(semaphores: *const usize, params: *const c_void, count: c_uint, stream: usize) {
+        enqueue(Sort::Waits, semaphores, params, count, stream)
     }
 
     fn hipGraphExecExternalSemaphoresSignalNodeSetParams(graph: usize, node: usize, params: *const c_void) {
@@ -142,8 +134,6 @@ entries! {
 /// Replaces the work of a node. The runtime does not check that the node is one of semaphores, and nothing here creates
 /// such nodes: it overwrites memory of another node.
 fn set_params(graph: usize, node: usize, params: *const c_void) -> Result<(), u32> {
-    if graph == 0 || node == 0 || params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(graph == 0 || node == 0 || params.is_null())?;
     die_because("a node of a graph that has no semaphores is given some")
 }

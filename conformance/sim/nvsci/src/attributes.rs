@@ -6,9 +6,10 @@ use std::slice;
 use std::sync::{Arc, Mutex};
 
 use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_abi::objects::Objects;
 
 use crate::behaviour::Behaviour;
-use crate::{Pair, error, panics};
+use crate::{Pair, error, give, panics};
 
 /// Values by key, with the greatest alignment of any type.
 pub(crate) type Values = BTreeMap<i32, Stored>;
@@ -56,7 +57,6 @@ pub(crate) enum Sort {
     Conflict,
 }
 
-/// An attribute list.
 #[derive(Debug)]
 pub(crate) struct List {
     /// The module that it was created with.
@@ -70,12 +70,7 @@ impl List {
         Self { module, sort, values: Mutex::new(values) }
     }
 
-    /// Creates a conflict list, unless `behaviour` disables it: 0 then.
-    pub(crate) fn of_conflict(module: usize, behaviour: &Behaviour, insert: impl FnOnce(Self) -> usize) -> usize {
-        if behaviour.has("no_conflict_list") { 0 } else { insert(Self::new(module, Sort::Conflict, Values::new())) }
-    }
-
-    /// Whether it is reconciled. Aborts the process if the list must not be used.
+    /// Whether it is reconciled. Ends the process if it may not be used at all.
     pub(crate) fn is_reconciled(&self) -> bool {
         match self.sort {
             Sort::Unreconciled => false,
@@ -95,25 +90,19 @@ impl List {
         count: usize,
         check: impl Fn(i32, &[u8], &Values) -> bool,
     ) -> Result<(), u32> {
-        if self.is_reconciled() || pairs.is_null() || count == 0 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(self.is_reconciled() || pairs.is_null() || count == 0)?;
         let mut values = lock(&self.values);
         let mut new = values.clone();
         // SAFETY: the caller's promise.
         let pairs = unsafe { slice::from_raw_parts(pairs, count) };
         for pair in pairs {
-            if pair.value.is_null() || pair.len == 0 || new.contains_key(&pair.key) {
-                return Err(error::BAD_PARAMETER);
-            }
+            error::reject_if(pair.value.is_null() || pair.len == 0 || new.contains_key(&pair.key))?;
             // SAFETY: the caller's promise.
             let bytes = unsafe { slice::from_raw_parts(pair.value.cast::<u8>(), pair.len) };
             new.insert(pair.key, Stored::new(bytes));
         }
         let allowed = |pair: &Pair| new.get(&pair.key).is_some_and(|stored| check(pair.key, stored.bytes(), &new));
-        if !pairs.iter().all(allowed) {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!pairs.iter().all(allowed))?;
         *values = new;
         Ok(())
     }
@@ -130,15 +119,11 @@ impl List {
         check: impl Fn(i32, bool) -> bool,
     ) -> Result<(), u32> {
         let reconciled = self.is_reconciled();
-        if pairs.is_null() || count == 0 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(pairs.is_null() || count == 0)?;
         let values = lock(&self.values);
         // SAFETY: the caller's promise.
         for pair in unsafe { slice::from_raw_parts_mut(pairs, count) } {
-            if !check(pair.key, reconciled) {
-                return Err(error::BAD_PARAMETER);
-            }
+            error::reject_if(!check(pair.key, reconciled))?;
             let stored = values.get(&pair.key);
             pair.value = stored.map_or(std::ptr::null::<c_void>(), |stored| stored.words.as_ptr().cast());
             pair.len = stored.map_or(0, |stored| stored.length);
@@ -147,28 +132,42 @@ impl List {
     }
 }
 
-/// The lists of a reconciliation: not reconciled, not named twice, all of one module.
+/// Reconciles lists: none of them reconciled or named twice, all of one module. `find` finds the list of a handle, `rules`
+/// makes the values, or the code and whether it comes with a conflict list, and `known` holds what is made.
 ///
 /// # Safety
-/// `handles` has that many elements.
-pub(crate) unsafe fn inputs(
-    lists: *const usize,
-    count: usize,
-    list_of: impl Fn(usize) -> Arc<List>,
-) -> Result<Vec<Arc<List>>, u32> {
-    if lists.is_null() || count == 0 {
-        return Err(error::BAD_PARAMETER);
-    }
+/// There are so many handles, and the outputs are NULL or valid.
+pub(crate) unsafe fn reconcile(
+    (lists, count): (*const usize, usize),
+    [list, conflict]: [*mut usize; 2],
+    known: &Objects<List>,
+    find: impl Fn(usize) -> Arc<List>,
+    rules: impl FnOnce(&Behaviour, &[Values]) -> Result<Values, (u32, bool)>,
+) -> Result<(), u32> {
+    error::reject_if(list.is_null() || conflict.is_null() || lists.is_null() || count == 0)?;
     // SAFETY: the caller's promise.
     let handles = unsafe { slice::from_raw_parts(lists, count) };
-    if handles.iter().enumerate().any(|(index, handle)| *handle == 0 || handles[..index].contains(handle)) {
-        return Err(error::BAD_PARAMETER);
+    error::reject_if(
+        handles.iter().enumerate().any(|(index, handle)| *handle == 0 || handles[..index].contains(handle)),
+    )?;
+    let lists: Vec<Arc<List>> = handles.iter().map(|handle| find(*handle)).collect();
+    let module = lists[0].module;
+    error::reject_if(lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != module))?;
+    let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
+    let behaviour = Behaviour::now();
+    match rules(&behaviour, &values) {
+        // SAFETY: the caller's promise.
+        Ok(values) => unsafe { give(list, known.insert(List::new(module, Sort::Reconciled, values))) },
+        Err((code, with_list)) => {
+            if with_list {
+                let none = behaviour.has("no_conflict_list");
+                let made = || known.insert(List::new(module, Sort::Conflict, Values::new()));
+                // SAFETY: the caller's promise.
+                unsafe { give(conflict, if none { 0 } else { made() }) }?;
+            }
+            Err(code)
+        }
     }
-    let lists: Vec<Arc<List>> = handles.iter().map(|handle| list_of(*handle)).collect();
-    if lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != lists[0].module) {
-        return Err(error::BAD_PARAMETER);
-    }
-    Ok(lists)
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ impl Behaviour {
         Self(words.into())
     }
 
-    /// Whether this word is set.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.0.split(',').any(|other| other == word)
     }
@@ -29,6 +28,11 @@ impl Behaviour {
     fn minor(&self, start: &str, newest: u32) -> u32 {
         let asked = self.0.split(',').find_map(|word| word.strip_prefix(start)?.parse().ok());
         asked.unwrap_or(newest)
+    }
+
+    /// Whether a caller's version is known, of the library with this minor version.
+    pub(crate) fn knows(&self, major: u32, minor: u32, newest: impl FnOnce(&Self) -> u32) -> bool {
+        major == 2 && minor <= newest(self) && !self.has("incompatible")
     }
 
     /// The minor version of NvSciBuf 2.

@@ -11,7 +11,7 @@ use gpu_interop_sim_abi::{entries, lock};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::attributes::{List, Sort, Stored, Values, inputs};
+use crate::attributes::{self, List, Sort, Stored, Values};
 use crate::behaviour::Behaviour;
 use crate::reconcile::{
     ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
@@ -52,7 +52,6 @@ impl Drop for Memory {
     }
 }
 
-/// A buffer.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub(crate) memory: Arc<Memory>,
@@ -109,9 +108,7 @@ fn size(values: &Values) -> u64 {
 }
 
 fn need_module(module: usize) -> Result<(), u32> {
-    if module == 0 {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(module == 0)?;
     BUFFER_MODULES.get(module).map(drop).ok_or_else(|| panics("this NvSciBufModule is not open"))
 }
 
@@ -134,6 +131,11 @@ pub extern "C" fn sim_nvsci_flushes() -> u64 {
 }
 
 entries! {
+    fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
+        live::report_at_exit();
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::buf_minor).into())
+    }
+
     fn NvSciBufModuleOpen(module: *mut usize) gives module {
         give(module, BUFFER_MODULES.insert(()))
     }
@@ -154,28 +156,18 @@ entries! {
     }
 
     fn NvSciBufAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
-        if list.is_null() || conflict.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
-        let lists = inputs(lists, count, list_of)?;
-        let module = lists[0].module;
-        let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
-        let behaviour = Behaviour::now();
-        match reconcile(&behaviour, &values) {
-            Ok(values) => give(list, BUFFER_LISTS.insert(List::new(module, Sort::Reconciled, values))),
-            Err(error::RECONCILIATION_FAILED) => {
-                give(conflict, List::of_conflict(module, &behaviour, |list| BUFFER_LISTS.insert(list)))?;
-                Err(if behaviour.has("conflict_code") { error::RESOURCE_ERROR } else { error::RECONCILIATION_FAILED })
-            }
-            Err(code) => Err(code),
-        }
+        attributes::reconcile((lists, count), [list, conflict], &BUFFER_LISTS, list_of, |behaviour, values| {
+            // Only a conflict has a list.
+            reconcile(behaviour, values).map_err(|code| match code {
+                error::RECONCILIATION_FAILED if behaviour.has("conflict_code") => (error::RESOURCE_ERROR, true),
+                code => (code, code == error::RECONCILIATION_FAILED),
+            })
+        })
     }
 
     fn NvSciBufObjAlloc(list: usize, object: *mut usize) gives object {
         let list = list_of(list);
-        if !list.is_reconciled() || object.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!list.is_reconciled() || object.is_null())?;
         let mut values = lock(&list.values).clone();
         let memory = Memory::new(size(&values)).map_err(|_| error::INSUFFICIENT_MEMORY)?;
         // A newly allocated object permits writes.
@@ -185,9 +177,7 @@ entries! {
 
     fn NvSciBufObjDupWithReducePerm(object: usize, perm: u32, duplicate: *mut usize) gives duplicate {
         let buffer = buffer_of(object);
-        if duplicate.is_null() || ![1, 3].contains(&perm) || perm > buffer.perm() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(duplicate.is_null() || ![1, 3].contains(&perm) || perm > buffer.perm())?;
         let mut values = lock(&buffer.list.1.values).clone();
         values.insert(ACTUAL_PERM, Stored::new(&perm.to_ne_bytes()));
         give(duplicate, Buffer::insert(buffer.memory.clone(), buffer.list.1.module, values))
@@ -199,18 +189,14 @@ entries! {
 
     fn NvSciBufObjGetCpuPtr(object: usize, pointer: *mut *mut c_void) gives pointer {
         let buffer = buffer_of(object);
-        if !buffer.has_cpu_access() || buffer.perm() != 3 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!buffer.has_cpu_access() || buffer.perm() != 3)?;
         buffer.has_pointer.store(true, Ordering::SeqCst);
         give(pointer, ptr::with_exposed_provenance_mut(buffer.memory.base))
     }
 
     fn NvSciBufObjGetConstCpuPtr(object: usize, pointer: *mut *const c_void) gives pointer {
         let buffer = buffer_of(object);
-        if !buffer.has_cpu_access() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!buffer.has_cpu_access())?;
         buffer.has_pointer.store(true, Ordering::SeqCst);
         give(pointer, ptr::with_exposed_provenance(buffer.memory.base))
     }
@@ -218,10 +204,8 @@ entries! {
     fn NvSciBufObjFlushCpuCacheRange(object: usize, offset: u64, length: u64) {
         let buffer = buffer_of(object);
         let end = offset.checked_add(length).ok_or(error::OVERFLOW)?;
-        if length == 0 || end > buffer.size() {
-            return Err(error::BAD_PARAMETER);
-        }
-        // The header does not state whether a buffer is mapped before its pointer is requested.
+        error::reject_if(length == 0 || end > buffer.size())?;
+        // The header does not say whether a buffer is mapped before its pointer is asked for.
         if !buffer.has_pointer.load(Ordering::SeqCst) && !asked_for("always_mapped") {
             return Err(error::NOT_PERMITTED);
         }

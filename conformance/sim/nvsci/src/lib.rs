@@ -61,6 +61,11 @@ mod error {
     pub(crate) const RECONCILIATION_FAILED: u32 = 0x0001_0100;
     pub(crate) const UNSUPPORTED_CONFIG: u32 = 0x0200_0001;
     pub(crate) const CLEARED_FENCE: u32 = 0x0200_0002;
+
+    /// Fails where an argument is wrong.
+    pub(crate) fn reject_if(wrong: bool) -> Result<(), u32> {
+        if wrong { Err(BAD_PARAMETER) } else { Ok(()) }
+    }
 }
 
 /// `NvSciBufAttrKeyValuePair` and `NvSciSyncAttrKeyValuePair`.

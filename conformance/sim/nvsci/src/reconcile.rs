@@ -112,7 +112,6 @@ pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8], set: &Value
     }
 }
 
-/// Whether a key may be queried.
 pub(crate) fn may_get(behaviour: &Behaviour, key: i32, reconciled: bool) -> bool {
     let general = (TYPES..=behaviour.last_general_key()).contains(&key);
     let known = general || [RAW_SIZE, RAW_ALIGN].contains(&key) || (LAYOUT..=IMAGE_COUNT).contains(&key);
@@ -166,9 +165,7 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
             out.insert(*key, value);
         }
     }
-    if missing {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(missing)?;
     let cpu = any_true(NEED_CPU_ACCESS);
     // "Maximum of the requested"; read-only if no list requests one. An allocated object permits writes.
     let perm = all(REQUIRED_PERM).flat_map(Stored::u32s).max().unwrap_or(1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpu_interop_sim_abi::objects::Objects;
 use gpu_interop_sim_abi::{entries, lock};
 
-use crate::attributes::{List, Sort, Values, inputs};
+use crate::attributes::{self, List, Sort, Values};
 use crate::behaviour::Behaviour;
 use crate::sync_reconcile::{CPU_PERM, GPU_PERMS, gpu_perm, may_get, may_set, reconcile};
 use crate::{Pair, asked_for, error, give, leaks, panics, voids};
@@ -77,7 +77,6 @@ impl Primitive {
     }
 }
 
-/// An object.
 #[derive(Debug)]
 pub(crate) struct SyncObject {
     module: usize,
@@ -143,9 +142,7 @@ impl Fence {
 }
 
 fn need_module(module: usize) -> Result<(), u32> {
-    if module == 0 {
-        return Err(error::BAD_PARAMETER);
-    }
+    error::reject_if(module == 0)?;
     SYNC_MODULES.get(module).map(drop).ok_or_else(|| panics("this NvSciSyncModule is not open"))
 }
 
@@ -158,6 +155,11 @@ pub(crate) fn sync_of(handle: usize) -> Arc<SyncObject> {
 }
 
 entries! {
+    fn NvSciSyncCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
+        live::report_at_exit();
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::sync_minor).into())
+    }
+
     fn NvSciSyncModuleOpen(module: *mut usize) gives module {
         give(module, SYNC_MODULES.insert(()))
     }
@@ -178,27 +180,14 @@ entries! {
     }
 
     fn NvSciSyncAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
-        if list.is_null() || conflict.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
-        let lists = inputs(lists, count, list_of)?;
-        let module = lists[0].module;
-        let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
-        let behaviour = Behaviour::now();
-        match reconcile(&behaviour, &values) {
-            Ok(values) => give(list, SYNC_LISTS.insert(List::new(module, Sort::Reconciled, values))),
-            Err(code) => {
-                give(conflict, List::of_conflict(module, &behaviour, |list| SYNC_LISTS.insert(list)))?;
-                Err(code)
-            }
-        }
+        attributes::reconcile((lists, count), [list, conflict], &SYNC_LISTS, list_of, |behaviour, values| {
+            reconcile(behaviour, values).map_err(|code| (code, true))
+        })
     }
 
     fn NvSciSyncObjAlloc(list: usize, object: *mut usize) gives object {
         let list = list_of(list);
-        if !list.is_reconciled() || object.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(!list.is_reconciled() || object.is_null())?;
         let cpu_perm = lock(&list.values).get(&CPU_PERM).and_then(|perm| perm.u64s().first().copied()).unwrap_or(0);
         let gpu_perms = lock(&list.values).get(&GPU_PERMS).map(|perms| perms.bytes().to_vec()).unwrap_or_default();
         let (module, primitive, imports) = (list.module, Arc::new(Primitive::new()), AtomicU64::new(0));
@@ -207,44 +196,34 @@ entries! {
 
     fn NvSciSyncObjGenerateFence(object: usize, fence: *mut Fence) {
         let object = sync_of(object);
-        if fence.is_null() || object.cpu_perm & 2 == 0 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(fence.is_null() || object.cpu_perm & 2 == 0)?;
         (*fence).clear();
         give(fence, Fence::new(&object, 0, object.primitive.plan()))
     }
 
     fn NvSciSyncObjSignal(object: usize) {
         let object = sync_of(object);
-        if object.cpu_perm & 2 == 0 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(object.cpu_perm & 2 == 0)?;
         object.primitive.step();
         Ok(())
     }
 
     fn NvSciSyncFenceWait(fence: *const Fence, context: usize, timeout: i64) {
-        if fence.is_null() || context == 0 || !(-1..=i64::MAX / 1000).contains(&timeout) {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(fence.is_null() || context == 0 || !(-1..=i64::MAX / 1000).contains(&timeout))?;
         let module = CONTEXTS.get(context).unwrap_or_else(|| panics("this NvSciSyncCpuWaitContext was freed, or is none"));
         if (*fence).is_cleared() {
             return Ok(());
         }
         let reference = (*fence).reference();
-        if reference.module != *module || reference.cpu_perm & 1 == 0 {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(reference.module != *module || reference.cpu_perm & 1 == 0)?;
         let limit = u64::try_from(timeout).ok().map(Duration::from_micros);
         if reference.primitive.wait((*fence).value(), limit) { Ok(()) } else { Err(error::TIMEOUT) }
     }
 
     fn NvSciSyncFenceUpdateFence(object: usize, id: u64, value: u64, fence: *mut Fence) {
         let object = sync_of(object);
-        if fence.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
-        // The only primitive, of 32 bits by default.
+        error::reject_if(fence.is_null())?;
+        // There is one primitive, of 32 bits unless asked otherwise.
         if id != 0 || value > object.primitive.greatest {
             return Err(error::OVERFLOW);
         }
@@ -253,9 +232,7 @@ entries! {
     }
 
     fn NvSciSyncFenceExtractFence(fence: *const Fence, id: *mut u64, value: *mut u64) gives value {
-        if fence.is_null() || id.is_null() || value.is_null() {
-            return Err(error::BAD_PARAMETER);
-        }
+        error::reject_if(fence.is_null() || id.is_null() || value.is_null())?;
         if (*fence).is_cleared() {
             return Err(error::CLEARED_FENCE);
         }

@@ -22,7 +22,6 @@ const GPU_BYTES: usize = 16;
 pub(crate) const WAIT: u64 = 1;
 pub(crate) const SIGNAL: u64 = 2;
 
-/// Whether a key may be set to these bytes.
 pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8]) -> bool {
     match key {
         _ if key > behaviour.last_sync_key() => false,
@@ -34,7 +33,6 @@ pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a key may be queried.
 pub(crate) fn may_get(behaviour: &Behaviour, key: i32) -> bool {
     (NEED_CPU_ACCESS..=behaviour.last_sync_key()).contains(&key)
 }

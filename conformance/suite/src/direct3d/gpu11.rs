@@ -12,6 +12,7 @@ use gpu_interop::d3d::windows::Win32::Graphics::Direct3D11::{
 use gpu_interop::d3d::windows::core::Interface;
 
 use super::Library;
+use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 
 /// The device. Used by one thread at a time, as its context must be.
@@ -50,13 +51,11 @@ impl Gpu11 {
         Ok(unsafe { fence.context_wait(&self.context, value) }?)
     }
 
-    /// Acquires a keyed mutex of this device.
     pub(crate) fn acquire(&self, mutex: &KeyedMutex, key: u64, timeout: Option<Duration>) -> gpu_interop::Result<()> {
         // SAFETY: only one thread uses this, and the mutex.
         unsafe { mutex.acquire(key, timeout) }
     }
 
-    /// Releases a keyed mutex of this device.
     pub(crate) fn release(&self, mutex: &KeyedMutex, key: u64) -> gpu_interop::Result<()> {
         // SAFETY: as in `acquire`.
         unsafe { mutex.release(key) }
@@ -98,9 +97,7 @@ impl Gpu11 {
     pub(crate) fn write_texture(&self, texture: &ID3D11Resource, data: &[u8]) -> Verdict {
         let (desc, row) = described(texture)?;
         let rows = desc.Height as usize;
-        if data.len() != row * rows {
-            return Err(Stop::Failed(format!("{} bytes for {rows} rows of {row} each", data.len())));
-        }
+        ensure!(data.len() == row * rows, "{} bytes for {rows} rows of {row} each", data.len());
         let pitch = u32::try_from(row)?;
         // SAFETY: the texture is live; the data has that many rows of this length, and is read during the call.
         unsafe {
@@ -127,9 +124,7 @@ impl Gpu11 {
         // SAFETY: both are live, of this device, and have the same description.
         unsafe { self.context.CopyResource(&staging, texture) };
         self.mapped(&staging, |address, pitch| {
-            if row > pitch {
-                return Err(Stop::Failed(format!("rows of {row} bytes are mapped {pitch} apart")));
-            }
+            ensure!(row <= pitch, "rows of {row} bytes are mapped {pitch} apart");
             let rows = (0..desc.Height as usize).flat_map(|y| {
                 // SAFETY: the mapping has that many rows of this pitch, which is not shorter, and nothing writes to it.
                 unsafe { std::slice::from_raw_parts(address.add(y * pitch), row) }.to_vec()

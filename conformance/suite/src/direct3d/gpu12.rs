@@ -42,7 +42,6 @@ struct Inner {
     description: String,
 }
 
-/// Submitted work.
 #[derive(Default)]
 struct Submitted {
     /// Number of submissions so far.
@@ -126,7 +125,6 @@ impl Gpu12 {
         &self.inner.queue
     }
 
-    /// The description for reports.
     pub(crate) fn description(&self) -> &str {
         &self.inner.description
     }
@@ -256,7 +254,6 @@ impl Gpu12 {
         Ok(())
     }
 
-    /// Reads from a buffer.
     pub(crate) fn read(&self, buffer: &ID3D12Resource, offset: u64, data: &mut [u8]) -> Verdict {
         for (chunk, place) in data.chunks_mut(CHUNK).zip((offset..).step_by(CHUNK)) {
             let mut staging = self.staging(Way::Down, chunk.len())?;
@@ -343,7 +340,6 @@ pub(crate) fn transition(
     }
 }
 
-/// The fence of a timeline of this exporter.
 pub(crate) fn fence(timeline: &Arc<dyn ExporterTimeline>) -> Verdict<&ExportableFence> {
     let timeline: &dyn Any = &**timeline;
     timeline.downcast_ref().ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))

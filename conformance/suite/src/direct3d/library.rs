@@ -15,6 +15,7 @@ use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::{IDXGIAdapter1, IDXGIDevic
 use gpu_interop::d3d::windows::core::{GUID, HRESULT, Interface};
 use libloading::os::windows as loading;
 
+use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 
 /// The full path of a simulator of Direct3D, used instead of the system's.
@@ -71,9 +72,7 @@ impl Library {
         let (dxgi, d3d12, d3d11, simulated) = match std::env::var_os(VARIABLE) {
             None => (of_system("dxgi.dll")?, of_system("d3d12.dll")?, of_system("d3d11.dll")?, None),
             Some(path) => {
-                if !Path::new(&path).is_absolute() {
-                    return Err(Stop::Failed(format!("{VARIABLE}: {} is not an absolute path", path.display())));
-                }
+                ensure!(Path::new(&path).is_absolute(), "{VARIABLE}: {} is not an absolute path", path.display());
                 let load = || {
                     // SAFETY: the user guarantees the library.
                     unsafe { loading::Library::new(&path) }
@@ -149,7 +148,6 @@ impl Library {
 }
 
 impl Adapter {
-    /// A device of Direct3D 12.
     pub(crate) fn device12(&self) -> Verdict<ID3D12Device> {
         let mut device: Option<ID3D12Device> = None;
         // SAFETY: the adapter is live, and the result is kept as the requested interface.
@@ -161,7 +159,6 @@ impl Adapter {
         device.ok_or_else(|| Stop::Failed("D3D12CreateDevice gave no device".into()))
     }
 
-    /// A device of Direct3D 11.
     pub(crate) fn device11(&self) -> Verdict<ID3D11Device> {
         let mut device: Option<ID3D11Device> = None;
         let null = std::ptr::null_mut();

@@ -41,7 +41,6 @@ impl Subresource<'_> {
         self.extent[1] as usize * self.extent[2] as usize
     }
 
-    /// The subresource as a side of a copy.
     fn location(&self) -> D3D12_TEXTURE_COPY_LOCATION {
         D3D12_TEXTURE_COPY_LOCATION {
             pResource: ManuallyDrop::new(Some(self.texture.clone())),

@@ -24,7 +24,6 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("host", include_str!("../../../expectations/host.toml")),
 ];
 
-/// A file of expectations.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

@@ -123,7 +123,6 @@ fn no_binary() -> Stop {
     Stop::Unsupported(D3D12_FENCES.into())
 }
 
-/// The exported memory.
 enum Memory {
     Committed(ExportableResource),
     Placed(PlacedResource),

@@ -31,7 +31,6 @@ pub trait Exchange: Send {
     fn finish(self: Box<Self>) -> Verdict<Vec<u8>>;
 }
 
-/// The handle of an exported timeline.
 pub(super) fn handle_of(timeline: SemaphoreHandle) -> Verdict<OsHandle> {
     system::into_semaphore(timeline).ok_or_else(|| Stop::Failed("the timeline was not exported as a handle".into()))
 }

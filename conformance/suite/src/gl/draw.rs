@@ -6,6 +6,7 @@ use gpu_interop::gl::ImportedTexture;
 
 use super::GlSide;
 use super::transfer::{native, transfer_format};
+use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 
 /// A triangle that covers the viewport, without inputs.
@@ -64,10 +65,8 @@ impl<'a> Drawing<'a> {
             gl.framebuffer_texture_2d(glow::FRAMEBUFFER, glow::COLOR_ATTACHMENT0, glow::TEXTURE_2D, Some(frame), 0);
             let status = gl.check_framebuffer_status(glow::FRAMEBUFFER);
             side.succeeded("making a frame to draw to")?;
-            if status != glow::FRAMEBUFFER_COMPLETE {
-                return Err(Stop::Failed(format!("the frame to draw to is not complete: {status:#06x}")));
-            }
-            // With the default sampler state `texelFetch` would access missing levels.
+            ensure!(status == glow::FRAMEBUFFER_COMPLETE, "the frame to draw to is not complete: {status:#06x}");
+            // `texelFetch` reads no level that is not there, if the sampler asks for none.
             gl.bind_texture(glow::TEXTURE_2D, Some(texture));
             for (name, value) in [
                 (glow::TEXTURE_MIN_FILTER, glow::NEAREST),
@@ -137,16 +136,12 @@ unsafe fn program(gl: &glow::Context, fragments: &str) -> Verdict<glow::NativePr
             let shader = gl.create_shader(kind).map_err(Stop::Failed)?;
             gl.shader_source(shader, source);
             gl.compile_shader(shader);
-            if !gl.get_shader_compile_status(shader) {
-                return Err(Stop::Failed(format!("a shader was rejected: {}", gl.get_shader_info_log(shader))));
-            }
+            ensure!(gl.get_shader_compile_status(shader), "a shader was rejected: {}", gl.get_shader_info_log(shader));
             gl.attach_shader(program, shader);
             gl.delete_shader(shader);
         }
         gl.link_program(program);
-        if !gl.get_program_link_status(program) {
-            return Err(Stop::Failed(format!("the program was rejected: {}", gl.get_program_info_log(program))));
-        }
+        ensure!(gl.get_program_link_status(program), "the program was rejected: {}", gl.get_program_info_log(program));
         Ok(program)
     }
 }

@@ -118,7 +118,6 @@ impl<'a> GlSide<'a> {
         memory.map_buffer(offset..offset + size).map_err(Stop::attempted)
     }
 
-    /// Imports an image of the exporter as a texture.
     pub(crate) fn texture(&self, image: &dyn ExportedImage) -> Verdict<ImportedTexture> {
         let memory = self.interop().import_memory(image.import_request()?)?;
         let spec = TextureSpec::from_array(&image.array_desc()?)?;

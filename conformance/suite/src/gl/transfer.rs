@@ -56,7 +56,6 @@ impl GlSide<'_> {
         self.copy((buffer.as_raw(), from), (buffer.as_raw(), to), size)
     }
 
-    /// Reads all of an imported buffer.
     pub(crate) fn read(&self, buffer: &ImportedBuffer) -> Verdict<Vec<u8>> {
         let own = self.own_buffer(&vec![0; usize::try_from(buffer.size())?])?;
         own.copy_from(buffer)?;

@@ -20,7 +20,6 @@ pub(crate) enum Fetched {
 }
 
 impl Fetched {
-    /// The channels of one texel of this format.
     pub(crate) fn expected(format: ArrayFormat, read: ReadMode, texel: &[u8]) -> Verdict<Vec<Self>> {
         use ChannelType as T;
         let normalised = read != ReadMode::Element;

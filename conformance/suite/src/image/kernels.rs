@@ -7,6 +7,7 @@ use gpu_interop_kernels::{SURFACE_FILL, SURFACE_VERIFY, SurfaceShape, TEXTURE_RE
 
 use super::{Fetched, SharedImage};
 use crate::context::Context;
+use crate::ensure;
 use crate::ensure_eq;
 use crate::exporter::ImageSpec;
 use crate::outcome::{Stop, Verdict};
@@ -120,15 +121,14 @@ fn compare_fetches(format: ArrayFormat, read: ReadMode, width: usize, data: &[u8
         let expected = Fetched::expected(format, read, texel)?;
         for (channel, (expected, bytes)) in expected.into_iter().zip(fetched.chunks_exact(4)).enumerate() {
             let bits = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            if !expected.is_met_by(bits) {
-                return Err(Stop::Failed(format!(
-                    "channel {channel} of texel ({}, {}), which has the bytes {texel:x?}: expected {expected:x?}, fetched \
+            ensure!(
+                expected.is_met_by(bits),
+                "channel {channel} of texel ({}, {}), which has the bytes {texel:x?}: expected {expected:x?}, fetched \
                      {bits:#x} ({:?} as a float)",
-                    number % width,
-                    number / width,
-                    f32::from_bits(bits)
-                )));
-            }
+                number % width,
+                number / width,
+                f32::from_bits(bits)
+            );
         }
     }
     Ok(())

@@ -122,7 +122,6 @@ impl SharedImage {
         self.exported.spec()
     }
 
-    /// Writes every level by the device.
     pub(crate) fn device_writes(&self, stream: &Stream, pattern: Pattern) -> Verdict {
         for level in 0..self.spec().levels {
             let data = pattern.level(level).bytes(0, usize::try_from(self.spec().level_size(level))?);
@@ -137,7 +136,6 @@ impl SharedImage {
         verify_levels(self.spec(), pattern, &what, |level| self.device_reads(stream, level))
     }
 
-    /// Reads all layers of one level by the device.
     pub(crate) fn device_reads(&self, stream: &Stream, level: u32) -> Verdict<Vec<u8>> {
         let mut found = vec![0; usize::try_from(self.spec().level_size(level))?];
         stream.read_array(self.array.level(level)?, &mut found)?;

@@ -28,7 +28,6 @@ pub(crate) struct RawProcess {
 /// scenario.
 static HANDED_ON: Mutex<Option<RawProcess>> = Mutex::new(None);
 
-/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct RawOutcome {
     /// A description: accepted, a code with its name, or the end of the process.

@@ -7,15 +7,11 @@ use gpu_interop::{ErrorKind, Timeline};
 
 use super::expect_error;
 use super::timeline::need_waits;
-use crate::context::{Context, import_on};
-use crate::ensure;
-use crate::exporter::ExportedBuffer;
-use crate::gate::Gate;
-use crate::leak_check::ResourceSnapshot;
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::context::import_on;
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::stream_capture::{Capture, Mode, check_own_mode};
+use crate::{Context, ExportedBuffer, Gate, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure};
 
 scenarios! {
     all need [Graphs, driver StreamCapture];

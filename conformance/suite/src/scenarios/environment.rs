@@ -2,12 +2,9 @@
 
 use gpu_interop::{DeviceIdentity, ErrorKind};
 
-use crate::backend_under_test::DriverApi;
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::service::discover;
-use crate::{ensure, ensure_eq};
+use crate::{Context, DriverApi, Stop, Verdict, ensure, ensure_eq};
 
 scenarios! {
     all need [driver VisibleDevices];

@@ -10,12 +10,10 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop::{ErrorKind, ExternalSemaphore, MappedBuffer, Stream};
 
-use crate::context::Context;
-use crate::ensure;
 use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation};
 use crate::image::compare;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
+use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure};
 
 scenarios! {
     all need [exporter Vulkan];

@@ -4,11 +4,10 @@ use gpu_interop::{Device, ErrorKind, Graph, KernelArg, LaunchConfig, MappedBuffe
 use gpu_interop_kernels::INCREMENT;
 
 use super::expect_error;
-use crate::context::{Context, import_on};
+use crate::context::import_on;
 use crate::leak_check::leak_check;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     all need [Graphs];

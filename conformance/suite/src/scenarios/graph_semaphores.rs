@@ -6,10 +6,8 @@ use gpu_interop::{ErrorKind, Timeline, TimelineStrategy};
 
 use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
-use crate::context::Context;
-use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     all need [GraphSemaphores];

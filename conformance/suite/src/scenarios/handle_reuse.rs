@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::ensure;
 use crate::gate::join;
-use crate::outcome::Verdict;
+use crate::{Verdict, ensure};
 
 const DURATION: Duration = Duration::from_millis(1500);
 /// The time limit for enough checks on a busy machine.

@@ -12,11 +12,9 @@ use serde::de::DeserializeOwned;
 
 use super::import_request::{SIZE, prepared, resized, somewhere_else, works};
 use super::{expect_error, rejected};
-use crate::context::Context;
 use crate::gate::join;
-use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Stop, Verdict, ensure, ensure_eq};
 
 scenarios! {
     "identity.stable", None, "The device's identity is the same at every query and in the backend's list.", stable;

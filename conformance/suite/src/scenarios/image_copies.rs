@@ -1,15 +1,11 @@
 //! Copies of boxes of texels, with every texel around them checked.
 
-use gpu_interop::{ArrayShape, ChannelType, PitchedTexels};
+use gpu_interop::{ArrayShape, ChannelType, PitchedTexels, Stream};
 
 use super::semaphore_misuse::import_timeline;
-use crate::context::Context;
-use crate::ensure;
-use crate::exporter::ImageSpec;
 use crate::image::{SharedImage, Texels, compare, plain_format};
-use crate::outcome::{PATIENCE, Verdict};
-use crate::pattern::Pattern;
 use crate::scenario::scenarios;
+use crate::{Context, ImageSpec, PATIENCE, Pattern, Verdict, ensure};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];
@@ -99,41 +95,43 @@ fn region(context: &Context) -> Verdict {
     Ok(())
 }
 
+/// Copies texels of the source's level 0, which holds `from`, into a level of the target that holds `onto`, and verifies it.
+fn copy_texels(
+    stream: &Stream,
+    (source, origin, from): (&SharedImage, [usize; 3], Pattern),
+    (target, level, place, onto): (&SharedImage, u32, [usize; 3], Pattern),
+    what: &str,
+) -> Verdict {
+    let size = [11, 7, 3];
+    stream.copy_array(
+        target.array.level(level)?.region(as_u64(place), as_u64(size))?,
+        source.array.level(0)?.region(as_u64(origin), as_u64(size))?,
+    )?;
+    stream.synchronize()?;
+    let copied = level_texels(source, 0, from)?.part(origin, size);
+    let mut expected = level_texels(target, level, onto)?;
+    expected.put(place, size, &copied)?;
+    compare(&target.exported.read_level(level)?, &expected.bytes, what)
+}
+
 fn between_images(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let source = image(context, ArrayShape::D2Layered { width: 37, height: 21, layers: 5 }, 2)?;
     let (from, onto) = (context.pattern(), context.pattern().other());
-    let size = [11, 7, 3];
     for shape in
         [ArrayShape::D2Layered { width: 53, height: 29, layers: 6 }, ArrayShape::D3 { width: 41, height: 23, depth: 9 }]
     {
         let target = image(context, shape, 2)?;
         source.exported.write_all(from)?;
         target.exported.write_all(onto)?;
-        let (origin, place) = ([5, 9, 1], [20, 3, 2]);
-        stream.copy_array(
-            target.array.level(0)?.region(as_u64(place), as_u64(size))?,
-            source.array.level(0)?.region(as_u64(origin), as_u64(size))?,
-        )?;
-        stream.synchronize()?;
-        let copied = level_texels(&source, 0, from)?.part(origin, size);
-        let mut expected = level_texels(&target, 0, onto)?;
-        expected.put(place, size, &copied)?;
-        compare(&target.exported.read_level(0)?, &expected.bytes, &format!("the target, {shape:?}"))?;
+        let place = (&target, 0, [20, 3, 2], onto);
+        copy_texels(&stream, (&source, [5, 9, 1], from), place, &format!("the target, {shape:?}"))?;
         target.exported.verify_level(1, onto, "the target's other level")?;
         source.exported.verify_all(from, "the source")?;
     }
     // Within one image, from level 0 to level 1.
-    let (origin, place) = ([20, 10, 2], [3, 2, 1]);
-    stream.copy_array(
-        source.array.level(1)?.region(as_u64(place), as_u64(size))?,
-        source.array.level(0)?.region(as_u64(origin), as_u64(size))?,
-    )?;
-    stream.synchronize()?;
-    let copied = level_texels(&source, 0, from)?.part(origin, size);
-    let mut expected = level_texels(&source, 1, from)?;
-    expected.put(place, size, &copied)?;
-    compare(&source.exported.read_level(1)?, &expected.bytes, "the level that was copied to")?;
+    let place = (&source, 1, [3, 2, 1], from);
+    copy_texels(&stream, (&source, [20, 10, 2], from), place, "the level that was copied to")?;
     source.exported.verify_level(0, from, "the level that was copied from")
 }
 

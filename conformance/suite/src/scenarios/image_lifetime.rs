@@ -2,15 +2,11 @@
 
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
-use crate::context::Context;
 use crate::device_memory::DeviceMemory;
-use crate::ensure;
-use crate::exporter::ImageSpec;
-use crate::gate::Gate;
 use crate::image::{ImageKernels, SharedImage, plain_format};
 use crate::leak_check::leak_check;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
+use crate::{Context, Gate, ImageSpec, PATIENCE, Stop, Verdict, WATCH, ensure};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];

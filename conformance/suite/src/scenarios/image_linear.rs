@@ -2,13 +2,9 @@
 
 use gpu_interop::{ArrayShape, ChannelType, MappedBuffer, PitchedTexels, Stream};
 
-use crate::context::Context;
-use crate::ensure;
-use crate::exporter::{ExportedImage, ImageSpec, Placement, Tiling};
 use crate::image::{SharedImage, both_ways, for_each, plain_format};
-use crate::outcome::Verdict;
-use crate::pattern::Pattern;
 use crate::scenario::scenarios;
+use crate::{Context, ExportedImage, ImageSpec, Pattern, Placement, Tiling, Verdict, ensure};
 
 scenarios! {
     all need [MappedBuffer, exporter Images];

@@ -11,12 +11,9 @@ use gpu_interop::{
 use rustix::event::EventfdFlags;
 
 use super::{expect_error, rejected};
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
-use crate::request;
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Stop, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     "import.fd_negative", None, "A negative descriptor cannot become a handle.", negative,

@@ -11,14 +11,9 @@ use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, Stat};
 
 use super::handle_reuse::{Counts, Stranger, among};
-use crate::context::Context;
-use crate::exporter::ExportedBuffer;
-use crate::leak_check::ResourceSnapshot;
-use crate::outcome::{Stop, Verdict};
-use crate::request;
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
-use crate::{ensure, ensure_eq};
+use crate::{Context, ExportedBuffer, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     "import.fd_stress", Any,

@@ -10,13 +10,9 @@ use gpu_interop::{
 };
 
 use super::{rejected, rejected_before_driver};
-use crate::context::Context;
-use crate::exporter::ExportedBuffer;
-use crate::leak_check::{ResourceSnapshot, leak_check};
-use crate::outcome::{Stop, Verdict};
-use crate::request;
+use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, ExportedBuffer, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     "import.size_zero", Any, "A size of 0 is rejected; the handle works afterwards.", size_zero,

@@ -4,14 +4,10 @@ use std::time::Instant;
 
 use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
-use crate::context::{Context, import_on};
-use crate::exporter::ExportedBuffer;
-use crate::gate::Gate;
-use crate::leak_check::{ResourceSnapshot, leak_check};
-use crate::outcome::{PATIENCE, Verdict, WATCH};
-use crate::pattern::Pattern;
+use crate::context::import_on;
+use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, ExportedBuffer, Gate, PATIENCE, Pattern, ResourceSnapshot, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "lifetime.every_drop_order", Any,

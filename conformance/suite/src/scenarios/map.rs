@@ -3,11 +3,8 @@
 use gpu_interop::{ErrorKind, Feature, WaitCondition};
 
 use super::expect_error;
-use crate::context::Context;
-use crate::exporter::BufferSpec;
-use crate::outcome::{PATIENCE, Verdict};
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{BufferSpec, Context, PATIENCE, Verdict, ensure, ensure_eq};
 
 scenarios! {
     "map.size_zero", Any, "A mapping of 0 bytes is rejected; other mappings still work.", size_zero;

@@ -3,12 +3,9 @@
 use gpu_interop::{KernelArg, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
-use crate::context::Context;
-use crate::ensure_eq;
-use crate::exporter::{BufferSpec, Placement};
-use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
+use crate::{BufferSpec, Context, Placement, Stop, Verdict, ensure_eq};
 
 scenarios! {
     "memory.read_device_local", Any, "The device reads the exporter's data in device-local memory.",

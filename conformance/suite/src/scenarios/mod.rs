@@ -53,7 +53,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ImportError};
 
-use crate::outcome::{Stop, Verdict};
+use crate::{Stop, Verdict};
 
 pub(crate) use groups::GROUPS;
 pub(crate) use not_covered::NOT_COVERED;

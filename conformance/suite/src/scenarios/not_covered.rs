@@ -16,143 +16,100 @@ const DIRECT3D: &str = "It is part of Windows, where the suite has the group d3d
                         these handles.";
 const BY_TYPE: &str = "The library has no type for it. `misbehaviour.*` records the driver's behaviour.";
 
+/// Requirements: `SOURCE: WHAT, WHY;`.
+macro_rules! not_covered {
+    ($($asked_by:literal: $what:expr, $why:expr;)*) => {
+        &[$(NotCovered { what: $what, why: $why, asked_by: $asked_by }),*]
+    };
+}
+
 /// Every such requirement, in the order of the catalogue.
-pub(crate) const NOT_COVERED: &[NotCovered] = &[
-    NotCovered {
-        what: "A missing driver library, a missing symbol and each version of a library's name are typed errors \
-               that list what was tried.",
-        why: "It needs machines with broken drivers. The repository's tests simulate them: `cargo test -p gpu-\
-              interop-conformance-cli --test faults --test negative_controls`.",
-        asked_by: "IREE",
-    },
-    NotCovered {
-        what: "A device with a UUID of zeros is distinguished by its other identifiers.",
-        why: "No available driver reports one. It is tested without a device (`cargo test -p gpu-interop-core \
-              identity`), and with a simulator that reports zeros.",
-        asked_by: "users of HIP on Windows",
-    },
-    NotCovered {
-        what: "Calls from a thread on which another library's context or device is current.",
-        why: "The suite creates no context of its own. `identity.second_device` changes the current device with \
-              every call; the repository's tests begin with another one current (`cargo test -p gpu-interop-\
-              conformance-cli --test faults`).",
-        asked_by: "users of several GPUs",
-    },
-    NotCovered {
-        what: "Dropping an object that the driver fails to free does not end the process.",
-        why: "No available driver fails so. The repository's tests inject a failure into each function in turn \
-              (`--test faults`).",
-        asked_by: "users of libraries between a program and the driver",
-    },
-    NotCovered {
-        what: "Unknown flags and handle types in a request.",
-        why: BY_TYPE,
-        asked_by: "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters",
-    },
-    NotCovered {
-        what: "NULL handles, arrays and descriptions, and unequal numbers of semaphores and parameters.",
-        why: BY_TYPE,
-        asked_by: "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Negative_Parameters",
-    },
-    NotCovered {
-        what: "Signalling on a destroyed stream, and destroying an object twice.",
-        why: "The type system prevents it: dropping an object consumes it.",
-        asked_by: "hip-tests: hipDestroyExternalMemory_Vulkan_Negative_Parameters",
-    },
-    NotCovered {
-        what: "A dma-buf of another GPU is imported or rejected.",
-        why: "It needs two GPUs whose drivers share dma-bufs, and an exporter on the second. \
-              `identity.second_device` checks that memory of another device is rejected by its identity.",
-        asked_by: "cuda-samples: dmabufInterop",
-    },
-    NotCovered {
-        what: "A dma-buf goes from process to process.",
-        why: "No measured driver imports dma-bufs under that handle kind. AMD exports dma-bufs as opaque \
-              descriptors, for which `process.import_sent_fd` is the check.",
-        asked_by: "cuda-samples: dmabufInterop",
-    },
-    NotCovered {
-        what: "dma-bufs of udmabuf, of a dma-heap and of vfio are rejected with a typed error.",
-        why: "It needs access to those device nodes, which CI machines rarely grant. `import.fd_not_dma_buf` and \
-              `misbehaviour.dma_buf` check the rejections that need none.",
-        asked_by: "OpenCL-CTS: external_memory_dma_buf",
-    },
-    NotCovered {
-        what: "A dma-buf that AMD's runtime exports for a range of an allocation describes the whole allocation.",
-        why: "The library exports whole allocations only.",
-        asked_by: "users of uPCIe",
-    },
-    NotCovered {
-        what: "Images whose layout a DRM format modifier describes.",
-        why: "Neither CUDA nor HIP accepts a modifier. `image_linear.*` covers linear images, which need none.",
-        asked_by: "intel/llvm: vulkan_interop/drm_format_modifiers",
-    },
-    NotCovered {
-        what: "Images of depth and stencil formats.",
-        why: "Neither CUDA nor HIP maps them. `image_format.not_arrays` checks the typed error.",
-        asked_by: "intel/llvm: vulkan_interop/depth_format",
-    },
-    NotCovered {
-        what: "Semaphores of HIP on Linux.",
-        why: "AMD's runtime has them on Windows only; some versions end the process on a query. The scenarios are \
-              unsupported there, without a driver call, and `timeline.*.bridge` orders the two sides instead.",
-        asked_by: "users of HIP",
-    },
-    NotCovered {
-        what: "Arrays and images of HIP on Linux.",
-        why: "AMD's runtime exports the function on Windows only. The scenarios are unsupported there; linear \
-              images work.",
-        asked_by: "hip-tests: hipVulkanImageDataVerification",
-    },
-    NotCovered {
-        what: "Semaphores of the device that another API imports.",
-        why: "Neither CUDA nor HIP exports one.",
-        asked_by: "OpenCL-CTS: external_semaphores_import_export",
-    },
-    NotCovered {
-        what: "Linux sync files as semaphores.",
-        why: "Neither CUDA nor HIP imports one, and the measured drivers export none.",
-        asked_by: "OpenCL-CTS: external_semaphores_queries",
-    },
-    NotCovered {
-        what: "The semaphores and values of a recorded graph are read back.",
-        why: "The library sets a graph's semaphores and values (`graph_semaphore.*`), and has no call that reads \
-              them.",
-        asked_by: "hip-tests: hipGraphExternalSemaphoresSignalNodeGetParams",
-    },
-    NotCovered {
-        what: "NvSciBuf and NvSciSync objects go to another process over NvSciIpc.",
-        why: "The library does not use NvSciIpc; `nvsci.*` covers objects imported in a process. No available \
-              machine has NvSci: those scenarios run on a simulator.",
-        asked_by: "cuda-samples: cudaNvSci",
-    },
-    NotCovered {
-        what: "Direct3D 11 and 12: heaps, resources, fences, keyed mutexes, and the adapter's LUID.",
-        why: DIRECT3D,
-        asked_by: "intel/llvm: dx12_interop; cuda-samples: simpleD3D11, simpleD3D12; slang-rhi",
-    },
-    NotCovered {
-        what: "KMT handles and names of Vulkan's objects.",
-        why: "On Windows every scenario uses NT handles of Vulkan; the library's exporter creates neither of \
-              these. The scenarios of NT handles check the rejections there.",
-        asked_by: "intel/llvm: vulkan_interop/win32_named_timeline_semaphore",
-    },
-    NotCovered {
-        what: "WSL2.",
-        why: "NVIDIA has no Vulkan driver there. The device itself is the exporter (`--exporter native`) if its \
-              driver exports memory.",
-        asked_by: "users of WSL2",
-    },
-    NotCovered {
-        what: "Instances of a partitioned GPU (MIG).",
-        why: "It needs a partitioned GPU, and Vulkan does not list the instances. An instance is identified by its \
-              own UUID, before the PCI address that it shares.",
-        asked_by: "users of MIG",
-    },
-    NotCovered {
-        what: "A container without the device nodes gets an error that names them.",
-        why: "It needs such a container. `environment.no_visible_device` checks the error of a driver without a \
-              device, and `conformance doctor` reports what is missing.",
-        asked_by: "users of containers",
-    },
-];
+pub(crate) const NOT_COVERED: &[NotCovered] = not_covered! {
+    "IREE":
+        "A missing driver library, a missing symbol and each version of a library's name are typed errors that list \
+         what was tried.",
+        "It needs machines with broken drivers. The repository's tests simulate them: `cargo test -p \
+         gpu-interop-conformance-cli --test faults --test negative_controls`.";
+    "users of HIP on Windows":
+        "A device with a UUID of zeros is distinguished by its other identifiers.",
+        "No available driver reports one. It is tested without a device (`cargo test -p gpu-interop-core identity`), \
+         and with a simulator that reports zeros.";
+    "users of several GPUs":
+        "Calls from a thread on which another library's context or device is current.",
+        "The suite creates no context of its own. `identity.second_device` changes the current device with every call; \
+         the repository's tests begin with another one current (`cargo test -p gpu-interop-conformance-cli --test \
+         faults`).";
+    "users of libraries between a program and the driver":
+        "Dropping an object that the driver fails to free does not end the process.",
+        "No available driver fails so. The repository's tests inject a failure into each function in turn (`--test \
+         faults`).";
+    "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters":
+        "Unknown flags and handle types in a request.",
+        BY_TYPE;
+    "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Negative_Parameters":
+        "NULL handles, arrays and descriptions, and unequal numbers of semaphores and parameters.",
+        BY_TYPE;
+    "hip-tests: hipDestroyExternalMemory_Vulkan_Negative_Parameters":
+        "Signalling on a destroyed stream, and destroying an object twice.",
+        "The type system prevents it: dropping an object consumes it.";
+    "cuda-samples: dmabufInterop":
+        "A dma-buf of another GPU is imported or rejected.",
+        "It needs two GPUs whose drivers share dma-bufs, and an exporter on the second. `identity.second_device` \
+         checks that memory of another device is rejected by its identity.";
+    "cuda-samples: dmabufInterop":
+        "A dma-buf goes from process to process.",
+        "No measured driver imports dma-bufs under that handle kind. AMD exports dma-bufs as opaque descriptors, for \
+         which `process.import_sent_fd` is the check.";
+    "OpenCL-CTS: external_memory_dma_buf":
+        "dma-bufs of udmabuf, of a dma-heap and of vfio are rejected with a typed error.",
+        "It needs access to those device nodes, which CI machines rarely grant. `import.fd_not_dma_buf` and \
+         `misbehaviour.dma_buf` check the rejections that need none.";
+    "users of uPCIe":
+        "A dma-buf that AMD's runtime exports for a range of an allocation describes the whole allocation.",
+        "The library exports whole allocations only.";
+    "intel/llvm: vulkan_interop/drm_format_modifiers":
+        "Images whose layout a DRM format modifier describes.",
+        "Neither CUDA nor HIP accepts a modifier. `image_linear.*` covers linear images, which need none.";
+    "intel/llvm: vulkan_interop/depth_format":
+        "Images of depth and stencil formats.",
+        "Neither CUDA nor HIP maps them. `image_format.not_arrays` checks the typed error.";
+    "users of HIP":
+        "Semaphores of HIP on Linux.",
+        "AMD's runtime has them on Windows only; some versions end the process on a query. The scenarios are \
+         unsupported there, without a driver call, and `timeline.*.bridge` orders the two sides instead.";
+    "hip-tests: hipVulkanImageDataVerification":
+        "Arrays and images of HIP on Linux.",
+        "AMD's runtime exports the function on Windows only. The scenarios are unsupported there; linear images work.";
+    "OpenCL-CTS: external_semaphores_import_export":
+        "Semaphores of the device that another API imports.",
+        "Neither CUDA nor HIP exports one.";
+    "OpenCL-CTS: external_semaphores_queries":
+        "Linux sync files as semaphores.",
+        "Neither CUDA nor HIP imports one, and the measured drivers export none.";
+    "hip-tests: hipGraphExternalSemaphoresSignalNodeGetParams":
+        "The semaphores and values of a recorded graph are read back.",
+        "The library sets a graph's semaphores and values (`graph_semaphore.*`), and has no call that reads them.";
+    "cuda-samples: cudaNvSci":
+        "NvSciBuf and NvSciSync objects go to another process over NvSciIpc.",
+        "The library does not use NvSciIpc; `nvsci.*` covers objects imported in a process. No available machine has \
+         NvSci: those scenarios run on a simulator.";
+    "intel/llvm: dx12_interop; cuda-samples: simpleD3D11, simpleD3D12; slang-rhi":
+        "Direct3D 11 and 12: heaps, resources, fences, keyed mutexes, and the adapter's LUID.",
+        DIRECT3D;
+    "intel/llvm: vulkan_interop/win32_named_timeline_semaphore":
+        "KMT handles and names of Vulkan's objects.",
+        "On Windows every scenario uses NT handles of Vulkan; the library's exporter creates neither of these. The \
+         scenarios of NT handles check the rejections there.";
+    "users of WSL2":
+        "WSL2.",
+        "NVIDIA has no Vulkan driver there. The device itself is the exporter (`--exporter native`) if its driver \
+         exports memory.";
+    "users of MIG":
+        "Instances of a partitioned GPU (MIG).",
+        "It needs a partitioned GPU, and Vulkan does not list the instances. An instance is identified by its own \
+         UUID, before the PCI address that it shares.";
+    "users of containers":
+        "A container without the device nodes gets an error that names them.",
+        "It needs such a container. `environment.no_visible_device` checks the error of a driver without a device, and \
+         `conformance doctor` reports what is missing.";
+};

@@ -2,14 +2,9 @@
 
 use gpu_interop::ExportableMemory;
 
-use crate::context::Context;
-use crate::ensure;
-use crate::exporter::BufferAccess;
 use crate::leak_check::leak_check;
-use crate::outcome::Verdict;
-use crate::pattern::Pattern;
-use crate::request;
 use crate::scenario::scenarios;
+use crate::{BufferAccess, Context, Pattern, Verdict, ensure, request};
 
 scenarios! {
     all need [ExportableMemory, exporter Imports];

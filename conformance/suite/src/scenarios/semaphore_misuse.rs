@@ -3,13 +3,8 @@
 use gpu_interop::{ErrorKind, ExternalSemaphore, WaitParams};
 
 use super::{expect_error, expect_kind};
-use crate::context::Context;
-use crate::ensure_eq;
-use crate::exporter::ExportedSemaphore;
-use crate::outcome::{PATIENCE, Stop, Verdict};
-use crate::request;
 use crate::scenario::scenarios;
-use crate::system;
+use crate::{Context, ExportedSemaphore, PATIENCE, Stop, Verdict, ensure_eq, request, system};
 
 scenarios! {
     "semaphore.empty_batch", None, "Empty batches of signals and waits are rejected.", empty_batch,

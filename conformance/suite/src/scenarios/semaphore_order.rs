@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use super::semaphore_misuse::{import_binary, import_timeline, need_batches};
 use super::times_out;
-use crate::context::Context;
-use crate::ensure;
 use crate::leak_check::leak_check;
-use crate::outcome::{PATIENCE, Verdict, WATCH};
-use crate::pattern::Pattern;
 use crate::scenario::scenarios;
+use crate::{Context, PATIENCE, Pattern, Verdict, WATCH, ensure};
 
 scenarios! {
     "semaphore.binary_order", Any, "A stream's wait for a binary semaphore ends with the exporter's signal, not before.",

@@ -6,14 +6,8 @@ use gpu_interop::ErrorKind;
 
 use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
-use crate::context::Context;
-use crate::ensure;
-use crate::exporter::ExportedSemaphore;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
-use crate::peer::Channel;
-use crate::request;
 use crate::scenario::{Role, scenarios};
-use crate::system;
+use crate::{Channel, Context, ExportedSemaphore, PATIENCE, Stop, Verdict, WATCH, ensure, request, system};
 
 scenarios! {
     "semaphore.cross_process_timeline", Any,

@@ -12,7 +12,8 @@ use super::{
 use super::{d3d, import_win32};
 #[cfg(unix)]
 use super::{gl, gl_order, import_fd, import_fd_stress, misbehaviour};
-use crate::scenario::{Role, Scenario};
+use crate::Scenario;
+use crate::scenario::Role;
 
 /// Every scenario of the standard suite, in the order in which they run.
 pub(crate) fn standard() -> Vec<Scenario> {

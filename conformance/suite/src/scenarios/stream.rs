@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 use gpu_interop::{ErrorKind, WaitCondition};
 
 use super::{expect_error, times_out};
-use crate::context::Context;
-use crate::gate::Gate;
-use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Gate, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "stream.in_order", Any, "1,000 fills of one buffer end with the last one.", in_order;

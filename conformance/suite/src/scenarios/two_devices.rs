@@ -3,11 +3,8 @@
 use gpu_interop::{Device, ExportableMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
 use super::identity::open_second;
-use crate::context::Context;
-use crate::ensure;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
-use crate::request;
 use crate::scenario::scenarios;
+use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, request};
 
 scenarios! {
     "identity.second_device_pending", None,

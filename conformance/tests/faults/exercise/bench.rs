@@ -17,7 +17,6 @@ use crate::simulator::{Live, Simulator, Sort};
 /// Size of imports, bytes.
 pub(super) const SIZE: u64 = 4096;
 
-/// A section.
 pub(super) type Section = fn(&Bench<'_>) -> Result<()>;
 
 /// An open device.
@@ -31,13 +30,11 @@ pub(crate) struct Bench<'a> {
     record: RefCell<Record>,
 }
 
-/// A request to import memory.
 pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
     // SAFETY: the simulator imports any file of this size; other handles are rejected before it is called.
     unsafe { MemoryImport::new(handle, size) }
 }
 
-/// A request to import a semaphore.
 pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
     // SAFETY: it is a semaphore of the host backend, which the simulator imports, or it is rejected before the
     // simulator is called.

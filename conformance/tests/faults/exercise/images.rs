@@ -22,7 +22,6 @@ fn image(bench: &Bench<'_>) -> Result<(ExternalMemory, MappedMipmappedArray)> {
     Ok((imported, image))
 }
 
-/// Whether the device supports images.
 fn has_images(bench: &Bench<'_>) -> Result<bool> {
     let (memory, _) = bench.memory()?;
     Ok(bench.has(Feature::MappedMipmappedArray, || memory.map_mipmapped_array(&desc())))
@@ -53,7 +52,6 @@ pub(super) fn images(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Surfaces and textures.
 pub(super) fn surfaces_and_textures(bench: &Bench<'_>) -> Result<()> {
     if !has_images(bench)? {
         return Ok(());

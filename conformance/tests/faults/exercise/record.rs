@@ -23,7 +23,6 @@ pub(crate) struct Record {
     pub(crate) returned: Vec<Returned>,
 }
 
-/// A returned request.
 #[derive(Debug)]
 pub(crate) enum Returned {
     Memory(MemoryImport),

@@ -757,31 +757,22 @@ unsigned N(cuGraphDestroy, hipGraphDestroy)(uintptr_t graph) {
     return 0;
 }
 
-struct signal_node {
-    const uintptr_t *semaphores;
-    const struct signal_params *params;
-    unsigned count;
-};
-
-unsigned N(cuGraphExecExternalSemaphoresSignalNodeSetParams, hipGraphExecExternalSemaphoresSignalNodeSetParams)(
-    uintptr_t exec, uintptr_t in, const struct signal_node *to) {
-    char text[2048] = "";
-    RECORD("%#lx %#lx %s %u", exec, in, signals(to->semaphores, to->params, to->count, text), to->count);
-    return 0;
-}
-
-struct wait_node {
-    const uintptr_t *semaphores;
-    const struct wait_params *params;
-    unsigned count;
-};
-
-unsigned N(cuGraphExecExternalSemaphoresWaitNodeSetParams, hipGraphExecExternalSemaphoresWaitNodeSetParams)(
-    uintptr_t exec, uintptr_t in, const struct wait_node *to) {
-    char text[2048] = "";
-    RECORD("%#lx %#lx %s %u", exec, in, waits(to->semaphores, to->params, to->count, text), to->count);
-    return 0;
-}
+/* The parameters of a node, and the function that changes them. */
+#define SET_PARAMS(Sort, sort)                                                                                         \
+    struct sort##_node {                                                                                               \
+        const uintptr_t *semaphores;                                                                                   \
+        const struct sort##_params *params;                                                                            \
+        unsigned count;                                                                                                \
+    };                                                                                                                 \
+    unsigned N(cuGraphExecExternalSemaphores##Sort##NodeSetParams,                                                     \
+               hipGraphExecExternalSemaphores##Sort##NodeSetParams)(uintptr_t exec, uintptr_t in,                      \
+                                                                    const struct sort##_node *to) {                    \
+        char text[2048] = "";                                                                                          \
+        RECORD("%#lx %#lx %s %u", exec, in, sort##s(to->semaphores, to->params, to->count, text), to->count);          \
+        return 0;                                                                                                      \
+    }
+SET_PARAMS(Signal, signal)
+SET_PARAMS(Wait, wait)
 
 /* Exportable memory. */
 

@@ -18,7 +18,6 @@ impl CompiledLibrary {
     ///
     /// # Panics
     /// If it does not compile.
-    #[must_use]
     pub fn compile(source: &str, switches: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the library");
         let name = Path::new(source).file_stem().expect("a file").to_string_lossy();
@@ -37,14 +36,12 @@ impl CompiledLibrary {
     }
 
     /// File of the library.
-    #[must_use]
     pub fn library(&self) -> PathBuf {
         self.folder.path().join(&self.file)
     }
 }
 
 /// Returns the path of a source in the folder `c` of this crate.
-#[must_use]
 pub fn source(name: &str) -> String {
     format!("{}/c/{name}", env!("CARGO_MANIFEST_DIR"))
 }

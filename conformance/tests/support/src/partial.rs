@@ -32,7 +32,6 @@ impl PartialLibrary {
     }
 
     /// File of the copy.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -154,19 +154,7 @@ impl RawCuda {
         first: u64,
         calls: u64,
     ) -> Verdict<Duration> {
-        let stream = raw(stream);
-        let start = Instant::now();
-        let enqueued = (first..first + calls).try_for_each(|value| {
-            let (semaphores, params) = batch.signal_to(value);
-            // SAFETY: both arrays have `count` elements; semaphores and stream are borrowed from objects of the same
-            // device's primary context, and the work has completed when this function returns.
-            check("cuSignalExternalSemaphoresAsync", unsafe {
-                (self.functions.signal)(semaphores, params, batch.count, stream)
-            })
-        });
-        let taken = start.elapsed();
-        self.synchronize(stream)?;
-        enqueued.map(|()| taken)
+        self.timed(raw(stream), first..first + calls, |value, stream| self.signal(batch, value, stream))
     }
 
     /// As [`Self::signals`], waiting for one value that has been reached already.
@@ -177,18 +165,40 @@ impl RawCuda {
         value: u64,
         calls: u64,
     ) -> Verdict<Duration> {
-        let stream = raw(stream);
+        self.timed(raw(stream), 0..calls, |_, stream| self.wait(batch, value, stream))
+    }
+
+    /// The duration of a call for each number. Waits for the stream afterwards.
+    fn timed(
+        &self,
+        stream: CUstream,
+        mut numbers: std::ops::Range<u64>,
+        mut call: impl FnMut(u64, CUstream) -> Verdict,
+    ) -> Verdict<Duration> {
         let start = Instant::now();
-        let enqueued = (0..calls).try_for_each(|_| {
-            let (semaphores, params) = batch.wait_for(value);
-            // SAFETY: as in `signals`.
-            check("cuWaitExternalSemaphoresAsync", unsafe {
-                (self.functions.wait)(semaphores, params, batch.count, stream)
-            })
-        });
+        let enqueued = numbers.try_for_each(|number| call(number, stream));
         let taken = start.elapsed();
         self.synchronize(stream)?;
         enqueued.map(|()| taken)
+    }
+
+    #[inline]
+    fn signal(&self, batch: &mut SemaphoreBatch<'_>, value: u64, stream: CUstream) -> Verdict {
+        let (semaphores, params) = batch.signal_to(value);
+        // SAFETY: both arrays have `count` elements; semaphores and stream are borrowed from objects of the same
+        // device's primary context, and the work has completed when the caller returns.
+        check("cuSignalExternalSemaphoresAsync", unsafe {
+            (self.functions.signal)(semaphores, params, batch.count, stream)
+        })
+    }
+
+    #[inline]
+    fn wait(&self, batch: &mut SemaphoreBatch<'_>, value: u64, stream: CUstream) -> Verdict {
+        let (semaphores, params) = batch.wait_for(value);
+        // SAFETY: as in `signal`.
+        check("cuWaitExternalSemaphoresAsync", unsafe {
+            (self.functions.wait)(semaphores, params, batch.count, stream)
+        })
     }
 
     /// Enqueues a wait for the first value, work, and a signal of the second value. Then calls `then`, and
@@ -217,11 +227,7 @@ impl RawCuda {
     ) -> Verdict {
         let (target, source) = answer.copy;
         ensure_eq!(target.size(), source.size(), "sizes of a copy");
-        let (semaphores, params) = batch.wait_for(waited);
-        // SAFETY: as in `signals`.
-        check("cuWaitExternalSemaphoresAsync", unsafe {
-            (self.functions.wait)(semaphores, params, batch.count, stream)
-        })?;
+        self.wait(batch, waited, stream)?;
         let (size, to, from) = (bytes(source.size())?, target.as_raw().get(), source.as_raw().get());
         // SAFETY: both ranges are borrowed by the only caller until the copy has run, and have this size.
         check("cuMemcpyDtoDAsync", unsafe { (self.functions.memcpy_dtod_async)(to, from, size, stream) })?;
@@ -230,11 +236,7 @@ impl RawCuda {
             // SAFETY: as for the copy; there are as many words in the range, at least.
             check("cuMemsetD32Async", unsafe { (self.functions.memset_d32_async)(to, word, words, stream) })?;
         }
-        let (semaphores, params) = batch.signal_to(signalled);
-        // SAFETY: as in `signals`.
-        check("cuSignalExternalSemaphoresAsync", unsafe {
-            (self.functions.signal)(semaphores, params, batch.count, stream)
-        })
+        self.signal(batch, signalled, stream)
     }
 
     pub(super) fn synchronize(&self, stream: CUstream) -> Verdict {

@@ -17,7 +17,6 @@ pub(in crate::bench) struct Counter<Follower> {
     value: Cell<u64>,
 }
 
-/// A timeline of the library.
 pub(in crate::bench) type LibraryCounter = Counter<Timeline>;
 
 /// A timeline for raw calls: the only semaphore of a lane.

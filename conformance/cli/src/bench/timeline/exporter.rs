@@ -8,7 +8,6 @@ use gpu_interop_conformance::{MakeSemaphore, Stop, Verdict};
 
 use crate::bench::machine::Machine;
 
-/// The exporting API.
 #[derive(Clone, Copy)]
 pub(in crate::bench) enum Exporter<'a> {
     Vulkan(&'a HeadlessContext),

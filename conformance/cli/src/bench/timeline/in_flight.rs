@@ -31,12 +31,10 @@ const RATES: [Quantity; 3] = [
 /// Maximum number of submissions ahead, so that launch queues do not fill up.
 const AHEAD: usize = 8;
 
-/// With a graphics queue.
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, machine.graphics_queue()?)
 }
 
-/// With a transfer queue.
 pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, machine.transfer_queue()?)
 }

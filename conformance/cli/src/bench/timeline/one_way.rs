@@ -31,12 +31,10 @@ const AHEAD: Duration = Duration::from_micros(100);
 /// Much longer than a bridge polls without a pause.
 const FAR_AHEAD: Duration = Duration::from_millis(5);
 
-/// With a graphics queue.
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.graphics_queue()?)?)
 }
 
-/// With a transfer queue.
 pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.transfer_queue()?)?)
 }

@@ -23,12 +23,10 @@ use crate::bench::sys::SemaphoreBatch;
 const QUANTITIES: [Quantity; 2] = [TIME, Quantity { suffix: ".cpu", unit: "ns" }];
 const OVERHEAD: Limit = Limit::AtMost(1.02);
 
-/// With a graphics queue.
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.graphics_queue()?)?, Some(Limit::AtMost(1.2)))
 }
 
-/// With a transfer queue.
 pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.transfer_queue()?)?, Some(Limit::AtMost(2.0)))
 }

@@ -56,7 +56,6 @@ impl Work<'_> {
 /// Offsets of the verified words.
 const PLACES: [u64; 4] = [0, PART - 4, PART, 2 * PART - 4];
 
-/// Vulkan on one of its queues.
 pub(super) struct VulkanSide<'a> {
     context: &'a HeadlessContext,
     shared: ExportableBuffer,

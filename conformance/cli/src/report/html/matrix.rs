@@ -63,7 +63,6 @@ fn meaning(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The heading of a column.
 pub(super) fn heading(run: Run<'_>) -> Markup {
     html! {
         span class="number" { (run.number) } " " (run.report.backend.name) (machines::mark(&run.report.backend, &run.report.emulated))

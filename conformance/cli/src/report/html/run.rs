@@ -16,7 +16,6 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The results of one group.
     pub(super) fn group(self, group: &str) -> impl Iterator<Item = &'a CaseReport> {
         self.report.results.iter().filter(move |case| case.group() == group)
     }
@@ -45,12 +44,10 @@ pub(super) fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> 
     all
 }
 
-/// The outcome in words.
 pub(super) fn words(outcome: Outcome) -> String {
     outcome.name().replace('_', " ")
 }
 
-/// The symbol of an outcome.
 pub(super) fn sign(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Passed => "✓",

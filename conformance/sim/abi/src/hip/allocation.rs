@@ -35,7 +35,7 @@ pub fn extended(size: usize, flags: u32) -> Result<Place, u32> {
 /// [`code::INVALID_VALUE`].
 pub fn check_host(flags: u32) -> Result<(), u32> {
     const BOTH: u32 = hip::hipHostMallocCoherent | hip::hipHostMallocNonCoherent;
-    if flags & BOTH == BOTH { Err(code::INVALID_VALUE) } else { Ok(()) }
+    code::reject_if(flags & BOTH == BOTH)
 }
 
 #[cfg(test)]

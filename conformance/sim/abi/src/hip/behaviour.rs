@@ -26,8 +26,7 @@ impl Below {
     /// The variable that the runtime itself reads (rocm-systems#5119, #8050).
     pub const VARIABLE: &str = "GPU_ENABLE_PAL";
 
-    /// The value of [`Self::VARIABLE`].
-    #[must_use]
+    /// As [`Self::VARIABLE`] has it.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Pal => "1",
@@ -73,69 +72,35 @@ const FIRST: c_int = 0;
 /// In every known version.
 const NONE_YET: c_int = c_int::MAX;
 
-const TABLE: &[Row] = &[
-    Row {
-        behaviour: Behaviour::ExtraReference,
-        from: 70_200_000,
-        before: 70_300_000,
-        below: BOTH,
-        source: "recorded of 7.2.4 on Linux; on Windows a user's device memory did not come back, with a driver whose HIP is \
-                 by its date 7.2; corrected by rocm-systems#3528 (2026-02-25), in which version first is not known",
-    },
-    Row {
-        behaviour: Behaviour::LevelsKeepImages,
-        from: FIRST,
-        before: 71_600_000,
-        below: BOTH,
-        source: "rocm-systems#8153, merged 2026-07-06; the first version after that date is 7.16",
-    },
-    Row {
-        behaviour: Behaviour::RecordsWords,
-        from: 71_600_000,
-        before: NONE_YET,
-        below: BOTH,
-        source: "rocm-systems#8911, merged 2026-07-21; the first version after that date is 7.16",
-    },
-    Row {
-        behaviour: Behaviour::MemoryNames,
-        from: 60_100_000,
-        before: NONE_YET,
-        below: &[Below::Pal],
-        source: "SWDEV-411343, clr 9551d48e7 (2023-12-14): in the branch of 6.1.0, in none of 6.0",
-    },
-    Row {
-        behaviour: Behaviour::NoKmtMemory,
-        from: FIRST,
-        before: 71_400_000,
-        below: &[Below::Rocr],
-        source: "rocm-systems#6101 (2026-05); the first version after that date is 7.14",
-    },
-    Row {
-        behaviour: Behaviour::FenceAsKmt,
-        from: 60_100_000,
-        before: 60_300_000,
-        below: &[Below::Pal],
-        source: "SWDEV-447691, clr 9fdddb7c5 (2024-04-25), is not in the branch of 6.2.0; before 6.1 there was no such flag",
-    },
-    Row {
-        behaviour: Behaviour::NoFence,
-        from: FIRST,
-        before: NONE_YET,
-        below: &[Below::Rocr],
-        source: "rocm-systems 01280b9d, projects/clr/rocclr/device/rocm/rocdevice.cpp: opaque kinds only",
-    },
-    Row {
-        behaviour: Behaviour::WritesReleaseNothing,
-        from: FIRST,
-        before: NONE_YET,
-        below: &[Below::Pal],
-        source: "rocm-systems#11605, open since 2026-09-14",
-    },
-];
+/// Rows: `BEHAVIOUR, FROM to BEFORE, BELOW; SOURCE;`.
+macro_rules! rows {
+    ($($behaviour:ident, $from:tt to $before:tt, $below:expr; $source:literal;)*) => {
+        &[$(Row { behaviour: Behaviour::$behaviour, from: $from, before: $before, below: $below, source: $source }),*]
+    };
+}
+
+const TABLE: &[Row] = rows! {
+    ExtraReference, 70_200_000 to 70_300_000, BOTH;
+        "recorded of 7.2.4 on Linux; on Windows a user's device memory did not come back, with a driver whose HIP is \
+         by its date 7.2; corrected by rocm-systems#3528 (2026-02-25), in which version first is not known";
+    LevelsKeepImages, FIRST to 71_600_000, BOTH;
+        "rocm-systems#8153, merged 2026-07-06; the first version after that date is 7.16";
+    RecordsWords, 71_600_000 to NONE_YET, BOTH;
+        "rocm-systems#8911, merged 2026-07-21; the first version after that date is 7.16";
+    MemoryNames, 60_100_000 to NONE_YET, &[Below::Pal];
+        "SWDEV-411343, clr 9551d48e7 (2023-12-14): in the branch of 6.1.0, in none of 6.0";
+    NoKmtMemory, FIRST to 71_400_000, &[Below::Rocr];
+        "rocm-systems#6101 (2026-05); the first version after that date is 7.14";
+    FenceAsKmt, 60_100_000 to 60_300_000, &[Below::Pal];
+        "SWDEV-447691, clr 9fdddb7c5 (2024-04-25), is not in the branch of 6.2.0; before 6.1 there was no such flag";
+    NoFence, FIRST to NONE_YET, &[Below::Rocr];
+        "rocm-systems 01280b9d, projects/clr/rocclr/device/rocm/rocdevice.cpp: opaque kinds only";
+    WritesReleaseNothing, FIRST to NONE_YET, &[Below::Pal];
+        "rocm-systems#11605, open since 2026-09-14";
+};
 
 impl Behaviour {
-    /// Whether the selected version has the behaviour on this system.
-    #[must_use]
+    /// Whether the version that the environment names behaves so, on the system that this is.
     pub fn now(self) -> bool {
         let windows_only = !matches!(self, Self::ExtraReference | Self::LevelsKeepImages | Self::RecordsWords);
         (cfg!(windows) || !windows_only) && self.of(Generation::now().version(), Below::now())

@@ -37,8 +37,7 @@ const LONGEST: u64 = 1 << 24;
 
 type Header = elf::FileHeader64<LittleEndian>;
 
-/// The architecture of the simulated device, with its features.
-#[must_use]
+/// The architecture that the simulator says its device has, with its features.
 pub fn architecture() -> String {
     settings::text("GPU_INTEROP_SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
 }
@@ -67,8 +66,7 @@ pub enum Damage {
 /// same content.
 ///
 /// # Safety
-/// [`check`] has accepted the image.
-#[must_use]
+/// [`check`] has not refused it.
 pub unsafe fn damage(image: *const c_void) -> Option<Damage> {
     // SAFETY: the caller's promise: it begins with a header.
     let header = unsafe { slice::from_raw_parts(image.cast::<u8>(), size_of::<Header>()) };
@@ -103,9 +101,7 @@ fn of_another() -> u32 {
 /// `image` is NULL, or has 4 bytes, and the length in its header if they begin one.
 pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
     let image = image.cast::<u8>();
-    if image.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(image.is_null())?;
     // Only as far as it is known to be a code object: what is none may be shorter than the header.
     // SAFETY: the caller's promise.
     if unsafe { slice::from_raw_parts(image, 4) } != elf::ELFMAG {

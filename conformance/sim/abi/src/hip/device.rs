@@ -7,7 +7,7 @@ use cubecl_hip_sys as hip;
 
 use super::code_object::architecture;
 use super::era::Era;
-use crate::{code, give, settings, write_text};
+use crate::{code, settings, write_text};
 
 thread_local! {
     /// The current device of this thread.
@@ -40,21 +40,12 @@ pub trait Runtime {
     fn count(&self) -> c_int;
 
     /// A device's name.
-    ///
-    /// # Errors
-    /// The status code if it is unknown.
     fn name(&self, device: c_int) -> Result<String, u32>;
 
     /// Domain, bus and device of a device's PCI address.
-    ///
-    /// # Errors
-    /// The status code if it is unknown.
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32>;
 
-    /// The 16 characters that identify a device in HIP only.
-    ///
-    /// # Errors
-    /// The status code if they are unknown.
+    /// The 16 letters by which a device is known to HIP, and to nobody else.
     fn uuid(&self, device: c_int) -> Result<[u8; 16], u32>;
 
     /// The LUID, which exists on Windows only.
@@ -63,205 +54,87 @@ pub trait Runtime {
     }
 
     /// An attribute by HIP's number.
-    ///
-    /// # Errors
-    /// The status code if it is unknown.
     fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32>;
 
-    /// Waits for all work of the current device.
-    ///
-    /// # Errors
-    /// The status code of the failed work.
+    /// Waits for everything that the current device has to do.
     fn synchronize(&self) -> Result<(), u32>;
 
     /// Whether a handle may be a stream, or is NULL (the default stream).
     fn has_stream(&self, stream: usize) -> bool;
 }
 
-/// The initial current device of each thread: `GPU_INTEROP_SIM_CURRENT`.
-#[must_use]
+/// The device that is current on each thread at first: `GPU_INTEROP_SIM_CURRENT`.
 pub fn initial() -> c_int {
     settings::number("GPU_INTEROP_SIM_CURRENT", 0)
 }
 
 /// The number of this thread's current device.
-#[must_use]
 pub fn current() -> c_int {
     CURRENT.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Fails unless the device exists.
-fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
-    runtime.ready().map_err(|error| match (error, Era::now()) {
-        (code::NO_DEVICE, Era::Early) => code::INVALID_DEVICE,
-        _ => error,
-    })?;
-    if (0..runtime.count()).contains(&device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
-}
-
-/// Writes a text for a function that takes a buffer and its length.
-///
-/// # Safety
-/// The buffer is NULL, or has that length.
-unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
-    // SAFETY: the caller's promise.
-    let written = !target.is_null() && unsafe { write_text(target, length, text) };
-    if written { Ok(()) } else { Err(code::INVALID_VALUE) }
-}
-
-/// Whether a text and its NUL fit.
-fn fits(text: &str, length: c_int) -> bool {
-    usize::try_from(length).is_ok_and(|length| text.len() < length)
-}
-
-// Implementations of the functions; `hip_entries!` exports a function for each, which keeps its safety requirements.
-
-/// `hipInit`.
+/// Makes a device this thread's current one.
 ///
 /// # Errors
-/// The status code of the failure.
-pub fn init(runtime: &impl Runtime, flags: c_uint) -> Result<(), u32> {
-    if Era::now() == Era::Early {
-        return runtime.ready_early();
-    }
-    if flags != 0 {
-        return Err(code::INVALID_VALUE);
-    }
-    runtime.ready()
-}
-
-/// `hipGetDeviceCount`.
-///
-/// # Errors
-/// The status code; the count is then 0.
-///
-/// # Safety
-/// `count` is NULL or valid.
-pub unsafe fn count(runtime: &impl Runtime, count: *mut c_int) -> Result<(), u32> {
-    let ready = runtime.ready();
-    // SAFETY: the caller's promise.
-    unsafe { give(count, if ready.is_ok() { runtime.count() } else { 0 }) }?;
-    ready
-}
-
-/// `hipDeviceGet`.
-///
-/// # Errors
-/// The status code of the failure.
-///
-/// # Safety
-/// `device` is NULL or valid.
-pub unsafe fn get(runtime: &impl Runtime, device: *mut c_int, ordinal: c_int) -> Result<(), u32> {
-    check(runtime, ordinal)?;
-    if device.is_null() && Era::now() == Era::Early {
-        return Err(code::INVALID_DEVICE);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { give(device, ordinal) }
-}
-
-/// `hipGetDevice`.
-///
-/// # Errors
-/// The status code of the failure.
-///
-/// # Safety
-/// `device` is NULL or valid.
-pub unsafe fn get_current(runtime: &impl Runtime, device: *mut c_int) -> Result<(), u32> {
-    runtime.ready()?;
-    // Callers query the current device before they change it, so an earlier change must have been restored by now.
-    if initial() != 0 && current() != initial() {
-        std::process::abort();
-    }
-    // SAFETY: the caller's promise.
-    unsafe { give(device, current()) }
-}
-
-/// `hipSetDevice`.
-///
-/// # Errors
-/// The status code of the failure.
+/// [`code::INVALID_DEVICE`] if there is no such device, or the thread ends.
 pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
     CURRENT.try_with(|current| current.set(device)).map_err(|_| code::INVALID_DEVICE)
 }
 
-/// `hipDeviceGetName`.
-///
-/// # Errors
-/// The status code of the failure.
-///
-/// # Safety
-/// `text` is NULL, or has `length` bytes.
-pub unsafe fn name(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    let name = runtime.name(device)?;
-    if Era::now() == Era::Early && !fits(&name, length) {
-        return Err(code::INVALID_VALUE);
+/// The current device, for a caller that asks for it.
+pub fn asked() -> c_int {
+    // Whoever makes another device current asks before, and finds the one that the last such call was to restore.
+    if initial() != 0 && current() != initial() {
+        std::process::abort();
     }
-    // SAFETY: the caller's promise.
-    unsafe { give_text(text, length, &name) }
+    current()
 }
 
-/// `hipDeviceGetPCIBusId`.
-///
-/// # Errors
-/// The status code of the failure.
-///
-/// # Safety
-/// `text` is NULL, or has `length` bytes.
-pub unsafe fn pci(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    let [domain, bus, slot] = runtime.pci(device)?;
-    let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.0");
-    // SAFETY: the caller's promise.
-    unsafe { give_text(text, length, &address) }?;
-    // Truncated nevertheless.
-    if Era::now() == Era::Early || fits(&address, length) { Ok(()) } else { Err(code::INVALID_VALUE) }
-}
-
-/// `hipDeviceGetUuid`.
-///
-/// # Errors
-/// The status code of the failure.
-///
-/// # Safety
-/// `uuid` is NULL or valid.
-pub unsafe fn uuid(runtime: &impl Runtime, uuid: *mut [u8; 16], device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    // SAFETY: the caller's promise.
-    unsafe { give(uuid, runtime.uuid(device)?) }
-}
-
-/// `hipDeviceGetAttribute`.
-///
-/// # Errors
-/// The status code of the failure.
-///
-/// # Safety
-/// `value` is NULL or valid.
-pub unsafe fn attribute(runtime: &impl Runtime, value: *mut c_int, number: c_uint, device: c_int) -> Result<(), u32> {
-    check(runtime, device)?;
-    // SAFETY: the caller's promise.
-    unsafe { give(value, runtime.attribute(device, number)?) }
-}
-
-/// `hipDeviceSynchronize`.
-///
-/// # Errors
-/// The status code of the call or of the failed work.
-pub fn synchronize(runtime: &impl Runtime) -> Result<(), u32> {
+/// Starts the runtime. `early` is the code for no device before HIP 5.5.
+fn ready(runtime: &impl Runtime, early: u32) -> Result<(), u32> {
     runtime.ready().map_err(|error| match (error, Era::now()) {
-        (code::NO_DEVICE, Era::Early) => code::OUT_OF_MEMORY,
+        (code::NO_DEVICE, Era::Early) => early,
         _ => error,
-    })?;
-    runtime.synchronize()
+    })
+}
+
+/// Starts the runtime for `hipDeviceSynchronize`.
+///
+/// # Errors
+/// Why it cannot start.
+pub fn ready_to_synchronize(runtime: &impl Runtime) -> Result<(), u32> {
+    ready(runtime, code::OUT_OF_MEMORY)
+}
+
+/// Fails unless there is such a device.
+///
+/// # Errors
+/// [`code::INVALID_DEVICE`], or why the runtime cannot start.
+pub fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
+    ready(runtime, code::INVALID_DEVICE)?;
+    if (0..runtime.count()).contains(&device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
+}
+
+/// Writes a text for a function that takes a buffer and its length.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`] if there is no room at all.
+///
+/// # Safety
+/// The buffer is NULL, or as long.
+pub unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
+    // SAFETY: the caller's promise.
+    let written = !target.is_null() && unsafe { write_text(target, length, text) };
+    if written { Ok(()) } else { Err(code::INVALID_VALUE) }
+}
+
+/// Whether a text and its NUL have room.
+pub fn fits(text: &str, length: c_int) -> bool {
+    usize::try_from(length).is_ok_and(|length| text.len() < length)
 }
 
 /// `hipGetDevicePropertiesR0600`: name, architecture, PCI address and LUID; the rest is 0.
-///
-/// # Errors
-/// The status code of the failure.
 ///
 /// # Safety
 /// `properties` is NULL or valid.
@@ -271,9 +144,7 @@ pub unsafe fn properties(
     device: c_int,
 ) -> Result<(), u32> {
     check(runtime, device)?;
-    if properties.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(properties.is_null())?;
     let (name, [domain, bus, slot]) = (runtime.name(device)?, runtime.pci(device)?);
     // SAFETY: the caller's promise; both texts have so many bytes.
     unsafe {
@@ -292,16 +163,11 @@ pub unsafe fn properties(
 
 /// `hipGetDeviceProperties`: the symbol without a version has the layout of HIP 5 in every version.
 ///
-/// # Errors
-/// The status code of the failure.
-///
 /// # Safety
 /// `properties` is NULL, or as long as that layout.
 pub unsafe fn properties_5(runtime: &impl Runtime, properties: *mut c_void, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
-    if properties.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(properties.is_null())?;
     let name = runtime.name(device)?;
     // SAFETY: the caller's promise; both texts have so many bytes.
     unsafe {

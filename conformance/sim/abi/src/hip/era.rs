@@ -24,8 +24,7 @@ pub enum Era {
 pub(super) const SINCE: [c_int; 3] = [50_500_000, 60_000_000, 70_200_000];
 
 impl Era {
-    /// The era of the selected version.
-    #[must_use]
+    /// Of the version that the environment names.
     pub fn now() -> Self {
         Self::of(Generation::now().version())
     }
@@ -39,8 +38,7 @@ impl Era {
         }
     }
 
-    /// Selects the value for this era.
-    #[must_use]
+    /// What this version has of four things.
     pub fn pick<T: Copy>(self, [early, five, six, seven]: [T; 4]) -> T {
         match self {
             Self::Early => early,

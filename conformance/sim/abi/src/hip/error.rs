@@ -66,19 +66,17 @@ fn known(code: u32) -> (&'static CStr, &'static CStr) {
 }
 
 /// The name of a code.
-#[must_use]
 pub fn name(code: u32) -> &'static CStr {
     known(code).0
 }
 
 /// The text of a code; before HIP 5.5 its name.
-#[must_use]
 pub fn text(code: u32) -> &'static CStr {
     if Era::now() == Era::Early { name(code) } else { known(code).1 }
 }
 
-/// A text as the return value of `function`, or NULL if a fault is injected: these functions return no code.
-#[must_use]
+/// A text, as `function` answers it, unless a fault is injected: functions of texts answer no code, so that any fault is
+/// NULL.
 pub fn answer(function: &'static str, text: &'static CStr) -> *const c_char {
     match strike(function, true) {
         Strike::None => text.as_ptr(),

@@ -76,8 +76,7 @@ impl Handle {
     /// The descriptor, for every kind: on Linux the runtime ignores the kind.
     ///
     /// # Safety
-    /// The import's description is still valid.
-    #[must_use]
+    /// The import's description is still there.
     pub unsafe fn fd(self) -> c_int {
         // SAFETY: the caller's promise; a descriptor is at the beginning.
         unsafe { self.0.cast::<c_int>().read() }
@@ -86,8 +85,7 @@ impl Handle {
     /// An NT handle and a name. For kinds with KMT handles the first is the number.
     ///
     /// # Safety
-    /// The import's description is still valid, and of such a kind.
-    #[must_use]
+    /// The import's description is still there, and is of such a kind.
     pub unsafe fn object(self) -> [*const c_void; 2] {
         // SAFETY: the caller's promise.
         unsafe { self.0.cast::<[*const c_void; 2]>().read() }
@@ -128,8 +126,7 @@ impl Memory {
 }
 
 impl Generation {
-    /// The layout that the environment selects.
-    #[must_use]
+    /// What the environment says.
     pub fn now() -> Self {
         match settings::number("GPU_INTEROP_SIM_HIP_LAYOUT", 0) {
             5 => Self::Five,
@@ -139,8 +136,7 @@ impl Generation {
         }
     }
 
-    /// The version that the runtime reports.
-    #[must_use]
+    /// What the runtime says of its version.
     pub fn version(self) -> c_int {
         settings::number(
             "GPU_INTEROP_SIM_VERSION",
@@ -152,8 +148,7 @@ impl Generation {
         )
     }
 
-    /// Whether `hipFree` accepts mapped imports: since HIP 5.5.
-    #[must_use]
+    /// Whether `hipFree` knows mapped imports: since HIP 5.5.
     pub fn frees_mappings(self) -> bool {
         self.version() >= CHECKS_IMPORTS
     }

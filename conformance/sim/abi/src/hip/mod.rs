@@ -22,7 +22,11 @@ macro_rules! hip_entries {
     ($runtime:expr) => {
         $crate::entries! {
             fn hipInit(flags: ::std::ffi::c_uint) {
-                $crate::hip::device::init(&$runtime, flags)
+                if $crate::hip::era::Era::now() == $crate::hip::era::Era::Early {
+                    return $runtime.ready_early();
+                }
+                $crate::code::reject_if(flags != 0)?;
+                $runtime.ready()
             }
 
             fn hipRuntimeGetVersion(version: *mut ::std::ffi::c_int) gives version {
@@ -34,52 +38,62 @@ macro_rules! hip_entries {
             }
 
             fn hipGetDeviceCount(count: *mut ::std::ffi::c_int) gives count {
-                $crate::hip::device::count(&$runtime, count)
+                let ready = $runtime.ready();
+                $crate::give(count, if ready.is_ok() { $runtime.count() } else { 0 })?;
+                ready
             }
 
             fn hipDeviceGet(device: *mut ::std::ffi::c_int, ordinal: ::std::ffi::c_int) gives device {
-                $crate::hip::device::get(&$runtime, device, ordinal)
+                $crate::hip::device::check(&$runtime, ordinal)?;
+                if device.is_null() && $crate::hip::era::Era::now() == $crate::hip::era::Era::Early {
+                    return Err($crate::code::INVALID_DEVICE);
+                }
+                $crate::give(device, ordinal)
             }
 
             fn hipGetDevice(device: *mut ::std::ffi::c_int) gives device {
-                $crate::hip::device::get_current(&$runtime, device)
+                $runtime.ready()?;
+                $crate::give(device, $crate::hip::device::asked())
             }
 
             fn hipSetDevice(device: ::std::ffi::c_int) {
                 $crate::hip::device::set_current(&$runtime, device)
             }
 
-            fn hipDeviceGetName(
-                text: *mut ::std::ffi::c_char,
-                length: ::std::ffi::c_int,
-                device: ::std::ffi::c_int,
-            ) {
-                $crate::hip::device::name(&$runtime, text, length, device)
+            fn hipDeviceGetName(text: *mut ::std::ffi::c_char, length: ::std::ffi::c_int, device: ::std::ffi::c_int) {
+                $crate::hip::device::check(&$runtime, device)?;
+                let name = $runtime.name(device)?;
+                let early = $crate::hip::era::Era::now() == $crate::hip::era::Era::Early;
+                $crate::code::reject_if(early && !$crate::hip::device::fits(&name, length))?;
+                $crate::hip::device::give_text(text, length, &name)
             }
 
             fn hipDeviceGetPCIBusId(
-                text: *mut ::std::ffi::c_char,
-                length: ::std::ffi::c_int,
-                device: ::std::ffi::c_int,
+                text: *mut ::std::ffi::c_char, length: ::std::ffi::c_int, device: ::std::ffi::c_int,
             ) {
-                $crate::hip::device::pci(&$runtime, text, length, device)
+                $crate::hip::device::check(&$runtime, device)?;
+                let [domain, bus, slot] = $runtime.pci(device)?;
+                let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.0");
+                $crate::hip::device::give_text(text, length, &address)?;
+                // Cut all the same.
+                let early = $crate::hip::era::Era::now() == $crate::hip::era::Era::Early;
+                $crate::code::reject_if(!early && !$crate::hip::device::fits(&address, length))
             }
 
             fn hipDeviceGetUuid(uuid: *mut [u8; 16], device: ::std::ffi::c_int) gives uuid {
-                $crate::hip::device::uuid(&$runtime, uuid, device)
+                $crate::hip::device::check(&$runtime, device)?;
+                $crate::give(uuid, $runtime.uuid(device)?)
             }
 
             fn hipDeviceGetAttribute(
-                value: *mut ::std::ffi::c_int,
-                number: ::std::ffi::c_uint,
-                device: ::std::ffi::c_int,
+                value: *mut ::std::ffi::c_int, number: ::std::ffi::c_uint, device: ::std::ffi::c_int,
             ) gives value {
-                $crate::hip::device::attribute(&$runtime, value, number, device)
+                $crate::hip::device::check(&$runtime, device)?;
+                $crate::give(value, $runtime.attribute(device, number)?)
             }
 
             fn hipGetDevicePropertiesR0600(
-                properties: *mut $crate::hip::Properties,
-                device: ::std::ffi::c_int,
+                properties: *mut $crate::hip::Properties, device: ::std::ffi::c_int,
             ) gives properties {
                 $crate::hip::device::properties(&$runtime, properties, device)
             }
@@ -89,7 +103,8 @@ macro_rules! hip_entries {
             }
 
             fn hipDeviceSynchronize() {
-                $crate::hip::device::synchronize(&$runtime)
+                $crate::hip::device::ready_to_synchronize(&$runtime)?;
+                $runtime.synchronize()
             }
         }
 
@@ -121,19 +136,13 @@ macro_rules! hip_semaphore_stubs {
             }
 
             fn hipSignalExternalSemaphoresAsync(
-                semaphores: *const usize,
-                params: *const ::std::ffi::c_void,
-                count: ::std::ffi::c_uint,
-                stream: usize,
+                semaphores: *const usize, params: *const ::std::ffi::c_void, count: ::std::ffi::c_uint, stream: usize,
             ) {
                 $crate::hip::semaphore::ignore(&$runtime, semaphores, params, count, stream)
             }
 
             fn hipWaitExternalSemaphoresAsync(
-                semaphores: *const usize,
-                params: *const ::std::ffi::c_void,
-                count: ::std::ffi::c_uint,
-                stream: usize,
+                semaphores: *const usize, params: *const ::std::ffi::c_void, count: ::std::ffi::c_uint, stream: usize,
             ) {
                 $crate::hip::semaphore::ignore(&$runtime, semaphores, params, count, stream)
             }

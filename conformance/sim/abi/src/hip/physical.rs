@@ -11,7 +11,6 @@ pub type Access = hip::hipMemAccessDesc;
 ///
 /// # Safety
 /// `prop` is valid.
-#[must_use]
 pub unsafe fn numbers(prop: *const Prop) -> [u32; 4] {
     // SAFETY: the caller's promise. Of a location the device comes after the type.
     unsafe {
@@ -28,7 +27,6 @@ pub unsafe fn numbers(prop: *const Prop) -> [u32; 4] {
 ///
 /// # Safety
 /// `access` is valid.
-#[must_use]
 pub unsafe fn access(access: *const Access) -> [u32; 3] {
     // SAFETY: as in `numbers`.
     unsafe {

@@ -40,7 +40,6 @@ const ROCR_ON_WINDOWS: c_int = 70_200_000;
 
 impl Row {
     /// `7.2`, or `7.2_rocr` above ROCr on Windows.
-    #[must_use]
     pub fn name(self) -> String {
         let (major, minor) = self.minor();
         let below = if self.below == Below::Rocr { "_rocr" } else { "" };
@@ -48,7 +47,6 @@ impl Row {
     }
 
     /// Major and minor version.
-    #[must_use]
     pub fn minor(self) -> (c_int, c_int) {
         (self.version / 10_000_000, self.version / 100_000 % 100)
     }

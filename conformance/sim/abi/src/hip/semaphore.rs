@@ -51,18 +51,14 @@ pub unsafe fn close_if_asked(fd: i32) {
 /// `desc` is NULL or valid.
 pub unsafe fn import(runtime: &impl Runtime, semaphore: *mut usize, desc: *const c_void) -> Result<(), u32> {
     runtime.ready()?;
-    if semaphore.is_null() || desc.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphore.is_null() || desc.is_null())?;
     // SAFETY: the caller's promise.
     let (kind, fd) = unsafe {
         let (kind, handle, _flags) = Generation::now().semaphore(desc);
         (kind, handle.fd())
     };
     let era = Era::now();
-    if !(1..=LAST).contains(&kind) || (fd == 0 && era >= Era::Six) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(!(1..=LAST).contains(&kind) || (fd == 0 && era >= Era::Six))?;
     should_not_reach_here();
     Err(if era == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED })
 }
@@ -82,15 +78,11 @@ pub unsafe fn ignore(
     stream: usize,
 ) -> Result<(), u32> {
     runtime.ready()?;
-    if semaphores.is_null() || params.is_null() || !runtime.has_stream(stream) {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphores.is_null() || params.is_null() || !runtime.has_stream(stream))?;
     for index in 0..count as usize {
         // SAFETY: the caller's promise.
         let (semaphore, flags) = unsafe { (semaphores.add(index).read(), Generation::now().flags(params, index)) };
-        if semaphore == 0 || (flags != 0 && Era::now() >= Era::Six) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(semaphore == 0 || (flags != 0 && Era::now() >= Era::Six))?;
     }
     Ok(())
 }
@@ -101,9 +93,7 @@ pub unsafe fn ignore(
 /// [`code::INVALID_VALUE`] for NULL.
 pub fn destroy(runtime: &impl Runtime, semaphore: usize) -> Result<(), u32> {
     runtime.ready()?;
-    if semaphore == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphore == 0)?;
     should_not_reach_here();
     Ok(())
 }

@@ -57,9 +57,7 @@ pub(crate) unsafe fn failed_semaphore(_desc: *const SemaphoreDesc, _code: u32) {
 pub(crate) unsafe fn memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
     // SAFETY: the caller's promise; all members of the handle are pointers or as large.
     let (kind, win32, flags) = unsafe { (memory_kind(desc), (*desc).handle.win32, (*desc).flags) };
-    if DEDICATED.contains(&kind) && flags != 1 {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(DEDICATED.contains(&kind) && flags != 1)?;
     let given = if MEMORY_OBJECTS.contains(&kind) {
         Given::Object { handle: win32.handle, name: win32.name }
     } else if MEMORY_NUMBERS.contains(&kind) {

@@ -44,18 +44,13 @@ impl Side {
         };
         let [width, rows, slices] = extent;
         let fits = |pitch: usize, least: usize, count: usize| count <= 1 || pitch >= least;
-        if base == 0 || !fits(self.pitch, width, rows) || !fits(self.height, rows, slices) {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(base == 0 || !fits(self.pitch, width, rows) || !fits(self.height, rows, slices))?;
         let plane = Plane { base, row_pitch: self.pitch, slice_pitch: self.pitch.wrapping_mul(self.height) };
         Ok((plane.at(self.origin), None))
     }
 }
 
 /// Enqueues a copy; the extent is bytes per row, rows and slices.
-///
-/// # Errors
-/// The status code of the failure.
 ///
 /// # Safety
 /// Memory is valid and not accessed otherwise until the work has run.
@@ -66,9 +61,6 @@ pub unsafe fn enqueue(stream: &Stream, source: Side, target: Side, extent: [usiz
 }
 
 /// As [`enqueue`], for a driver that does not capture such copies: the copy runs even on a capturing stream.
-///
-/// # Errors
-/// The status code of the failure.
 ///
 /// # Safety
 /// As for [`enqueue`].

@@ -88,8 +88,7 @@ const LINE: usize = 64;
 const BLOCK: usize = 4;
 
 impl Image {
-    /// Upper bound of the number of levels.
-    #[must_use]
+    /// The most levels that there can be.
     pub fn max_levels(&self) -> u32 {
         let depth = if self.layered { 1 } else { self.depth };
         self.width.max(self.height).max(depth).max(1).ilog2() + 1
@@ -113,8 +112,7 @@ impl Image {
 }
 
 impl Mipmapped {
-    /// An image in `memory` at byte `offset`. Levels beyond the end of the memory cannot be used.
-    #[must_use]
+    /// An image in `memory` from byte `offset` on. Levels that the memory does not have cannot be used.
     pub fn new(memory: Mapping, offset: usize, image: &Image, levels: u32) -> Self {
         let base = memory.base() + offset;
         let level = |(plane, extent): (Plane, _)| (Plane { base: base + plane.base, ..plane }, extent);
@@ -123,8 +121,7 @@ impl Mipmapped {
         Self { memory, levels, own: Mutex::default(), apart: Mutex::default() }
     }
 
-    /// The handle of a level. It is the same in every call, and ends with the image.
-    #[must_use]
+    /// The handle of a level, always the same, which ends with the image.
     pub fn level(&self, level: u32) -> Option<usize> {
         let number = usize::try_from(level).ok()?;
         let mut own = lock(&self.own);
@@ -137,7 +134,6 @@ impl Mipmapped {
     }
 
     /// A new handle of a level, which keeps the image's memory until it is removed from [`LEVELS`].
-    #[must_use]
     pub fn new_level(&self, level: u32) -> Option<usize> {
         let handle = self.insert(level, true)?;
         lock(&self.apart).push(handle);
@@ -166,8 +162,7 @@ impl Drop for Mipmapped {
 }
 
 impl Level {
-    /// The rows starting at `origin`: byte in the row, row, slice. `None` if the extent exceeds them.
-    #[must_use]
+    /// The rows from `origin` on: byte in the row, row, slice. `None` if it has not as much.
     pub fn plane(&self, origin: [usize; 3], extent: [usize; 3]) -> Option<Plane> {
         for ((origin, size), most) in origin.into_iter().zip(extent).zip(self.extent) {
             origin.checked_add(size).filter(|end| *end <= most)?;

@@ -5,57 +5,60 @@ use std::sync::Arc;
 use super::{Point, SEMAPHORES, Semaphore};
 use crate::{code, die};
 
-/// NvSci flags of signals and waits, which have no effect on other semaphores.
-const SIGNAL_FLAGS: u32 = 1;
-const WAIT_FLAGS: u32 = 2;
-/// `CUDA_ERROR_TIMEOUT`. The real drivers' code for a timeout of a key is unknown.
+/// `CUDA_ERROR_TIMEOUT`: what the real drivers answer when a key does not come in time was not seen.
 const TIMEOUT: u32 = 909;
 
-/// The semaphore of a handle. The driver dereferences an invalid handle and crashes.
+/// What a batch does with its semaphores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// Signals them.
+    Signals,
+    /// Waits for them.
+    Waits,
+}
+
+impl Sort {
+    /// The flag of NvSci that such a batch takes, and that means nothing to other semaphores.
+    pub fn flag(self) -> u32 {
+        match self {
+            Self::Signals => 1,
+            Self::Waits => 2,
+        }
+    }
+
+    fn act(self, semaphore: &Semaphore, point: Point) -> Result<(), u32> {
+        match self {
+            Self::Signals => {
+                semaphore.signal(point);
+                Ok(())
+            }
+            Self::Waits => semaphore.wait(point).map_err(|_| TIMEOUT),
+        }
+    }
+}
+
+/// The semaphore of a handle. A driver that is given another follows it, and dies.
 fn semaphore_of(handle: usize) -> Arc<Semaphore> {
     SEMAPHORES.get(handle).unwrap_or_else(|| die())
 }
 
-/// Enqueues a batch of signals. `point` returns the point and the flags of each.
+/// The work of a batch. `point` gives the point and the flags of each. Whoever destroys a semaphore before work that uses it
+/// has run is found out then.
 ///
 /// # Errors
-/// The status code of the failure.
-pub fn signals(
+/// [`code::INVALID_VALUE`] for no semaphores, and for other flags.
+pub fn work(
+    sort: Sort,
     semaphores: &[usize],
     point: &dyn Fn(usize) -> (Point, u32),
 ) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    batch(semaphores, point, SIGNAL_FLAGS, |semaphore, point| {
-        semaphore.signal(point);
-        Ok(())
-    })
-}
-
-/// Enqueues a batch of waits. `point` returns the point and the flags of each.
-///
-/// # Errors
-/// The status code of the failure.
-pub fn waits(
-    semaphores: &[usize],
-    point: &dyn Fn(usize) -> (Point, u32),
-) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    batch(semaphores, point, WAIT_FLAGS, |semaphore, point| semaphore.wait(point).map_err(|_| TIMEOUT))
-}
-
-/// The work of a batch: `act` with each semaphore and its point. Detects semaphores destroyed before the work has run.
-fn batch(
-    semaphores: &[usize],
-    point: &dyn Fn(usize) -> (Point, u32),
-    known_flags: u32,
-    act: fn(&Semaphore, Point) -> Result<(), u32>,
-) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    if semaphores.is_empty() {
-        return Err(code::INVALID_VALUE);
-    }
+    code::reject_if(semaphores.is_empty())?;
     let one = |(index, semaphore): (usize, &usize)| {
         semaphore_of(*semaphore);
         let (point, flags) = point(index);
-        if flags & !known_flags == 0 { Ok((*semaphore, point)) } else { Err(code::INVALID_VALUE) }
+        code::reject_if(flags & !sort.flag() != 0)?;
+        Ok((*semaphore, point))
     };
     let all = semaphores.iter().enumerate().map(one).collect::<Result<Vec<_>, u32>>()?;
-    Ok(move || all.iter().try_for_each(|(semaphore, point)| act(&semaphore_of(*semaphore), *point)))
+    Ok(move || all.iter().try_for_each(|(semaphore, point)| sort.act(&semaphore_of(*semaphore), *point)))
 }

@@ -35,7 +35,6 @@ pub(crate) enum Packet {
     },
 }
 
-/// A kernel dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dispatch {
     pub(crate) workgroup: [u32; 3],
@@ -49,7 +48,6 @@ pub(crate) const fn completion_signal(words: &[u64; 8]) -> u64 {
     words[7]
 }
 
-/// Decodes a packet.
 pub(crate) fn decode(words: &[u64; 8]) -> Packet {
     let [kind, _, format, _, ..] = words[0].to_le_bytes();
     match kind {
@@ -102,7 +100,6 @@ pub(crate) mod queue {
     pub(crate) const INACTIVE_SIGNAL: u64 = 192 - 56;
 }
 
-/// The beginning of a kernel descriptor.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct KernelDescriptor {

@@ -34,23 +34,11 @@ plain_structs! {
         texts: [[u64; 2]; 3],
     }
 
-    struct Client {
-        index: u32,
-        authenticated: u32,
-        rest: [u64; 4],
-    }
+    struct Client { index: u32, authenticated: u32, rest: [u64; 4] }
 
-    struct GetCap {
-        capability: u64,
-        value: u64,
-    }
+    struct GetCap { capability: u64, value: u64 }
 
-    struct Info {
-        return_pointer: u64,
-        return_size: u32,
-        query: u32,
-        rest: [u32; 4],
-    }
+    struct Info { return_pointer: u64, return_size: u32, query: u32, rest: [u32; 4] }
 }
 
 /// Memory for an object.
@@ -64,70 +52,28 @@ pub(crate) const VA_REPLACE: u32 = 4;
 pub(crate) const VA_WRITEABLE: u32 = 1 << 2;
 
 plain_structs! {
-    struct GemClose {
-        handle: u32,
-        pad: u32,
-    }
+    struct GemClose { handle: u32, pad: u32 }
 
-    struct PrimeHandle {
-        handle: u32,
-        flags: u32,
-        descriptor: i32,
-    }
+    struct PrimeHandle { handle: u32, flags: u32, descriptor: i32 }
 
     /// In: size, alignment, domains, flags. Out: the handle, in the first.
-    struct GemCreate {
-        words: [u64; 4],
-    }
+    struct GemCreate { words: [u64; 4] }
 
     /// In: the handle. Out: the offset.
-    struct GemMmap {
-        word: u64,
-    }
+    struct GemMmap { word: u64 }
 
     /// In: the handle, then a time limit. Out: whether it is busy.
-    struct GemWaitIdle {
-        words: [u64; 2],
-    }
+    struct GemWaitIdle { words: [u64; 2] }
 
-    struct GemVa {
-        handle: u32,
-        pad: u32,
-        operation: u32,
-        flags: u32,
-        address: u64,
-        offset: u64,
-        size: u64,
-    }
+    struct GemVa { handle: u32, pad: u32, operation: u32, flags: u32, address: u64, offset: u64, size: u64 }
 
-    /// Without the data that follows.
-    struct GemMetadata {
-        handle: u32,
-        operation: u32,
-        flags: u64,
-        tiling: u64,
-        bytes: u32,
-        first_word: u32,
-    }
+    /// Without the data that follow.
+    struct GemMetadata { handle: u32, operation: u32, flags: u64, tiling: u64, bytes: u32, first_word: u32 }
 
-    struct GemOp {
-        handle: u32,
-        operation: u32,
-        value: u64,
-    }
+    struct GemOp { handle: u32, operation: u32, value: u64 }
 
-    /// The creation parameters of an object.
-    struct CreateInfo {
-        size: u64,
-        alignment: u64,
-        domains: u64,
-        flags: u64,
-    }
+    /// How an object was made.
+    struct CreateInfo { size: u64, alignment: u64, domains: u64, flags: u64 }
 
-    struct GemUserptr {
-        address: u64,
-        size: u64,
-        flags: u32,
-        handle: u32,
-    }
+    struct GemUserptr { address: u64, size: u64, flags: u32, handle: u32 }
 }

@@ -43,170 +43,68 @@ pub(crate) const MMAP_GPU_SHIFT: u32 = 46;
 pub(crate) const MMAP_GPU_MASK: u64 = 0xffff;
 
 plain_structs! {
-    struct GetVersion {
-        major: u32,
-        minor: u32,
-    }
+    struct GetVersion { major: u32, minor: u32 }
 
     struct CreateQueue {
-        ring_base_address: u64,
-        write_pointer_address: u64,
-        read_pointer_address: u64,
-        doorbell_offset: u64,
-        ring_size: u32,
-        gpu_id: u32,
-        queue_type: u32,
-        queue_percentage: u32,
-        queue_priority: u32,
-        queue_id: u32,
-        eop_buffer_address: u64,
-        eop_buffer_size: u64,
-        ctx_save_restore_address: u64,
-        ctx_save_restore_size: u32,
-        ctl_stack_size: u32,
-        sdma_engine_id: u32,
-        pad: u32,
+        ring_base_address: u64, write_pointer_address: u64, read_pointer_address: u64, doorbell_offset: u64,
+        ring_size: u32, gpu_id: u32, queue_type: u32, queue_percentage: u32, queue_priority: u32, queue_id: u32,
+        eop_buffer_address: u64, eop_buffer_size: u64, ctx_save_restore_address: u64, ctx_save_restore_size: u32,
+        ctl_stack_size: u32, sdma_engine_id: u32, pad: u32,
     }
 
     /// The argument of ioctls that name one object: a queue or an event.
-    struct ById {
-        id: u32,
-        pad: u32,
-    }
+    struct ById { id: u32, pad: u32 }
 
     struct UpdateQueue {
-        ring_base_address: u64,
-        queue_id: u32,
-        ring_size: u32,
-        queue_percentage: u32,
-        queue_priority: u32,
+        ring_base_address: u64, queue_id: u32, ring_size: u32, queue_percentage: u32, queue_priority: u32,
     }
 
-    struct SetCuMask {
-        queue_id: u32,
-        mask_bits: u32,
-        mask_pointer: u64,
-    }
+    struct SetCuMask { queue_id: u32, mask_bits: u32, mask_pointer: u64 }
 
     struct ClockCounters {
-        gpu_clock_counter: u64,
-        cpu_clock_counter: u64,
-        system_clock_counter: u64,
-        system_clock_freq: u64,
-        gpu_id: u32,
+        gpu_clock_counter: u64, cpu_clock_counter: u64, system_clock_counter: u64, system_clock_freq: u64, gpu_id: u32,
         pad: u32,
     }
 
     struct Apertures {
-        lds_base: u64,
-        lds_limit: u64,
-        scratch_base: u64,
-        scratch_limit: u64,
-        gpuvm_base: u64,
-        gpuvm_limit: u64,
-        gpu_id: u32,
-        pad: u32,
+        lds_base: u64, lds_limit: u64, scratch_base: u64, scratch_limit: u64, gpuvm_base: u64, gpuvm_limit: u64,
+        gpu_id: u32, pad: u32,
     }
 
-    struct GetApertures {
-        apertures: u64,
-        count: u32,
-        pad: u32,
-    }
+    struct GetApertures { apertures: u64, count: u32, pad: u32 }
 
     struct CreateEvent {
-        event_page_offset: u64,
-        trigger_data: u32,
-        event_type: u32,
-        auto_reset: u32,
-        node_id: u32,
-        event_id: u32,
+        event_page_offset: u64, trigger_data: u32, event_type: u32, auto_reset: u32, node_id: u32, event_id: u32,
         slot_index: u32,
     }
 
-    /// An event of a wait. The first 32 bytes are a union: the age of a signal event, or an exception's data.
-    struct EventData {
-        data: [u64; 4],
-        extension: u64,
-        event_id: u32,
-        pad: u32,
-    }
+    /// An event that is waited for. The first 32 bytes are a union: the age of a signal event, or an exception's data.
+    struct EventData { data: [u64; 4], extension: u64, event_id: u32, pad: u32 }
 
-    struct WaitEvents {
-        events: u64,
-        count: u32,
-        wait_for_all: u32,
-        timeout: u32,
-        wait_result: u32,
-    }
+    struct WaitEvents { events: u64, count: u32, wait_for_all: u32, timeout: u32, wait_result: u32 }
 
     struct TileConfig {
-        tile_config: u64,
-        macro_tile_config: u64,
-        tile_configs: u32,
-        macro_tile_configs: u32,
-        gpu_id: u32,
-        gb_addr_config: u32,
-        banks: u32,
-        ranks: u32,
+        tile_config: u64, macro_tile_config: u64, tile_configs: u32, macro_tile_configs: u32, gpu_id: u32,
+        gb_addr_config: u32, banks: u32, ranks: u32,
     }
 
-    struct AcquireVm {
-        drm_fd: u32,
-        gpu_id: u32,
-    }
+    struct AcquireVm { drm_fd: u32, gpu_id: u32 }
 
-    struct AllocMemory {
-        va_addr: u64,
-        size: u64,
-        handle: u64,
-        mmap_offset: u64,
-        gpu_id: u32,
-        flags: u32,
-    }
+    struct AllocMemory { va_addr: u64, size: u64, handle: u64, mmap_offset: u64, gpu_id: u32, flags: u32 }
 
-    struct FreeMemory {
-        handle: u64,
-    }
+    struct FreeMemory { handle: u64 }
 
-    struct MapMemory {
-        handle: u64,
-        device_ids: u64,
-        devices: u32,
-        successes: u32,
-    }
+    struct MapMemory { handle: u64, device_ids: u64, devices: u32, successes: u32 }
 
-    struct DmabufInfo {
-        size: u64,
-        metadata: u64,
-        metadata_size: u32,
-        gpu_id: u32,
-        flags: u32,
-        dmabuf_fd: u32,
-    }
+    struct DmabufInfo { size: u64, metadata: u64, metadata_size: u32, gpu_id: u32, flags: u32, dmabuf_fd: u32 }
 
-    struct ImportDmabuf {
-        va_addr: u64,
-        handle: u64,
-        gpu_id: u32,
-        dmabuf_fd: u32,
-    }
+    struct ImportDmabuf { va_addr: u64, handle: u64, gpu_id: u32, dmabuf_fd: u32 }
 
-    struct ExportDmabuf {
-        handle: u64,
-        flags: u32,
-        dmabuf_fd: u32,
-    }
+    struct ExportDmabuf { handle: u64, flags: u32, dmabuf_fd: u32 }
 
-    struct XnackMode {
-        enabled: u32,
-    }
+    struct XnackMode { enabled: u32 }
 
-    struct AvailableMemory {
-        available: u64,
-        gpu_id: u32,
-        pad: u32,
-    }
+    struct AvailableMemory { available: u64, gpu_id: u32, pad: u32 }
 }
 
 #[cfg(test)]

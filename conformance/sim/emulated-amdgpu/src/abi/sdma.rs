@@ -12,7 +12,6 @@ pub(crate) struct Side {
     pub(crate) pitch: [u64; 2],
 }
 
-/// A packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packet {
     Nothing,

@@ -8,10 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use libc::{DIR, dirent64};
 use rustix::io::Errno;
 
-use super::{next, path, set_errno};
+use super::{interpose, path};
 use crate::sysfs::{Found, Node, Path, list};
 
-/// An open folder.
 struct Folder {
     entries: Vec<dirent64>,
     position: usize,
@@ -36,7 +35,6 @@ fn folder(directory: *mut DIR) -> Option<*mut Folder> {
     known.then_some(directory.cast())
 }
 
-/// An entry of a folder.
 fn entry(number: u64, name: &str, kind: u8) -> dirent64 {
     // SAFETY: zeroes are a valid value of a structure of integers.
     let mut entry: dirent64 = unsafe { std::mem::zeroed() };
@@ -51,79 +49,54 @@ fn entry(number: u64, name: &str, kind: u8) -> dirent64 {
     entry
 }
 
-/// See libc.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
-    // SAFETY: the caller passes a C string, as libc requires.
-    let error = match unsafe { path::find(path, true) } {
-        Path::Other => return next!(opendir(path: *const c_char) -> *mut DIR, std::ptr::null_mut()),
-        Path::Missing => Errno::NOENT,
-        Path::Found(Found { path, node: Node::Folder }) => {
-            let kinds = list(&path).into_iter().map(|(name, node)| match node {
-                Node::Folder => (name, libc::DT_DIR),
-                Node::File(_) => (name, libc::DT_REG),
-                Node::Link(_) => (name, libc::DT_LNK),
-            });
-            let own = [".", ".."].map(|name| (name.to_owned(), libc::DT_DIR));
-            let entries =
-                (0..).zip(own.into_iter().chain(kinds)).map(|(number, (name, kind))| entry(number, &name, kind));
-            let folder = Box::into_raw(Box::new(Folder { entries: entries.collect(), position: 0 }));
-            with_open(|open| open.insert(folder.addr()));
-            return folder.cast();
-        }
-        Path::Found(_) | Path::Device(_) => Errno::NOTDIR,
-    };
-    set_errno(error);
-    std::ptr::null_mut()
-}
-
-macro_rules! define_readdir {
-    ($($name:ident),*) => {
-        $(
-            /// See libc. Both forms have the same structure on this platform.
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(directory: *mut DIR) -> *mut dirent64 {
-                let Some(folder) = folder(directory) else {
-                    return next!($name(directory: *mut DIR) -> *mut dirent64, std::ptr::null_mut());
-                };
-                // SAFETY: `opendir` created it, and `closedir` was not called; libc forbids concurrent use.
-                let folder = unsafe { &mut *folder };
-                let entry = folder.entries.get_mut(folder.position).map_or(std::ptr::null_mut(), std::ptr::from_mut);
-                folder.position += usize::from(!entry.is_null());
-                entry
+interpose! {
+    opendir: fn(path: *const c_char) -> *mut DIR, std::ptr::null_mut(); {
+        // SAFETY: the caller passes a C string, as libc demands.
+        Some(match unsafe { path::find(path, true) } {
+            Path::Other => return None,
+            Path::Missing => Err(Errno::NOENT),
+            Path::Found(Found { path, node: Node::Folder }) => {
+                let kinds = list(&path).into_iter().map(|(name, node)| match node {
+                    Node::Folder => (name, libc::DT_DIR),
+                    Node::File(_) => (name, libc::DT_REG),
+                    Node::Link(_) => (name, libc::DT_LNK),
+                });
+                let own = [".", ".."].map(|name| (name.to_owned(), libc::DT_DIR));
+                let entries =
+                    (0..).zip(own.into_iter().chain(kinds)).map(|(number, (name, kind))| entry(number, &name, kind));
+                let folder = Box::into_raw(Box::new(Folder { entries: entries.collect(), position: 0 }));
+                with_open(|open| open.insert(folder.addr()));
+                Ok(folder.cast())
             }
-        )*
-    };
-}
+            Path::Found(_) | Path::Device(_) => Err(Errno::NOTDIR),
+        })
+    }
 
-define_readdir!(readdir, readdir64);
+    // Both forms have the same structure on this platform.
+    readdir, readdir64: fn(directory: *mut DIR) -> *mut dirent64, std::ptr::null_mut(); {
+        // SAFETY: `opendir` made it, and `closedir` was not called; libc forbids to use it from two threads at once.
+        let folder = unsafe { &mut *folder(directory)? };
+        let entry = folder.entries.get_mut(folder.position).map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        folder.position += usize::from(!entry.is_null());
+        Some(Ok(entry))
+    }
 
-/// See libc.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn closedir(directory: *mut DIR) -> c_int {
-    let Some(folder) = folder(directory) else { return next!(closedir(directory: *mut DIR) -> c_int, -1) };
-    with_open(|open| open.remove(&folder.addr()));
-    // SAFETY: `opendir` created it as a box, and it was in the set, so it was not freed before.
-    drop(unsafe { Box::from_raw(folder) });
-    0
-}
+    closedir: fn(directory: *mut DIR) -> c_int, -1; {
+        let folder = folder(directory)?;
+        with_open(|open| open.remove(&folder.addr()));
+        // SAFETY: `opendir` made it as a box, and it was in the set, so it was not freed before.
+        drop(unsafe { Box::from_raw(folder) });
+        Some(Ok(0))
+    }
 
-/// See libc.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rewinddir(directory: *mut DIR) {
-    match folder(directory) {
+    rewinddir: fn(directory: *mut DIR) -> (), (); {
         // SAFETY: as in `readdir`.
-        Some(folder) => unsafe { (*folder).position = 0 },
-        None => next!(rewinddir(directory: *mut DIR) -> (), ()),
+        unsafe { (*folder(directory)?).position = 0 };
+        Some(Ok(()))
     }
-}
 
-/// See libc. An emulated folder has no descriptor.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn dirfd(directory: *mut DIR) -> c_int {
-    if folder(directory).is_some() {
-        set_errno(Errno::NOTSUP);
-        return -1;
+    // A folder of the emulation has no descriptor.
+    dirfd: fn(directory: *mut DIR) -> c_int, -1; {
+        folder(directory).map(|_| Err(Errno::NOTSUP))
     }
-    next!(dirfd(directory: *mut DIR) -> c_int, -1)
 }

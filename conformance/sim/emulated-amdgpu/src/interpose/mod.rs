@@ -20,8 +20,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 
-use crate::abi::Result;
-
 /// The next definition of a function, in the search order of the dynamic linker; null if there is none.
 fn resolve(cache: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let known = cache.load(Ordering::Acquire);
@@ -59,20 +57,41 @@ macro_rules! next {
 }
 use next;
 
+/// Defines functions ahead of libc's: `NAME, OTHER_NAME: fn(ARGUMENTS) -> RESULT, FAILURE; { BODY }`. A body returns what the
+/// emulation does, whose errors go to `errno`, or nothing: then the next definition is called. A function's caller passes what
+/// libc demands.
+macro_rules! interpose {
+    ($( $($name:ident),+: fn $arguments:tt -> $result:ty, $failure:expr; $body:block )*) => {
+        $($( $crate::interpose::interpose_one! { $name $arguments -> $result, $failure, $body } )+)*
+    };
+}
+use interpose;
+
+macro_rules! interpose_one {
+    ($name:ident ($($argument:ident: $type:ty),*) -> $result:ty, $failure:expr, $body:block) => {
+        /// See libc.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            let emulated = || -> Option<$crate::abi::Result<$result>> { $body };
+            match emulated() {
+                Some(Ok(result)) => result,
+                Some(Err(error)) => {
+                    $crate::interpose::set_errno(error);
+                    $failure
+                }
+                None => $crate::interpose::next!($name($($argument: $type),*) -> $result, $failure),
+            }
+        }
+    };
+}
+use interpose_one;
+
 fn set_errno(error: Errno) {
     // SAFETY: the location belongs to this thread.
     unsafe { *libc::__errno_location() = error.raw_os_error() };
 }
 
-/// Converts a result to the return value of a function that returns a number: errors set `errno`.
-fn answer(result: Result<i32>) -> i32 {
-    result.unwrap_or_else(|error| {
-        set_errno(error);
-        -1
-    })
-}
-
-/// A path of the caller; `None` for null.
+/// A path as the caller passed it; none for null.
 ///
 /// # Safety
 ///

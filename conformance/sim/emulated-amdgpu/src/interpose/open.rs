@@ -7,7 +7,7 @@ use rustix::fd::{IntoRawFd as _, OwnedFd};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
-use super::{answer, next, path, set_errno};
+use super::{interpose, path};
 use crate::abi::Result;
 use crate::emulation;
 use crate::files::Device;
@@ -49,7 +49,6 @@ fn open_device(device: Device, close_on_exec: bool) -> Result<OwnedFd> {
     Ok(file)
 }
 
-/// A file with these contents.
 fn file(contents: &[u8], close_on_exec: bool) -> Result<OwnedFd> {
     let flags = if close_on_exec { MemfdFlags::CLOEXEC } else { MemfdFlags::empty() };
     let file = rustix::fs::memfd_create(c"emulated-amdgpu-sysfs", flags)?;
@@ -57,83 +56,39 @@ fn file(contents: &[u8], close_on_exec: bool) -> Result<OwnedFd> {
     Ok(file)
 }
 
-macro_rules! define_open {
-    ($($name:ident),*) => {
-        $(
-            /// See libc.
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-                // SAFETY: the caller passes a C string, as libc requires.
-                match unsafe { open_emulated(path, flags) } {
-                    Some(result) => answer(result.map(OwnedFd::into_raw_fd)),
-                    None => next!($name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1),
-                }
-            }
-        )*
-    };
-}
-
-macro_rules! define_openat {
-    ($($name:ident),*) => {
-        $(
-            /// See libc.
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-                // SAFETY: the caller passes a C string, as libc requires.
-                match unsafe { open_emulated(path, flags) } {
-                    Some(result) => answer(result.map(OwnedFd::into_raw_fd)),
-                    None => next!(
-                        $name(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int,
-                        -1
-                    ),
-                }
-            }
-        )*
-    };
-}
-
-macro_rules! define_fopen {
-    ($($name:ident),*) => {
-        $(
-            /// See libc.
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut FILE {
-                // SAFETY: the caller passes two C strings, as libc requires.
-                match unsafe { fopen_emulated(path, mode) } {
-                    Some(file) => file,
-                    None => next!(
-                        $name(path: *const c_char, mode: *const c_char) -> *mut FILE,
-                        std::ptr::null_mut()
-                    ),
-                }
-            }
-        )*
-    };
-}
-
 /// # Safety
 ///
 /// Both are null or C strings.
-unsafe fn fopen_emulated(path: *const c_char, mode: *const c_char) -> Option<*mut FILE> {
-    // SAFETY: the caller's promise.
+unsafe fn fopen_emulated(path: *const c_char, mode: *const c_char) -> Option<Result<*mut FILE>> {
+    // SAFETY: the caller's word.
     let text = unsafe { super::bytes(mode) }.unwrap_or_default();
     let writes = text.iter().any(|letter| b"wa+".contains(letter));
     let close_on_exec = if text.contains(&b'e') { libc::O_CLOEXEC } else { 0 };
     let flags = if writes { libc::O_RDWR } else { libc::O_RDONLY } | close_on_exec;
-    // SAFETY: the caller's promise.
-    match unsafe { open_emulated(path, flags) }? {
-        Ok(file) => {
-            let descriptor = file.into_raw_fd();
-            // SAFETY: the descriptor is owned here and passes to the stream; the mode is the caller's.
-            Some(unsafe { libc::fdopen(descriptor, mode) })
-        }
-        Err(error) => {
-            set_errno(error);
-            Some(std::ptr::null_mut())
-        }
-    }
+    // SAFETY: the caller's word.
+    let opened = unsafe { open_emulated(path, flags) }?;
+    // SAFETY: the descriptor is owned here and passes to the stream; the mode is the caller's.
+    Some(opened.map(|file| unsafe { libc::fdopen(file.into_raw_fd(), mode) }))
 }
 
-define_open!(open, open64, __open_2, __open64_2);
-define_openat!(openat, openat64, __openat_2, __openat64_2);
-define_fopen!(fopen, fopen64);
+interpose! {
+    open, open64, __open_2, __open64_2: fn(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1; {
+        // SAFETY: the caller passes a C string, as libc demands.
+        unsafe { open_emulated(path, flags) }.map(|result| result.map(OwnedFd::into_raw_fd))
+    }
+
+    openat, openat64, __openat_2, __openat64_2: fn(
+        folder: c_int,
+        path: *const c_char,
+        flags: c_int,
+        mode: mode_t
+    ) -> c_int, -1; {
+        // SAFETY: as above.
+        unsafe { open_emulated(path, flags) }.map(|result| result.map(OwnedFd::into_raw_fd))
+    }
+
+    fopen, fopen64: fn(path: *const c_char, mode: *const c_char) -> *mut FILE, std::ptr::null_mut(); {
+        // SAFETY: the caller passes two C strings, as libc demands.
+        unsafe { fopen_emulated(path, mode) }
+    }
+}

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use libc::{stat as Stat, stat64 as Stat64, statx as Statx};
 use rustix::io::Errno;
 
-use super::{answer, next, path};
+use super::{interpose, path};
 use crate::abi::Result;
 use crate::abi::drm::MAJOR;
 use crate::emulation;
@@ -64,100 +64,78 @@ macro_rules! define_stat {
         /// # Safety
         ///
         /// `to` is writable.
-        unsafe fn $write(status: Result<Status>, to: *mut $type) -> c_int {
-            answer(status.map(|status| {
-                // SAFETY: zeroes are a valid value of a structure of integers.
-                let mut value: $type = unsafe { std::mem::zeroed() };
-                value.st_mode = status.mode;
-                value.st_nlink = 1;
-                value.st_rdev = libc::makedev(status.device.0, status.device.1);
-                value.st_size = status.size;
-                value.st_blksize = 4096;
-                // SAFETY: the caller's promise.
-                unsafe { to.write(value) };
-                0
-            }))
+        unsafe fn $write(status: Status, to: *mut $type) -> c_int {
+            // SAFETY: zeroes are a valid value of a structure of integers.
+            let mut value: $type = unsafe { std::mem::zeroed() };
+            value.st_mode = status.mode;
+            value.st_nlink = 1;
+            value.st_rdev = libc::makedev(status.device.0, status.device.1);
+            value.st_size = status.size;
+            value.st_blksize = 4096;
+            // SAFETY: the caller's word.
+            unsafe { to.write(value) };
+            0
         }
 
-        /// See libc.
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $stat(path: *const c_char, to: *mut $type) -> c_int {
-            // SAFETY: the caller passes a C string, as libc requires.
-            match unsafe { of_path(path, true) } {
-                // SAFETY: the caller passes a structure to write to.
-                Some(status) => unsafe { $write(status, to) },
-                None => next!($stat(path: *const c_char, to: *mut $type) -> c_int, -1),
+        interpose! {
+            $stat: fn(path: *const c_char, to: *mut $type) -> c_int, -1; {
+                // SAFETY: the caller passes a C string and a structure to write to, as libc demands.
+                unsafe { of_path(path, true).map(|status| status.map(|status| $write(status, to))) }
             }
-        }
 
-        /// See libc.
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $lstat(path: *const c_char, to: *mut $type) -> c_int {
-            // SAFETY: the caller passes a C string, as libc requires.
-            match unsafe { of_path(path, false) } {
-                // SAFETY: the caller passes a structure to write to.
-                Some(status) => unsafe { $write(status, to) },
-                None => next!($lstat(path: *const c_char, to: *mut $type) -> c_int, -1),
+            $lstat: fn(path: *const c_char, to: *mut $type) -> c_int, -1; {
+                // SAFETY: as above.
+                unsafe { of_path(path, false).map(|status| status.map(|status| $write(status, to))) }
             }
-        }
 
-        /// See libc.
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $fstat(descriptor: c_int, to: *mut $type) -> c_int {
-            match of_descriptor(descriptor) {
+            $fstat: fn(descriptor: c_int, to: *mut $type) -> c_int, -1; {
                 // SAFETY: the caller passes a structure to write to.
-                Some(status) => unsafe { $write(Ok(status), to) },
-                None => next!($fstat(descriptor: c_int, to: *mut $type) -> c_int, -1),
+                of_descriptor(descriptor).map(|status| Ok(unsafe { $write(status, to) }))
             }
-        }
 
-        /// See libc.
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $fstatat(folder: c_int, path: *const c_char, to: *mut $type, flags: c_int) -> c_int {
-            // SAFETY: the caller passes a C string, as libc requires.
-            let status = unsafe { of_path(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) };
-            match status.or_else(|| at_itself(folder, path, flags)) {
-                // SAFETY: the caller passes a structure to write to.
-                Some(status) => unsafe { $write(status, to) },
-                None => next!($fstatat(folder: c_int, path: *const c_char, to: *mut $type, flags: c_int) -> c_int, -1),
+            $fstatat: fn(folder: c_int, path: *const c_char, to: *mut $type, flags: c_int) -> c_int, -1; {
+                // SAFETY: the caller passes a C string and a structure to write to, as libc demands.
+                unsafe { of_path_at(folder, path, flags).map(|status| status.map(|status| $write(status, to))) }
             }
         }
     };
 }
 
-/// The status of the descriptor itself, if it is requested.
-fn at_itself(descriptor: c_int, path: *const c_char, flags: c_int) -> Option<Result<Status>> {
-    // SAFETY: not null, and therefore a C string, as libc requires.
-    let empty = path.is_null() || unsafe { path.read() } == 0;
-    (empty && flags & libc::AT_EMPTY_PATH != 0).then(|| of_descriptor(descriptor)).flatten().map(Ok)
+/// The status of a path that is relative to a folder, or of the folder's descriptor itself if that is what is asked for.
+///
+/// # Safety
+///
+/// As for [`of_path`].
+unsafe fn of_path_at(descriptor: c_int, path: *const c_char, flags: c_int) -> Option<Result<Status>> {
+    // SAFETY: the caller's word.
+    let status = unsafe { of_path(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) };
+    status.or_else(|| {
+        // SAFETY: not null, so a C string, by the caller's word.
+        let empty = path.is_null() || unsafe { path.read() } == 0;
+        (empty && flags & libc::AT_EMPTY_PATH != 0).then(|| of_descriptor(descriptor)).flatten().map(Ok)
+    })
 }
 
 define_stat!(Stat, stat, lstat, fstat, fstatat, write_stat);
 define_stat!(Stat64, stat64, lstat64, fstat64, fstatat64, write_stat64);
 
-/// See libc.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut Statx) -> c_int {
-    // SAFETY: the caller passes a C string, as libc requires.
-    let status = unsafe { of_path(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) };
-    let Some(status) = status.or_else(|| at_itself(folder, path, flags)) else {
-        return next!(
-            statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut Statx) -> c_int,
-            -1
-        );
-    };
-    answer(status.map(|status| {
-        // SAFETY: zeroes are a valid value of a structure of integers.
-        let mut value: Statx = unsafe { std::mem::zeroed() };
-        value.stx_mask = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_SIZE | libc::STATX_NLINK;
-        // The kind and the permissions fit.
-        value.stx_mode = u16::try_from(status.mode).unwrap_or(0);
-        value.stx_nlink = 1;
-        (value.stx_rdev_major, value.stx_rdev_minor) = status.device;
-        value.stx_size = u64::try_from(status.size).unwrap_or(0);
-        value.stx_blksize = 4096;
-        // SAFETY: the caller passes a structure to write to.
-        unsafe { to.write(value) };
-        0
-    }))
+interpose! {
+    statx: fn(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut Statx) -> c_int, -1; {
+        // SAFETY: the caller passes a C string, as libc demands.
+        let status = unsafe { of_path_at(folder, path, flags) }?;
+        Some(status.map(|status| {
+            // SAFETY: zeroes are a valid value of a structure of integers.
+            let mut value: Statx = unsafe { std::mem::zeroed() };
+            value.stx_mask = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_SIZE | libc::STATX_NLINK;
+            // The kind and the permissions fit.
+            value.stx_mode = u16::try_from(status.mode).unwrap_or(0);
+            value.stx_nlink = 1;
+            (value.stx_rdev_major, value.stx_rdev_minor) = status.device;
+            value.stx_size = u64::try_from(status.size).unwrap_or(0);
+            value.stx_blksize = 4096;
+            // SAFETY: the caller passes a structure to write to.
+            unsafe { to.write(value) };
+            0
+        }))
+    }
 }

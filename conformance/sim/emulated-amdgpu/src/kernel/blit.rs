@@ -26,7 +26,6 @@ pub(super) fn run(launch: &Launch<'_>, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// The pattern at an address of the GPU.
 fn pattern(launch: &Launch<'_>, address: u64, size: u64) -> Result<Vec<u8>> {
     if size == 0 || size > 256 {
         return Err(Stop::Invalid(format!("a fill with a pattern of {size} bytes")));

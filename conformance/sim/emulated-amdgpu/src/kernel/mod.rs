@@ -20,7 +20,34 @@ use crate::emulation::Emulation;
 use crate::log::enabled;
 use crate::queue::{Queue, Stop};
 
-/// Executes a dispatch.
+type Result<T> = std::result::Result<T, Stop>;
+
+/// Names of kernel objects.
+#[derive(Debug, Default)]
+pub(crate) struct Kernels(Mutex<HashMap<u64, String>>);
+
+impl Kernels {
+    /// Learns a name. A later module may have its kernel at an earlier one's address: the last name counts.
+    pub(crate) fn learn(&self, object: u64, name: String) {
+        say!(1, "kernel object {object:#x} is {name}");
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(object, name);
+    }
+
+    fn name(&self, object: u64) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&object).cloned()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Launch<'a> {
+    emulation: &'static Emulation,
+    queue: &'a Queue,
+    gpu: usize,
+    dispatch: Dispatch,
+    /// Bytes of arguments as the kernel's descriptor states them.
+    kernarg_size: u32,
+}
+
 pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispatch) -> Result<()> {
     for (point, stop) in [("packet-hang", Stop::Hang), ("reset", Stop::Reset)] {
         if emulation.faults.at(point).is_some() {

@@ -6,7 +6,6 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::abi::Result;
 
-/// A mapping of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Mapping {
     start: u64,

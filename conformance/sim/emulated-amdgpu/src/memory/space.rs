@@ -20,7 +20,6 @@ pub(crate) struct PageFault {
     pub(crate) read_only: bool,
 }
 
-/// Kind of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,

@@ -20,7 +20,6 @@ pub(crate) fn system() -> u64 {
     nanoseconds(ClockId::Boottime)
 }
 
-/// The GPU's counter.
 pub(crate) fn gpu() -> u64 {
     cpu() / (1_000_000_000 / GPU_HERTZ)
 }

@@ -41,12 +41,148 @@ pub(crate) struct Description {
 }
 
 #[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) id: u32,
+    pub(crate) gpu: usize,
+    kind: Kind,
+    ring: AtomicU64,
+    ring_size: AtomicU64,
+    read_pointer: u64,
+    write_pointer: u64,
+    doorbell: &'static AtomicU64,
+    stop: AtomicBool,
+    /// The runtime set its share of time to 0.
+    paused: AtomicBool,
+    /// It executes nothing more.
+    dead: AtomicBool,
+    /// The doorbell's value that the thread knows while it sleeps; none while it is awake.
+    asleep: Mutex<Option<u64>>,
+    awake: Condvar,
+}
+
+/// How long a queue's thread looks for packets itself before it leaves that to the poller.
+const ATTENTIVE: Duration = Duration::from_millis(2);
+
+impl Queue {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Ends the queue: it executes nothing more.
+    pub(crate) fn kill(&self) {
+        self.dead.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether the thread is to leave what it does.
+    fn ended(&self) -> bool {
+        self.stopped() || self.dead.load(Ordering::Acquire)
+    }
+
+    fn ring(&self) -> (u64, u64) {
+        (self.ring.load(Ordering::Acquire), self.ring_size.load(Ordering::Acquire))
+    }
+
+    fn asleep(&self) -> MutexGuard<'_, Option<u64>> {
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `ready` returns something.
+    fn wait<T>(&self, mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>) -> std::result::Result<T, Stop> {
+        let mut backoff = Backoff::new();
+        loop {
+            if self.ended() {
+                return Err(Stop::Destroyed);
+            }
+            if !self.paused.load(Ordering::Acquire)
+                && let Some(found) = ready()?
+            {
+                return Ok(found);
+            }
+            backoff.pause();
+        }
+    }
+
+    /// Waits for a packet: as [`wait`](Self::wait), but sleeps until the doorbell changes when none comes for a while.
+    fn wait_for_packet<T>(
+        &self,
+        mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>,
+    ) -> std::result::Result<T, Stop> {
+        let mut backoff = Backoff::new();
+        loop {
+            let doorbell = self.doorbell.load(Ordering::Acquire);
+            if self.ended() {
+                return Err(Stop::Destroyed);
+            }
+            if !self.paused.load(Ordering::Acquire)
+                && let Some(found) = ready()?
+            {
+                return Ok(found);
+            }
+            if backoff.waited() < ATTENTIVE {
+                backoff.pause();
+                continue;
+            }
+            // Packets that were written since are announced by a doorbell other than the one read before they were looked for.
+            self.sleep(doorbell);
+            backoff.reset();
+        }
+    }
+
+    fn sleep(&self, doorbell: u64) {
+        let mut asleep = self.asleep();
+        *asleep = Some(doorbell);
+        while asleep.is_some() && !self.ended() {
+            asleep = self.awake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
+        }
+        *asleep = None;
+    }
+
+    /// Wakes the thread if the doorbell rang since it fell asleep. Returns whether it did.
+    fn wake_if_rung(&self) -> bool {
+        let mut asleep = self.asleep();
+        let rung = asleep.is_some_and(|known| self.doorbell.load(Ordering::Acquire) != known);
+        if rung {
+            *asleep = None;
+            self.awake.notify_all();
+        }
+        rung
+    }
+
+    fn wake(&self) {
+        *self.asleep() = None;
+        self.awake.notify_all();
+    }
+
+    /// What the queue's thread does.
+    fn run(&self, emulation: &'static Emulation) {
+        let result = match self.kind {
+            _ if emulation.faults.at("queue-hang").is_some() => Err(Stop::Hang),
+            Kind::Aql => aql::run(self, emulation),
+            Kind::Sdma => sdma::run(self, emulation),
+        };
+        let Err(stop) = result;
+        if stop != Stop::Destroyed {
+            self.dead.store(true, Ordering::Release);
+            crate::kfd::exception::report(emulation, self, &stop);
+        }
+    }
+
+    /// The signal that takes the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
+    pub(crate) fn error_signal(&self, emulation: &Emulation) -> Option<u64> {
+        use crate::abi::aql::queue::{INACTIVE_SIGNAL, READ_INDEX};
+        let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;
+        let signal = emulation.memory.read_u64(self.gpu, self.write_pointer + INACTIVE_SIGNAL).ok()?;
+        (known && signal != 0).then_some(signal)
+    }
+}
+
+#[derive(Debug)]
 struct Running {
     queue: Arc<Queue>,
     thread: JoinHandle<()>,
 }
 
-/// The queues of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     running: Mutex<BTreeMap<u32, Running>>,
@@ -136,7 +272,6 @@ impl Queues {
         self.lock().len()
     }
 
-    /// The queues of a GPU.
     pub(crate) fn of_gpu(&self, gpu: usize) -> Vec<Arc<Queue>> {
         self.lock().values().map(|running| Arc::clone(&running.queue)).filter(|queue| queue.gpu == gpu).collect()
     }

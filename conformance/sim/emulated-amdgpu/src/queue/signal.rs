@@ -8,7 +8,6 @@ use crate::emulation::Emulation;
 use crate::log::say;
 use crate::memory::{Access, PageFault};
 
-/// A signal's value.
 pub(super) fn value(emulation: &Emulation, gpu: usize, signal: u64) -> Result<i64, PageFault> {
     let word = emulation.memory.atomic_u64(gpu, signal + VALUE, Access::Read, |value| value.load(Ordering::SeqCst))?;
     Ok(word.cast_signed())

@@ -33,6 +33,13 @@ pub(super) fn add(tree: &mut Tree, gpus: &[Gpu]) {
     }
 }
 
+/// Properties: names and values, in the order of the file.
+macro_rules! properties {
+    ($($name:ident: $value:expr),* $(,)?) => {
+        [$((stringify!($name), $value)),*]
+    };
+}
+
 fn processor(tree: &mut Tree, gpus: &[Gpu]) {
     // The CPU has a link to the GPUs whose memory it can map. Newer runtimes check it before they map memory.
     let reached = || gpus.iter().filter(|gpu| gpu.large_bar);
@@ -42,29 +49,13 @@ fn processor(tree: &mut Tree, gpus: &[Gpu]) {
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     tree.file(&format!("{node}/gpu_id"), "0\n");
     tree.file(&format!("{node}/name"), "\n");
-    let properties = [
-        ("cpu_cores_count", u64::try_from(cores).unwrap_or(1)),
-        ("simd_count", 0),
-        ("mem_banks_count", 1),
-        ("caches_count", 0),
-        ("io_links_count", reached().count() as u64),
-        ("cpu_core_id_base", 0),
-        ("simd_id_base", 0),
-        ("max_waves_per_simd", 0),
-        ("lds_size_in_kb", 0),
-        ("gds_size_in_kb", 0),
-        ("wave_front_size", 0),
-        ("array_count", 0),
-        ("simd_arrays_per_engine", 0),
-        ("cu_per_simd_array", 0),
-        ("simd_per_cu", 0),
-        ("max_slots_scratch_cu", 0),
-        ("vendor_id", 0),
-        ("device_id", 0),
-        ("location_id", 0),
-        ("drm_render_minor", 0),
-        ("max_engine_clk_ccompute", 3000),
-    ];
+    let properties = properties! {
+        cpu_cores_count: u64::try_from(cores).unwrap_or(1), simd_count: 0, mem_banks_count: 1, caches_count: 0,
+        io_links_count: reached().count() as u64, cpu_core_id_base: 0, simd_id_base: 0, max_waves_per_simd: 0,
+        lds_size_in_kb: 0, gds_size_in_kb: 0, wave_front_size: 0, array_count: 0, simd_arrays_per_engine: 0,
+        cu_per_simd_array: 0, simd_per_cu: 0, max_slots_scratch_cu: 0, vendor_id: 0, device_id: 0, location_id: 0,
+        drm_render_minor: 0, max_engine_clk_ccompute: 3000,
+    };
     tree.file(&format!("{node}/properties"), text(&properties));
     tree.folder(&format!("{node}/caches"));
     bank(tree, &node, HEAP_SYSTEM, 8 << 30, 72, 2400);
@@ -78,46 +69,18 @@ fn node(tree: &mut Tree, gpu: &Gpu, gpus: &[Gpu]) {
     let units = u64::from(gpu.model.compute_units);
     tree.file(&format!("{node}/gpu_id"), format!("{}\n", gpu.id()));
     tree.file(&format!("{node}/name"), format!("{}\n", gpu.model.family_name));
-    let properties = [
-        ("cpu_cores_count", 0),
-        ("simd_count", units * 4),
-        ("mem_banks_count", 1),
-        ("caches_count", 2),
-        ("io_links_count", 1),
-        ("p2p_links_count", gpus.len() as u64 - 1),
-        ("cpu_core_id_base", 0),
-        ("simd_id_base", u64::from(gpu.first_simd())),
-        ("max_waves_per_simd", 10),
-        ("lds_size_in_kb", 64),
-        ("gds_size_in_kb", 0),
-        ("num_gws", 0),
-        ("wave_front_size", 64),
-        ("array_count", units),
-        ("simd_arrays_per_engine", 1),
-        ("cu_per_simd_array", 1),
-        ("simd_per_cu", 4),
-        ("max_slots_scratch_cu", 32),
-        ("gfx_target_version", u64::from(gpu.model.target_version)),
-        ("vendor_id", 0x1002),
-        ("device_id", u64::from(gpu.model.pci_device)),
-        ("location_id", u64::from(gpu.location())),
-        ("domain", u64::from(gpu.address.domain)),
-        ("drm_render_minor", u64::from(gpu.render_minor())),
-        ("hive_id", 0),
-        ("num_sdma_engines", 2),
-        ("num_sdma_xgmi_engines", 0),
-        ("num_sdma_queues_per_engine", 8),
-        ("num_cp_queues", 24),
-        ("max_engine_clk_fcompute", 1500),
-        ("local_mem_size", 0),
-        ("fw_version", 440),
-        ("capability", 8832),
-        ("debug_prop", 0),
-        ("sdma_fw_version", 430),
-        ("unique_id", gpu.unique_id()),
-        ("num_xcc", 1),
-        ("max_engine_clk_ccompute", 3000),
-    ];
+    let properties = properties! {
+        cpu_cores_count: 0, simd_count: units * 4, mem_banks_count: 1, caches_count: 2, io_links_count: 1,
+        p2p_links_count: gpus.len() as u64 - 1, cpu_core_id_base: 0, simd_id_base: u64::from(gpu.first_simd()),
+        max_waves_per_simd: 10, lds_size_in_kb: 64, gds_size_in_kb: 0, num_gws: 0, wave_front_size: 64,
+        array_count: units, simd_arrays_per_engine: 1, cu_per_simd_array: 1, simd_per_cu: 4, max_slots_scratch_cu: 32,
+        gfx_target_version: u64::from(gpu.model.target_version), vendor_id: 0x1002,
+        device_id: u64::from(gpu.model.pci_device), location_id: u64::from(gpu.location()),
+        domain: u64::from(gpu.address.domain), drm_render_minor: u64::from(gpu.render_minor()), hive_id: 0,
+        num_sdma_engines: 2, num_sdma_xgmi_engines: 0, num_sdma_queues_per_engine: 8, num_cp_queues: 24,
+        max_engine_clk_fcompute: 1500, local_mem_size: 0, fw_version: 440, capability: 8832, debug_prop: 0,
+        sdma_fw_version: 430, unique_id: gpu.unique_id(), num_xcc: 1, max_engine_clk_ccompute: 3000,
+    };
     tree.file(&format!("{node}/properties"), text(&properties));
     let heap = if gpu.large_bar { HEAP_VRAM_PUBLIC } else { HEAP_VRAM_PRIVATE };
     bank(tree, &node, heap, gpu.vram, 2048, 945);
@@ -131,48 +94,31 @@ fn node(tree: &mut Tree, gpu: &Gpu, gpus: &[Gpu]) {
 }
 
 fn bank(tree: &mut Tree, node: &str, heap: u32, size: u64, width: u64, clock: u64) {
-    let properties = [
-        ("heap_type", u64::from(heap)),
-        ("size_in_bytes", size),
-        ("flags", 0),
-        ("width", width),
-        ("mem_clk_max", clock),
-    ];
+    let properties = properties! {
+        heap_type: u64::from(heap), size_in_bytes: size, flags: 0, width: width, mem_clk_max: clock,
+    };
     tree.file(&format!("{node}/mem_banks/0/properties"), text(&properties));
 }
 
 fn cache(tree: &mut Tree, node: &str, gpu: &Gpu, number: u32, level: u64, kilobytes: u64) {
-    let properties = [
-        ("processor_id_low", u64::from(gpu.first_simd())),
-        ("level", level),
-        ("size", kilobytes),
-        ("cache_line_size", 64),
-        ("cache_lines_per_tag", 1),
-        ("association", 16),
-        ("latency", 0),
+    let properties = properties! {
+        processor_id_low: u64::from(gpu.first_simd()), level: level, size: kilobytes, cache_line_size: 64,
+        cache_lines_per_tag: 1, association: 16, latency: 0,
         // A data cache of the GPU.
-        ("type", 9),
-    ];
+        type: 9,
+    };
     let text = text(&properties) + "sibling_map 1,0,0,0\n";
     tree.file(&format!("{node}/caches/{number}/properties"), text);
 }
 
 fn link(tree: &mut Tree, node: &str, folder: &str, number: usize, from: u32, to: u32) {
-    let properties = [
-        ("type", u64::from(LINK_PCIE)),
-        ("version_major", 0),
-        ("version_minor", 0),
-        ("node_from", u64::from(from)),
-        ("node_to", u64::from(to)),
-        ("weight", 20),
-        ("min_latency", 0),
-        ("max_latency", 0),
-        ("min_bandwidth", 0),
-        ("max_bandwidth", 0),
-        ("recommended_transfer_size", 0),
+    let properties = properties! {
+        type: u64::from(LINK_PCIE), version_major: 0, version_minor: 0, node_from: u64::from(from),
+        node_to: u64::from(to), weight: 20, min_latency: 0, max_latency: 0, min_bandwidth: 0, max_bandwidth: 0,
+        recommended_transfer_size: 0,
         // Enabled.
-        ("flags", 1),
-    ];
+        flags: 1,
+    };
     tree.file(&format!("{node}/{folder}/{number}/properties"), text(&properties));
 }
 

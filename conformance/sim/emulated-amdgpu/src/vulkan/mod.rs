@@ -16,8 +16,114 @@ use std::ffi::{CStr, c_char};
 use ash::vk;
 use ash::vk::Handle as _;
 
-use self::link::Negotiate;
-use self::table::{DEVICES, DeviceTable, INSTANCES, InstanceTable, device_table, instance_table, key, lock, next};
+use crate::abi::native;
+
+use self::link::{GetDevice, GetInstance, Negotiate};
+
+/// The functions of the next layer, or of the driver, for an instance and its physical devices.
+///
+/// They are asked for when the instance is made: later the loader may answer with the first layer's functions.
+#[derive(Clone, Copy)]
+struct InstanceTable {
+    instance: vk::Instance,
+    get: GetInstance,
+    destroy: Option<vk::PFN_vkDestroyInstance>,
+    properties: Option<vk::PFN_vkGetPhysicalDeviceProperties>,
+    properties2: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
+    extensions: Option<vk::PFN_vkEnumerateDeviceExtensionProperties>,
+}
+
+static INSTANCES: Mutex<Option<HashMap<u64, InstanceTable>>> = Mutex::new(None);
+static DEVICES: Mutex<Option<HashMap<u64, DeviceTable>>> = Mutex::new(None);
+
+fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same of a device.
+#[derive(Clone, Copy)]
+struct DeviceTable {
+    get: GetDevice,
+    destroy: Option<vk::PFN_vkDestroyDevice>,
+    allocate: Option<vk::PFN_vkAllocateMemory>,
+    free: Option<vk::PFN_vkFreeMemory>,
+    descriptor: Option<vk::PFN_vkGetMemoryFdKHR>,
+}
+
+/// What an instance and its physical devices, or a device and its queues, have in common: their first word.
+///
+/// # Safety
+///
+/// The handle is of a dispatchable object.
+unsafe fn key(handle: u64) -> u64 {
+    // SAFETY: a dispatchable handle is the address of a structure that begins with a pointer.
+    unsafe { std::ptr::with_exposed_provenance::<u64>(native(handle)).read() }
+}
+
+/// The table of an instance or a physical device.
+///
+/// # Safety
+///
+/// The handle is of an instance or a physical device.
+unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
+    // SAFETY: the caller's word.
+    lock(&INSTANCES).as_ref()?.get(&unsafe { key(handle) }).copied()
+}
+
+/// A function of the next layer, which `get` finds by its name.
+///
+/// # Safety
+///
+/// `F` is the type of the function with this name.
+unsafe fn next<F>(get: impl FnOnce(*const c_char) -> vk::PFN_vkVoidFunction, name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
+    // SAFETY: the sizes are equal, and the type is the caller's word.
+    get(name.as_ptr()).map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
+}
+
+impl InstanceTable {
+    /// # Safety
+    ///
+    /// `get` is the next layer's function, and `instance` was just made through it.
+    unsafe fn new(instance: vk::Instance, get: GetInstance) -> Self {
+        // SAFETY: the caller's word.
+        let find = |name| unsafe { get(instance, name) };
+        // SAFETY: the types are those of the names.
+        unsafe {
+            // The first name exists from Vulkan 1.1 on.
+            let properties2 = next(find, c"vkGetPhysicalDeviceProperties2")
+                .or_else(|| next(find, c"vkGetPhysicalDeviceProperties2KHR"));
+            Self {
+                instance,
+                get,
+                destroy: next(find, c"vkDestroyInstance"),
+                properties: next(find, c"vkGetPhysicalDeviceProperties"),
+                properties2,
+                extensions: next(find, c"vkEnumerateDeviceExtensionProperties"),
+            }
+        }
+    }
+}
+
+impl DeviceTable {
+    /// # Safety
+    ///
+    /// `get` is the next layer's function, and is for this device.
+    unsafe fn new(device: vk::Device, get: GetDevice) -> Self {
+        // SAFETY: the caller's word.
+        let find = |name| unsafe { get(device, name) };
+        // SAFETY: the types are those of the names.
+        unsafe {
+            Self {
+                get,
+                destroy: next(find, c"vkDestroyDevice"),
+                allocate: next(find, c"vkAllocateMemory"),
+                free: next(find, c"vkFreeMemory"),
+                descriptor: next(find, c"vkGetMemoryFdKHR"),
+            }
+        }
+    }
+}
 
 /// See Vulkan's interface between loader and layers.
 ///
@@ -88,8 +194,10 @@ unsafe extern "system" fn create_instance(
 ) -> vk::Result {
     // SAFETY: the loader passes its chain.
     let Some(get) = (unsafe { link::next_instance(info) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-    // SAFETY: the type is that of the name, and no instance is needed for it.
-    let next = unsafe { next::<vk::PFN_vkCreateInstance>(vk::Instance::null(), get, c"vkCreateInstance") };
+    // SAFETY: no instance is needed for this name.
+    let find = |name| unsafe { get(vk::Instance::null(), name) };
+    // SAFETY: the type is that of the name.
+    let next = unsafe { next::<vk::PFN_vkCreateInstance>(find, c"vkCreateInstance") };
     let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the arguments are the caller's.
     let result = unsafe { next(info, allocator, instance) };
@@ -125,8 +233,10 @@ unsafe extern "system" fn create_device(
     // SAFETY: the loader passes its chain, and a physical device of an instance that this layer created.
     let found = unsafe { (link::next_device(info), instance_table(physical.as_raw())) };
     let (Some((get, get_device)), Some(table)) = found else { return vk::Result::ERROR_INITIALIZATION_FAILED };
-    // SAFETY: the type is that of the name, and the instance is the device's.
-    let next = unsafe { next::<vk::PFN_vkCreateDevice>(table.instance, get, c"vkCreateDevice") };
+    // SAFETY: the instance is the device's.
+    let find = |name| unsafe { get(table.instance, name) };
+    // SAFETY: the type is that of the name.
+    let next = unsafe { next::<vk::PFN_vkCreateDevice>(find, c"vkCreateDevice") };
     let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the structure is the caller's, with the array of names that it states.
     let result = unsafe {

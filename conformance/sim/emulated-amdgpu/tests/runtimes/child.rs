@@ -75,7 +75,6 @@ fn cycles(hip: &Hip, count: u32) -> Result<String> {
     Ok(format!("{count} cycles"))
 }
 
-/// Copies in all directions.
 fn copies(hip: &Hip) -> Result<String> {
     let address = hip.malloc(SIZE)?;
     let bytes: Vec<u8> = (0..SIZE).map(|at| (at * 7 + at / 256).to_le_bytes()[0]).collect();

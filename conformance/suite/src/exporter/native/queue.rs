@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use gpu_interop::{BufferSlice, ErrorKind, ExportableMemory, ExporterTimeline, Stream};
 
+use crate::ensure;
 use crate::exporter::Exchange;
 use crate::outcome::{PATIENCE, Stop, Verdict};
 
@@ -83,9 +84,7 @@ fn wait(timeline: &dyn ExporterTimeline, value: u64, stopped: &AtomicBool) -> Ve
     loop {
         match timeline.wait(value, SLICE) {
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                if stopped.load(Ordering::Relaxed) {
-                    return Err(Stop::Failed(format!("the exporter's queue ended before the value {value}")));
-                }
+                ensure!(!stopped.load(Ordering::Relaxed), "the exporter's queue ended before the value {value}");
             }
             waited => return Ok(waited?),
         }

@@ -6,6 +6,7 @@ use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{self, ExportableImage, HeadlessContext, ImageOptions, OwnedImage, TexelFormat};
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
+use crate::ensure;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};
 
@@ -63,9 +64,7 @@ impl VulkanImage {
     ) -> Verdict {
         let layout = self.row_layout(level, layer)?;
         let size = self.spec.layer_size(level);
-        if length as u64 != size {
-            return Err(Stop::Failed(format!("{length} bytes of texels instead of {size}")));
-        }
+        ensure!(length as u64 == size, "{length} bytes of texels instead of {size}");
         let index = |n: u64| usize::try_from(n).map_err(|error| Stop::Failed(error.to_string()));
         for (place, at) in layout.places() {
             access(place, index(at)?..index(at + layout.row_size)?)?;
@@ -148,7 +147,6 @@ impl ExportedImage for VulkanImage {
     }
 }
 
-/// The image in Vulkan's terms.
 fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
     use vk::ImageViewType as View;
     let view = match spec.shape {

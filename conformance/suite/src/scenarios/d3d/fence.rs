@@ -9,13 +9,10 @@ use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
 use gpu_interop::{ErrorKind, ExporterTimeline, Feature, MappedBuffer, SemaphoreImport, Timeline, TimelineStrategy};
 
 use super::{SIZE, buffer11, import_sized, name, open11, open12};
-use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
-use crate::exporter::Point;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
-use crate::{ensure, ensure_eq};
+use crate::{Context, PATIENCE, Point, Stop, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "d3d.fence", None,
@@ -194,8 +191,6 @@ fn eleven_timeline(context: &Context) -> Verdict {
     timeline.wait(200, Duration::from_secs(8))?;
     let error = expect_error(fence.signal(201), ErrorKind::Unsupported, "a signal of the host")?;
     ensure!(error.to_string().contains("Direct3D 12"), "the text lacks the alternative: {error}");
-    if fence.value()? != 200 {
-        return Err(Stop::Failed("the rejected signal raised the fence".into()));
-    }
+    ensure!(fence.value()? == 200, "the rejected signal raised the fence");
     Ok(())
 }

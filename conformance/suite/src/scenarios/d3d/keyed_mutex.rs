@@ -11,12 +11,10 @@ use gpu_interop::handle::Win32Object;
 use gpu_interop::{ErrorKind, MappedBuffer, MemoryHandle, Result, SemaphoreImport};
 
 use super::{SIZE, buffer11, import_sized, name, open11};
-use crate::context::Context;
 use crate::direct3d::Gpu11;
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
 use crate::scenarios::{expect_error, times_out};
-use crate::{ensure, ensure_eq};
+use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "d3d.keyed_mutex", None,

@@ -4,10 +4,9 @@ use gpu_interop::d3d::d3d12::{ExportableFence, ExportableHeap, ExportableResourc
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
 
 use super::{buffer11, import, open11, open12};
-use crate::context::Context;
 use crate::leak_check::leak_check;
-use crate::outcome::{PATIENCE, Verdict};
 use crate::scenario::scenarios;
+use crate::{Context, PATIENCE, Verdict};
 
 scenarios! {
     "d3d.10000_cycles", None,

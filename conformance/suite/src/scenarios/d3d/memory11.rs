@@ -5,11 +5,9 @@ use gpu_interop::d3d::d3d11::ExportableResource;
 use gpu_interop::d3d::{BindFlags, DxgiFormat, Sharing, SrvDimension, TextureSpec};
 
 use super::{SIZE, buffer11, import_sized, map_array, name, open11};
-use crate::context::Context;
-use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Verdict, ensure, ensure_eq};
 
 scenarios! {
     "d3d.buffer_11", None,

@@ -5,12 +5,9 @@ use gpu_interop::d3d::ResourceFlags;
 use gpu_interop::d3d::d3d12::{ExportableHeap, ExportableResource, HeapContents, HeapOptions};
 
 use super::{SIZE, import, import_sized, name, open12};
-use crate::context::Context;
-use crate::outcome::Verdict;
-use crate::request;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     "d3d.heap_of_two_buffers", None,

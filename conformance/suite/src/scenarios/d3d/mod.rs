@@ -13,9 +13,8 @@ use gpu_interop::d3d::{BindFlags, Sharing};
 use gpu_interop::handle::ObjectName;
 use gpu_interop::{ErrorKind, MappedBuffer, MappedMipmappedArray, MemoryImport, MipmappedArrayDesc};
 
-use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
-use crate::outcome::Verdict;
+use crate::{Context, Verdict};
 
 /// Size of most shared buffers, bytes.
 const SIZE: usize = 64 << 10;

@@ -6,12 +6,9 @@ use gpu_interop::d3d::{ResourceFlags, Sharing};
 use gpu_interop::{DeviceIdentity, ErrorKind, Luid};
 
 use super::{buffer11, open11, open12};
-use crate::context::Context;
-use crate::ensure;
-use crate::outcome::{Stop, Verdict};
-use crate::request;
 use crate::scenario::scenarios;
 use crate::scenarios::{expect_error, rejected};
+use crate::{Context, Stop, Verdict, ensure, request};
 
 scenarios! {
     "d3d.foreign_adapter", None,

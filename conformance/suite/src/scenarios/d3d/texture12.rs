@@ -5,12 +5,9 @@ use gpu_interop::d3d::{DxgiFormat, ResourceFlags, SrvDimension, TextureSpec};
 use gpu_interop::{MappedMipmappedArray, Stream};
 
 use super::{map_array, open12};
-use crate::context::Context;
 use crate::direct3d::{Gpu12, Subresource};
-use crate::ensure;
-use crate::outcome::Verdict;
-use crate::pattern::Pattern;
 use crate::scenario::scenarios;
+use crate::{Context, Pattern, Verdict, ensure};
 
 scenarios! {
     "d3d.texture_12", None,

@@ -17,12 +17,8 @@ use gpu_interop::{
 };
 
 use super::import_request::{SIZE, prepared};
-use crate::context::Context;
-use crate::exporter::ExportedBuffer;
-use crate::outcome::{Stop, Verdict};
-use crate::request;
 use crate::system::objects::{is_open, is_same_object};
-use crate::{ensure, ensure_eq};
+use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
 
 /// Creates a memory handle of a kind for an object.
 fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandle> {

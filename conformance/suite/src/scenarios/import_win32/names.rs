@@ -4,12 +4,9 @@ use gpu_interop::handle::{ObjectName, Win32Object};
 use gpu_interop::{Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryImport, SemaphoreHandle};
 
 use super::super::rejected;
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
-use crate::request;
 use crate::scenario::scenarios;
 use crate::system::objects;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Stop, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     all need [memory OpaqueWin32];

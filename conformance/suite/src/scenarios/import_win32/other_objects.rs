@@ -12,12 +12,9 @@ use gpu_interop::{
 
 use super::super::{expect_error, rejected, rejected_before_driver};
 use super::{Kept, KeptSemaphore, came_back, handle_of, memory_of, object, semaphore_of};
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
-use crate::request;
 use crate::scenario::scenarios;
 use crate::system::objects::{self, is_open, is_same_object};
-use crate::{ensure, ensure_eq};
+use crate::{Context, Stop, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     "import.win32_no_handle", None, "0 and INVALID_HANDLE_VALUE cannot become handles.", no_handle;

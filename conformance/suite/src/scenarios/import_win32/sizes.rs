@@ -6,10 +6,8 @@ use gpu_interop::ErrorKind;
 
 use super::super::import_request::works;
 use super::{Kept, SIZE, came_back, handle_of};
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Stop, Verdict, ensure, ensure_eq};
 
 scenarios! {
     "import.win32_sizes_within", Any, "Every size up to the allocation's imports and maps with the right data.", within;

@@ -9,13 +9,9 @@ use rustix::event::epoll;
 use super::super::import_fd::{descriptor, refuse};
 use super::super::{expect_error, rejected};
 use super::{Rows, before_the_driver};
-use crate::context::Context;
-use crate::ensure_eq;
-use crate::leak_check::ResourceSnapshot;
-use crate::outcome::Verdict;
 use crate::raw_cuda::{OPAQUE_FD, RawCall};
-use crate::request;
 use crate::scenario::scenarios;
+use crate::{Context, ResourceSnapshot, Verdict, ensure_eq, request};
 
 scenarios! {
     all need [driver RawCalls];

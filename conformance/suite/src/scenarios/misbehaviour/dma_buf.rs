@@ -8,12 +8,9 @@ use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryImport};
 use super::super::import_fd::{descriptor, harmless, memfd};
 use super::super::rejected;
 use super::{Rows, in_words};
-use crate::context::Context;
-use crate::ensure_eq;
-use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{DMA_BUF_FD, OPAQUE_FD, RawCall};
-use crate::request;
 use crate::scenario::scenarios;
+use crate::{Context, Stop, Verdict, ensure_eq, request};
 
 scenarios! {
     all need [driver RawCalls];

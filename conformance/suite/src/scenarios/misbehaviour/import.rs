@@ -6,12 +6,9 @@ use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport};
 use super::super::import_request::{SIZE, prepared, resized, works};
 use super::super::rejected;
 use super::{Rows, before_the_driver, in_words};
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{OPAQUE_FD, OPAQUE_WIN32, RawCall};
-use crate::request;
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Stop, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     all need [driver RawCalls];

@@ -5,10 +5,9 @@ use gpu_interop::{ArrayFormat, ArrayShape, ChannelType, ErrorKind, MipmappedArra
 use super::super::expect_error;
 use super::super::import_request::{prepared, works};
 use super::{Rows, before_the_driver};
-use crate::context::Context;
-use crate::outcome::Verdict;
 use crate::raw_cuda::RawCall;
 use crate::scenario::scenarios;
+use crate::{Context, Verdict};
 
 scenarios! {
     all need [driver RawCalls];

@@ -14,11 +14,9 @@ pub(super) mod sort;
 
 use gpu_interop::{Error, MemoryImport, SemaphoreHandle};
 
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{RawCall, RawOutcome, RawProcess};
+use crate::{Context, Stop, Verdict};
 
-/// The rows of one scenario.
 struct Rows<'a> {
     context: &'a Context,
     raw: RawProcess,

@@ -1,11 +1,9 @@
 //! The driver's own memory, which must not be imported as another API's.
 
 use super::Rows;
-use crate::context::Context;
-use crate::ensure;
-use crate::outcome::Verdict;
 use crate::raw_cuda::{OPAQUE_FD, RawCall};
 use crate::scenario::scenarios;
+use crate::{Context, Verdict, ensure};
 
 scenarios! {
     all need [driver RawCalls];

@@ -7,11 +7,9 @@ use gpu_interop::ErrorKind;
 use super::super::expect_error;
 use super::super::semaphore_misuse::import_timeline;
 use super::{Rows, before_the_driver};
-use crate::context::Context;
-use crate::ensure;
-use crate::outcome::{PATIENCE, Verdict};
 use crate::raw_cuda::{Batch, RawCall, TIMELINE_FD};
 use crate::scenario::scenarios;
+use crate::{Context, PATIENCE, Verdict, ensure};
 
 scenarios! {
     all need [driver RawCalls];

@@ -7,11 +7,9 @@ use gpu_interop::{ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, Mem
 
 use super::super::import_fd::{descriptor, harmless};
 use super::Rows;
-use crate::context::Context;
-use crate::outcome::Verdict;
 use crate::raw_cuda::{OPAQUE_FD, RawCall, TIMELINE_FD};
-use crate::request;
 use crate::scenario::scenarios;
+use crate::{Context, Verdict, request};
 
 scenarios! {
     all need [driver RawCalls];

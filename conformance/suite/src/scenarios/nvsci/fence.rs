@@ -7,11 +7,9 @@ use gpu_interop::nvsci::{MemSync, NvSci, SyncAttributeList, SyncOptions};
 use gpu_interop::{ErrorKind, Feature, NvSciSyncUse};
 
 use super::{Rig, import};
-use crate::context::Context;
-use crate::ensure;
-use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
+use crate::{Context, Verdict, ensure};
 
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];

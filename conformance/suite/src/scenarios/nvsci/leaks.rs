@@ -5,10 +5,9 @@ use std::time::Duration;
 use gpu_interop::nvsci::{BufferAttributeList, MemSync, SyncOptions};
 
 use super::Rig;
-use crate::context::Context;
 use crate::leak_check::leak_check;
-use crate::outcome::Verdict;
 use crate::scenario::scenarios;
+use crate::{Context, Verdict};
 
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];

@@ -13,8 +13,7 @@ use gpu_interop::nvsci::{
 };
 use gpu_interop::{ErrorKind, MappedBuffer, NvSciSyncUse, Uuid};
 
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
+use crate::{Context, Stop, Verdict};
 
 /// Open modules of both libraries, and the device's id.
 struct Rig {

@@ -7,11 +7,9 @@ use gpu_interop::nvsci::{
 use gpu_interop::{ErrorKind, NvSciSyncUse, Uuid};
 
 use super::Rig;
-use crate::context::Context;
-use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::scenarios::{expect_error, rejected, rejected_before_driver};
-use crate::{ensure, ensure_eq};
+use crate::{Context, Stop, Verdict, ensure, ensure_eq};
 
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];

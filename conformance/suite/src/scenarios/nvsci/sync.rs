@@ -7,12 +7,10 @@ use gpu_interop::nvsci::{Fence, MemSync, SyncAttributeList, SyncOptions};
 use gpu_interop::{ErrorKind, NvSciSyncUse, Stream};
 
 use super::{Rig, import};
-use crate::context::Context;
-use crate::outcome::Verdict;
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Verdict, ensure, ensure_eq};
 
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];

@@ -5,12 +5,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::check;
-use crate::context::Context;
-use crate::ensure_eq;
 use crate::image::compare;
-use crate::outcome::{Stop, Verdict};
-use crate::pattern::Pattern;
 use crate::scenario::scenarios;
+use crate::{Context, Pattern, Stop, Verdict, ensure_eq};
 
 scenarios! {
     "property.slices", Any,

@@ -7,13 +7,9 @@ use proptest::prelude::*;
 use super::super::expect_error;
 use super::super::image_linear::LinearImage;
 use super::check;
-use crate::context::Context;
-use crate::ensure;
-use crate::exporter::{ImageSpec, Tiling};
 use crate::image::{SharedImage, plain_format};
-use crate::outcome::Verdict;
-use crate::request;
 use crate::scenario::scenarios;
+use crate::{Context, ImageSpec, Tiling, Verdict, ensure, request};
 
 scenarios! {
     "property.images", Any,

@@ -10,12 +10,8 @@ use rustix::event::EventfdFlags;
 
 use super::super::import_fd::descriptor;
 use super::{check, with_all_descriptors_back};
-use crate::context::Context;
-use crate::exporter::ExportedBuffer;
-use crate::outcome::{Stop, Verdict};
-use crate::request;
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     "property.imports", Any,

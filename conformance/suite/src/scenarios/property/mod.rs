@@ -16,9 +16,7 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::context::Context;
-use crate::leak_check::ResourceSnapshot;
-use crate::outcome::{Stop, Verdict};
+use crate::{Context, ResourceSnapshot, Stop, Verdict};
 
 /// The number of shrinking steps.
 const SHRINKS: u32 = 4000;

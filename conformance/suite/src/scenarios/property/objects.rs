@@ -5,12 +5,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{PATIENCE, check, with_all_descriptors_back};
-use crate::context::{Context, import_on};
-use crate::ensure;
-use crate::exporter::ExportedBuffer;
+use crate::context::import_on;
 use crate::image::compare;
-use crate::outcome::Verdict;
 use crate::scenario::scenarios;
+use crate::{Context, ExportedBuffer, Verdict, ensure};
 
 scenarios! {
     "property.objects", Any,

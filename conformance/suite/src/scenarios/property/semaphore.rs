@@ -8,11 +8,8 @@ use proptest::prelude::*;
 
 use super::super::semaphore_misuse::{import_timeline, need_batches};
 use super::{PATIENCE, check};
-use crate::context::Context;
-use crate::ensure_eq;
-use crate::exporter::ExportedSemaphore;
-use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::{Context, ExportedSemaphore, Stop, Verdict, ensure_eq};
 
 scenarios! {
     "property.semaphores", Any,

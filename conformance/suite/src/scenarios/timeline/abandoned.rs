@@ -4,9 +4,7 @@ use gpu_interop::{ErrorKind, TimelineStrategy};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go};
-use crate::context::Context;
-use crate::outcome::{PATIENCE, Verdict, WATCH};
-use crate::{ensure, ensure_eq};
+use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 
 by_strategy! {
     "abandoned",

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{Shared, Strategy, by_strategy};
-use crate::context::{Context, import_on};
-use crate::outcome::{PATIENCE, Verdict, WATCH};
-use crate::{ensure, ensure_eq};
+use crate::context::import_on;
+use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 
 by_strategy! {
     "dropped_pending",

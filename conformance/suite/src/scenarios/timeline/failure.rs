@@ -9,11 +9,9 @@ use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
 use super::super::expect_error;
 use super::{Bridge, Shared};
-use crate::context::Context;
 use crate::exporter::{Unwrapping, Wrapper};
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "timeline.failing_exporter.bridge", Any,

@@ -4,11 +4,8 @@ use gpu_interop::{ErrorKind, TIMELINE_VARIABLE, Timeline, TimelineStrategy};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy};
-use crate::context::Context;
-use crate::outcome::{PATIENCE, Verdict};
-use crate::peer::Channel;
-use crate::scenario::{Role, Scenario, scenarios};
-use crate::{ensure, ensure_eq};
+use crate::scenario::{Role, scenarios};
+use crate::{Channel, Context, PATIENCE, Scenario, Verdict, ensure, ensure_eq};
 
 by_strategy! {
     "misuse", "Values that do not increase and timelines of another device are rejected, and nothing is enqueued.", misuse;

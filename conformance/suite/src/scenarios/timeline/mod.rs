@@ -15,10 +15,7 @@ use std::sync::Arc;
 
 use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
 
-use crate::context::Context;
-use crate::exporter::Point;
-use crate::outcome::{PATIENCE, Stop, Verdict};
-use crate::pattern::Pattern;
+use crate::{Context, PATIENCE, Pattern, Point, Stop, Verdict};
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
 /// `timeline.<id>.bridge`. The table may begin with the requirements of each, `native need [...], bridge need [...];`.
@@ -38,7 +35,6 @@ macro_rules! by_strategy {
 }
 use by_strategy;
 
-/// The strategy of a timeline.
 trait Strategy {
     const STRATEGY: TimelineStrategy;
 }
@@ -123,7 +119,6 @@ fn let_go(stream: &Stream) -> Verdict {
     }
 }
 
-/// The data of a turn.
 fn of_turn(context: &Context, turn: u64) -> Pattern {
     Pattern::new(context.pattern().seed() ^ u32::try_from(turn).unwrap_or(0))
 }

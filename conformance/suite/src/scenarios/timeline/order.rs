@@ -7,11 +7,7 @@ use gpu_interop::ErrorKind;
 
 use super::super::{expect_error, times_out};
 use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
-use crate::context::Context;
-use crate::exporter::Exchange;
-use crate::outcome::{PATIENCE, Verdict, WATCH};
-use crate::scenario::Scenario;
-use crate::{ensure, ensure_eq};
+use crate::{Context, Exchange, PATIENCE, Scenario, Verdict, WATCH, ensure, ensure_eq};
 
 by_strategy! {
     "ping_pong",

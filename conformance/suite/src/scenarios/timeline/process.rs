@@ -7,13 +7,9 @@ use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
-use crate::context::Context;
-use crate::exporter::{ExportedBuffer, Point};
-use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
-use crate::peer::Channel;
 use crate::scenario::Role;
-use crate::system::{self, OsHandle};
-use crate::{ensure, ensure_eq};
+use crate::system::{self};
+use crate::{Channel, Context, ExportedBuffer, OsHandle, PATIENCE, Point, Stop, Verdict, WATCH, ensure, ensure_eq};
 
 by_strategy! {
     "two_processes",

@@ -6,12 +6,7 @@ use gpu_interop::{MappedBuffer, TimelineStrategy};
 use gpu_interop_kernels::pattern_word;
 
 use super::{Shared, Strategy, by_strategy};
-use crate::context::Context;
-use crate::ensure;
-use crate::exporter::ExportedBuffer;
-use crate::leak_check::ResourceSnapshot;
-use crate::outcome::{PATIENCE, Stop, Verdict};
-use crate::system;
+use crate::{Context, ExportedBuffer, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure, system};
 
 by_strategy! {
     "dependencies",

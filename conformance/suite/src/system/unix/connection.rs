@@ -13,6 +13,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
+use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 use crate::system::{BorrowedOsHandle, MAX_HANDLES, Received};
 
@@ -82,9 +83,7 @@ impl Connection {
                 format!("a message has more than {MAX_HANDLES} descriptors, or this process has too many open");
             return Err(Stop::Failed(format!("{reason}; {count} were received, and closed")));
         }
-        if received.flags.contains(ReturnFlags::TRUNC) {
-            return Err(Stop::Failed(format!("a message is longer than {most} bytes")));
-        }
+        ensure!(!received.flags.contains(ReturnFlags::TRUNC), "a message is longer than {most} bytes");
         if received.bytes == 0 {
             return Ok(Received::Gone);
         }

@@ -60,7 +60,6 @@ pub fn borrow(file: &File) -> BorrowedOsHandle<'_> {
     file.as_fd()
 }
 
-/// Borrows a handle.
 pub(crate) fn borrow_handle(handle: &OsHandle) -> BorrowedOsHandle<'_> {
     handle.as_fd()
 }

@@ -18,6 +18,7 @@ use windows_sys::Win32::System::Pipes::{
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcess, PROCESS_DUP_HANDLE};
 
+use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 use crate::system::{BorrowedOsHandle, MAX_HANDLES, OsHandle, Received};
 
@@ -75,9 +76,7 @@ impl Connection {
 
     /// Sends a message with handles.
     pub fn send(&self, bytes: &[u8], handles: &[BorrowedOsHandle<'_>]) -> Verdict {
-        if handles.len() > MAX_HANDLES {
-            return Err(Stop::Failed(format!("more than {MAX_HANDLES} handles in one message")));
-        }
+        ensure!(handles.len() <= MAX_HANDLES, "more than {MAX_HANDLES} handles in one message");
         let duplicates = handles.iter().map(|handle| handle.try_clone_to_owned()).collect::<Result<Vec<_>, _>>()?;
         let count = u32::try_from(duplicates.len()).unwrap_or(u32::MAX);
         let mut message = [std::process::id().to_le_bytes(), count.to_le_bytes()].concat();
@@ -102,16 +101,12 @@ impl Connection {
         if received == 0 {
             return Ok(Received::Gone);
         }
-        if received < HEADER {
-            return Err(Stop::Failed(format!("the other process sent {received} bytes, less than a message")));
-        }
+        ensure!(received >= HEADER, "the other process sent {received} bytes, less than a message");
         message.truncate(received);
         let body = message.split_off(HEADER);
         let word = |at: usize| message[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
         let count = word(4) as usize;
-        if count > MAX_HANDLES {
-            return Err(Stop::Failed(format!("a message has {count} handles, more than {MAX_HANDLES}")));
-        }
+        ensure!(count <= MAX_HANDLES, "a message has {count} handles, more than {MAX_HANDLES}");
         let numbers =
             message[8..].chunks_exact(8).take(count).map(|part| part.try_into().map_or(0, u64::from_le_bytes));
         Ok(Received::Message(body, numbers.map(|number| fetch(word(0), number)).collect::<Verdict<_>>()?))
@@ -151,10 +146,8 @@ fn is_gone(error: &std::io::Error) -> bool {
 fn fetch(process: u32, number: u64) -> Verdict<OsHandle> {
     // SAFETY: no pointers.
     let process = unsafe { OpenProcess(PROCESS_DUP_HANDLE, 0, process) };
-    if process.is_null() {
-        return Err(Stop::Failed("the process that sent a handle has ended".into()));
-    }
-    // SAFETY: a new handle, owned by this caller.
+    ensure!(!process.is_null(), "the process that sent a handle has ended");
+    // SAFETY: a new handle, this caller's.
     let process = unsafe { OwnedHandle::from_raw_handle(process) };
     let mut handle = std::ptr::null_mut();
     let theirs = std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0));

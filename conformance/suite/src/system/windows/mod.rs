@@ -18,6 +18,7 @@ use windows_sys::Win32::System::Threading::{
 };
 
 use super::{BorrowedOsHandle, OsHandle};
+use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;
@@ -93,7 +94,6 @@ pub fn borrow(file: &File) -> BorrowedOsHandle<'_> {
     file.as_handle()
 }
 
-/// Borrows a handle.
 pub(crate) fn borrow_handle(handle: &OsHandle) -> BorrowedOsHandle<'_> {
     handle.as_handle()
 }
@@ -160,10 +160,8 @@ pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
     let Some(parent) = parent.and_then(|parent| parent.parse().ok()) else { return Ok(()) };
     // SAFETY: no pointers.
     let parent = unsafe { OpenProcess(PROCESS_SYNCHRONIZE, 0, parent) };
-    if parent.is_null() {
-        return Err(Stop::Failed("the process that started this one has ended".into()));
-    }
-    // SAFETY: a new handle, owned by this caller.
+    ensure!(!parent.is_null(), "the process that started this one has ended");
+    // SAFETY: a new handle, this caller's.
     let parent = unsafe { OwnedHandle::from_raw_handle(parent) };
     std::thread::Builder::new().name("parent".into()).spawn(move || {
         // SAFETY: the handle is open, and may be waited for.

@@ -25,7 +25,6 @@ fn owned(handle: RawHandle) -> io::Result<OwnedHandle> {
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
-/// Whether a number is an open handle.
 pub(crate) fn is_open(number: RawHandle) -> bool {
     let mut flags = 0;
     // SAFETY: the pointer is valid for the call, which fails for an invalid handle.
@@ -44,7 +43,6 @@ pub(crate) fn event() -> io::Result<OwnedHandle> {
     owned(unsafe { CreateEventW(std::ptr::null(), 0, 1, std::ptr::null()) })
 }
 
-/// A named event.
 pub(crate) fn named_event(name: &ObjectName) -> io::Result<OwnedHandle> {
     // SAFETY: the name ends with a NUL, and lives for the call.
     owned(unsafe { CreateEventW(std::ptr::null(), 0, 0, name.as_utf16().as_ptr()) })
@@ -78,12 +76,10 @@ pub(crate) fn current_process() -> BorrowedHandle<'static> {
     unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) }
 }
 
-/// A handle of this process.
 pub(crate) fn this_process() -> io::Result<OwnedHandle> {
     current_process().try_clone_to_owned()
 }
 
-/// A handle of this thread.
 pub(crate) fn this_thread() -> io::Result<OwnedHandle> {
     // SAFETY: a constant that refers to this thread as long as it runs.
     unsafe { BorrowedHandle::borrow_raw(GetCurrentThread()) }.try_clone_to_owned()

@@ -45,7 +45,6 @@ pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
 /// Parameters with their expected text in the record.
 type Shown<T> = Vec<(T, String)>;
 
-/// Parameters of signals and waits.
 fn parameters() -> (Shown<SignalParams>, Shown<WaitParams>) {
     // SAFETY: the mock reads nothing behind the address.
     let fence = unsafe { NvSciFence::from_raw(pointer(0xfe1)) };
@@ -79,51 +78,63 @@ fn parameters() -> (Shown<SignalParams>, Shown<WaitParams>) {
 
 fn batches(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let (signals, waits) = parameters();
-    let handle = |index: usize| RawSemaphore::new(0x100 + index);
-    let signals: Vec<_> = signals.into_iter().enumerate().collect();
-    // Single elements and whole batches use different code. Each twice, because blocks are reused.
-    let singles = signals.chunks(1);
-    for batch in singles.chain([&signals[..]]).chain([&signals[..2]]) {
-        let raw: Vec<_> =
-            batch.iter().map(|(index, (params, _))| RawSignal { semaphore: handle(*index), params: *params }).collect();
-        let shown: String =
-            batch.iter().map(|(index, (_, shown))| format!("{{{:#x}, {shown}}}", handle(*index).get())).collect();
-        // SAFETY: the mock signals nothing.
-        unsafe { device.signal_semaphores(STREAM_OF_TEST, &raw) }.expect("signals");
-        let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
-        let signal = call!("cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync", "{arguments}");
-        recorder.enqueued("signals", &[signal]);
-        // SAFETY: as above.
-        unsafe { device.set_captured_signals(RawGraph::new(EXEC), RawGraphNode::new(NODE), &raw) }.expect("replaces");
-        let set = call!(
-            "cuGraphExecExternalSemaphoresSignalNodeSetParams",
-            "hipGraphExecExternalSemaphoresSignalNodeSetParams",
-            "{EXEC:#x} {NODE:#x} {shown} {}",
-            raw.len()
-        );
-        recorder.entered("recorded signals", &[set]);
-    }
-    let waits: Vec<_> = waits.into_iter().enumerate().collect();
-    let singles = waits.chunks(1);
-    for batch in singles.chain([&waits[..]]).chain([&waits[..2]]) {
-        let raw: Vec<_> =
-            batch.iter().map(|(index, (params, _))| RawWait { semaphore: handle(*index), params: *params }).collect();
-        let shown: String =
-            batch.iter().map(|(index, (_, shown))| format!("{{{:#x}, {shown}}}", handle(*index).get())).collect();
-        // SAFETY: the mock waits for nothing.
-        unsafe { device.wait_semaphores(STREAM_OF_TEST, &raw) }.expect("waits");
-        let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
-        let wait = call!("cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync", "{arguments}");
-        recorder.enqueued("waits", &[wait]);
-        // SAFETY: as above.
-        unsafe { device.set_captured_waits(RawGraph::new(EXEC), RawGraphNode::new(NODE), &raw) }.expect("replaces");
-        let set = call!(
-            "cuGraphExecExternalSemaphoresWaitNodeSetParams",
-            "hipGraphExecExternalSemaphoresWaitNodeSetParams",
-            "{EXEC:#x} {NODE:#x} {shown} {}",
-            raw.len()
-        );
-        recorder.entered("recorded waits", &[set]);
+    let (graph, node) = (RawGraph::new(EXEC), RawGraphNode::new(NODE));
+    each_batch(
+        signals,
+        |semaphore, params| RawSignal { semaphore, params },
+        |raw, shown| {
+            // SAFETY: the mock signals nothing.
+            unsafe { device.signal_semaphores(STREAM_OF_TEST, raw) }.expect("signals");
+            let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
+            let signal = call!("cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync", "{arguments}");
+            recorder.enqueued("signals", &[signal]);
+            // SAFETY: as above.
+            unsafe { device.set_captured_signals(graph, node, raw) }.expect("replaces");
+            let set = call!(
+                "cuGraphExecExternalSemaphoresSignalNodeSetParams",
+                "hipGraphExecExternalSemaphoresSignalNodeSetParams",
+                "{EXEC:#x} {NODE:#x} {shown} {}",
+                raw.len()
+            );
+            recorder.entered("recorded signals", &[set]);
+        },
+    );
+    each_batch(
+        waits,
+        |semaphore, params| RawWait { semaphore, params },
+        |raw, shown| {
+            // SAFETY: the mock waits for nothing.
+            unsafe { device.wait_semaphores(STREAM_OF_TEST, raw) }.expect("waits");
+            let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
+            let wait = call!("cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync", "{arguments}");
+            recorder.enqueued("waits", &[wait]);
+            // SAFETY: as above.
+            unsafe { device.set_captured_waits(graph, node, raw) }.expect("replaces");
+            let set = call!(
+                "cuGraphExecExternalSemaphoresWaitNodeSetParams",
+                "hipGraphExecExternalSemaphoresWaitNodeSetParams",
+                "{EXEC:#x} {NODE:#x} {shown} {}",
+                raw.len()
+            );
+            recorder.entered("recorded waits", &[set]);
+        },
+    );
+}
+
+/// Single elements and whole batches, which use different code. Each twice, because blocks are reused. `check` gets the
+/// elements and how the record shows them.
+fn each_batch<P: Copy, R>(
+    params: Shown<P>,
+    element: impl Fn(RawSemaphore, P) -> R,
+    mut check: impl FnMut(&[R], String),
+) {
+    let all: Vec<_> =
+        params.into_iter().enumerate().map(|(index, shown)| (RawSemaphore::new(0x100 + index), shown)).collect();
+    for batch in all.chunks(1).chain([&all[..], &all[..2]]) {
+        let raw: Vec<_> = batch.iter().map(|(semaphore, (params, _))| element(*semaphore, *params)).collect();
+        let shown =
+            batch.iter().map(|(semaphore, (_, shown))| format!("{{{:#x}, {shown}}}", semaphore.get())).collect();
+        check(&raw, shown);
     }
 }
 
@@ -243,32 +254,23 @@ fn surfaces_and_textures(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let plain = TextureDesc::new();
         let mut between_levels = plain;
         between_levels.mip_filter = FilterMode::Linear;
-        let sampled = |desc: TextureDesc, shown: &'static str| (desc, shown);
+        let shown = |address: u32, filter: u32, flags: &str, mip_filter: u32| {
+            format!(
+                "address {address} {address} {address}, filter {filter}, flags {flags}, anisotropy 0, mip filter {mip_filter}"
+            )
+        };
         // CU_TR_ADDRESS_MODE_WRAP to BORDER, CU_TR_FILTER_MODE_POINT and LINEAR, CU_TRSF_READ_AS_INTEGER 1,
         // CU_TRSF_NORMALIZED_COORDINATES 2, CU_TRSF_SRGB 0x10; HIP's are the same.
+        let linear = plain.with_filter(FilterMode::Linear).with_read(ReadMode::NormalizedFloat);
+        let srgb = plain.with_read(ReadMode::Srgb).with_normalized_coordinates(true);
         let cases = [
-            sampled(plain, "address 1 1 1, filter 0, flags 0x1, anisotropy 0, mip filter 0"),
-            sampled(
-                plain.with_address(AddressMode::Wrap),
-                "address 0 0 0, filter 0, flags 0x1, anisotropy 0, mip filter 0",
-            ),
-            sampled(
-                plain.with_address(AddressMode::Mirror),
-                "address 2 2 2, filter 0, flags 0x1, anisotropy 0, mip filter 0",
-            ),
-            sampled(
-                plain.with_address(AddressMode::Border),
-                "address 3 3 3, filter 0, flags 0x1, anisotropy 0, mip filter 0",
-            ),
-            sampled(
-                plain.with_filter(FilterMode::Linear).with_read(ReadMode::NormalizedFloat),
-                "address 1 1 1, filter 1, flags 0, anisotropy 0, mip filter 1",
-            ),
-            sampled(
-                plain.with_read(ReadMode::Srgb).with_normalized_coordinates(true),
-                "address 1 1 1, filter 0, flags 0x12, anisotropy 0, mip filter 0",
-            ),
-            sampled(between_levels, "address 1 1 1, filter 0, flags 0x1, anisotropy 0, mip filter 1"),
+            (plain, shown(1, 0, "0x1", 0)),
+            (plain.with_address(AddressMode::Wrap), shown(0, 0, "0x1", 0)),
+            (plain.with_address(AddressMode::Mirror), shown(2, 0, "0x1", 0)),
+            (plain.with_address(AddressMode::Border), shown(3, 0, "0x1", 0)),
+            (linear, shown(1, 1, "0", 1)),
+            (srgb, shown(1, 0, "0x12", 0)),
+            (between_levels, shown(1, 0, "0x1", 1)),
         ];
         for (desc, shown) in cases {
             for (source, resource, last) in [(TextureSource::Array(level), &resource, 0), (all, &of_all, 4)] {

@@ -41,102 +41,79 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
         recorder.control(&format!("fail {} 600\n", recorder.pick("cuEventQuery", "hipEventQuery")));
         assert!(!device.query_event(event).expect("a query"), "an event that has not passed");
         captures(device, recorder);
-        let kernel = RawKernel::new(KERNEL);
-        let launch = || device.launch_kernel(stream, kernel, &config, &args);
+        let (host, kernel) = (std::ptr::without_provenance_mut::<u8>(0x8000), RawKernel::new(KERNEL));
         let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
         let before = open();
         recorder.every_code(["cuImportExternalMemory", "hipImportExternalMemory"], || device.import_memory(&memory));
         assert_eq!(open(), before, "failed imports leak no file descriptors");
-        let destroy = || device.destroy_memory(RawMemory::new(MEMORY));
-        recorder.every_code(["cuDestroyExternalMemory", "hipDestroyExternalMemory"], destroy);
-        let import = || device.import_semaphore(&of_semaphore);
-        recorder.every_code(["cuImportExternalSemaphore", "hipImportExternalSemaphore"], import);
-        let destroy = || device.destroy_semaphore(semaphore);
-        recorder.every_code(["cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore"], destroy);
-        let signals = || device.signal_semaphores(stream, &signal);
-        recorder.every_code(["cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync"], signals);
-        let waits = || device.wait_semaphores(stream, &wait);
-        recorder.every_code(["cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"], waits);
-        recorder.every_code(["cuStreamCreate", "hipStreamCreateWithFlags"], || device.create_stream());
-        recorder.every_code(["cuStreamDestroy_v2", "hipStreamDestroy"], || device.destroy_stream(stream));
-        recorder.every_code(["cuStreamSynchronize", "hipStreamSynchronize"], || device.synchronize_stream(stream));
-        recorder.every_code(["cuStreamQuery", "hipStreamQuery"], || device.query_stream(stream));
-        recorder.every_code(["cuEventCreate", "hipEventCreateWithFlags"], || device.create_event());
-        recorder.every_code(["cuEventRecord", "hipEventRecord"], || device.record_event(event, stream));
-        recorder.every_code(["cuEventQuery", "hipEventQuery"], || device.query_event(event));
-        recorder.every_code(["cuStreamWaitEvent", "hipStreamWaitEvent"], || device.wait_event(stream, event));
-        recorder.every_code(["cuEventDestroy_v2", "hipEventDestroy"], || device.destroy_event(event));
-        let copy = || device.copy(stream, address, address, 1);
-        recorder.every_code(["cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync"], copy);
-        let host = std::ptr::without_provenance_mut::<u8>(0x8000);
-        let copy = || device.copy_to_host(stream, host, address, 1);
-        recorder.every_code(["cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"], copy);
-        let copy = || device.copy_from_host(stream, address, host, 1);
-        recorder.every_code(["cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"], copy);
-        recorder.every_code(["cuMemsetD8Async", "hipMemsetD8Async"], || device.fill_u8(stream, address, 1, 1 << 20));
-        recorder.every_code(["cuMemsetD32Async", "hipMemsetD32Async"], || device.fill_u32(stream, address, 1, 1 << 20));
-        let wait = || device.wait_value_u32(stream, address, 1, equal);
-        recorder.every_code(["cuStreamWaitValue32_v2", "hipStreamWaitValue32"], wait);
-        let wait = || device.wait_value_u64(stream, address, 1, equal);
-        recorder.every_code(["cuStreamWaitValue64_v2", "hipStreamWaitValue64"], wait);
-        let write = || device.write_value_u32(stream, address, 1);
-        recorder.every_code(["cuStreamWriteValue32_v2", "hipStreamWriteValue32"], write);
-        let write = || device.write_value_u64(stream, address, 1);
-        recorder.every_code(["cuStreamWriteValue64_v2", "hipStreamWriteValue64"], write);
-        let function = || device.launch_host_function(stream, nothing, std::ptr::null_mut());
-        recorder.every_code(["cuLaunchHostFunc", "hipLaunchHostFunc"], function);
-        let get = || device.mipmapped_array_level(array, 0);
-        recorder.every_code(["cuMipmappedArrayGetLevel", "hipMipmappedArrayGetLevel"], get);
-        let destroy = || device.free_mipmapped_array(array);
-        recorder.every_code(["cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy"], destroy);
-        recorder.every_code(["cuSurfObjectCreate", "hipCreateSurfaceObject"], || device.create_surface(level));
-        let destroy = || device.destroy_surface(RawSurface::new(SURFACE));
-        recorder.every_code(["cuSurfObjectDestroy", "hipDestroySurfaceObject"], destroy);
-        let texture = || device.create_texture(TextureSource::Array(level), &TextureDesc::new());
-        recorder.every_code(["cuTexObjectCreate", "hipTexObjectCreate"], texture);
-        let destroy = || device.destroy_texture(RawTexture::new(TEXTURE));
-        recorder.every_code(["cuTexObjectDestroy", "hipTexObjectDestroy"], destroy);
-        let get = || device.module_kernel(RawModule::new(MODULE), c"kernel");
-        recorder.every_code(["cuModuleGetFunction", "hipModuleGetFunction"], get);
-        recorder.every_code(["cuModuleUnload", "hipModuleUnload"], || device.unload_module(RawModule::new(MODULE)));
-        recorder.every_code(["cuLaunchKernel", "hipModuleLaunchKernel"], launch);
-        recorder.every_code(["cuStreamBeginCapture_v2", "hipStreamBeginCapture"], || device.begin_capture(stream));
-        recorder.every_code(["cuStreamEndCapture", "hipStreamEndCapture"], || device.end_capture(stream));
-        let last = || device.last_captured(stream);
-        recorder.every_code(["cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2"], last);
-        let end = || device.end_capture(stream);
-        recorder.every_code(["cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags"], end);
-        recorder.every_code(["cuGraphLaunch", "hipGraphLaunch"], || device.launch_graph(stream, graph));
-        recorder.every_code(["cuGraphExecDestroy", "hipGraphExecDestroy"], || device.destroy_graph(graph));
-        let set = || device.set_captured_signals(graph, node, &signal);
-        let names = "ExternalSemaphoresSignalNodeSetParams";
-        recorder.every_code([&format!("cuGraphExec{names}"), &format!("hipGraphExec{names}")], set);
-        let waits = [RawWait { semaphore, params: WaitParams::Value(1) }];
-        let set = || device.set_captured_waits(graph, node, &waits);
-        let names = "ExternalSemaphoresWaitNodeSetParams";
-        recorder.every_code([&format!("cuGraphExec{names}"), &format!("hipGraphExec{names}")], set);
+        macro_rules! every_code {
+            ($($cuda:ident, $hip:ident: $call:expr;)*) => {
+                $( recorder.every_code([stringify!($cuda), stringify!($hip)], || $call); )*
+            };
+        }
+        every_code! {
+            cuDestroyExternalMemory, hipDestroyExternalMemory: device.destroy_memory(RawMemory::new(MEMORY));
+            cuImportExternalSemaphore, hipImportExternalSemaphore: device.import_semaphore(&of_semaphore);
+            cuDestroyExternalSemaphore, hipDestroyExternalSemaphore: device.destroy_semaphore(semaphore);
+            cuSignalExternalSemaphoresAsync, hipSignalExternalSemaphoresAsync: device.signal_semaphores(stream, &signal);
+            cuWaitExternalSemaphoresAsync, hipWaitExternalSemaphoresAsync: device.wait_semaphores(stream, &wait);
+            cuStreamCreate, hipStreamCreateWithFlags: device.create_stream();
+            cuStreamDestroy_v2, hipStreamDestroy: device.destroy_stream(stream);
+            cuStreamSynchronize, hipStreamSynchronize: device.synchronize_stream(stream);
+            cuStreamQuery, hipStreamQuery: device.query_stream(stream);
+            cuEventCreate, hipEventCreateWithFlags: device.create_event();
+            cuEventRecord, hipEventRecord: device.record_event(event, stream);
+            cuEventQuery, hipEventQuery: device.query_event(event);
+            cuStreamWaitEvent, hipStreamWaitEvent: device.wait_event(stream, event);
+            cuEventDestroy_v2, hipEventDestroy: device.destroy_event(event);
+            cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync: device.copy(stream, address, address, 1);
+            cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync: device.copy_to_host(stream, host, address, 1);
+            cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync: device.copy_from_host(stream, address, host, 1);
+            cuMemsetD8Async, hipMemsetD8Async: device.fill_u8(stream, address, 1, 1 << 20);
+            cuMemsetD32Async, hipMemsetD32Async: device.fill_u32(stream, address, 1, 1 << 20);
+            cuStreamWaitValue32_v2, hipStreamWaitValue32: device.wait_value_u32(stream, address, 1, equal);
+            cuStreamWaitValue64_v2, hipStreamWaitValue64: device.wait_value_u64(stream, address, 1, equal);
+            cuStreamWriteValue32_v2, hipStreamWriteValue32: device.write_value_u32(stream, address, 1);
+            cuStreamWriteValue64_v2, hipStreamWriteValue64: device.write_value_u64(stream, address, 1);
+            cuLaunchHostFunc, hipLaunchHostFunc: device.launch_host_function(stream, nothing, std::ptr::null_mut());
+            cuMipmappedArrayGetLevel, hipMipmappedArrayGetLevel: device.mipmapped_array_level(array, 0);
+            cuMipmappedArrayDestroy, hipMipmappedArrayDestroy: device.free_mipmapped_array(array);
+            cuSurfObjectCreate, hipCreateSurfaceObject: device.create_surface(level);
+            cuSurfObjectDestroy, hipDestroySurfaceObject: device.destroy_surface(RawSurface::new(SURFACE));
+            cuTexObjectCreate, hipTexObjectCreate: device.create_texture(TextureSource::Array(level), &TextureDesc::new());
+            cuTexObjectDestroy, hipTexObjectDestroy: device.destroy_texture(RawTexture::new(TEXTURE));
+            cuModuleGetFunction, hipModuleGetFunction: device.module_kernel(RawModule::new(MODULE), c"kernel");
+            cuModuleUnload, hipModuleUnload: device.unload_module(RawModule::new(MODULE));
+            cuLaunchKernel, hipModuleLaunchKernel: device.launch_kernel(stream, kernel, &config, &args);
+            cuStreamBeginCapture_v2, hipStreamBeginCapture: device.begin_capture(stream);
+            cuStreamEndCapture, hipStreamEndCapture: device.end_capture(stream);
+            cuStreamGetCaptureInfo_v2, hipStreamGetCaptureInfo_v2: device.last_captured(stream);
+            cuGraphInstantiateWithFlags, hipGraphInstantiateWithFlags: device.end_capture(stream);
+            cuGraphLaunch, hipGraphLaunch: device.launch_graph(stream, graph);
+            cuGraphExecDestroy, hipGraphExecDestroy: device.destroy_graph(graph);
+            cuGraphExecExternalSemaphoresSignalNodeSetParams, hipGraphExecExternalSemaphoresSignalNodeSetParams:
+                device.set_captured_signals(graph, node, &signal);
+            cuGraphExecExternalSemaphoresWaitNodeSetParams, hipGraphExecExternalSemaphoresWaitNodeSetParams:
+                device.set_captured_waits(graph, node, &wait);
+            cuMemGetAllocationGranularity, hipMemGetAllocationGranularity: device.create_exportable(1);
+        }
         let allocation = device.create_exportable(1).expect("allocates");
         let names = ["cuMemExportToShareableHandle", "hipMemExportToShareableHandle"];
         recorder.every_code(names, || device.export_allocation(&allocation));
         device.destroy_exportable(&allocation).expect("frees");
-        let names = ["cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity"];
-        recorder.every_code(names, || device.create_exportable(1));
-        for names in [
+        let frees = [
             ["cuMemUnmap", "hipMemUnmap"],
             ["cuMemAddressFree", "hipMemAddressFree"],
             ["cuMemRelease", "hipMemRelease"],
-        ] {
+        ];
+        for names in frees {
             // The other steps still run.
             recorder.take();
             recorder.every_code(names, || {
                 device.create_exportable(1).and_then(|allocation| device.destroy_exportable(&allocation))
             });
             let found = recorder.take();
-            for [cuda, hip] in [
-                ["cuMemUnmap", "hipMemUnmap"],
-                ["cuMemAddressFree", "hipMemAddressFree"],
-                ["cuMemRelease", "hipMemRelease"],
-            ] {
+            for [cuda, hip] in frees {
                 let symbol = recorder.pick(cuda, hip);
                 let count = found.iter().filter(|line| line.split(' ').next() == Some(symbol)).count();
                 assert_eq!(count, CODES.len(), "{symbol}, where {names:?} fails");

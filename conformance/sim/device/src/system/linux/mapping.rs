@@ -15,28 +15,19 @@ pub struct Mapping {
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Mapping {
-    /// Maps `length` bytes of a file from `offset`, which is a multiple of the page size.
-    ///
-    /// # Errors
-    /// The kernel's error.
+    /// `length` bytes of a file from `offset`, which is a multiple of the page size.
     pub(super) fn of_file(fd: BorrowedFd<'_>, offset: u64, length: usize) -> rustix::io::Result<Self> {
         // SAFETY: a new mapping at an address chosen by the kernel affects no other memory.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, READ_WRITE, MapFlags::SHARED, fd, offset) }?;
         Ok(Self { base: base.expose_provenance(), length })
     }
 
-    /// Maps `length` bytes of new memory, zeroed.
-    ///
-    /// # Errors
-    /// The kernel's error.
+    /// `length` bytes of fresh memory, zeros.
     pub fn anonymous(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, READ_WRITE)
     }
 
-    /// Reserves addresses without memory.
-    ///
-    /// # Errors
-    /// The kernel's error.
+    /// Addresses without memory.
     pub fn reserved(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, ProtFlags::empty())
     }
@@ -49,9 +40,6 @@ impl Mapping {
 
     /// Maps the same memory again at another address: `length` bytes from `offset`, a multiple of the page size. For
     /// mappings of files.
-    ///
-    /// # Errors
-    /// The kernel's error.
     pub fn again(&self, offset: usize, length: usize) -> rustix::io::Result<Self> {
         let from = ptr::with_exposed_provenance_mut(self.base.wrapping_add(offset));
         // SAFETY: an old length of 0 keeps the old mapping, which is shared, and creates another.
@@ -60,13 +48,11 @@ impl Mapping {
     }
 
     /// The first address.
-    #[must_use]
     pub fn base(&self) -> usize {
         self.base
     }
 
     /// Bytes.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
@@ -92,10 +78,7 @@ impl Mapping {
         unsafe { rustix::mm::mprotect(address, length, MprotectFlags::READ | MprotectFlags::WRITE) }
     }
 
-    /// Makes the whole range read-only.
-    ///
-    /// # Errors
-    /// The kernel's error.
+    /// Makes all of it readable only.
     pub fn forbid_writes(&self) -> rustix::io::Result<()> {
         let address = self.within(self.base, self.length)?;
         // SAFETY: as in `place`.

@@ -34,7 +34,6 @@ enum Kind {
     Addresses(Mutex<Place>),
 }
 
-/// Use of reserved addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Unused.
@@ -93,11 +92,7 @@ fn release(base: usize) -> io::Result<()> {
 }
 
 impl Mapping {
-    /// Maps `length` bytes of a file mapping from `offset`, which is a multiple of the granularity. A length of 0 maps
-    /// all of it.
-    ///
-    /// # Errors
-    /// The system's error.
+    /// `length` bytes of a file mapping from `offset`, which is a multiple of the granularity. A length of 0 is all of it.
     pub(super) fn of_section(section: OwnedHandle, offset: usize, length: usize) -> io::Result<Self> {
         let base = view(section.as_raw_handle(), offset, length, 0)?;
         let mut mapping = Self { base, length, kind: Kind::View(section) };
@@ -113,19 +108,13 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Allocates `length` bytes of new memory, zeroed.
-    ///
-    /// # Errors
-    /// The system's error.
+    /// `length` bytes of fresh memory, zeros.
     pub fn anonymous(length: usize) -> io::Result<Self> {
         let base = allocate(0, length, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE)?;
         Ok(Self { base, length, kind: Kind::Memory })
     }
 
-    /// Reserves addresses without memory.
-    ///
-    /// # Errors
-    /// The system's error.
+    /// Addresses without memory.
     pub fn reserved(length: usize) -> io::Result<Self> {
         let step = length.checked_next_multiple_of(PAGE).ok_or_else(refused)?;
         let at = NEXT.fetch_add(step, Ordering::Relaxed);
@@ -135,9 +124,6 @@ impl Mapping {
 
     /// Maps the same memory again at another address: `length` bytes from `offset`, a multiple of the granularity. For
     /// mappings of files.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn again(&self, offset: usize, length: usize) -> io::Result<Self> {
         match &self.kind {
             Kind::View(section) => Self::of_section(section.try_clone()?, offset, length),
@@ -146,13 +132,11 @@ impl Mapping {
     }
 
     /// The first address.
-    #[must_use]
     pub fn base(&self) -> usize {
         self.base
     }
 
     /// Bytes.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
@@ -197,10 +181,7 @@ impl Mapping {
         protect(at, length, PAGE_READWRITE)
     }
 
-    /// Makes the whole range read-only.
-    ///
-    /// # Errors
-    /// The system's error.
+    /// Makes all of it readable only.
     pub fn forbid_writes(&self) -> io::Result<()> {
         protect(self.base, self.length, PAGE_READONLY)
     }
