@@ -79,6 +79,7 @@ mod buffer;
 mod error;
 mod library;
 mod list;
+mod module;
 mod sync;
 mod sys;
 
