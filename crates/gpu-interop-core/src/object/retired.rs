@@ -31,7 +31,6 @@ pub(super) struct Retired {
 /// device number and slot, with the number of its completed markers.
 pub(super) type PendingWaits = SmallVec<[((u64, usize), PassedMarkers); 2]>;
 
-/// The retired objects of a device.
 #[derive(Debug, Default)]
 pub(super) struct RetiredObjects {
     /// Objects in drop order.

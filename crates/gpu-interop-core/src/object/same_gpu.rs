@@ -7,7 +7,6 @@ use super::lifetime::{Lifetimes, lock};
 use super::retired::PendingWaits;
 use crate::backend::BackendDevice;
 
-/// An open device.
 #[derive(Debug)]
 struct OpenDevice {
     backend: String,
