@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 pub(super) use ash::khr::external_memory_fd::Device as MemoryFunctions;
 pub(super) use ash::khr::external_semaphore_fd::Device as SemaphoreFunctions;
@@ -13,6 +13,7 @@ use gpu_interop_core::{
 };
 use rustix::io::FdFlags;
 
+use super::not_importable;
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 
@@ -27,6 +28,9 @@ pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION, vk::EXT_
 
 pub(super) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryFdKHR", c"vkGetMemoryFdPropertiesKHR"];
 pub(super) const SEMAPHORE_FUNCTIONS: [&CStr; 2] = [c"vkGetSemaphoreFdKHR", c"vkImportSemaphoreFdKHR"];
+
+/// What this platform imports.
+pub(super) const IMPORTABLE: &str = "file descriptors";
 
 /// Reports whether this crate exports memory as this kind.
 pub(crate) fn exports(kind: MemoryHandleKind) -> bool {
@@ -105,18 +109,15 @@ pub(crate) struct Incoming<'a> {
 
 /// A memory handle of a kind that this platform imports.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Importable<'a>(&'a OwnedFd);
+pub(crate) struct Importable<'a>(BorrowedFd<'a>);
 
 impl<'a> Importable<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a MemoryHandle) -> Result<Self> {
-        match handle {
-            MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd) => Ok(Self(fd)),
-            _ => Err(Error::unsupported(operation, "only file descriptors can be imported on this platform")),
-        }
+        handle.as_fd().map(Self).ok_or_else(|| not_importable(operation))
     }
 
     pub(crate) fn lend(self) -> Result<Incoming<'a>> {
-        Ok(Incoming { loan: LentFd::new(self.0.as_fd())? })
+        Ok(Incoming { loan: LentFd::new(self.0)? })
     }
 }
 
@@ -162,14 +163,11 @@ fn finish<T, E>(loan: LentFd<'_>, outcome: Result<T, E>) -> Result<T, E> {
 
 /// A semaphore handle of a kind that this platform imports.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ImportableSemaphore<'a>(&'a OwnedFd);
+pub(crate) struct ImportableSemaphore<'a>(BorrowedFd<'a>);
 
 impl<'a> ImportableSemaphore<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a SemaphoreHandle) -> Result<Self> {
-        match handle {
-            SemaphoreHandle::OpaqueFd(fd) | SemaphoreHandle::TimelineFd(fd) => Ok(Self(fd)),
-            _ => Err(Error::unsupported(operation, "only file descriptors can be imported on this platform")),
-        }
+        handle.as_fd().map(Self).ok_or_else(|| not_importable(operation))
     }
 
     /// Imports the payload into `semaphore`, permanently. The driver gets a duplicate of the descriptor.
@@ -184,7 +182,7 @@ impl<'a> ImportableSemaphore<'a> {
     ) -> Result<()> {
         const OPERATION: &str = "vkImportSemaphoreFdKHR";
         let functions = interop.functions().semaphore(OPERATION)?;
-        let loan = LentFd::new(self.0.as_fd())?;
+        let loan = LentFd::new(self.0)?;
         let info = vk::ImportSemaphoreFdInfoKHR::default().semaphore(semaphore).handle_type(types).fd(loan.as_raw_fd());
         // SAFETY: the caller's promise; the descriptor is open, and the loan lets the driver keep it.
         let outcome = unsafe { functions.import_semaphore_fd(&info) };

@@ -18,6 +18,11 @@ use gpu_interop_core::{Error, Result};
 
 pub(crate) const REQUIRED_EXTENSIONS: &[&CStr] = &[MEMORY_EXTENSION];
 
+/// The error for a handle of another operating system, or of an API that Vulkan does not import.
+fn not_importable(operation: &'static str) -> Error {
+    Error::unsupported(operation, format!("only {IMPORTABLE} can be imported on this platform"))
+}
+
 /// The device functions that export and import.
 pub(crate) struct Functions {
     memory: MemoryFunctions,
