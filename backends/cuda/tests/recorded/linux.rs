@@ -17,9 +17,10 @@ use gpu_interop_test_support::call;
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, allocates, common, file};
 use gpu_interop_test_support::recorded::codes;
 use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::images::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::recorder::{
-    self, DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, MIPMAPPED, Names, ORDINAL, PINNED, RESERVED, RecordedTest,
-    Recorder, STREAM,
+    self, DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
+    STREAM,
 };
 
 const SYS: &str = include_str!("../../src/sys.rs");
@@ -141,15 +142,6 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         CUDA_ARRAY3D_COLOR_ATTACHMENT as COLOR, CUDA_ARRAY3D_CUBEMAP as CUBEMAP, CUDA_ARRAY3D_LAYERED as LAYERED,
         CUDA_ARRAY3D_SURFACE_LDST as SURFACE, CUDA_ARRAY3D_TEXTURE_GATHER as GATHER,
     };
-    let shapes = [
-        (ArrayShape::D1 { width: 64 }, [64, 0, 0], 0),
-        (ArrayShape::D1Layered { width: 64, layers: 5 }, [64, 0, 5], LAYERED),
-        (ArrayShape::D2 { width: 64, height: 32 }, [64, 32, 0], 0),
-        (ArrayShape::D2Layered { width: 64, height: 32, layers: 5 }, [64, 32, 5], LAYERED),
-        (ArrayShape::D3 { width: 64, height: 32, depth: 16 }, [64, 32, 16], 0),
-        (ArrayShape::Cube { width: 64 }, [64, 64, 6], CUBEMAP),
-        (ArrayShape::CubeLayered { width: 64, cubes: 2 }, [64, 64, 12], CUBEMAP | LAYERED),
-    ];
     let uses = [
         (ArrayUsage::empty(), 0),
         (ArrayUsage::SURFACE_LOAD_STORE, SURFACE),
@@ -157,7 +149,8 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         (ArrayUsage::COLOR_ATTACHMENT, COLOR),
         (ArrayUsage::all(), SURFACE | GATHER | COLOR),
     ];
-    for (shape, [width, height, depth], of_shape) in shapes {
+    for (shape, [width, height, depth], layered, cube) in SHAPES {
+        let of_shape = if layered { LAYERED } else { 0 } | if cube { CUBEMAP } else { 0 };
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
             let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
@@ -199,14 +192,6 @@ const FORMATS: [(ChannelType, u8, cuda::CUarray_format); 11] = {
         (ChannelType::Snorm16, 2, F::CU_AD_FORMAT_SNORM_INT16X2),
     ]
 };
-
-fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedArrayDesc, shown: &str) {
-    // SAFETY: the mock maps nothing.
-    let array = unsafe { device.map_mipmapped_array(RawMemory::new(MEMORY), desc) }.expect("maps");
-    assert_eq!(array.get(), MIPMAPPED);
-    let map = call!("cuExternalMemoryGetMappedMipmappedArray", "", "{MEMORY:#x} {shown}");
-    recorder.entered(&format!("{desc:?}"), &[map]);
-}
 
 /// Copies between arrays, device memory and host memory.
 fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {

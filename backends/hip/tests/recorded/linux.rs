@@ -14,6 +14,7 @@ use gpu_interop_test_support::call;
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, common, file};
 use gpu_interop_test_support::recorded::codes;
 use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::images::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::recorder::{
     self, DEVICE, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
     STREAM,
@@ -102,13 +103,6 @@ fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
 
 fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
     use hip::{hipArrayLayered as LAYERED, hipArraySurfaceLoadStore as SURFACE, hipArrayTextureGather as GATHER};
-    let shapes = [
-        (ArrayShape::D1 { width: 64 }, [64, 0, 0], 0),
-        (ArrayShape::D1Layered { width: 64, layers: 5 }, [64, 0, 5], LAYERED),
-        (ArrayShape::D2 { width: 64, height: 32 }, [64, 32, 0], 0),
-        (ArrayShape::D2Layered { width: 64, height: 32, layers: 5 }, [64, 32, 5], LAYERED),
-        (ArrayShape::D3 { width: 64, height: 32, depth: 16 }, [64, 32, 16], 0),
-    ];
     let uses = [
         (ArrayUsage::empty(), 0),
         (ArrayUsage::SURFACE_LOAD_STORE, SURFACE),
@@ -117,7 +111,8 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         (ArrayUsage::COLOR_ATTACHMENT, 0),
         (ArrayUsage::all(), SURFACE | GATHER),
     ];
-    for (shape, [width, height, depth], of_shape) in shapes {
+    for (shape, [width, height, depth], layered, _) in SHAPES.into_iter().filter(|(.., cube)| !cube) {
+        let of_shape = if layered { LAYERED } else { 0 };
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
             let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
@@ -147,14 +142,6 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let shown = format!("{{offset 0, extent 8 4 0, bits {bits}, kind {kind}, flags 0, levels 1}}");
         mapped(device, recorder, &desc, &shown);
     }
-}
-
-fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedArrayDesc, shown: &str) {
-    // SAFETY: the mock maps nothing.
-    let array = unsafe { device.map_mipmapped_array(RawMemory::new(MEMORY), desc) }.expect("maps");
-    assert_eq!(array.get(), MIPMAPPED);
-    let map = call!("", "hipExternalMemoryGetMappedMipmappedArray", "{MEMORY:#x} {shown}");
-    recorder.entered(&format!("{desc:?}"), &[map]);
 }
 
 /// Each level is an array of its own, made once and destroyed before its image.
