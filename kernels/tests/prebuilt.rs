@@ -43,7 +43,6 @@ fn every_built_code_object_is_embedded() {
     assert_eq!(built, embedded);
 }
 
-/// PTX type of a parameter.
 fn ptx_type(parameter: &Parameter) -> &'static str {
     match parameter.ty {
         ParameterType::U32 => ".u32",

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::paths::{Names, Source};
 use crate::run::{Outcome, cargo};
 
-/// Circles that stay, each by its first file in alphabetical order, with the reason. At most eight.
+/// Accepted circles, each by its first file in alphabetical order, with the reason. At most eight.
 const ALLOWED: &[(&str, &str)] = &[
     (
         "conformance/sim/emulated-amdgpu/src/memory/names.rs",
@@ -66,7 +66,7 @@ pub(crate) fn check(edges: bool) -> Outcome {
     }
     println!("{} circles, {} of them allowed", found.len(), found.len() - unexpected);
     if !gone.is_empty() {
-        return Err(format!("these circles are gone; remove them from the list: {gone:?}"));
+        return Err(format!("these circles no longer exist; remove them from the list: {gone:?}"));
     }
     if unexpected > 0 { Err(format!("{unexpected} circles of files that are not allowed")) } else { Ok(()) }
 }

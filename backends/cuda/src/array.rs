@@ -6,7 +6,6 @@ use gpu_interop_driver::array::{Copy3d, Place, Side};
 
 use crate::sys::array::{Memcpy3d, Memcpy3dSide, memory_type};
 
-/// Encodes a copy.
 pub(crate) fn encode(copy: Copy3d) -> Memcpy3d {
     let [width_in_bytes, height, depth] = copy.extent;
     Memcpy3d { src: side(copy.src), dst: side(copy.dst), width_in_bytes, height, depth }

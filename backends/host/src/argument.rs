@@ -7,42 +7,26 @@ use gpu_interop_core::{ByValue, DevicePtr, Error, KernelArg, Result};
 /// The strictest alignment of an argument: that of CUDA's and HIP's vector types.
 type Block = MaybeUninit<u128>;
 
-/// An argument that outlives the call which enqueued the kernel.
-#[derive(Debug, Clone)]
-pub(crate) enum HostArg {
-    Ptr(DevicePtr),
-    U8(u8),
-    U16(u16),
-    U32(u32),
-    U64(u64),
-    I8(i8),
-    I16(i16),
-    I32(i32),
-    I64(i64),
-    F32(f32),
-    F64(f64),
-    Value(Value),
+/// Declares the arguments: numbers and addresses as in [`KernelArg`], and copies of everything else.
+macro_rules! host_args {
+    ($($variant:ident($value:ty))+) => {
+        /// An argument that outlives the call which enqueued the kernel.
+        #[derive(Debug, Clone)]
+        pub(crate) enum HostArg { $($variant($value),)+ Value(Value) }
+
+        impl HostArg {
+            pub(crate) fn new(operation: &'static str, arg: KernelArg<'_>) -> Result<Self> {
+                Ok(match arg {
+                    $(KernelArg::$variant(value) => Self::$variant(value),)+
+                    KernelArg::Value(value) => Self::Value(Value::copy(operation, value)?),
+                    _ => return Err(Error::unsupported(operation, "there are no kernel arguments of this sort")),
+                })
+            }
+        }
+    };
 }
 
-impl HostArg {
-    pub(crate) fn new(operation: &'static str, arg: KernelArg<'_>) -> Result<Self> {
-        Ok(match arg {
-            KernelArg::Ptr(value) => Self::Ptr(value),
-            KernelArg::U8(value) => Self::U8(value),
-            KernelArg::U16(value) => Self::U16(value),
-            KernelArg::U32(value) => Self::U32(value),
-            KernelArg::U64(value) => Self::U64(value),
-            KernelArg::I8(value) => Self::I8(value),
-            KernelArg::I16(value) => Self::I16(value),
-            KernelArg::I32(value) => Self::I32(value),
-            KernelArg::I64(value) => Self::I64(value),
-            KernelArg::F32(value) => Self::F32(value),
-            KernelArg::F64(value) => Self::F64(value),
-            KernelArg::Value(value) => Self::Value(Value::copy(operation, value)?),
-            _ => return Err(Error::unsupported(operation, "kernel arguments of this kind are not supported")),
-        })
-    }
-}
+host_args! { Ptr(DevicePtr) U8(u8) U16(u16) U32(u32) U64(u64) I8(i8) I16(i16) I32(i32) I64(i64) F32(f32) F64(f64) }
 
 /// A copy of a struct or an array.
 #[derive(Debug, Clone)]

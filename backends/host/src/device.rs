@@ -336,28 +336,16 @@ unsafe impl BackendDevice for HostDevice {
         unsafe { enqueue(stream, [op]) }
     }
 
-    unsafe fn wait_value_u32(
-        &self,
-        stream: RawStream,
-        word: DevicePtr,
-        value: u32,
-        condition: WaitCondition,
-    ) -> Result<()> {
+    unsafe fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, when: WaitCondition) -> Result<()> {
         let word = carried("HostBackend::wait_value_u32", word)?;
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, [Op::WaitValue { word, value: Word::U32(value), condition }]) }
+        unsafe { enqueue(stream, [Op::WaitValue { word, value: Word::U32(value), condition: when }]) }
     }
 
-    unsafe fn wait_value_u64(
-        &self,
-        stream: RawStream,
-        word: DevicePtr,
-        value: u64,
-        condition: WaitCondition,
-    ) -> Result<()> {
+    unsafe fn wait_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64, when: WaitCondition) -> Result<()> {
         let word = carried("HostBackend::wait_value_u64", word)?;
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, [Op::WaitValue { word, value: Word::U64(value), condition }]) }
+        unsafe { enqueue(stream, [Op::WaitValue { word, value: Word::U64(value), condition: when }]) }
     }
 
     unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {

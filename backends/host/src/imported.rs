@@ -90,7 +90,6 @@ impl Allocation {
         DevicePtr::new(self.mapping.ptr().addr() as u64)
     }
 
-    /// Exports a new handle of the memory.
     pub(crate) fn export(&self) -> Result<MemoryHandle> {
         sys::duplicate("HostBackend::export_allocation", sys::borrow(&self.memory)).map(sys::to_memory)
     }

@@ -32,7 +32,6 @@ struct State {
     sequence: AtomicU32,
 }
 
-/// Semaphore in shared memory.
 #[derive(Debug)]
 pub(crate) struct SharedSemaphore {
     memory: sys::Owned,
@@ -107,7 +106,6 @@ impl SharedSemaphore {
         Ok(semaphore)
     }
 
-    /// Exports a new handle of the semaphore.
     pub(crate) fn export(&self) -> Result<SemaphoreHandle> {
         let memory = sys::duplicate("HostSemaphore::export", sys::borrow(&self.memory))?;
         Ok(sys::to_semaphore(memory, self.payload))
@@ -139,7 +137,6 @@ impl SharedSemaphore {
         Ok(())
     }
 
-    /// Signals a binary semaphore.
     pub(crate) fn signal_binary(&self) -> Result<()> {
         if self.state().value.swap(1, Ordering::AcqRel) != 0 {
             return Err(Error::invalid(

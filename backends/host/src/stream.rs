@@ -140,7 +140,6 @@ impl StreamState {
         self.lock().recording.as_ref().map_or(0, Vec::len)
     }
 
-    /// Ends the recording and returns the operations.
     pub(crate) fn end_recording(&self) -> Vec<Op> {
         self.lock().recording.take().unwrap_or_default()
     }

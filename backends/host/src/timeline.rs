@@ -50,7 +50,6 @@ struct Waiter {
 
 /// Maximum number of timelines to sleep on; larger sets are polled.
 const MAX_TIMELINES: usize = 127;
-/// Pause between polls.
 const POLL_PAUSE: Duration = Duration::from_micros(500);
 
 fn shared(timeline: &dyn ExporterTimeline) -> Option<&SharedSemaphore> {

@@ -6,7 +6,7 @@
 //! # What this crate promises
 //! * A run fails if no scenario ran, or if a requirement is missing.
 //!
-//! # What the caller must do
+//! # Requirements on the caller
 //! * A program with its own backend returns [`main`] from `main`, as its first call, because it is started again for
 //!   groups of scenarios.
 //!

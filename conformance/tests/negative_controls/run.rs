@@ -8,7 +8,7 @@ use gpu_interop_conformance_cli::{CaseReport, Report};
 use gpu_interop_test_support::this_program;
 use libtest_mimic::Failed;
 
-/// The report of a run, or how the run ended without one.
+/// The report of a run, or the end of the run without one.
 pub(crate) type Reported = Result<Report, String>;
 
 /// Runs this program as the suite and reads its report.
@@ -16,13 +16,13 @@ pub(crate) fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Reported
     run_with::<&str>(backend, arguments, &[])
 }
 
-/// The same with variables in the environment.
+/// The same with environment variables.
 pub(crate) fn run_with<V: AsRef<OsStr>>(
     backend: &str,
     arguments: &[&str],
     environment: &[(&str, V)],
 ) -> Result<(Output, Reported), Failed> {
-    // In a folder: Windows replaces no file that this process has open.
+    // In a folder, because Windows cannot replace a file that this process has open.
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
     let output = this_program()?
@@ -64,7 +64,7 @@ pub(crate) fn with_expectations(backend: &str, scenario: &str, text: &str) -> Re
     run(backend, &["--filter", scenario, "--expectations", &file.path().to_string_lossy()])
 }
 
-/// The run must end with status 2 and a sentence.
+/// The run must exit with status 2 and a message.
 pub(crate) fn refused(output: &Output, sentence: &str) -> Result<(), Failed> {
     let text = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(2), format!("the run ended with {}: {text}", output.status))?;

@@ -320,13 +320,7 @@ unsafe impl BackendDevice for SabotagedDevice {
         fn launch_kernel(&self, stream: RawStream, kernel: RawKernel, config: &LaunchConfig, args: &[KernelArg<'_>]);
     }
 
-    unsafe fn wait_value_u64(
-        &self,
-        stream: RawStream,
-        word: DevicePtr,
-        value: u64,
-        condition: WaitCondition,
-    ) -> Result<()> {
+    unsafe fn wait_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64, when: WaitCondition) -> Result<()> {
         match self.fault {
             Fault::DoesNothing | Fault::SkipsWordWaits => Ok(()),
             Fault::WaitsInHostFunctions => {
@@ -335,7 +329,7 @@ unsafe impl BackendDevice for SabotagedDevice {
                 unsafe { self.inner.launch_host_function(stream, wait_in_host_function, wait.cast()) }
             }
             // SAFETY: the caller's promises are passed on unchanged.
-            _ => unsafe { self.inner.wait_value_u64(stream, word, value, condition) },
+            _ => unsafe { self.inner.wait_value_u64(stream, word, value, when) },
         }
     }
 

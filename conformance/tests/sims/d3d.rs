@@ -52,7 +52,7 @@ fn suite() -> Result<(), Failed> {
     )
 }
 
-/// So that no report made with it passes for one of Direct3D.
+/// Reports made with the simulator must be marked.
 fn says_so() -> Result<(), Failed> {
     let report = Run::d3d().exporter("d3d12").filter("memory.fill").run()?;
     let exporter = report.exporters.iter().find(|exporter| exporter.name == ExporterName::D3d12);
@@ -101,7 +101,7 @@ fn faults() -> Result<(), Failed> {
     for (fault, scenario, reason) in [
         ("short_copy", "d3d.committed_resource", "what Direct3D wrote"),
         ("wrong_offset", "d3d.heap_of_two_buffers", "what Direct3D wrote"),
-        ("no_signal", "d3d.fence", "waited in vain"),
+        ("no_signal", "d3d.fence", "timed out waiting"),
         ("no_wait", "d3d.fence_timeline.native", "the queue does not find the stream's data"),
         ("no_wait", "d3d.fence_11", "the stream's data are not there"),
         ("no_flush", "d3d.fence_11", "work is still pending on the stream"),

@@ -28,7 +28,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     own_tests().into_iter().chain(everywhere).chain(rows::tests()).collect()
 }
 
-/// A driver whose streams cannot wait for words in memory: they signal all the same, by functions of the host.
+/// A driver whose streams cannot wait for words in memory: they still signal, by host functions.
 fn without_words() -> Result<(), Failed> {
     let attribute = format!("{}:0", hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue);
     let report = Run::hip_with_exporter().filter("timeline.*").env("GPU_INTEROP_SIM_ATTRIBUTES", &attribute).run()?;

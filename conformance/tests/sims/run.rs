@@ -329,7 +329,7 @@ impl Ran {
         if cfg!(windows) { Ok(()) } else { self.no_calls_for_semaphores() }
     }
 
-    /// The lines of this kind that processes wrote when they ended.
+    /// The lines of this kind that processes wrote at their end.
     fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
         let text = std::fs::read_to_string(self.folder.path().join("report"))?;
         let lines: Vec<String> = text.lines().filter(|line| line.contains(kind)).map(ToOwned::to_owned).collect();

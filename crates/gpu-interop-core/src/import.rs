@@ -15,6 +15,53 @@ use crate::identity::{DeviceIdentity, DeviceKind};
 /// 1.
 const MAX_SIZE: u64 = 1 << 57;
 
+/// Methods of a request that concern its handle, exporters and owners.
+macro_rules! request_methods {
+    ($request:ident of $handle:ident) => {
+        impl $request {
+            /// Names the exporting device, so that an import on another device is rejected. This only adds a check:
+            /// devices named before remain, and the importer must match all of them.
+            ///
+            /// NVIDIA's programming guide excludes Vulkan devices of a group with several physical devices
+            /// (`vkEnumeratePhysicalDeviceGroups`). The identity does not include the group: the application must check
+            /// it.
+            #[must_use]
+            pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
+                self.origin.add_exporter(exporter);
+                self
+            }
+
+            /// Keeps `owner` alive until the import has returned or the request is dropped. For names and KMT handles,
+            /// which hold no reference: pass the object, or a handle of it, as owner.
+            #[must_use]
+            pub fn keeping(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
+                self.origin.keep(owner);
+                self
+            }
+
+            /// The handle, still owned by the request.
+            #[must_use]
+            pub fn handle(&self) -> &$handle {
+                &self.handle
+            }
+
+            /// Returns the handle, owned by the caller. The owners that the request [keeps](Self::keeping) are dropped.
+            #[must_use]
+            pub fn into_handle(self) -> $handle {
+                self.handle
+            }
+
+            /// The first exporting device named by the exporter or the application, if any.
+            #[must_use]
+            pub fn exporter(&self) -> Option<&DeviceIdentity> {
+                self.origin.exporter()
+            }
+        }
+    };
+}
+request_methods!(MemoryImport of MemoryHandle);
+request_methods!(SemaphoreImport of SemaphoreHandle);
+
 /// A request to import memory: the handle and the exporter's description of it.
 ///
 /// The `import_request` methods of gpu-interop's exporters and of [`ExportableMemory`](crate::ExportableMemory) build
@@ -142,37 +189,6 @@ impl MemoryImport {
         self
     }
 
-    /// Names the exporting device, so that an import on another device is rejected. This only adds a check: devices
-    /// named before remain, and the importer must match all of them.
-    ///
-    /// NVIDIA's programming guide excludes Vulkan devices of a group with several physical devices
-    /// (`vkEnumeratePhysicalDeviceGroups`). The identity does not include the group: the application must check it.
-    #[must_use]
-    pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
-        self.origin.add_exporter(exporter);
-        self
-    }
-
-    /// Keeps `owner` alive until the import has returned or the request is dropped. For names and KMT handles, which
-    /// hold no reference: pass the object, or a handle of it, as owner.
-    #[must_use]
-    pub fn keeping(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        self.origin.keep(owner);
-        self
-    }
-
-    /// The handle, still owned by the request.
-    #[must_use]
-    pub fn handle(&self) -> &MemoryHandle {
-        &self.handle
-    }
-
-    /// Returns the handle, owned by the caller. The owners that the request [keeps](Self::keeping) are dropped.
-    #[must_use]
-    pub fn into_handle(self) -> MemoryHandle {
-        self.handle
-    }
-
     /// Size of the allocation in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
@@ -209,12 +225,6 @@ impl MemoryImport {
     #[must_use]
     pub fn is_peer_trusted(&self) -> bool {
         self.trusted_peer
-    }
-
-    /// The first exporting device named by the exporter or the application, if any.
-    #[must_use]
-    pub fn exporter(&self) -> Option<&DeviceIdentity> {
-        self.origin.exporter()
     }
 
     /// Validates the request without a driver: the size, the dedicated flag where the kind requires it, that a native
@@ -307,42 +317,6 @@ impl SemaphoreImport {
         Self { handle, origin: Origin::default() }
     }
 
-    /// Names the exporting device, so that an import on another device is rejected. This only adds a check, as
-    /// [`MemoryImport::exported_by`] does.
-    #[must_use]
-    pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
-        self.origin.add_exporter(exporter);
-        self
-    }
-
-    /// Keeps `owner` alive until the import has returned or the request is dropped. For names and KMT handles, which
-    /// hold no reference: pass the object, or a handle of it, as owner.
-    #[must_use]
-    pub fn keeping(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        self.origin.keep(owner);
-        self
-    }
-
-    /// The handle, still owned by the request.
-    #[must_use]
-    pub fn handle(&self) -> &SemaphoreHandle {
-        &self.handle
-    }
-
-    /// Returns the handle, owned by the caller. The owners that the request [keeps](Self::keeping) are dropped.
-    #[must_use]
-    pub fn into_handle(self) -> SemaphoreHandle {
-        self.handle
-    }
-
-    /// The first exporting device named by the exporter or the application, if any.
-    #[must_use]
-    pub fn exporter(&self) -> Option<&DeviceIdentity> {
-        self.origin.exporter()
-    }
-}
-
-impl SemaphoreImport {
     /// Validates the request without a driver, as [`MemoryImport::validate`] does.
     ///
     /// # Errors

@@ -108,33 +108,29 @@ fn usage(unordered_access: bool, render_target: bool) -> ArrayUsage {
 mod tests {
     use super::*;
 
+    /// Checks the usage of each bit alone; bits that are not listed have none.
+    fn each_bit_alone(usage: impl Fn(u32) -> ArrayUsage, used: [(u32, ArrayUsage); 2]) {
+        for bit in (0..u32::BITS).map(|bit| 1 << bit) {
+            let expected = used.iter().find(|(flag, _)| *flag == bit).map_or(ArrayUsage::empty(), |(_, usage)| *usage);
+            assert_eq!(usage(bit), expected, "{bit:#x}");
+        }
+    }
+
+    const BOTH: ArrayUsage = ArrayUsage::SURFACE_LOAD_STORE.union(ArrayUsage::COLOR_ATTACHMENT);
+
     #[test]
     fn each_resource_flag_alone_means_what_it_says() {
-        for bit in 0..u32::BITS {
-            let flags = ResourceFlags::from_bits_retain(1 << bit);
-            let expected = match 1_u32 << bit {
-                0x1 => ArrayUsage::COLOR_ATTACHMENT,
-                0x4 => ArrayUsage::SURFACE_LOAD_STORE,
-                _ => ArrayUsage::empty(),
-            };
-            assert_eq!(array_usage(flags), expected, "{flags:?}");
-        }
+        let used = [(0x1, ArrayUsage::COLOR_ATTACHMENT), (0x4, ArrayUsage::SURFACE_LOAD_STORE)];
+        each_bit_alone(|bit| array_usage(ResourceFlags::from_bits_retain(bit)), used);
         assert_eq!(array_usage(ResourceFlags::empty()), ArrayUsage::empty());
-        assert_eq!(array_usage(ResourceFlags::all()), ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT);
+        assert_eq!(array_usage(ResourceFlags::all()), BOTH);
     }
 
     #[test]
     fn each_bind_flag_alone_means_what_it_says() {
-        for bit in 0..u32::BITS {
-            let flags = BindFlags::from_bits_retain(1 << bit);
-            let expected = match 1_u32 << bit {
-                0x20 => ArrayUsage::COLOR_ATTACHMENT,
-                0x80 => ArrayUsage::SURFACE_LOAD_STORE,
-                _ => ArrayUsage::empty(),
-            };
-            assert_eq!(array_usage_of_bindings(flags), expected, "{flags:?}");
-        }
+        let used = [(0x20, ArrayUsage::COLOR_ATTACHMENT), (0x80, ArrayUsage::SURFACE_LOAD_STORE)];
+        each_bit_alone(|bit| array_usage_of_bindings(BindFlags::from_bits_retain(bit)), used);
         let both = BindFlags::SHADER_RESOURCE | BindFlags::RENDER_TARGET | BindFlags::UNORDERED_ACCESS;
-        assert_eq!(array_usage_of_bindings(both), ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT);
+        assert_eq!(array_usage_of_bindings(both), BOTH);
     }
 }

@@ -12,7 +12,7 @@ pub struct TextureSpec {
     /// View dimension of the whole texture; distinguishes an array of one layer from a texture without layers, and a
     /// cube from six layers.
     pub dimension: SrvDimension,
-    /// Texels in a row of level 0.
+    /// Texels per row of level 0.
     pub width: u64,
     /// Rows of level 0; 1 for one-dimensional textures.
     pub height: u32,

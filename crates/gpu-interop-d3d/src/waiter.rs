@@ -10,7 +10,6 @@ use crate::event::Event;
 use crate::fence::Fence;
 use crate::{d3d11, d3d12};
 
-/// Returns the fence of a timeline of this crate.
 fn fence(timeline: &dyn ExporterTimeline) -> Option<&Fence> {
     let timeline: &dyn Any = timeline;
     let newer = || timeline.downcast_ref().map(d3d12::ExportableFence::fence);

@@ -115,7 +115,6 @@ fn with_blocks<E: Element, R>(
 
 /// Element of a batch.
 trait Element {
-    /// Parameter block type.
     type Block: Copy + 'static;
     /// Block whose bytes are all 0.
     const ZERO: Self::Block;

@@ -32,7 +32,6 @@ pub struct Driver<V: Vendor> {
     pub file: PathBuf,
     /// True if the library is a simulator, a shim, a fake or a mock.
     pub simulated: bool,
-    /// Kind of its devices.
     kind: DeviceKind,
 }
 

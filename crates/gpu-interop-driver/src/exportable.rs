@@ -281,7 +281,6 @@ impl<V: Vendor> Allocation<V> {
     }
 }
 
-/// Type of an exported handle.
 #[cfg(unix)]
 type Exported = std::ffi::c_int;
 #[cfg(windows)]

@@ -40,7 +40,6 @@ impl HostWords {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds memory and returns it.
     pub(crate) fn add(&self, memory: SignalMemory) -> SignalMemory {
         self.lock().insert(memory.ptr.get(), memory);
         memory

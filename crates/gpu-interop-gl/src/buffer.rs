@@ -7,8 +7,7 @@ use gpu_interop_core::{Error, Result, byte_range};
 
 use crate::error;
 use crate::functions::{integer, need};
-use crate::interop::GlInterop;
-use crate::memory::{ImportedMemory, delete};
+use crate::memory::{ImportedMemory, object_in_memory};
 use crate::sys;
 
 /// An OpenGL buffer object whose data store is a range of imported memory. Deleted on drop.
@@ -82,12 +81,6 @@ impl ImportedBuffer {
         outcome
     }
 
-    /// The OpenGL name of the buffer, valid while this object lives.
-    #[must_use]
-    pub fn as_raw(&self) -> u32 {
-        self.name
-    }
-
     /// Offset in the memory, bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -99,27 +92,6 @@ impl ImportedBuffer {
     pub fn size(&self) -> u64 {
         self.size
     }
-
-    /// The memory that contains the buffer.
-    #[must_use]
-    pub fn memory(&self) -> &ImportedMemory {
-        &self.memory
-    }
-
-    pub(crate) fn interop(&self) -> &GlInterop {
-        self.memory.interop()
-    }
 }
 
-impl Drop for ImportedBuffer {
-    fn drop(&mut self) {
-        if self.name == 0 {
-            return;
-        }
-        delete(self.interop(), "glDeleteBuffers", |interop| {
-            // SAFETY: the context is current (`delete`), and this object owns the name. OpenGL completes the context's
-            // pending work with the buffer first.
-            unsafe { (interop.functions().base.delete_buffers)(1, &raw const self.name) };
-        });
-    }
-}
+object_in_memory!(ImportedBuffer, "buffer", "glDeleteBuffers", delete_buffers);

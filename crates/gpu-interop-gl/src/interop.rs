@@ -356,7 +356,6 @@ fn unknown() -> Support {
     Support::no("this crate does not know this kind of handle")
 }
 
-/// Supported if both are found.
 fn both<A, B>(first: &Found<A>, second: &Found<B>) -> Support {
     let absent = first.as_ref().err().or(second.as_ref().err());
     absent.map_or(Support::Native, |absent| absent.support())

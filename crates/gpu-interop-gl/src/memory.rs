@@ -155,7 +155,6 @@ impl GlInterop {
     }
 }
 
-/// The OpenGL type of a Windows memory handle.
 fn handle_type(kind: MemoryHandleKind, operation: &'static str) -> Result<c_uint> {
     Ok(match kind {
         MemoryHandleKind::OpaqueWin32 => sys::HANDLE_TYPE_OPAQUE_WIN32_EXT,
@@ -218,6 +217,43 @@ impl Drop for Inner {
         });
     }
 }
+
+/// Accessors and deletion of an object in imported memory; `$delete` is the field of the base functions.
+macro_rules! object_in_memory {
+    ($object:ident, $noun:literal, $function:literal, $delete:ident) => {
+        impl $object {
+            #[doc = concat!("The OpenGL name of the ", $noun, ", valid while this object lives.")]
+            #[must_use]
+            pub fn as_raw(&self) -> u32 {
+                self.name
+            }
+
+            #[doc = concat!("The memory that contains the ", $noun, ".")]
+            #[must_use]
+            pub fn memory(&self) -> &$crate::memory::ImportedMemory {
+                &self.memory
+            }
+
+            pub(crate) fn interop(&self) -> &$crate::interop::GlInterop {
+                self.memory.interop()
+            }
+        }
+
+        impl Drop for $object {
+            fn drop(&mut self) {
+                if self.name == 0 {
+                    return;
+                }
+                $crate::memory::delete(self.interop(), $function, |interop| {
+                    // SAFETY: the context is current (`delete`), and this object owns the name. OpenGL completes the
+                    // context's pending work with the object first.
+                    unsafe { (interop.functions().base.$delete)(1, &raw const self.name) };
+                });
+            }
+        }
+    };
+}
+pub(crate) use object_in_memory;
 
 /// Deletes an OpenGL object. If the context is known not to be current, the object stays until the context is
 /// destroyed.

@@ -84,9 +84,11 @@ pub(crate) const SEMAPHORE_VALUE: c_uint = 0x9595;
 pub(crate) const SEMAPHORE_TYPE_NV: c_uint = 0x95B3;
 pub(crate) const SEMAPHORE_TYPE_TIMELINE_NV: c_int = 0x95B5;
 
-/// Declares a table of functions that a context has all of or none of.
+/// Declares tables of functions, each of which a context has all of or none of.
 macro_rules! functions {
-    ($(#[$meta:meta])* $table:ident { $( $field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?; )+ }) => {
+    ($(
+        $(#[$meta:meta])* $table:ident { $( $field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?; )+ }
+    )+) => { $(
         $(#[$meta])*
         pub(crate) struct $table {
             $( pub(crate) $field: unsafe extern "system" fn($($argument),*) $(-> $result)?, )+
@@ -117,7 +119,7 @@ macro_rules! functions {
                 })
             }
         }
-    };
+    )+ };
 }
 
 functions! {
@@ -136,17 +138,13 @@ functions! {
         delete_textures = c"glDeleteTextures" (c_int, *const c_uint);
         tex_parameter_i = c"glTexParameteri" (c_uint, c_uint, c_int);
     }
-}
 
-functions! {
     /// Functions that `GL_EXT_memory_object` and `GL_EXT_semaphore` have in common.
     Uuids {
         get_unsigned_byte_v = c"glGetUnsignedBytevEXT" (c_uint, *mut u8);
         get_unsigned_byte_i_v = c"glGetUnsignedBytei_vEXT" (c_uint, c_uint, *mut u8);
     }
-}
 
-functions! {
     /// `GL_EXT_memory_object` through binding points.
     MemoryObject {
         create = c"glCreateMemoryObjectsEXT" (c_int, *mut c_uint);
@@ -156,16 +154,12 @@ functions! {
         tex_storage_2d = c"glTexStorageMem2DEXT" (c_uint, c_int, c_uint, c_int, c_int, c_uint, u64);
         tex_storage_3d = c"glTexStorageMem3DEXT" (c_uint, c_int, c_uint, c_int, c_int, c_int, c_uint, u64);
     }
-}
 
-functions! {
     /// The part of `GL_EXT_memory_object` that OpenGL ES lacks.
     MemoryObject1d {
         tex_storage_1d = c"glTexStorageMem1DEXT" (c_uint, c_int, c_uint, c_int, c_uint, u64);
     }
-}
 
-functions! {
     /// `GL_EXT_memory_object` with direct state access, and the creation of names: OpenGL 4.5 or
     /// `GL_ARB_direct_state_access`.
     DirectAccess {
@@ -177,25 +171,19 @@ functions! {
         tex_storage_2d = c"glTextureStorageMem2DEXT" (c_uint, c_int, c_uint, c_int, c_int, c_uint, u64);
         tex_storage_3d = c"glTextureStorageMem3DEXT" (c_uint, c_int, c_uint, c_int, c_int, c_int, c_uint, u64);
     }
-}
 
-functions! {
     /// `GL_EXT_memory_object_fd`.
     #[cfg_attr(not(unix), allow(dead_code))]
     MemoryFd {
         import = c"glImportMemoryFdEXT" (c_uint, u64, c_uint, c_int);
     }
-}
 
-functions! {
     /// `GL_EXT_memory_object_win32`.
     MemoryWin32 {
         import_handle = c"glImportMemoryWin32HandleEXT" (c_uint, u64, c_uint, *mut c_void);
         import_name = c"glImportMemoryWin32NameEXT" (c_uint, u64, c_uint, *const c_void);
     }
-}
 
-functions! {
     /// `GL_EXT_semaphore`.
     Semaphore {
         generate = c"glGenSemaphoresEXT" (c_int, *mut c_uint);
@@ -204,25 +192,19 @@ functions! {
         wait = c"glWaitSemaphoreEXT" (c_uint, c_uint, *const c_uint, c_uint, *const c_uint, *const c_uint);
         signal = c"glSignalSemaphoreEXT" (c_uint, c_uint, *const c_uint, c_uint, *const c_uint, *const c_uint);
     }
-}
 
-functions! {
     /// `GL_EXT_semaphore_fd`.
     #[cfg_attr(not(unix), allow(dead_code))]
     SemaphoreFd {
         import = c"glImportSemaphoreFdEXT" (c_uint, c_uint, c_int);
     }
-}
 
-functions! {
     /// `GL_EXT_semaphore_win32`.
     SemaphoreWin32 {
         import_handle = c"glImportSemaphoreWin32HandleEXT" (c_uint, c_uint, *mut c_void);
         import_name = c"glImportSemaphoreWin32NameEXT" (c_uint, c_uint, *const c_void);
     }
-}
 
-functions! {
     /// `GL_NV_timeline_semaphore`.
     TimelineSemaphore {
         create = c"glCreateSemaphoresNV" (c_int, *mut c_uint);

@@ -8,7 +8,7 @@ use crate::error;
 use crate::format::TextureFormat;
 use crate::functions::{Found, Functions, integer, need};
 use crate::interop::GlInterop;
-use crate::memory::{ImportedMemory, delete};
+use crate::memory::{ImportedMemory, object_in_memory};
 use crate::sys::{self, TexStorage1d, TexStorage2d, TexStorage3d};
 
 /// Memory layout of the texels; must match the exporter's image.
@@ -312,12 +312,6 @@ impl ImportedTexture {
         c_int::try_from(self.spec.levels).unwrap_or(c_int::MAX)
     }
 
-    /// The OpenGL name of the texture, valid while this object lives.
-    #[must_use]
-    pub fn as_raw(&self) -> u32 {
-        self.name
-    }
-
     /// The target of the texture: `GL_TEXTURE_2D` and the like.
     #[must_use]
     pub fn target(&self) -> u32 {
@@ -329,30 +323,9 @@ impl ImportedTexture {
     pub fn spec(&self) -> &TextureSpec {
         &self.spec
     }
-
-    /// The memory that contains the texture.
-    #[must_use]
-    pub fn memory(&self) -> &ImportedMemory {
-        &self.memory
-    }
-
-    pub(crate) fn interop(&self) -> &GlInterop {
-        self.memory.interop()
-    }
 }
 
-impl Drop for ImportedTexture {
-    fn drop(&mut self) {
-        if self.name == 0 {
-            return;
-        }
-        delete(self.interop(), "glDeleteTextures", |interop| {
-            // SAFETY: the context is current (`delete`), and this object owns the name. OpenGL completes the context's
-            // pending work with the texture first.
-            unsafe { (interop.functions().base.delete_textures)(1, &raw const self.name) };
-        });
-    }
-}
+object_in_memory!(ImportedTexture, "texture", "glDeleteTextures", delete_textures);
 
 #[cfg(test)]
 mod tests {

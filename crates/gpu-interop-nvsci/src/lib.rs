@@ -23,7 +23,7 @@
 //! let buffer = BufferAttributeList::reconcile(&[&list])?.allocate()?;
 //! let mapped = device.import_memory(buffer.import_request())?.map_buffer(..)?;
 //!
-//! // What the GPU signals and the CPU waits for.
+//! // An object that the GPU signals and the CPU waits for.
 //! let syncs = nv_sci.open_syncs()?;
 //! let options = SyncOptions::default();
 //! let signaller = SyncAttributeList::for_device(&syncs, &device, NvSciSyncUse::SIGNAL, options)?;
@@ -55,7 +55,7 @@
 //! * Attributes unknown to an older library are `None`, not an error.
 //! * Every call that can fail emits a `tracing` event, as in the CUDA backend.
 //!
-//! # What the caller must do
+//! # Requirements on the caller
 //! * Order the accesses of CPU and GPU, with fences or by waiting for the stream.
 //! * Request signals and waits in the attribute list of the device or CPU that performs them:
 //!   [`SyncAttributeList::for_device`], [`SyncAttributeList::for_cpu`].
@@ -80,6 +80,7 @@ mod buffer;
 mod error;
 mod library;
 mod list;
+mod module;
 mod sync;
 mod sys;
 

@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, Result};
 
-/// The pending signals of one timeline.
 #[derive(Debug, Default)]
 pub(crate) struct PendingSignals(Mutex<Vec<Queue>>);
 

@@ -7,8 +7,8 @@
 mod common;
 
 use ash::vk;
-use common::{IMAGE_USAGE, USAGE, assert_same, assert_texels, contents, texels, upload_all, vulkan};
-use gpu_interop_core::{Error, ErrorKind, Result};
+use common::{IMAGE_USAGE, USAGE, assert_same, assert_texels, contents, rejected, texels, upload_all, vulkan};
+use gpu_interop_core::{Error, Result};
 use gpu_interop_vulkan::{
     ExportableImage, HeadlessContext, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage, MemoryPlacement,
     OwnedBuffer, OwnedImage, OwnershipTransfer,
@@ -27,12 +27,6 @@ fn import(context: &HeadlessContext, exported: &ExportableImage) -> ImportedImag
     let request = exported.import_request().expect("export");
     let options = ImageImportOptions::new(*exported.image().spec()).memory_type(exported.image().memory_type());
     ImportedImage::new(context.interop(), request, &options).expect("import")
-}
-
-fn rejected(outcome: Result<()>, words: &str) {
-    let error = outcome.expect_err(words);
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert!(error.message().contains(words), "{error} should contain: {words}");
 }
 
 fn download(context: &HeadlessContext, image: &OwnedImage) -> Result<()> {

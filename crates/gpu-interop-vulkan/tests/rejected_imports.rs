@@ -11,7 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Checked, USAGE, vulkan};
 use gpu_interop_core::handle::{FdKind, classify_fd};
-use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport, Uuid};
+use gpu_interop_core::{
+    DeviceIdentity, ErrorKind, ImportError, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport, Uuid,
+};
 use gpu_interop_vulkan::{BufferImportOptions, BufferOptions, ExportableBuffer, ImportedBuffer, ImportedSemaphore};
 use rustix::fs::MemfdFlags;
 
@@ -55,6 +57,15 @@ fn dedicated_request(handle: MemoryHandle, size: u64, dedicated: bool) -> Memory
     unsafe { MemoryImport::new(handle, size).dedicated(dedicated) }
 }
 
+fn create(context: &Checked) -> ExportableBuffer {
+    ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create")
+}
+
+/// Imports a buffer of [`SIZE`] bytes.
+fn import(context: &Checked, request: MemoryImport) -> Result<ImportedBuffer, ImportError<MemoryImport>> {
+    ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
+}
+
 /// Imports `fd` as `size` bytes, checks that the import fails without side effects, and returns the error's kind.
 fn rejected(context: &Checked, fd: OwnedFd, size: u64) -> ErrorKind {
     let number = fd.as_raw_fd();
@@ -89,8 +100,7 @@ fn foreign_memory_files_are_rejected() {
     // Large enough to pass every check before the driver, so that the driver rejects it.
     for _ in 0..3 {
         let request = memory_request(MemoryHandle::OpaqueFd(memfd(SIZE * 2)), SIZE);
-        let options = BufferImportOptions::new(SIZE, USAGE);
-        if ImportedBuffer::new(context.interop(), request, &options).is_ok() {
+        if import(&context, request).is_ok() {
             println!("skipped, this driver imports any memory file");
             return;
         }
@@ -127,8 +137,7 @@ fn closed_descriptors_are_rejected() {
     let closed = unsafe { OwnedFd::from_raw_fd(number) };
     let count = open_descriptors();
     let request = memory_request(MemoryHandle::OpaqueFd(closed), SIZE);
-    let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
-        .expect_err("nothing to import");
+    let failure = import(&context, request).expect_err("nothing to import");
     assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
     assert!(failure.to_string().contains("not an open file descriptor"), "{failure}");
     assert_eq!(open_descriptors(), count);
@@ -140,7 +149,7 @@ fn closed_descriptors_are_rejected() {
 fn wrong_sizes_are_rejected() {
     let _serialised = serialised();
     let Some(context) = vulkan() else { return };
-    let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+    let exported = create(&context);
     let fd = || exported.export().expect("export").into_fd().expect("a descriptor");
     assert_eq!(rejected(&context, fd(), 0), ErrorKind::InvalidArgument);
     let memory_file = classify_fd(fd().as_fd()) == FdKind::Memory;
@@ -151,40 +160,39 @@ fn wrong_sizes_are_rejected() {
         assert!(matches!(oversize, ErrorKind::ImportRejected | ErrorKind::OutOfMemory), "{oversize:?}");
     }
 
-    let import = |size: u64, buffer: u64, dedicated: bool| {
+    let unfit = |size: u64, buffer: u64, dedicated: bool| {
         let request = dedicated_request(MemoryHandle::OpaqueFd(fd()), size, dedicated);
         let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(buffer, USAGE))
             .expect_err("the sizes do not fit");
         failure.kind()
     };
     let allocation = exported.buffer().allocation_size();
-    assert_eq!(import(allocation, allocation + 1, false), ErrorKind::InvalidArgument, "a buffer past the memory");
-    assert_eq!(import(allocation, 4, true), ErrorKind::InvalidArgument, "a dedicated allocation fits exactly");
-    assert_eq!(import(allocation, 0, false), ErrorKind::InvalidArgument, "an empty buffer");
+    assert_eq!(unfit(allocation, allocation + 1, false), ErrorKind::InvalidArgument, "a buffer past the memory");
+    assert_eq!(unfit(allocation, 4, true), ErrorKind::InvalidArgument, "a dedicated allocation fits exactly");
+    assert_eq!(unfit(allocation, 0, false), ErrorKind::InvalidArgument, "an empty buffer");
 }
 
 #[test]
 fn memory_of_another_device_is_rejected() {
     let _serialised = serialised();
     let Some(context) = vulkan() else { return };
-    let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+    let exported = create(&context);
     let other = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
     let request = exported.import_request().expect("export").exported_by(other.clone());
-    let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
-        .expect_err("another device");
+    let failure = import(&context, request).expect_err("another device");
     assert_eq!(failure.kind(), ErrorKind::DeviceMismatch);
     let mismatch = failure.error().mismatch().expect("both identities");
     assert_eq!((&mismatch.exporter, &mismatch.importer), (&other, context.identity()));
     // The returned handle is still valid.
     let request = memory_request(failure.into_request().into_handle(), exported.buffer().allocation_size());
-    ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE)).expect("import");
+    import(&context, request).expect("import");
 }
 
 #[test]
 fn unknown_memory_types_are_rejected() {
     let _serialised = serialised();
     let Some(context) = vulkan() else { return };
-    let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+    let exported = create(&context);
     let request = exported.import_request().expect("export");
     for index in [31, 32, u32::MAX] {
         let options = BufferImportOptions::new(SIZE, USAGE).memory_type(index);
@@ -201,9 +209,9 @@ fn successful_imports_leak_nothing() {
     let _serialised = serialised();
     let Some(context) = vulkan() else { return };
     let round = || {
-        let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+        let exported = create(&context);
         let request = exported.import_request().expect("export");
-        ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE)).expect("import");
+        import(&context, request).expect("import");
     };
     round();
     let count = open_descriptors();
@@ -241,8 +249,7 @@ fn memory_of_cpu_backends_is_rejected() {
         // SAFETY: rejected before a driver sees it.
         let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(memfd(SIZE)), SIZE).native(true) };
         let request = exporter.into_iter().fold(request, MemoryImport::exported_by);
-        let options = BufferImportOptions::new(SIZE, USAGE);
-        let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("not from Vulkan");
+        let failure = import(&context, request).expect_err("not from Vulkan");
         assert_eq!(failure.kind(), ErrorKind::Unsupported, "{}", failure.error());
         assert!(failure.into_request().handle().as_fd().is_some(), "the handle is returned");
     }

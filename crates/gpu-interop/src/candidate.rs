@@ -10,7 +10,6 @@ use crate::backend_name::BackendName;
 /// Backend that may be loaded.
 #[enum_dispatch]
 pub(crate) trait Candidate {
-    /// Name of the backend.
     fn name(&self) -> BackendName;
 
     /// Loads the backend's driver.
@@ -66,47 +65,28 @@ impl Candidate for AbsentCandidate {
     }
 }
 
-#[cfg(feature = "cuda")]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CudaCandidate;
+/// Declares the candidate of each backend that a cargo feature adds, and how it is loaded.
+macro_rules! candidates {
+    ($($feature:literal $candidate:ident: $name:ident = $load:expr;)+) => { $(
+        #[cfg(feature = $feature)]
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct $candidate;
 
-#[cfg(feature = "cuda")]
-impl Candidate for CudaCandidate {
-    fn name(&self) -> BackendName {
-        BackendName::Cuda
-    }
+        #[cfg(feature = $feature)]
+        impl Candidate for $candidate {
+            fn name(&self) -> BackendName {
+                BackendName::$name
+            }
 
-    fn load(&self) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(gpu_interop_cuda::CudaBackend::load()?))
-    }
+            fn load(&self) -> Result<Arc<dyn Backend>> {
+                Ok(Arc::new($load))
+            }
+        }
+    )+ };
 }
 
-#[cfg(feature = "hip")]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HipCandidate;
-
-#[cfg(feature = "hip")]
-impl Candidate for HipCandidate {
-    fn name(&self) -> BackendName {
-        BackendName::Hip
-    }
-
-    fn load(&self) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(gpu_interop_hip::HipBackend::load()?))
-    }
-}
-
-#[cfg(feature = "host")]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HostCandidate;
-
-#[cfg(feature = "host")]
-impl Candidate for HostCandidate {
-    fn name(&self) -> BackendName {
-        BackendName::Host
-    }
-
-    fn load(&self) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(gpu_interop_host::HostBackend::new()))
-    }
+candidates! {
+    "cuda" CudaCandidate: Cuda = gpu_interop_cuda::CudaBackend::load()?;
+    "hip" HipCandidate: Hip = gpu_interop_hip::HipBackend::load()?;
+    "host" HostCandidate: Host = gpu_interop_host::HostBackend::new();
 }

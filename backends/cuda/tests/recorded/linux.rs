@@ -17,31 +17,22 @@ use gpu_interop_test_support::call;
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, allocates, common, file};
 use gpu_interop_test_support::recorded::codes;
 use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::images::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::recorder::{
-    self, DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, MIPMAPPED, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
+    self, DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
+    STREAM,
 };
-use libtest_mimic::{Arguments, Trial};
 
+const SYS: &str = include_str!("../../src/sys.rs");
 const VARIABLE: &str = "GPU_INTEROP_CUDA_LIBRARY";
-const TESTS: [(&str, fn()); 3] = [
-    ("every_argument_matches_the_headers", arguments),
-    ("each_attribute_controls_its_capabilities", attributes),
-    ("every_code_of_every_function_is_reported", codes),
+const TESTS: [RecordedTest; 3] = [
+    ("every_argument_matches_the_headers", &["-DCUDA"], arguments),
+    ("each_attribute_controls_its_capabilities", &["-DCUDA"], attributes),
+    ("every_code_of_every_function_is_reported", &["-DCUDA"], codes),
 ];
 
 pub(crate) fn main() {
-    let first = std::env::args().nth(1).unwrap_or_default();
-    if let Some((_, calls)) = TESTS.iter().find(|(name, _)| first.strip_prefix("calls:") == Some(name)) {
-        return calls();
-    }
-    let trial = |(name, _): &(&'static str, fn())| {
-        let name = *name;
-        Trial::test(name, move || {
-            recorder::run(VARIABLE, &["-DCUDA"], &format!("calls:{name}"));
-            Ok(())
-        })
-    };
-    libtest_mimic::run(&Arguments::from_args(), TESTS.iter().map(trial).collect()).exit();
+    recorder::main(VARIABLE, &TESTS);
 }
 
 fn arguments() {
@@ -50,15 +41,12 @@ fn arguments() {
     let start = [call!("cuDriverGetVersion", "", "()"), call!("cuInit", "", "0")];
     recorder.exactly("the start", &start);
     let device = backend.open(ORDINAL).expect("opens");
-    let opened = recorder.take();
-    for line in [
+    recorder.once(&[
         format!("cuDeviceGet {ORDINAL}"),
         format!("cuDeviceGetName 256 {DEVICE}"),
         format!("cuDeviceGetUuid_v2 {DEVICE}"),
         format!("cuDevicePrimaryCtxRetain {DEVICE}"),
-    ] {
-        assert_eq!(opened.iter().filter(|found| **found == line).count(), 1, "{line}: {opened:#?}");
-    }
+    ]);
     let uuid = device.identity().uuid.map(|uuid| uuid.as_bytes().to_owned());
     assert_eq!(uuid, Some([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]));
     assert_eq!(device.identity().name, format!("recorder {DEVICE}"));
@@ -71,24 +59,8 @@ fn arguments() {
     others(&*device, &mut recorder);
     drop(device);
     recorder.exactly("the end", &[call!("cuDevicePrimaryCtxRelease_v2", "", "{DEVICE}")]);
-    every_function(&recorder);
-}
-
-/// Fails if a function of the tables has no expectation.
-fn every_function(recorder: &Recorder) {
-    const SOURCES: [&str; 2] =
-        [include_str!("../../src/sys.rs"), include_str!("../../../../crates/gpu-interop-driver/src/functions.rs")];
     // Names and texts of codes are not recorded. LUIDs are queried on Windows only.
-    const NOT_RECORDED: [&str; 3] = ["cuGetErrorName", "cuGetErrorString", "cuDeviceGetLuid"];
-    let (called, known) = (recorder.symbols(), recorder::symbols_of(&SOURCES, "cu"));
-    assert!(known.len() > 60, "{known:?}");
-    let missing: BTreeSet<_> = known
-        .iter()
-        // Unversioned names of versioned functions.
-        .filter(|name| !called.contains(*name) && !called.contains(&format!("{name}_v2")))
-        .filter(|name| !NOT_RECORDED.contains(&name.as_str()))
-        .collect();
-    assert!(missing.is_empty(), "no expectation has {missing:?}");
+    recorder.every_function(SYS, &["cuGetErrorName", "cuGetErrorString", "cuDeviceGetLuid"]);
 }
 
 /// Mapped ranges of a dedicated and of an ordinary import.
@@ -170,15 +142,6 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         CUDA_ARRAY3D_COLOR_ATTACHMENT as COLOR, CUDA_ARRAY3D_CUBEMAP as CUBEMAP, CUDA_ARRAY3D_LAYERED as LAYERED,
         CUDA_ARRAY3D_SURFACE_LDST as SURFACE, CUDA_ARRAY3D_TEXTURE_GATHER as GATHER,
     };
-    let shapes = [
-        (ArrayShape::D1 { width: 64 }, [64, 0, 0], 0),
-        (ArrayShape::D1Layered { width: 64, layers: 5 }, [64, 0, 5], LAYERED),
-        (ArrayShape::D2 { width: 64, height: 32 }, [64, 32, 0], 0),
-        (ArrayShape::D2Layered { width: 64, height: 32, layers: 5 }, [64, 32, 5], LAYERED),
-        (ArrayShape::D3 { width: 64, height: 32, depth: 16 }, [64, 32, 16], 0),
-        (ArrayShape::Cube { width: 64 }, [64, 64, 6], CUBEMAP),
-        (ArrayShape::CubeLayered { width: 64, cubes: 2 }, [64, 64, 12], CUBEMAP | LAYERED),
-    ];
     let uses = [
         (ArrayUsage::empty(), 0),
         (ArrayUsage::SURFACE_LOAD_STORE, SURFACE),
@@ -186,7 +149,8 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         (ArrayUsage::COLOR_ATTACHMENT, COLOR),
         (ArrayUsage::all(), SURFACE | GATHER | COLOR),
     ];
-    for (shape, [width, height, depth], of_shape) in shapes {
+    for (shape, [width, height, depth], layered, cube) in SHAPES {
+        let of_shape = if layered { LAYERED } else { 0 } | if cube { CUBEMAP } else { 0 };
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
             let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
@@ -228,14 +192,6 @@ const FORMATS: [(ChannelType, u8, cuda::CUarray_format); 11] = {
         (ChannelType::Snorm16, 2, F::CU_AD_FORMAT_SNORM_INT16X2),
     ]
 };
-
-fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedArrayDesc, shown: &str) {
-    // SAFETY: the mock maps nothing.
-    let array = unsafe { device.map_mipmapped_array(RawMemory::new(MEMORY), desc) }.expect("maps");
-    assert_eq!(array.get(), MIPMAPPED);
-    let map = call!("cuExternalMemoryGetMappedMipmappedArray", "", "{MEMORY:#x} {shown}");
-    recorder.entered(&format!("{desc:?}"), &[map]);
-}
 
 /// Copies between arrays, device memory and host memory.
 fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
@@ -321,7 +277,6 @@ fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
     }
 }
 
-/// Names of the supported capabilities.
 fn supported(capabilities: &Capabilities) -> BTreeSet<String> {
     let features = Feature::ALL.iter().filter(|feature| capabilities.feature(**feature).is_supported());
     let memory = MemoryHandleKind::ALL.iter().filter(|kind| capabilities.memory(**kind).is_supported());

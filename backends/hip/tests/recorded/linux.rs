@@ -14,36 +14,30 @@ use gpu_interop_test_support::call;
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, common, file};
 use gpu_interop_test_support::recorded::codes;
 use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::images::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::recorder::{
-    self, DEVICE, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
+    self, DEVICE, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
+    STREAM,
 };
-use libtest_mimic::{Arguments, Trial};
 
+const SYS: &str = include_str!("../../src/sys.rs");
 const VARIABLE: &str = "GPU_INTEROP_HIP_LIBRARY";
-/// 7.2; 7.1, which releases late; 5.2, whose structs are shorter.
-const VERSIONS: [&str; 3] = ["-DVERSION=70226015", "-DVERSION=70125424", "-DVERSION=50221153"];
-const TESTS: [(&str, &str, fn()); 6] = [
-    ("every_argument_matches_the_headers", VERSIONS[0], arguments),
-    ("levels_end_before_their_image", VERSIONS[0], levels),
-    ("each_attribute_controls_its_capabilities", VERSIONS[0], attributes),
-    ("every_code_of_every_function_is_reported", VERSIONS[0], codes),
-    ("addresses_are_freed_after_a_host_function", VERSIONS[1], late),
-    ("an_old_runtime_gets_only_supported_calls", VERSIONS[2], old),
+const HIP_7_2: &[&str] = &["-DHIP", "-DVERSION=70226015"];
+/// Releases late.
+const HIP_7_1: &[&str] = &["-DHIP", "-DVERSION=70125424"];
+/// Has shorter structs.
+const HIP_5_2: &[&str] = &["-DHIP", "-DVERSION=50221153"];
+const TESTS: [RecordedTest; 6] = [
+    ("every_argument_matches_the_headers", HIP_7_2, arguments),
+    ("levels_end_before_their_image", HIP_7_2, levels),
+    ("each_attribute_controls_its_capabilities", HIP_7_2, attributes),
+    ("every_code_of_every_function_is_reported", HIP_7_2, codes),
+    ("addresses_are_freed_after_a_host_function", HIP_7_1, late),
+    ("an_old_runtime_gets_only_supported_calls", HIP_5_2, old),
 ];
 
 pub(crate) fn main() {
-    let first = std::env::args().nth(1).unwrap_or_default();
-    if let Some((_, _, calls)) = TESTS.iter().find(|(name, ..)| first.strip_prefix("calls:") == Some(name)) {
-        return calls();
-    }
-    let trial = |(name, version, _): &(&'static str, &'static str, fn())| {
-        let (name, version) = (*name, *version);
-        Trial::test(name, move || {
-            recorder::run(VARIABLE, &["-DHIP", version], &format!("calls:{name}"));
-            Ok(())
-        })
-    };
-    libtest_mimic::run(&Arguments::from_args(), TESTS.iter().map(trial).collect()).exit();
+    recorder::main(VARIABLE, &TESTS);
 }
 
 fn arguments() {
@@ -51,15 +45,12 @@ fn arguments() {
     let mut recorder = Recorder::new(Names::Hip);
     recorder.exactly("the start", &[call!("", "hipRuntimeGetVersion", "()"), call!("", "hipInit", "0")]);
     let device = backend.open(ORDINAL).expect("opens");
-    let opened = recorder.take();
-    for line in [
+    recorder.once(&[
         format!("hipDeviceGet {ORDINAL}"),
         format!("hipDeviceGetName 256 {DEVICE}"),
         format!("hipDeviceGetPCIBusId 64 {DEVICE}"),
         format!("hipGetDevicePropertiesR0600 {DEVICE}"),
-    ] {
-        assert_eq!(opened.iter().filter(|found| **found == line).count(), 1, "{line}: {opened:#?}");
-    }
+    ]);
     assert_eq!(device.identity().name, format!("recorder {DEVICE}"));
     assert_eq!(device.architecture(), Some("gfx90a:sramecc+:xnack-"));
     common(&*device, &mut recorder);
@@ -71,16 +62,9 @@ fn arguments() {
     drop(device);
     // The kept stream with its own queue.
     recorder.exactly("the end", &[call!("", "hipStreamDestroy", "{:#x}", STREAM + 0x1000)]);
-    every_function(&recorder);
-}
-
-/// Fails if a function of the tables has no expectation.
-fn every_function(recorder: &Recorder) {
-    const SOURCES: [&str; 2] =
-        [include_str!("../../src/sys.rs"), include_str!("../../../../crates/gpu-interop-driver/src/functions.rs")];
     // Names and texts of codes are not recorded; `old` checks functions for older runtimes only. LUIDs are queried from
     // later runtimes on Windows; HIP has no native imports.
-    const NOT_RECORDED: [&str; 6] = [
+    let not_recorded = [
         "hipGetErrorName",
         "hipGetErrorString",
         "hipGetDeviceProperties",
@@ -88,11 +72,7 @@ fn every_function(recorder: &Recorder) {
         "hipDeviceGetLuid",
         "hipMemImportFromShareableHandle",
     ];
-    let (called, known) = (recorder.symbols(), recorder::symbols_of(&SOURCES, "hip"));
-    assert!(known.len() > 60, "{known:?}");
-    let missing: BTreeSet<_> =
-        known.iter().filter(|name| !called.contains(*name) && !NOT_RECORDED.contains(&name.as_str())).collect();
-    assert!(missing.is_empty(), "no expectation has {missing:?}");
+    recorder.every_function(SYS, &not_recorded);
 }
 
 /// An import is mapped once, as a whole, and unmapped when it is destroyed.
@@ -123,13 +103,6 @@ fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
 
 fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
     use hip::{hipArrayLayered as LAYERED, hipArraySurfaceLoadStore as SURFACE, hipArrayTextureGather as GATHER};
-    let shapes = [
-        (ArrayShape::D1 { width: 64 }, [64, 0, 0], 0),
-        (ArrayShape::D1Layered { width: 64, layers: 5 }, [64, 0, 5], LAYERED),
-        (ArrayShape::D2 { width: 64, height: 32 }, [64, 32, 0], 0),
-        (ArrayShape::D2Layered { width: 64, height: 32, layers: 5 }, [64, 32, 5], LAYERED),
-        (ArrayShape::D3 { width: 64, height: 32, depth: 16 }, [64, 32, 16], 0),
-    ];
     let uses = [
         (ArrayUsage::empty(), 0),
         (ArrayUsage::SURFACE_LOAD_STORE, SURFACE),
@@ -138,7 +111,8 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         (ArrayUsage::COLOR_ATTACHMENT, 0),
         (ArrayUsage::all(), SURFACE | GATHER),
     ];
-    for (shape, [width, height, depth], of_shape) in shapes {
+    for (shape, [width, height, depth], layered, _) in SHAPES.into_iter().filter(|(.., cube)| !cube) {
+        let of_shape = if layered { LAYERED } else { 0 };
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
             let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
@@ -168,14 +142,6 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let shown = format!("{{offset 0, extent 8 4 0, bits {bits}, kind {kind}, flags 0, levels 1}}");
         mapped(device, recorder, &desc, &shown);
     }
-}
-
-fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedArrayDesc, shown: &str) {
-    // SAFETY: the mock maps nothing.
-    let array = unsafe { device.map_mipmapped_array(RawMemory::new(MEMORY), desc) }.expect("maps");
-    assert_eq!(array.get(), MIPMAPPED);
-    let map = call!("", "hipExternalMemoryGetMappedMipmappedArray", "{MEMORY:#x} {shown}");
-    recorder.entered(&format!("{desc:?}"), &[map]);
 }
 
 /// Each level is an array of its own, made once and destroyed before its image.

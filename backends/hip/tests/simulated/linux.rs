@@ -17,7 +17,6 @@ const HIP_6_4: &str = "60443484";
 const HIP_7_1: &str = "70125424";
 const HIP_8: &str = "80012345";
 
-/// Functions of external memory.
 const EXTERNAL: [&str; 3] = ["hipImportExternalMemory", "hipDestroyExternalMemory", "hipExternalMemoryGetMappedBuffer"];
 
 /// Variable of processes that only open the device, because their library does no work.

@@ -2,7 +2,7 @@
 
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// The descriptor, unless its number is not open.
+/// The descriptor; `None` if the number is not open.
 pub fn borrow<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
     // SAFETY: the borrow is only queried, and if it is open, the caller of the driver lent it for the call.
     let fd = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })?;

@@ -100,8 +100,8 @@ fn touches_device(function: &str) -> bool {
     !function.contains("GetError")
 }
 
-/// Counts a call of `function`, which `gives` a result or not, lets it take its time, and says what befalls it, if that is
-/// for the caller to do: not for a call that ends the process or does not return.
+/// Counts a call of `function`, which `gives` a result or not, delays it, and returns the fault that the caller must
+/// apply. Aborts and hangs happen here.
 pub fn strike(function: &'static str, gives: bool) -> Strike {
     for (name, latency) in &*LATENCY {
         if name == function || name == "*" {
@@ -200,7 +200,7 @@ mod tests {
             assert_eq!(sim_calls(c"first".as_ptr()), 3);
             assert_eq!((sim_gives(c"first".as_ptr()), sim_gives(c"second".as_ptr())), (0, 1));
         }
-        // SAFETY: NULL is no rules.
+        // SAFETY: NULL means no rules.
         assert_eq!(unsafe { sim_fail(std::ptr::null()) }, 0);
         assert_eq!([(); 2].map(|()| strike("first")), [Strike::None; 2]);
 

@@ -45,7 +45,7 @@ pub unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
     Ok(())
 }
 
-/// An address or a handle as what it is everywhere in here.
+/// Converts an address or a handle to the number that simulators use.
 pub fn address(address: u64) -> usize {
     usize::try_from(address).unwrap_or(usize::MAX)
 }

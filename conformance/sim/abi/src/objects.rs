@@ -48,7 +48,7 @@ impl<T> Objects<T> {
         lock(&self.live).len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -56,7 +56,7 @@ pub fn bytes(name: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Numbers, each with a value or with the code of a failure: `102:0,103:!999`.
+/// Numbers, each with a value or the code of a failure: `102:0,103:!999`.
 pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
     let answer = |text: &str| {
         let (number, answer) = text.split_once(':')?;
@@ -69,7 +69,7 @@ pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
     text(name).iter().flat_map(|text| text.split(',')).filter_map(answer).collect()
 }
 
-/// The devices that a list of numbers shows, of `count`: all without a list, and none after the first that there is not.
+/// The visible devices, of `count`: all without a list, and none after the first invalid number.
 pub fn visible(list: Option<&str>, count: c_int) -> Vec<c_int> {
     let Some(list) = list else { return (0..count).collect() };
     let number = |text: &str| text.trim().parse().ok().filter(|device| (0..count).contains(device));

@@ -31,7 +31,7 @@ pub(crate) fn memory_of(handle: usize) -> Arc<Imported> {
 /// What a batch does.
 ///
 /// # Safety
-/// The arrays have as many elements.
+/// The arrays have that many elements.
 pub(crate) unsafe fn batch<P: Params>(
     semaphores: *const usize,
     params: *const P,

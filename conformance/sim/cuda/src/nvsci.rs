@@ -195,7 +195,7 @@ impl Params for WaitParams {
 /// What a batch does. The fences of signals are filled at once, those of waits read.
 ///
 /// # Safety
-/// The arrays have as many elements, whose fences are valid.
+/// The arrays have that many elements, whose fences are valid.
 pub(crate) unsafe fn batch<P: Params>(
     semaphores: *const usize,
     params: *const P,

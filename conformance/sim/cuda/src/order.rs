@@ -94,10 +94,10 @@ entries! {
         stream: usize, count: c_uint, operations: *mut cuda::CUstreamBatchMemOpParams, flags: c_uint,
     ) {
         code::reject_if(operations.is_null() || flags != 0)?;
-        // The union begins with the operation's number, which may be any.
+        // The union begins with the operation's number, which may have any value.
         let of = |index| operations.wrapping_add(index).cast::<u32>().read();
         code::reject_if((0..count as usize).any(|index| of(index) != BARRIER))?;
-        // Work behind it does not overtake what is in front.
+        // Later work does not overtake earlier work.
         work::stream_of(stream)?.enqueue(|| Ok(()));
         Ok(())
     }

@@ -40,7 +40,7 @@ entries! {
         code::reject_if(handle.is_null() || prop.is_null())?;
         physical::check(numbers(prop))?;
         if cfg!(windows) && (&raw const (*prop).requestedHandleTypes).cast::<u32>().read() != 0 {
-            // As documented: who exports must say whom to.
+            // As documented: Win32 exports require security attributes.
             code::reject_if((*prop).win32HandleMetaData.is_null())?;
         }
         give(handle, physical::create(size, flags)?)

@@ -10,7 +10,7 @@ macro_rules! not_implemented {
 }
 pub(crate) use not_implemented;
 
-/// What an application keeps with an object.
+/// Private data of an object.
 macro_rules! private_data {
     () => {
         $crate::children::not_implemented! {

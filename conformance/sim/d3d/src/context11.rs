@@ -46,7 +46,7 @@ impl Context11 {
     }
 }
 
-/// What is behind a resource.
+/// The implementation of a resource.
 ///
 /// # Safety
 /// The resource is live.
@@ -67,7 +67,7 @@ unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
     fence.cast_object_ref::<Fence>().expect("a fence of the simulator").counter.clone()
 }
 
-/// The part of some rows that a box has; all for null.
+/// The rows of a box, or all rows for null.
 ///
 /// # Safety
 /// The box is valid.

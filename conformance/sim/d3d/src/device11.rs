@@ -61,7 +61,7 @@ impl std::fmt::Debug for Device11 {
 }
 
 impl Device11 {
-    /// A new one, and what is behind it.
+    /// Creates a device, and returns it with its state.
     pub fn new(behavior: Behavior11) -> (ID3D11Device, Arc<Self>) {
         let state = Arc::new(Self {
             behavior,
@@ -102,7 +102,7 @@ impl Device11 {
     /// The existing fences.
     ///
     /// # Panics
-    /// If a thread did that uses the device.
+    /// If a thread that uses the device panicked.
     pub fn fences(&self) -> Vec<Arc<Counter>> {
         self.fences.all()
     }
@@ -110,7 +110,7 @@ impl Device11 {
     /// The mutex of the newest resource with one.
     ///
     /// # Panics
-    /// As [`fences`](Self::fences), and if there is none.
+    /// As [`fences`](Self::fences), and if there is no such resource.
     pub fn mutex(&self) -> Arc<KeyedMutex> {
         self.mutex.lock().expect("no panic").upgrade().expect("a resource with a mutex")
     }

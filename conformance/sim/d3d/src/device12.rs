@@ -57,7 +57,7 @@ pub struct Device12 {
 }
 
 impl Device12 {
-    /// A new one, and what is behind it.
+    /// Creates a device, and returns it with its state.
     pub fn new(behavior: Behavior12) -> (ID3D12Device, Arc<Self>) {
         let state = Arc::new(Self {
             behavior,
@@ -117,7 +117,7 @@ fn bytes(size: u64) -> usize {
     usize::try_from(size).expect("64 bits")
 }
 
-/// A new handle to what may have one.
+/// A new handle to a shareable object.
 fn share(object: &IUnknown, name: PCWSTR) -> Result<HANDLE> {
     if let Ok(fence) = object.cast_object_ref::<Fence>() {
         return fence.0.share(name);

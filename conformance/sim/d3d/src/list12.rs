@@ -62,7 +62,7 @@ impl List {
     }
 }
 
-/// What is behind a resource.
+/// The implementation of a resource.
 ///
 /// # Safety
 /// The resource is live, or null.
@@ -74,12 +74,12 @@ unsafe fn resource(raw: *mut c_void) -> (Part, layout::Layout) {
     (resource.part.clone(), resource.layout.clone())
 }
 
-/// The rows of a location, and what they are part of.
+/// The rows of a location, and their resource.
 ///
 /// # Safety
 /// The location is valid.
 unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> (Part, layout::Rows, usize) {
-    // SAFETY: the caller's promise; what is behind the union is told by the type.
+    // SAFETY: the caller's promise; the type selects the union's member.
     unsafe {
         let location = &*location;
         let raw = location.pResource.as_ref().map_or(std::ptr::null_mut(), Interface::as_raw);

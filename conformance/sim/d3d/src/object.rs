@@ -115,12 +115,12 @@ macro_rules! object {
     ($table:ty, $state:expr, |$methods:ident| $body:block) => {{
         static TABLE: std::sync::OnceLock<$table> = std::sync::OnceLock::new();
         let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
+            // SAFETY: the table is that of the interface.
             let mut $methods = unsafe { $crate::object::table::<$table>() };
             $body
             $methods
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
+        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
         unsafe { $crate::object::create(methods, $state) }
     }};
 }

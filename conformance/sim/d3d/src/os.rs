@@ -13,7 +13,7 @@ use windows::Win32::System::Memory::{
 use windows::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount, Sleep};
 use windows::core::{PCWSTR, Result};
 
-/// A new section of so many bytes, under a name or none; refuses a name that is taken.
+/// Creates a section of this size, with or without a name; rejects a name that is taken.
 pub fn create_section(size: usize, name: PCWSTR) -> Result<OwnedHandle> {
     let size = size as u64;
     let (high, low) = ((size >> 32) as u32, (size & 0xffff_ffff) as u32);
@@ -66,7 +66,7 @@ pub fn is_open(handle: HANDLE) -> bool {
 /// The number of open handles of the process. Wine always returns 0; then each possible number is tested.
 ///
 /// # Panics
-/// If the system does not answer.
+/// If the query fails.
 pub fn handle_count() -> u32 {
     let mut count = 0;
     // SAFETY: the result is written to a live variable.
@@ -91,9 +91,9 @@ pub struct View {
     length: usize,
 }
 
-// SAFETY: an address of the process, and a length.
+// SAFETY: an address of the process and a length, valid on every thread.
 unsafe impl Send for View {}
-// SAFETY: as above; whoever uses the bytes says why nothing goes wrong.
+// SAFETY: as above; each access to the bytes has its own justification.
 unsafe impl Sync for View {}
 
 impl View {
@@ -126,7 +126,7 @@ impl View {
         self.base.Value.cast()
     }
 
-    /// How many bytes there are.
+    /// Size in bytes.
     pub fn length(&self) -> usize {
         self.length
     }

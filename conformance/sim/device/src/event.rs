@@ -26,12 +26,12 @@ impl Event {
         *lock(&self.last) = Some(record);
     }
 
-    /// The last record; none if the event was never recorded.
+    /// The last record; `None` if the event was never recorded.
     pub fn last(&self) -> Option<Arc<Record>> {
         lock(&self.last).clone()
     }
 
-    /// Whether everything before the last record has run.
+    /// Whether all work before the last record has run.
     pub fn is_complete(&self) -> bool {
         self.last().is_none_or(|record| *lock(&record.passed))
     }

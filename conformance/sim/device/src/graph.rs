@@ -35,19 +35,19 @@ impl Graph {
     }
 }
 
-/// Begins to record a stream. Of the three modes, two fail calls that have nothing to do with it: not simulated.
+/// Begins the capture of a stream. Two of the three modes make unrelated calls fail: not simulated.
 pub fn begin(stream: usize, mode: u32) -> Result<(), u32> {
-    // Not the default stream.
+    // The default stream cannot be captured.
     code::reject_if(mode > 2 || stream == 0)?;
     stream_of(stream)?.begin_capture()
 }
 
-/// Ends a recording: the graph's handle.
+/// Ends a capture and returns the graph's handle.
 pub fn end(stream: usize) -> Result<usize, u32> {
     Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
 }
 
-/// Whether a stream records a graph.
+/// Whether a stream is capturing.
 pub fn records(stream: usize) -> Result<bool, u32> {
     Ok(stream_of(stream)?.recording().is_some())
 }
@@ -61,7 +61,7 @@ pub fn last_kept(stream: usize) -> Result<&'static usize, u32> {
     Ok(Box::leak(Box::new(FIRST_NODE + 16 * place)))
 }
 
-/// Makes a graph ready to be launched: the handle.
+/// Instantiates a graph and returns the handle.
 pub fn instantiate(graph: usize) -> Result<usize, u32> {
     let graph = GRAPHS.get(graph).ok_or(code::INVALID_HANDLE)?;
     let work = lock(&graph.work).clone();
@@ -75,7 +75,7 @@ pub fn launch(graph: usize, stream: usize) -> Result<(), u32> {
     Ok(())
 }
 
-/// Replaces a node's work. A node that was not recorded is followed, as a bad pointer is.
+/// Replaces a node's work. An invalid node crashes the process, as an invalid pointer does.
 pub fn replace(
     graph: usize,
     node: usize,
@@ -89,7 +89,7 @@ pub fn replace(
     }
 }
 
-/// Ends a graph by its handle in `graphs`.
+/// Destroys a graph by its handle in `graphs`.
 pub fn destroy(graphs: &Objects<Graph>, graph: usize) -> Result<(), u32> {
     graphs.remove(graph).map(drop).ok_or(code::INVALID_HANDLE)
 }

@@ -7,7 +7,7 @@ pub const TOTAL: u64 = 64 << 30;
 
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that are not in use.
+/// Free memory, bytes.
 pub fn free() -> u64 {
     TOTAL.saturating_sub(BYTES.load(Ordering::SeqCst))
 }

@@ -17,11 +17,11 @@ gpu_interop_sim_abi::live! {
     imports: IMPORTED.len() as u64,
     /// Mapped ranges of imported memory.
     mappings: memory::live().0,
-    /// Mapped images, and levels that do not end with theirs.
+    /// Mapped images, and levels that outlive theirs.
     arrays: array::live(),
     /// Imported semaphores.
     semaphores: SEMAPHORES.len() as u64,
-    /// Streams, without the default one.
+    /// Streams, without the default stream.
     streams: STREAMS.len() as u64,
     /// Events.
     events: EVENTS.len() as u64,
@@ -29,17 +29,17 @@ gpu_interop_sim_abi::live! {
     modules: MODULES.len() as u64,
     /// Allocations that cannot be exported.
     allocations: memory::live().1,
-    /// Exportable memory: each has one descriptor.
+    /// Exportable memory, with one descriptor each.
     descriptors: PHYSICAL.len() as u64,
     /// Reserved ranges of addresses.
     reservations: RESERVED.len() as u64,
-    /// Primary contexts that were retained and not released.
+    /// References to primary contexts.
     contexts: device::retained(),
     /// Surfaces.
     surfaces: SURFACES.len() as u64,
     /// Textures.
     textures: TEXTURES.len() as u64,
-    /// Graphs, recorded ones and those that can be launched.
+    /// Graphs, captured and executable.
     graphs: (GRAPHS.len() + READY.len()) as u64,
 }
 

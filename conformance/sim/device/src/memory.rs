@@ -55,8 +55,8 @@ impl Kept {
 }
 
 impl Imported {
-    /// Imports what was given, which stays the caller's. `None` if it is no memory. Any memory will do, a semaphore's
-    /// too, as with the real drivers.
+    /// Imports a handle, which the caller still owns. `None` if it is not memory. Any memory is accepted, also a
+    /// semaphore's, as by the real drivers.
     pub fn open(given: Given) -> Option<Self> {
         let Opened { mapping: file, header, images } = system::open(given)?;
         let (size, in_use) = ((file.length() - header) as u64, InUse::new(file.length()));
@@ -99,7 +99,7 @@ impl Imported {
         Self { dedicated, ..self }
     }
 
-    /// Whether images lie in it as [`crate::array`] has them: in the memory of lavapipe, and in what looks like it.
+    /// Whether images have the layout of [`crate::array`]: in lavapipe's memory, and in memory with the same header.
     pub fn has_known_images(&self) -> bool {
         self.images
     }
@@ -111,8 +111,8 @@ impl Imported {
         Self { size, ..self }
     }
 
-    /// Maps a range at an address of its own; [`free`] ends it. `None` if the range is not inside, or
-    /// empty, or there are no rows.
+    /// Maps a range at a new address; [`free`] unmaps it. `None` if the range is empty or not inside, or the image is
+    /// not pitch-linear.
     pub fn map(&self, offset: u64, size: u64) -> Option<usize> {
         let end = offset.checked_add(size)?;
         if size == 0 || end > self.size || (self.dedicated && offset > 0) || self.no_rows {
@@ -129,7 +129,7 @@ impl Imported {
         std::mem::forget(InUse::new(self.file.length()));
     }
 
-    /// The first address of the mapping that the import made.
+    /// The first address of the import's own mapping.
     pub fn first(&self) -> usize {
         self.file.base() + self.header
     }
@@ -142,13 +142,13 @@ impl Imported {
 }
 
 impl Imported {
-    /// The memory from `offset` on, once more, for an image. Also how many bytes lie before the image. `None` if there is
-    /// nothing at this offset.
+    /// Maps the memory starting at `offset` again, for an image. Also returns the number of bytes before the image.
+    /// `None` if the memory ends before `offset`.
     pub fn map_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
         self.again(offset, self.size.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
-    /// As [`Imported::map_rest`], whatever size the importer said.
+    /// As [`Imported::map_rest`], up to the real size of the memory.
     pub fn map_real_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
         let real = (self.file.length() - self.header) as u64;
         self.again(offset, real.checked_sub(offset).filter(|rest| *rest > 0)?)

@@ -25,7 +25,7 @@ pub static RESERVED: Objects<Mapping> = Objects::new();
 /// Granularity of sizes in bytes, as measured on an NVIDIA GPU, unless a driver sets another one.
 static GRANULARITY: OnceLock<usize> = OnceLock::new();
 
-/// What sizes are multiples of, bytes.
+/// Granularity of sizes, bytes.
 pub fn granularity() -> usize {
     *GRANULARITY.get_or_init(|| 2 << 20)
 }
@@ -52,7 +52,7 @@ const PINNED: u32 = 1;
 const DEVICE: u32 = 1;
 const READ_WRITE: u32 = 3;
 
-/// Fails unless a description is one of device memory: type, handle types, location and device.
+/// Fails unless a description is of device memory: type, handle types, location and device.
 pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
     code::reject_if(kind != PINNED || location != DEVICE || !device::exists(number.cast_signed()))?;
     if handles & !EXPORTED_AS != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }
@@ -77,7 +77,7 @@ fn physical(handle: u64) -> Result<Arc<Physical>, u32> {
     PHYSICAL.get(address(handle)).ok_or(code::INVALID_VALUE)
 }
 
-/// Makes memory: its handle.
+/// Creates memory and returns its handle.
 pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     code::reject_if(flags != 0)?;
     let size = whole(size)?;
@@ -85,12 +85,12 @@ pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
-/// Ends a handle. The memory goes with its last mapping.
+/// Releases a handle. The memory is freed with its last mapping.
 pub fn release(handle: u64) -> Result<(), u32> {
     PHYSICAL.remove(address(handle)).map(drop).ok_or(code::INVALID_VALUE)
 }
 
-/// Reserves addresses: the first.
+/// Reserves addresses and returns the first.
 pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
     code::reject_if(flags != 0 || !(alignment == 0 || alignment.is_power_of_two()))?;
     let range = Mapping::reserved(whole(size)?).map_err(|_| code::OUT_OF_MEMORY)?;
@@ -99,14 +99,14 @@ pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
     Ok(base as u64)
 }
 
-/// Gives addresses back, as many as were reserved.
+/// Frees a whole reservation.
 pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     code::reject_if(range.base() != pointer || range.length() != size)?;
     RESERVED.remove(pointer).map(drop).ok_or(code::INVALID_VALUE)
 }
 
-/// Maps memory from its beginning on.
+/// Maps memory from its first byte.
 pub fn map(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     code::reject_if(flags != 0 || offset != 0)?;
@@ -119,21 +119,21 @@ pub fn unmap(pointer: u64, size: usize) -> Result<(), u32> {
     range.clear(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
 }
 
-/// Makes mapped memory accessible to the device: its location and the flags, as numbers.
+/// Makes mapped memory accessible to the device: location and flags, as numbers.
 pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(), u32> {
     code::reject_if(location != DEVICE || flags != READ_WRITE)?;
     let (pointer, range) = reserved(pointer)?;
     range.allow(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
 }
 
-/// Makes a handle of memory that was exported, by whichever process. What was given stays the caller's.
+/// Creates a handle of memory that any process exported. The caller still owns the exported handle.
 pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
     code::reject_if(kind != EXPORTED_AS)?;
     let (memory, size) = Shared::open(given).ok_or(code::INVALID_VALUE)?;
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
-/// Exports memory: a handle that is the caller's.
+/// Exports memory as a handle that the caller owns.
 pub fn export(handle: u64, kind: u32, flags: u64) -> Result<Export, u32> {
     code::reject_if(kind != EXPORTED_AS || flags != 0)?;
     physical(handle)?.memory.export().map_err(|_| code::OUT_OF_MEMORY)

@@ -67,12 +67,12 @@ impl Recording {
         lock(&self.state).spoilt = true;
     }
 
-    /// Whether its end fails.
+    /// Whether the end of the capture fails.
     pub fn is_spoilt(&self) -> bool {
         lock(&self.state).spoilt
     }
 
-    /// How much was recorded.
+    /// The number of captured operations.
     pub fn length(&self) -> usize {
         lock(&self.state).work.len()
     }
@@ -120,7 +120,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The stream of this handle; 0 is the default stream, which is made when it is first asked for.
+    /// The stream of this handle; 0 is the default stream, which is created at the first use.
     pub fn of(handle: usize) -> Option<Arc<Self>> {
         static DEFAULT: OnceLock<Option<Arc<Stream>>> = OnceLock::new();
         match handle {
@@ -219,7 +219,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What it records into, if it does.
+    /// The current capture, if any.
     pub fn recording(&self) -> Option<Arc<Recording>> {
         lock(&self.queue).capture.clone()
     }
@@ -283,7 +283,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether something has not run.
+    /// Whether work is pending.
     pub fn is_busy(&self) -> bool {
         let queue = lock(&self.queue);
         queue.done < queue.enqueued

@@ -30,7 +30,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// By its number, which both vendors share. `first` is what 0 means.
+    /// The condition with this number, which both vendors share. `first` is the meaning of 0.
     pub fn of(first: Self, number: u32) -> Option<Self> {
         [first, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
     }
@@ -57,7 +57,7 @@ impl Word {
     /// The word is valid for reads.
     unsafe fn load(self, address: usize) -> u64 {
         let aligned = self.is_aligned(address);
-        // SAFETY: the caller's promise. Whoever else writes it does so as a device does.
+        // SAFETY: the caller's promise. Other writers access it as a device does.
         unsafe {
             match self {
                 Self::Narrow(_) if aligned => AtomicU32::from_ptr(at(address)).load(Ordering::Acquire).into(),
@@ -91,7 +91,7 @@ impl Word {
     /// The word at `address` is valid for reads until this returns.
     pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
         let mut pause = Duration::from_micros(1);
-        // SAFETY: the caller's promise. Who loses the device frees nothing.
+        // SAFETY: the caller's promise. Losing the device frees no memory.
         while !lost::is_lost() && !self.is_met(unsafe { self.load(address) } & mask, condition) {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_micros(200));

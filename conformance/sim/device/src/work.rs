@@ -35,13 +35,13 @@ pub fn event_of(handle: usize) -> Result<Arc<Event>, u32> {
     EVENTS.get(handle).ok_or(code::INVALID_HANDLE)
 }
 
-/// Makes a stream. Both vendors have one flag.
+/// Creates a stream. Both vendors have one flag.
 pub fn create_stream(flags: u32) -> Result<usize, u32> {
     code::reject_if(flags > 1)?;
     Stream::start().map(|stream| STREAMS.insert(stream)).map_err(|_| code::OUT_OF_MEMORY)
 }
 
-/// Ends a stream, once its work has run.
+/// Destroys a stream once its work has run.
 pub fn destroy_stream(stream: usize) -> Result<(), u32> {
     STREAMS.remove(stream).ok_or(code::INVALID_HANDLE)?.close();
     Ok(())
@@ -55,7 +55,7 @@ pub fn query_stream(stream: usize) -> Result<(), u32> {
     if stream_of(stream)?.is_idle()? { Ok(()) } else { Err(code::NOT_READY) }
 }
 
-/// Has a stream wait for what an event has recorded by now.
+/// Makes a stream wait for the last record of an event.
 pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
     let (stream, event) = (stream_of(stream)?, event_of(event)?);
     code::reject_if(flags > 1)?;
@@ -76,7 +76,7 @@ pub fn destroy_event(event: usize) -> Result<(), u32> {
 /// Success if an event has completed.
 ///
 /// # Errors
-/// What is wrong; [`code::NOT_READY`].
+/// The status code of the failure; [`code::NOT_READY`].
 pub fn query_event(event: usize) -> Result<(), u32> {
     if event_of(event)?.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
 }
@@ -195,7 +195,7 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
 /// The kernel of a module with this name.
 ///
 /// # Errors
-/// What is wrong; [`code::NOT_FOUND`].
+/// The status code of the failure; [`code::NOT_FOUND`].
 ///
 /// # Safety
 /// `name` is NULL or a string.

@@ -65,7 +65,7 @@ impl FromStr for PciAddress {
     }
 }
 
-/// A variable with a wrong value.
+/// A variable with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("GPU_INTEROP_SIM_AMDGPU_{variable} is wrong: `{value}`")]
 pub struct SettingsError {
@@ -85,7 +85,7 @@ pub(crate) struct GpuSetting {
     pub(crate) address: PciAddress,
 }
 
-/// What the environment asks for.
+/// The settings of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) gpus: Vec<GpuSetting>,

@@ -45,7 +45,7 @@ entries! {
         block_z: c_uint, shared_bytes: c_uint, stream: CUstream, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
         reject_if(function.is_null() || (arguments.is_null() && extra.is_null()))?;
-        // The two mark the end of such arguments with different numbers.
+        // The two APIs mark the end of such arguments with different numbers.
         if !extra.is_null() {
             return Err(NOT_SUPPORTED);
         }

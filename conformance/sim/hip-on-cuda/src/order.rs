@@ -20,7 +20,7 @@ fn check_wait(pointer: u64, flags: u32, whole: bool) -> Result<(), u32> {
     if whole { Ok(()) } else { Err(NOT_SUPPORTED) }
 }
 
-/// Fails for an event that there is not.
+/// Rejects a null event.
 fn event(event: CUevent) -> Result<CUevent, u32> {
     if event.is_null() { Err(INVALID_HANDLE) } else { Ok(event) }
 }

@@ -41,7 +41,7 @@ pub(crate) fn need() -> Result<(), u32> {
 /// As [`need`], for calls that fail in every version.
 fn ready() -> Result<(), u32> {
     driver::initialise();
-    // As the runtimes answered above an emulated kernel driver.
+    // As recorded with an emulated kernel driver.
     physical::choose_granularity(4096);
     if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
 }

@@ -158,7 +158,7 @@ entries! {
     fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
         code::reject_if(memory == 0)?;
         let era = Era::now();
-        let Some(memory) = IMPORTED.get(memory) else { die_because("there is no such external memory") };
+        let Some(memory) = IMPORTED.get(memory) else { die_because("the external memory does not exist") };
         let base = memory.first();
         if era == Era::Early {
             if pointer.is_null() {
@@ -189,7 +189,7 @@ entries! {
     fn hipDestroyExternalMemory(memory: usize) {
         code::reject_if(memory == 0)?;
         let Some(memory) = IMPORTED.remove(memory) else {
-            die_because("hipDestroyExternalMemory of what is no external memory, or not any more");
+            die_because("hipDestroyExternalMemory of invalid or destroyed external memory");
         };
         release(memory.first());
         Ok(())

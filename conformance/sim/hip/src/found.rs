@@ -1,18 +1,18 @@
 //! Memory as the runtime finds it by an address, and the functions that free it.
 
-/// Memory at an address that the runtime knows.
+/// The memory at an address known to the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Where the runtime's own copies, fills and words go, which is not always the address.
+    /// The address that the runtime's copies, fills and words access, which may differ.
     pub(crate) address: usize,
-    /// Bytes of the memory as the runtime has it, before the address, and of the memory as it is.
+    /// Size of the memory known to the runtime, offset of the address in it, and real size; bytes.
     pub(crate) size: usize,
     pub(crate) offset: usize,
     pub(crate) real: usize,
 }
 
 impl Found {
-    /// How many bytes there are from the address on.
+    /// Bytes from the address to the end.
     pub(crate) fn rest(&self) -> usize {
         self.size.saturating_sub(self.offset)
     }

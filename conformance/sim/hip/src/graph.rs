@@ -74,7 +74,7 @@ entries! {
         let known = if Era::now() >= Era::Six { [0, FLAGS, PRIORITY] } else { [0, FLAGS, FLAGS] };
         code::reject_if(ready.is_null() || graph == 0 || !known.contains(&flags))?;
         if GRAPHS.get(graph).is_none() {
-            die_because("a graph is instantiated that is none");
+            die_because("an invalid graph is instantiated");
         }
         give(ready, graph::instantiate(graph)?)
     }
@@ -90,7 +90,7 @@ entries! {
     fn hipGraphExecDestroy(graph: usize) {
         code::reject_if(graph == 0)?;
         if READY.get(graph).is_none() {
-            die_because("a graph is destroyed that is none, or not any more");
+            die_because("an invalid or destroyed graph is destroyed");
         }
         let launched = lock(&LAUNCHED).remove(&graph);
         // Later versions destroy it after its work has run.

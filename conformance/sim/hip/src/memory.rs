@@ -23,7 +23,7 @@ struct Allocation {
 /// Allocations by their first address.
 static ALLOCATIONS: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
 
-/// Allocates, on the current device or for it; nothing for nothing.
+/// Allocates memory, on the current device or for it; a size of 0 gives a null address.
 pub(crate) fn allocate(size: usize) -> Result<usize, u32> {
     if size == 0 {
         return Ok(0);
@@ -81,8 +81,8 @@ pub(crate) fn page_fault(what: &str) -> Result<usize, u32> {
     if Era::now() >= Era::Seven { Err(ILLEGAL_ADDRESS) } else { die_because(what) }
 }
 
-/// Frees what an address is in, also if that is not its first one, once all work of its device has run. Nothing is freed
-/// where there is nothing. Either function frees either sort of allocation.
+/// Frees the allocation that contains an address, even if it is not the first one, once all work of its device has run.
+/// A null address has no effect. Both functions free both kinds of allocations.
 pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     if address == 0 {
         return Ok(());

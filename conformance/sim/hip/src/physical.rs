@@ -53,7 +53,7 @@ entries! {
 
     fn hipMemGetAllocationGranularity(granularity: *mut usize, prop: *const Prop, option: c_uint) gives granularity {
         code::reject_if(granularity.is_null() || prop.is_null())?;
-        // Whatever handles are asked for: only what creates the memory looks at them.
+        // For any handle type: only the creation of memory checks it.
         let [kind, _, location, device] = numbers(prop);
         if !(location == HOST && Era::now() >= Era::Seven) {
             physical::check([kind, NO_HANDLE, location, device])?;
@@ -94,7 +94,7 @@ entries! {
         if !has_virtual_memory() {
             return Ok(());
         }
-        physical::release(handle).map_err(|_| die_because("memory is released that is none, or not any more"))
+        physical::release(handle).map_err(|_| die_because("invalid or released memory is released"))
     }
 
     fn hipMemAddressReserve(pointer: *mut u64, size: usize, alignment: usize, _hint: u64, flags: u64) gives pointer {
@@ -111,7 +111,7 @@ entries! {
         need_virtual_memory()?;
         code::reject_if(pointer == 0 || size == 0)?;
         if physical::RESERVED.get(address(pointer)).is_none() {
-            die_because("hipMemAddressFree of what was not reserved");
+            die_because("hipMemAddressFree of an address that was not reserved");
         }
         physical::unreserve(pointer, size)?;
         // Mappings end with their addresses, which other memory may get.
@@ -131,7 +131,7 @@ entries! {
         code::reject_if(pointer == 0 || size == 0)?;
         if !lock(&MAPPED).remove(&pointer) {
             if Era::now() == Era::Six {
-                die_because("before HIP 7.2 hipMemUnmap follows what is not mapped");
+                die_because("before HIP 7.2 hipMemUnmap dereferences an address that is not mapped");
             }
             return Err(code::INVALID_VALUE);
         }
@@ -155,7 +155,7 @@ entries! {
         if shareable.is_null() && kind == DESCRIPTOR && flags == 0 && Era::now() == Era::Six {
             die_because("HIP 6 follows NULL where a handle is exported to");
         }
-        // There is no memory that was made for another kind.
+        // Memory of other handle types does not exist.
         code::reject_if(shareable.is_null() || kind != DESCRIPTOR)?;
         give(shareable, physical::export(handle, kind, flags)?)
     }

@@ -99,7 +99,7 @@ entries! {
     fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const c_void) gives semaphore {
         need()?;
         code::reject_if(semaphore.is_null() || desc.is_null())?;
-        // The flags are never looked at (CLR, `hipImportExternalSemaphore`).
+        // The flags are not checked (CLR, `hipImportExternalSemaphore`).
         let (kind, handle, _flags) = Generation::now().semaphore(desc);
         let checks = Generation::now().version() >= CHECKS_KINDS;
         code::reject_if(checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()))?;

@@ -70,7 +70,7 @@ impl List {
         Self { module, sort, values: Mutex::new(values) }
     }
 
-    /// Whether it is reconciled. Ends the process if it may not be used at all.
+    /// Whether it is reconciled. Aborts the process if the list must not be used.
     pub(crate) fn is_reconciled(&self) -> bool {
         match self.sort {
             Sort::Unreconciled => false,

@@ -44,7 +44,7 @@ impl Primitive {
     pub(crate) fn plan(&self) -> u64 {
         let value = self.planned.fetch_add(1, Ordering::SeqCst) + 1;
         if value > self.greatest {
-            panics("a primitive would go beyond its greatest value; no document says what it does then");
+            panics("a primitive would exceed its greatest value, whose effect is not documented");
         }
         value
     }
@@ -125,7 +125,7 @@ impl Fence {
 
     pub(crate) fn reference(&self) -> Arc<Reference> {
         let handle = usize::try_from(self.payload[0]).unwrap_or(usize::MAX);
-        FENCES.get(handle).unwrap_or_else(|| panics("this NvSciSyncFence is none"))
+        FENCES.get(handle).unwrap_or_else(|| panics("this NvSciSyncFence is invalid"))
     }
 
     pub(crate) fn value(&self) -> u64 {
@@ -135,7 +135,7 @@ impl Fence {
     fn clear(&mut self) {
         if !self.is_cleared() && !leaks("leak_fence") {
             let handle = usize::try_from(self.payload[0]).unwrap_or(usize::MAX);
-            FENCES.remove(handle).unwrap_or_else(|| panics("this NvSciSyncFence was cleared twice, or is none"));
+            FENCES.remove(handle).unwrap_or_else(|| panics("this NvSciSyncFence was cleared twice, or is invalid"));
         }
         *self = Self::CLEARED;
     }
@@ -147,11 +147,11 @@ fn need_module(module: usize) -> Result<(), u32> {
 }
 
 pub(crate) fn list_of(handle: usize) -> Arc<List> {
-    SYNC_LISTS.get(handle).unwrap_or_else(|| panics("this NvSciSyncAttrList was freed, or is none"))
+    SYNC_LISTS.get(handle).unwrap_or_else(|| panics("this NvSciSyncAttrList was freed, or is invalid"))
 }
 
 pub(crate) fn sync_of(handle: usize) -> Arc<SyncObject> {
-    SYNCS.get(handle).unwrap_or_else(|| panics("this NvSciSyncObj was freed, or is none"))
+    SYNCS.get(handle).unwrap_or_else(|| panics("this NvSciSyncObj was freed, or is invalid"))
 }
 
 entries! {
@@ -210,7 +210,7 @@ entries! {
 
     fn NvSciSyncFenceWait(fence: *const Fence, context: usize, timeout: i64) {
         error::reject_if(fence.is_null() || context == 0 || !(-1..=i64::MAX / 1000).contains(&timeout))?;
-        let module = CONTEXTS.get(context).unwrap_or_else(|| panics("this NvSciSyncCpuWaitContext was freed, or is none"));
+        let module = CONTEXTS.get(context).unwrap_or_else(|| panics("this NvSciSyncCpuWaitContext was freed, or is invalid"));
         if (*fence).is_cleared() {
             return Ok(());
         }
@@ -223,7 +223,7 @@ entries! {
     fn NvSciSyncFenceUpdateFence(object: usize, id: u64, value: u64, fence: *mut Fence) {
         let object = sync_of(object);
         error::reject_if(fence.is_null())?;
-        // There is one primitive, of 32 bits unless asked otherwise.
+        // The only primitive, of 32 bits by default.
         if id != 0 || value > object.primitive.greatest {
             return Err(error::OVERFLOW);
         }
@@ -249,7 +249,7 @@ entries! {
 
 voids! {
     fn NvSciSyncModuleClose(module: usize) {
-        SYNC_MODULES.remove(module).unwrap_or_else(|| panics("an NvSciSyncModule was closed twice, or is none"));
+        SYNC_MODULES.remove(module).unwrap_or_else(|| panics("an NvSciSyncModule was closed twice, or is invalid"));
     }
 
     fn NvSciSyncAttrListFree(list: usize) {
@@ -257,7 +257,7 @@ voids! {
         if list == 0 || leaks("leak_list") {
             return;
         }
-        SYNC_LISTS.remove(list).unwrap_or_else(|| panics("an NvSciSyncAttrList was freed twice, or is none"));
+        SYNC_LISTS.remove(list).unwrap_or_else(|| panics("an NvSciSyncAttrList was freed twice, or is invalid"));
     }
 
     fn NvSciSyncObjFree(object: usize) {
@@ -272,7 +272,7 @@ voids! {
     }
 
     fn NvSciSyncCpuWaitContextFree(context: usize) {
-        CONTEXTS.remove(context).unwrap_or_else(|| panics("an NvSciSyncCpuWaitContext was freed twice, or is none"));
+        CONTEXTS.remove(context).unwrap_or_else(|| panics("an NvSciSyncCpuWaitContext was freed twice, or is invalid"));
     }
 
     fn NvSciSyncFenceClear(fence: *mut Fence) {

@@ -126,7 +126,7 @@ impl Library {
             ));
         }
         let Some(luid) = device.identity().luid else {
-            return Err(Stop::Unsupported("the device has no LUID, by which Direct3D knows adapters".into()));
+            return Err(Stop::Unsupported("the device has no LUID, by which Direct3D identifies adapters".into()));
         };
         let skipped = |what: &str, code: HRESULT| {
             Stop::Skipped(format!(
@@ -156,7 +156,7 @@ impl Adapter {
             (self.library.create12)(adapter, D3D_FEATURE_LEVEL_11_0, &ID3D12Device::IID, (&raw mut device).cast())
         };
         code.ok()?;
-        device.ok_or_else(|| Stop::Failed("D3D12CreateDevice gave no device".into()))
+        device.ok_or_else(|| Stop::Failed("D3D12CreateDevice returned no device".into()))
     }
 
     pub(crate) fn device11(&self) -> Verdict<ID3D11Device> {
@@ -178,7 +178,7 @@ impl Adapter {
             )
         };
         code.ok()?;
-        device.ok_or_else(|| Stop::Failed("D3D11CreateDevice gave no device".into()))
+        device.ok_or_else(|| Stop::Failed("D3D11CreateDevice returned no device".into()))
     }
 
     /// The description for reports: the simulator, or the driver's version.

@@ -66,7 +66,7 @@ impl<'a> Drawing<'a> {
             let status = gl.check_framebuffer_status(glow::FRAMEBUFFER);
             side.succeeded("making a frame to draw to")?;
             ensure!(status == glow::FRAMEBUFFER_COMPLETE, "the frame to draw to is not complete: {status:#06x}");
-            // `texelFetch` reads no level that is not there, if the sampler asks for none.
+            // With the default sampler state `texelFetch` would access missing levels.
             gl.bind_texture(glow::TEXTURE_2D, Some(texture));
             for (name, value) in [
                 (glow::TEXTURE_MIN_FILTER, glow::NEAREST),

@@ -32,11 +32,11 @@ pub(super) fn suite(folder: &Path, arguments: &[&str]) -> Result<Command, Failed
     Ok(command)
 }
 
-/// The suite with the emulated kernel driver: what it printed, and that it leaves no file behind.
+/// Runs the suite on the emulated kernel driver, checks that it leaves no file, and returns its output.
 pub(super) fn emulated(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Output, String), Failed> {
     let folder = tempfile::tempdir()?;
     let mut command = suite(folder.path(), arguments)?;
-    // What hides devices is not for the emulated ones.
+    // Variables that hide devices do not apply to emulated ones.
     command.env("GPU_INTEROP_EMULATED_AMDGPU", driver()?).env("HIP_VISIBLE_DEVICES", "-1");
     command.envs(variables.iter().copied());
     let output = command.output()?;

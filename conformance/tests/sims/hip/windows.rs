@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 
 use super::lacks::{Failing, LAUNCHED_ONCE, Lack, NO_RECORDED_WORDS, NO_WORDS};
 use crate::cuda::{NO_NATIVE_IMAGES as NO_IMAGES, NO_SECOND_DEVICE};
-// What the exporter lacks, which is Direct3D 12.
+// Unsupported by the exporter, Direct3D 12.
 pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FORMS};
 use crate::run::{Run, check};
 
@@ -15,7 +15,7 @@ pub(super) fn own_tests() -> Vec<Trial> {
     vec![Trial::test("hip_exports_nothing_on_windows", exports_nothing), Trial::test("d3d_hip", with_direct3d)]
 }
 
-/// What HIP does not have of Direct3D 11.
+/// Features of Direct3D 11 that HIP lacks.
 const NO_SEMAPHORES_OF_11: &str = "HIP's header declares this semaphore kind, but every runtime rejects it";
 const NO_NAMES: &str = "imports of semaphores by name: HIP ignores the names of semaphores; pass a handle";
 /// HIP functions on Windows that the simulator lacks.
@@ -29,7 +29,7 @@ const NO_BATCHES: &str = "this driver takes 1 in a call";
 
 /// Scenarios that run on each version, without slow ones and those of [`NEVER`].
 pub(super) const ALL: usize = 110;
-/// What no version can do, or the exporter.
+/// Unsupported by every version, or by the exporter.
 pub(super) const NEVER: &[&str] = &[
     NO_SEMAPHORES_OF_11,
     NO_NAMES,
@@ -74,8 +74,8 @@ fn exports_nothing() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-/// HIP has memory and fences of Direct3D, and buffers and textures of 11; no keyed mutexes and no fences of 11. It has no
-/// other exporter here.
+/// HIP supports memory and fences of Direct3D 12, and buffers and textures of 11, but no keyed mutexes and no fences of
+/// 11. It has no other exporter here.
 fn with_direct3d() -> Result<(), Failed> {
     let report = Run::hip_d3d().exporter("d3d12").whole().run()?;
     report.sound(

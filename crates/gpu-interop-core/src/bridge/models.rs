@@ -29,6 +29,17 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
+/// Explores `act` on a device with this many words and timelines of one exporter, then closes the device. All words
+/// are returned.
+fn check_timelines<const N: usize>(words: usize, act: impl Fn(&Device, [Timeline; N]) + Send + Sync + 'static) {
+    check(3, move || {
+        let (device, exporter) = (Device::new(words), Exporter::new());
+        act(&device, std::array::from_fn(|_| device.timeline(&exporter)));
+        device.close();
+        assert_eq!(device.bridges.words.in_use(), 0);
+    });
+}
+
 /// A word of signal memory. Loom's atomics are larger than real ones, but fit the spacing of words.
 #[repr(align(64))]
 struct Line(AtomicU64);
@@ -112,13 +123,7 @@ impl Device {
     fn signal(&self, timeline: &Timeline, value: u64) -> Item {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, item) = self.ticket();
-        timeline.bridge.submit(Request::Signal {
-            side: timeline.side.clone(),
-            value,
-            ticket,
-            faults: self.faults.clone(),
-            notified: false,
-        });
+        self.submit_signal(timeline, value, ticket, false);
         item
     }
 
@@ -127,17 +132,16 @@ impl Device {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, _) = self.ticket();
         let (remote, notify) = (ticket.remote(), timeline.bridge.notifier());
-        timeline.bridge.submit(Request::Signal {
-            side: timeline.side.clone(),
-            value,
-            ticket,
-            faults: self.faults.clone(),
-            notified: true,
-        });
+        self.submit_signal(timeline, value, ticket, true);
         move || {
             remote.reach();
             notify();
         }
+    }
+
+    fn submit_signal(&self, timeline: &Timeline, value: u64, ticket: Ticket, notified: bool) {
+        let (side, faults) = (timeline.side.clone(), self.faults.clone());
+        timeline.bridge.submit(Request::Signal { side, value, ticket, faults, notified });
     }
 
     /// Closes the device once the bridges are idle. Its timelines are dropped, and no signal was overtaken.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use crate::sync::Instant;
 
-/// Duration of spinning.
 const SPIN: Duration = Duration::from_micros(400);
 /// Divisor: the part of the time waited so far that may be slept.
 const PART: u32 = 8;

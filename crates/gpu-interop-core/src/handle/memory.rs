@@ -1,6 +1,6 @@
 //! Memory handles.
 
-use super::{FdHandle, KmtHandle, NvSciBufObject, Owner, Win32Object, handle_kinds};
+use super::{FdHandle, KmtHandle, NvSciBufObject, Owner, Win32Object, handle_kinds, handle_methods};
 use crate::nv_sci::NvSciBufProperties;
 
 handle_kinds! {
@@ -72,86 +72,20 @@ pub enum MemoryHandle {
     DmaBufFd(FdHandle),
 }
 
+handle_methods! {
+    MemoryHandle: MemoryHandleKind {
+        OpaqueFd OpaqueWin32 OpaqueWin32Kmt D3d12Heap D3d12Resource D3d11Resource D3d11ResourceKmt NvSciBuf DmaBufFd
+    }
+    Win32Object { OpaqueWin32 D3d12Heap D3d12Resource D3d11Resource } FdHandle { OpaqueFd DmaBufFd } owned { NvSciBuf }
+}
+
 impl MemoryHandle {
-    /// Kind of the handle.
-    #[must_use]
-    pub const fn kind(&self) -> MemoryHandleKind {
-        match self {
-            Self::OpaqueFd(_) => MemoryHandleKind::OpaqueFd,
-            Self::OpaqueWin32(_) => MemoryHandleKind::OpaqueWin32,
-            Self::OpaqueWin32Kmt(_) => MemoryHandleKind::OpaqueWin32Kmt,
-            Self::D3d12Heap(_) => MemoryHandleKind::D3d12Heap,
-            Self::D3d12Resource(_) => MemoryHandleKind::D3d12Resource,
-            Self::D3d11Resource(_) => MemoryHandleKind::D3d11Resource,
-            Self::D3d11ResourceKmt(_) => MemoryHandleKind::D3d11ResourceKmt,
-            Self::NvSciBuf(_) => MemoryHandleKind::NvSciBuf,
-            Self::DmaBufFd(_) => MemoryHandleKind::DmaBufFd,
-        }
-    }
-
-    /// Owner of the object that the handle points to, if any.
-    pub(crate) fn owner(&self) -> Option<&Owner> {
-        match self {
-            Self::NvSciBuf(object) => object.owner(),
-            _ => None,
-        }
-    }
-
     /// Reconciled properties of an NvSciBuf object, if this is one and the application provided them.
     #[must_use]
     pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
         match self {
             Self::NvSciBuf(object) => object.properties(),
             _ => None,
-        }
-    }
-
-    /// The NT object of an NT handle or name, still owned by `self`.
-    #[must_use]
-    pub fn as_win32(&self) -> Option<&Win32Object> {
-        match self {
-            Self::OpaqueWin32(object)
-            | Self::D3d12Heap(object)
-            | Self::D3d12Resource(object)
-            | Self::D3d11Resource(object) => Some(object),
-            _ => None,
-        }
-    }
-
-    /// Returns the NT object of an NT handle or name, owned by the caller.
-    ///
-    /// # Errors
-    /// Returns `self` if it is neither.
-    pub fn into_win32(self) -> Result<Win32Object, Self> {
-        match self {
-            Self::OpaqueWin32(object)
-            | Self::D3d12Heap(object)
-            | Self::D3d12Resource(object)
-            | Self::D3d11Resource(object) => Ok(object),
-            other => Err(other),
-        }
-    }
-
-    /// The descriptor of an fd-based handle, still owned by `self`.
-    #[cfg(unix)]
-    #[must_use]
-    pub fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        use std::os::fd::AsFd;
-        match self {
-            Self::OpaqueFd(fd) | Self::DmaBufFd(fd) => Some(fd.as_fd()),
-            _ => None,
-        }
-    }
-
-    /// Returns the descriptor of an fd-based handle, owned by the caller.
-    ///
-    /// # Errors
-    /// Returns `self` if it is not fd-based.
-    #[cfg(unix)]
-    pub fn into_fd(self) -> Result<FdHandle, Self> {
-        match self {
-            Self::OpaqueFd(fd) | Self::DmaBufFd(fd) => Ok(fd),
-            other => Err(other),
         }
     }
 

@@ -87,6 +87,73 @@ macro_rules! handle_kinds {
 }
 use handle_kinds;
 
+/// Methods of a handle enum: its kind, and access to the objects of the listed variants.
+macro_rules! handle_methods {
+    (
+        $handle:ident: $kind:ident { $($variant:ident)+ }
+        Win32Object { $($win32:ident)+ } FdHandle { $($fd:ident)+ } owned { $owned:ident }
+    ) => {
+        impl $handle {
+            /// Kind of the handle.
+            #[must_use]
+            pub const fn kind(&self) -> $kind {
+                match self { $( Self::$variant(_) => $kind::$variant, )+ }
+            }
+
+            /// Owner of the object that the handle points to, if any.
+            pub(crate) fn owner(&self) -> Option<&Owner> {
+                match self {
+                    Self::$owned(object) => object.owner(),
+                    _ => None,
+                }
+            }
+
+            /// The NT object of an NT handle or name, still owned by `self`.
+            #[must_use]
+            pub fn as_win32(&self) -> Option<&Win32Object> {
+                match self {
+                    $( Self::$win32(object) )|+ => Some(object),
+                    _ => None,
+                }
+            }
+
+            /// Returns the NT object of an NT handle or name, owned by the caller.
+            ///
+            /// # Errors
+            /// Returns `self` if it is neither.
+            pub fn into_win32(self) -> Result<Win32Object, Self> {
+                match self {
+                    $( Self::$win32(object) )|+ => Ok(object),
+                    other => Err(other),
+                }
+            }
+
+            /// The descriptor of an fd-based handle, still owned by `self`.
+            #[cfg(unix)]
+            #[must_use]
+            pub fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+                match self {
+                    $( Self::$fd(fd) )|+ => Some(std::os::fd::AsFd::as_fd(fd)),
+                    _ => None,
+                }
+            }
+
+            /// Returns the descriptor of an fd-based handle, owned by the caller.
+            ///
+            /// # Errors
+            /// Returns `self` if it is not fd-based.
+            #[cfg(unix)]
+            pub fn into_fd(self) -> Result<FdHandle, Self> {
+                match self {
+                    $( Self::$fd(fd) )|+ => Ok(fd),
+                    other => Err(other),
+                }
+            }
+        }
+    };
+}
+use handle_methods;
+
 /// Takes ownership of a raw descriptor after checking that it is open.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
 //! Semaphore handles.
 
-use super::{FdHandle, KmtHandle, NvSciSyncObject, Owner, Win32Object, handle_kinds};
+use super::{FdHandle, KmtHandle, NvSciSyncObject, Owner, Win32Object, handle_kinds, handle_methods};
 
 handle_kinds! {
     /// Kinds of semaphore handle in the CUDA and HIP headers.
@@ -84,80 +84,11 @@ pub enum SemaphoreHandle {
     TimelineWin32(Win32Object),
 }
 
-impl SemaphoreHandle {
-    /// Kind of the handle.
-    #[must_use]
-    pub const fn kind(&self) -> SemaphoreHandleKind {
-        match self {
-            Self::OpaqueFd(_) => SemaphoreHandleKind::OpaqueFd,
-            Self::OpaqueWin32(_) => SemaphoreHandleKind::OpaqueWin32,
-            Self::OpaqueWin32Kmt(_) => SemaphoreHandleKind::OpaqueWin32Kmt,
-            Self::D3d12Fence(_) => SemaphoreHandleKind::D3d12Fence,
-            Self::D3d11Fence(_) => SemaphoreHandleKind::D3d11Fence,
-            Self::NvSciSync(_) => SemaphoreHandleKind::NvSciSync,
-            Self::D3d11KeyedMutex(_) => SemaphoreHandleKind::D3d11KeyedMutex,
-            Self::D3d11KeyedMutexKmt(_) => SemaphoreHandleKind::D3d11KeyedMutexKmt,
-            Self::TimelineFd(_) => SemaphoreHandleKind::TimelineFd,
-            Self::TimelineWin32(_) => SemaphoreHandleKind::TimelineWin32,
-        }
+handle_methods! {
+    SemaphoreHandle: SemaphoreHandleKind {
+        OpaqueFd OpaqueWin32 OpaqueWin32Kmt D3d12Fence D3d11Fence NvSciSync D3d11KeyedMutex D3d11KeyedMutexKmt
+        TimelineFd TimelineWin32
     }
-
-    /// Owner of the object that the handle points to, if any.
-    pub(crate) fn owner(&self) -> Option<&Owner> {
-        match self {
-            Self::NvSciSync(object) => object.owner(),
-            _ => None,
-        }
-    }
-
-    /// The NT object of an NT handle or name, still owned by `self`.
-    #[must_use]
-    pub fn as_win32(&self) -> Option<&Win32Object> {
-        match self {
-            Self::OpaqueWin32(object)
-            | Self::D3d12Fence(object)
-            | Self::D3d11Fence(object)
-            | Self::D3d11KeyedMutex(object)
-            | Self::TimelineWin32(object) => Some(object),
-            _ => None,
-        }
-    }
-
-    /// Returns the NT object of an NT handle or name, owned by the caller.
-    ///
-    /// # Errors
-    /// Returns `self` if it is neither.
-    pub fn into_win32(self) -> Result<Win32Object, Self> {
-        match self {
-            Self::OpaqueWin32(object)
-            | Self::D3d12Fence(object)
-            | Self::D3d11Fence(object)
-            | Self::D3d11KeyedMutex(object)
-            | Self::TimelineWin32(object) => Ok(object),
-            other => Err(other),
-        }
-    }
-
-    /// The descriptor of an fd-based handle, still owned by `self`.
-    #[cfg(unix)]
-    #[must_use]
-    pub fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        use std::os::fd::AsFd;
-        match self {
-            Self::OpaqueFd(fd) | Self::TimelineFd(fd) => Some(fd.as_fd()),
-            _ => None,
-        }
-    }
-
-    /// Returns the descriptor of an fd-based handle, owned by the caller.
-    ///
-    /// # Errors
-    /// Returns `self` if it is not fd-based.
-    #[cfg(unix)]
-    pub fn into_fd(self) -> Result<FdHandle, Self> {
-        match self {
-            Self::OpaqueFd(fd) | Self::TimelineFd(fd) => Ok(fd),
-            other => Err(other),
-        }
-    }
+    Win32Object { OpaqueWin32 D3d12Fence D3d11Fence D3d11KeyedMutex TimelineWin32 } FdHandle { OpaqueFd TimelineFd }
+    owned { NvSciSync }
 }

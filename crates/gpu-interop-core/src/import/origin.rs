@@ -62,7 +62,6 @@ mod tests {
     use crate::identity::Uuid;
     use crate::import::{MemoryImport, SemaphoreImport};
 
-    /// Requests that are never imported.
     fn requests() -> (MemoryImport, SemaphoreImport) {
         let kmt = KmtHandle::new(0x40).expect("a handle");
         // SAFETY: the request is never passed to a driver.

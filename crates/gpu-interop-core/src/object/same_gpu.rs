@@ -7,7 +7,6 @@ use super::lock::lock;
 use super::slots::{PendingWaits, Slots};
 use crate::backend::BackendDevice;
 
-/// An open device.
 #[derive(Debug)]
 struct OpenDevice {
     backend: String,

@@ -106,7 +106,6 @@ impl ExternalWaits {
     }
 }
 
-/// User of a slot.
 #[derive(Debug, Clone)]
 pub(super) enum User {
     Free,
@@ -164,7 +163,6 @@ impl Slots {
         }
     }
 
-    /// User of a slot.
     pub(super) fn get(&self, slot: usize) -> User {
         lock(&self.users)[slot].clone()
     }

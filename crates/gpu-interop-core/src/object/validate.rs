@@ -1,6 +1,8 @@
 //! Checks shared by the safe objects. Errors name the operation, the value and its bound.
 
-use crate::capability::{Capabilities, Feature};
+use std::fmt;
+
+use crate::capability::{Capabilities, Feature, Support};
 use crate::error::Result;
 use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
@@ -13,13 +15,9 @@ pub(super) fn memory_import(
     importer: &DeviceIdentity,
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_memory";
-    let kind = request.handle().kind();
-    if let Some(error) =
-        capabilities.memory(kind).unsupported_error(OPERATION, "memory of this kind cannot be imported")
-    {
-        return Err(error);
-    }
-    by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedMemory)?;
+    let handle = request.handle();
+    supported(OPERATION, capabilities.memory(handle.kind()), "memory of this kind cannot be imported")?;
+    by_name(OPERATION, capabilities, handle.as_win32(), Feature::NamedMemory)?;
     request.validate(OPERATION, importer)
 }
 
@@ -30,13 +28,9 @@ pub(super) fn semaphore_import(
     importer: &DeviceIdentity,
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_semaphore";
-    let kind = request.handle().kind();
-    if let Some(error) =
-        capabilities.semaphore(kind).unsupported_error(OPERATION, "semaphores of this kind cannot be imported")
-    {
-        return Err(error);
-    }
-    by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedSemaphores)?;
+    let handle = request.handle();
+    supported(OPERATION, capabilities.semaphore(handle.kind()), "semaphores of this kind cannot be imported")?;
+    by_name(OPERATION, capabilities, handle.as_win32(), Feature::NamedSemaphores)?;
     request.validate(OPERATION, importer)
 }
 
@@ -58,7 +52,9 @@ pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feat
     if capabilities.has_feature(feature) {
         return Ok(());
     }
-    let error =
-        capabilities.feature(feature).unsupported_error(operation, format_args!("this device has no {feature}"));
-    error.map_or(Ok(()), Err)
+    supported(operation, capabilities.feature(feature), format_args!("this device has no {feature}"))
+}
+
+fn supported(operation: &'static str, support: Support, what: impl fmt::Display) -> Result<()> {
+    support.unsupported_error(operation, what).map_or(Ok(()), Err)
 }

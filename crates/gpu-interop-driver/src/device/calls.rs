@@ -300,28 +300,16 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         }
     }
 
-    unsafe fn wait_value_u32(
-        &self,
-        stream: RawStream,
-        word: DevicePtr,
-        value: u32,
-        condition: WaitCondition,
-    ) -> Result<()> {
+    unsafe fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, when: WaitCondition) -> Result<()> {
         let (driver, _current) = self.context.enter_to_enqueue()?;
         // SAFETY: live and aligned, by contract; the device is current.
-        unsafe { V::wait_value_u32(driver, WordWait::new(stream, word, value, condition)) }
+        unsafe { V::wait_value_u32(driver, WordWait::new(stream, word, value, when)) }
     }
 
-    unsafe fn wait_value_u64(
-        &self,
-        stream: RawStream,
-        word: DevicePtr,
-        value: u64,
-        condition: WaitCondition,
-    ) -> Result<()> {
+    unsafe fn wait_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64, when: WaitCondition) -> Result<()> {
         let (driver, _current) = self.context.enter_to_enqueue()?;
         // SAFETY: as in `wait_value_u32`.
-        unsafe { V::wait_value_u64(driver, WordWait::new(stream, word, value, condition)) }
+        unsafe { V::wait_value_u64(driver, WordWait::new(stream, word, value, when)) }
     }
 
     unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {

@@ -126,8 +126,7 @@ functions! {
         }
     }
     glBindTexture(target: c_uint, name: c_uint) {
-        with(|state| {
-            if !state.called("glBindTexture") { return; }
+        on("glBindTexture", |state| {
             let Some(query) = binding(state, target) else { return state.error(INVALID_ENUM) };
             if let Some(store) = state.textures.get_mut(&name) { store.target = target; }
             state.bound.insert(query, name);
@@ -137,8 +136,7 @@ functions! {
         deleted("glDeleteTextures", names, |state, name| state.textures.remove(&name).is_some());
     }
     glTexParameteri(target: c_uint, name: c_uint, value: c_int) {
-        with(|state| {
-            if !state.called("glTexParameteri") { return; }
+        on("glTexParameteri", |state| {
             match bound_texture(state, target) {
                 Some(texture) => drop(texture.parameters.insert(name, value)),
                 None => state.error(INVALID_OPERATION),
@@ -146,10 +144,7 @@ functions! {
         });
     }
     glTextureParameteri(texture: c_uint, name: c_uint, value: c_int) {
-        with(|state| {
-            if !state.called("glTextureParameteri") { return; }
-            state.textures.get_mut(&texture).expect("a texture").parameters.insert(name, value);
-        });
+        on("glTextureParameteri", |state| _ = state.texture(texture).parameters.insert(name, value));
     }
     glGetUnsignedBytevEXT(name: c_uint, bytes: *mut u8) {
         let (value, length) = if name == 0x9599 { (9, 8) } else { (2, 16) };
@@ -171,10 +166,9 @@ functions! {
         });
     }
     glMemoryObjectParameterivEXT(memory: c_uint, name: c_uint, value: *const c_int) {
-        with(|state| {
-            if !state.called("glMemoryObjectParameterivEXT") { return; }
+        on("glMemoryObjectParameterivEXT", |state| {
             assert_eq!(name, 0x9581);
-            let memory = state.memory.get_mut(&memory).expect("a memory object");
+            let memory = state.memory(memory);
             assert!(memory.imported.is_none(), "the parameter is set after the import");
             // SAFETY: the parameter has one value.
             memory.dedicated = unsafe { *value } == 1;
@@ -186,19 +180,15 @@ functions! {
                 if state.closes_rejected { close(fd); }
                 return;
             }
-            state.memory.get_mut(&memory).expect("a memory object").imported = Some((size, ty, fd as usize));
+            state.memory(memory).imported = Some((size, ty, fd as usize));
         });
     }
     glImportMemoryWin32HandleEXT(memory: c_uint, size: u64, ty: c_uint, handle: *mut c_void) {
-        with(|state| {
-            if !state.called("glImportMemoryWin32HandleEXT") { return; }
-            state.memory.get_mut(&memory).expect("a memory object").imported = Some((size, ty, handle.addr()));
-        });
+        on("glImportMemoryWin32HandleEXT", |state| state.memory(memory).imported = Some((size, ty, handle.addr())));
     }
     glImportMemoryWin32NameEXT(memory: c_uint, size: u64, ty: c_uint, name: *const c_void) {
-        with(|state| {
-            if !state.called("glImportMemoryWin32NameEXT") { return; }
-            let memory = state.memory.get_mut(&memory).expect("a memory object");
+        on("glImportMemoryWin32NameEXT", |state| {
+            let memory = state.memory(memory);
             memory.imported = Some((size, ty, 0));
             memory.name = utf16(name);
         });
@@ -213,24 +203,17 @@ functions! {
         with(|state| buffer_stored(state, "glNamedBufferStorageMemEXT", buffer, size, memory, offset));
     }
     glTexStorageMem1DEXT(t: c_uint, levels: c_int, format: c_uint, w: c_int, memory: c_uint, offset: u64) {
-        with(|state| {
-            let targets = (t, [0x0DE0].as_slice());
-            bound_stored(state, "glTexStorageMem1DEXT", targets, &[levels, w], format, (memory, offset));
-        });
+        with(|state| bound_stored(state, "glTexStorageMem1DEXT", (t, &[0x0DE0]), &[levels, w], format, (memory, offset)));
     }
     glTexStorageMem2DEXT(t: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, memory: c_uint, offset: u64) {
-        with(|state| {
-            let targets = (t, [0x0DE1, 0x8C18, 0x8513].as_slice());
-            bound_stored(state, "glTexStorageMem2DEXT", targets, &[levels, w, h], format, (memory, offset));
-        });
+        let targets = &[0x0DE1, 0x8C18, 0x8513];
+        with(|state| bound_stored(state, "glTexStorageMem2DEXT", (t, targets), &[levels, w, h], format, (memory, offset)));
     }
     glTexStorageMem3DEXT(
         t: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, d: c_int, memory: c_uint, offset: u64
     ) {
-        with(|state| {
-            let targets = (t, [0x806F, 0x8C1A, 0x9009].as_slice());
-            bound_stored(state, "glTexStorageMem3DEXT", targets, &[levels, w, h, d], format, (memory, offset));
-        });
+        let targets = &[0x806F, 0x8C1A, 0x9009];
+        with(|state| bound_stored(state, "glTexStorageMem3DEXT", (t, targets), &[levels, w, h, d], format, (memory, offset)));
     }
     glTextureStorageMem1DEXT(texture: c_uint, levels: c_int, format: c_uint, w: c_int, memory: c_uint, offset: u64) {
         with(|state| stored(state, "glTextureStorageMem1DEXT", texture, &[levels, w], format, (memory, offset)));
@@ -252,11 +235,10 @@ functions! {
         created("glCreateSemaphoresNV", (count, names), |state| &mut state.semaphores);
     }
     glSemaphoreParameterivNV(semaphore: c_uint, name: c_uint, value: *const c_int) {
-        with(|state| {
-            if !state.called("glSemaphoreParameterivNV") { return; }
+        on("glSemaphoreParameterivNV", |state| {
             // SAFETY: the parameter has one value.
             assert_eq!((name, unsafe { *value }), (0x95B3, 0x95B5));
-            state.semaphores.get_mut(&semaphore).expect("a semaphore").timeline = true;
+            state.semaphore(semaphore).timeline = true;
         });
     }
     glDeleteSemaphoresEXT(_count: c_int, names: *const c_uint) {
@@ -266,11 +248,10 @@ functions! {
         });
     }
     glSemaphoreParameterui64vEXT(semaphore: c_uint, name: c_uint, value: *const u64) {
-        with(|state| {
-            if !state.called("glSemaphoreParameterui64vEXT") { return; }
+        on("glSemaphoreParameterui64vEXT", |state| {
             assert_eq!(name, 0x9595);
             // SAFETY: the parameter has one value.
-            state.semaphores.get_mut(&semaphore).expect("a semaphore").value = unsafe { *value };
+            state.semaphore(semaphore).value = unsafe { *value };
         });
     }
     glImportSemaphoreFdEXT(semaphore: c_uint, ty: c_uint, fd: c_int) {
@@ -279,20 +260,16 @@ functions! {
                 if state.closes_rejected { close(fd); }
                 return;
             }
-            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, fd as usize));
+            state.semaphore(semaphore).imported = Some((ty, fd as usize));
         });
     }
     glImportSemaphoreWin32HandleEXT(semaphore: c_uint, ty: c_uint, handle: *mut c_void) {
-        with(|state| {
-            if !state.called("glImportSemaphoreWin32HandleEXT") { return; }
-            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, handle.addr()));
-        });
+        on("glImportSemaphoreWin32HandleEXT", |state| state.semaphore(semaphore).imported = Some((ty, handle.addr())));
     }
     glImportSemaphoreWin32NameEXT(semaphore: c_uint, ty: c_uint, name: *const c_void) {
-        with(|state| {
-            if !state.called("glImportSemaphoreWin32NameEXT") { return; }
+        on("glImportSemaphoreWin32NameEXT", |state| {
             let length = utf16(name).len();
-            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, length));
+            state.semaphore(semaphore).imported = Some((ty, length));
         });
     }
     glWaitSemaphoreEXT(s: c_uint, nb: c_uint, b: *const c_uint, nt: c_uint, t: *const c_uint, l: *const c_uint) {

@@ -5,6 +5,7 @@
 mod driver;
 #[cfg(unix)]
 mod fd;
+#[path = "../../../gpu-interop-vulkan/tests/fake/request.rs"]
 mod request;
 mod shared;
 mod state;

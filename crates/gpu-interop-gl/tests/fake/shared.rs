@@ -33,7 +33,6 @@ fn rgba8() -> TextureFormat {
     TextureFormat::from_array(ArrayFormat::new(ChannelType::Unorm8, 4).expect("a format")).expect("in the table")
 }
 
-/// Runs a test with and without direct state access.
 fn with_and_without_direct_access(test: impl Fn(&GlInterop, bool)) {
     test(&interop(&driver::ALL), true);
     driver::start(&driver::ALL[1..]);

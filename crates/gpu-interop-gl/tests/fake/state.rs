@@ -75,6 +75,15 @@ pub(crate) fn with<R>(action: impl FnOnce(&mut State) -> R) -> R {
     STATE.with(|state| action(&mut state.borrow_mut()))
 }
 
+/// Records a call, and has this effect unless the call is set to fail.
+pub(crate) fn on(call: &'static str, effect: impl FnOnce(&mut State)) {
+    with(|state| {
+        if state.called(call) {
+            effect(state);
+        }
+    });
+}
+
 pub(crate) const ALL: [&str; 8] = [
     "GL_ARB_direct_state_access",
     "GL_EXT_memory_object",
@@ -121,6 +130,18 @@ impl State {
         self.pending.push(code);
     }
 
+    pub(crate) fn memory(&mut self, name: c_uint) -> &mut Memory {
+        self.memory.get_mut(&name).expect("a memory object")
+    }
+
+    pub(crate) fn semaphore(&mut self, name: c_uint) -> &mut Semaphore {
+        self.semaphores.get_mut(&name).expect("a semaphore")
+    }
+
+    pub(crate) fn texture(&mut self, name: c_uint) -> &mut Store {
+        self.textures.get_mut(&name).expect("a texture")
+    }
+
     /// Number of live names.
     pub(crate) fn alive(&self) -> usize {
         self.memory.len() + self.buffers.len() + self.textures.len() + self.semaphores.len()
@@ -142,7 +163,6 @@ pub(crate) fn binding(state: &State, target: c_uint) -> Option<c_uint> {
     })
 }
 
-/// The texture that is bound to a target.
 pub(crate) fn bound_texture(state: &mut State, target: c_uint) -> Option<&mut Store> {
     let name = *state.bound.get(&binding(state, target)?)?;
     state.textures.get_mut(&name)
@@ -164,7 +184,7 @@ pub(crate) fn stored(
     if state.memory.get(&memory).is_none_or(|memory| memory.imported.is_none()) {
         return state.error(INVALID_OPERATION);
     }
-    let store = state.textures.get_mut(&texture).expect("a texture");
+    let store = state.texture(texture);
     *store = Store { memory, offset, shape: shape.into(), format, ..store.clone() };
 }
 

@@ -107,7 +107,7 @@ impl Fence {
         const NAME: &str = "NvSciSyncFenceUpdateFence";
         self.clear();
         if !object.has_deterministic_fences() {
-            let message = "what the next signal makes of this object is not known; require deterministic fences of it";
+            let message = "the object's value after the next signal is unknown; require deterministic fences";
             return Err(Error::invalid(NAME, message));
         }
         if let Some(greatest) = object.greatest_value()
@@ -144,12 +144,12 @@ impl Fence {
 }
 
 impl SyncObject {
-    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`): for objects that a list of
-    /// the CPU's signals. What the fence held before is cleared, also if this fails.
+    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`), for objects that the
+    /// CPU signals. The previous content of the fence is cleared, even on failure.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and if no
-    /// list asked that the CPU signals; else what the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and
+    /// if no list requested signals by the CPU; otherwise the library's error.
     pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
         const NAME: &str = "NvSciSyncObjGenerateFence";
         let function = self.module().functions().obj_generate_fence;

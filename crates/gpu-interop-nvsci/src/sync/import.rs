@@ -31,8 +31,8 @@ pub struct ImportedSync {
 }
 
 impl SyncObject {
-    /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences, as an attribute list of this
-    /// device asked.
+    /// Imports the object (`cuImportExternalSemaphore`) for signals and waits with fences, as an attribute list of this
+    /// device requested.
     ///
     /// # Errors
     /// Those of [`Device::import_semaphore`].

@@ -105,7 +105,7 @@ impl SyncObject {
         unsafe { SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)) }
     }
 
-    /// Signals the next point with the CPU (`NvSciSyncObjSignal`): for objects that a list of the CPU's signals.
+    /// Signals the next point with the CPU (`NvSciSyncObjSignal`), for objects that the CPU signals.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no list requested signals by the

@@ -90,9 +90,9 @@ pub(crate) struct GpuCompression {
     pub(crate) kind: c_uint,
 }
 
-// SAFETY: numbers without gaps: 17 bytes, aligned to 1.
+// SAFETY: numbers without padding: 17 bytes, aligned to 1.
 unsafe impl Plain for GpuCache {}
-// SAFETY: numbers without gaps: 20 bytes, aligned to 4.
+// SAFETY: numbers without padding: 20 bytes, aligned to 4.
 unsafe impl Plain for GpuCompression {}
 
 const _: () = {

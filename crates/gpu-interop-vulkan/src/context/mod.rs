@@ -30,7 +30,7 @@ use submission::{Abandoned, Flight};
 pub use submission::{SemaphoreOp, Submission};
 pub use validation::ValidationLog;
 
-/// What a [`HeadlessContext`] is created with.
+/// Options of a new [`HeadlessContext`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeadlessOptions {

@@ -18,7 +18,7 @@ use crate::tracking::{Command, Ownership, State};
 /// Operation in the errors of submissions.
 const SUBMIT: &str = "HeadlessContext::submit";
 
-/// How long dropping a context waits for work that nobody waited for.
+/// Time that dropping a context waits for abandoned work.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A semaphore that a submission waits for or signals.
@@ -286,8 +286,8 @@ impl Drop for Abandoned {
     }
 }
 
-/// Waits a little for abandoned work. What does not finish is leaked with its device: freeing either would be
-/// undefined behaviour, and waiting without end would hang the application on a dead peer.
+/// Waits up to `patience` for abandoned work. Work that has not finished by then is leaked with its device: freeing
+/// either would be undefined behaviour, and an unlimited wait could hang the application.
 fn finish(abandoned: Vec<Flight>, patience: Duration) {
     let deadline = Instant::now() + patience;
     for flight in abandoned {

@@ -1,7 +1,7 @@
 //! File descriptors: `VK_KHR_external_memory_fd`, `VK_KHR_external_semaphore_fd`.
 
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use ash::vk;
 use gpu_interop_core::handle::LentFd;
@@ -10,6 +10,7 @@ use gpu_interop_core::{
 };
 use rustix::io::FdFlags;
 
+use super::not_importable;
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 
@@ -17,6 +18,16 @@ use crate::interop::VulkanInterop;
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
+
+pub(super) const MEMORY_EXTENSION: &CStr = vk::KHR_EXTERNAL_MEMORY_FD_NAME;
+pub(super) const SEMAPHORE_EXTENSION: &CStr = vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME;
+pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION, vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME];
+
+pub(super) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryFdKHR", c"vkGetMemoryFdPropertiesKHR"];
+pub(super) const SEMAPHORE_FUNCTIONS: [&CStr; 2] = [c"vkGetSemaphoreFdKHR", c"vkImportSemaphoreFdKHR"];
+
+/// What this platform imports.
+pub(super) const IMPORTABLE: &str = "file descriptors";
 
 /// Reports whether this crate exports memory as this kind.
 pub(crate) fn exports(kind: MemoryHandleKind) -> bool {
@@ -72,7 +83,7 @@ pub(crate) fn export_semaphore(
 /// `fd` must come from a successful `vkGetMemoryFdKHR` or `vkGetSemaphoreFdKHR`, and nothing else may own it.
 unsafe fn take_over(operation: &'static str, fd: RawFd) -> Result<OwnedFd> {
     if fd < 0 {
-        return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no descriptor")
+        return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but returned no descriptor")
             .with_context("fd", fd));
     }
     // SAFETY: the driver made the descriptor, and the caller promises that nothing else owns it.
@@ -95,18 +106,15 @@ pub(crate) struct Incoming<'a> {
 
 /// A memory handle of a kind that this platform imports.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Importable<'a>(&'a OwnedFd);
+pub(crate) struct Importable<'a>(BorrowedFd<'a>);
 
 impl<'a> Importable<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a MemoryHandle) -> Result<Self> {
-        match handle {
-            MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd) => Ok(Self(fd)),
-            _ => Err(Error::unsupported(operation, "only file descriptors can be imported on this platform")),
-        }
+        handle.as_fd().map(Self).ok_or_else(|| not_importable(operation))
     }
 
     pub(crate) fn lend(self) -> Result<Incoming<'a>> {
-        Ok(Incoming { loan: LentFd::new(self.0.as_fd())? })
+        Ok(Incoming { loan: LentFd::new(self.0)? })
     }
 }
 
@@ -152,14 +160,11 @@ fn finish<T, E>(loan: LentFd<'_>, outcome: Result<T, E>) -> Result<T, E> {
 
 /// A semaphore handle of a kind that this platform imports.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ImportableSemaphore<'a>(&'a OwnedFd);
+pub(crate) struct ImportableSemaphore<'a>(BorrowedFd<'a>);
 
 impl<'a> ImportableSemaphore<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a SemaphoreHandle) -> Result<Self> {
-        match handle {
-            SemaphoreHandle::OpaqueFd(fd) | SemaphoreHandle::TimelineFd(fd) => Ok(Self(fd)),
-            _ => Err(Error::unsupported(operation, "only file descriptors can be imported on this platform")),
-        }
+        handle.as_fd().map(Self).ok_or_else(|| not_importable(operation))
     }
 
     /// Imports the payload into `semaphore`, permanently. The driver gets a duplicate of the descriptor.
@@ -174,7 +179,7 @@ impl<'a> ImportableSemaphore<'a> {
     ) -> Result<()> {
         const OPERATION: &str = "vkImportSemaphoreFdKHR";
         let functions = interop.functions().semaphore(OPERATION)?;
-        let loan = LentFd::new(self.0.as_fd())?;
+        let loan = LentFd::new(self.0)?;
         let info = vk::ImportSemaphoreFdInfoKHR::default().semaphore(semaphore).handle_type(types).fd(loan.as_raw_fd());
         // SAFETY: the caller's promise; the descriptor is open, and the loan lets the driver keep it.
         let outcome = unsafe { functions.import_semaphore_fd(&info) };

@@ -4,15 +4,18 @@
 //! (VUIDs 00663 of `VkMemoryGetWin32HandleInfoKHR` and 01127 of `VkSemaphoreGetWin32HandleInfoKHR`), so the first handle
 //! is stored with the object, and every export duplicates it.
 
+use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
 use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
-use gpu_interop_core::handle::Win32Object;
+use gpu_interop_core::handle::{KmtHandle, Win32Object};
 use gpu_interop_core::{
     Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind,
 };
 
+use super::not_importable;
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 
@@ -20,6 +23,17 @@ use crate::interop::VulkanInterop;
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueWin32;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineWin32;
+
+pub(super) const MEMORY_EXTENSION: &CStr = vk::KHR_EXTERNAL_MEMORY_WIN32_NAME;
+pub(super) const SEMAPHORE_EXTENSION: &CStr = vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME;
+pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION];
+
+pub(super) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryWin32HandleKHR", c"vkGetMemoryWin32HandlePropertiesKHR"];
+pub(super) const SEMAPHORE_FUNCTIONS: [&CStr; 2] =
+    [c"vkGetSemaphoreWin32HandleKHR", c"vkImportSemaphoreWin32HandleKHR"];
+
+/// What this platform imports.
+pub(super) const IMPORTABLE: &str = "Windows handles";
 
 /// Reports whether this crate exports memory as this kind.
 pub(crate) fn exports(kind: MemoryHandleKind) -> bool {
@@ -45,7 +59,7 @@ impl Exported {
                     get().checked(operation)?.cast_unsigned(),
                 );
                 if handle.is_null() {
-                    let message = "the driver reported success but gave no handle";
+                    let message = "the driver reported success but returned no handle";
                     return Err(Error::new(ErrorKind::Driver, operation, message));
                 }
                 // SAFETY: a successful export makes a new handle, which the caller owns.
@@ -93,59 +107,55 @@ pub(crate) fn export_semaphore(
     })
 }
 
-/// The handle or the name for Vulkan's structures; the other one is null.
-fn handle_or_name(object: &Win32Object) -> (vk::HANDLE, vk::LPCWSTR) {
-    match object {
-        Win32Object::Handle(handle) => (handle.as_raw().expose_provenance().cast_signed(), std::ptr::null()),
-        Win32Object::Name(name) => (0, name.as_utf16().as_ptr()),
-        // Neither; drivers reject that.
-        _ => (0, std::ptr::null()),
+/// A handle of a kind that this platform imports, for Vulkan's structures: the handle or the name; the other one is null.
+#[derive(Debug, Clone, Copy)]
+struct Location<'a> {
+    handle: vk::HANDLE,
+    name: vk::LPCWSTR,
+    _of: PhantomData<&'a Win32Object>,
+}
+
+impl<'a> Location<'a> {
+    fn of(object: &'a Win32Object) -> Self {
+        let (handle, name) = match object {
+            Win32Object::Handle(handle) => (handle.as_raw().expose_provenance().cast_signed(), std::ptr::null()),
+            Win32Object::Name(name) => (0, name.as_utf16().as_ptr()),
+            // Neither; drivers reject that.
+            _ => (0, std::ptr::null()),
+        };
+        Self { handle, name, _of: PhantomData }
+    }
+
+    fn kmt(handle: &KmtHandle) -> Self {
+        Self { handle: handle.as_raw().cast_signed(), name: std::ptr::null(), _of: PhantomData }
     }
 }
 
 /// The structure of `vkAllocateMemory` for an import.
 pub(crate) type ImportInfo<'a> = vk::ImportMemoryWin32HandleInfoKHR<'a>;
 
-/// A memory handle of a kind that this platform imports.
+/// A memory handle of a kind that this platform imports. Lent to the driver as it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Importable<'a>(&'a MemoryHandle);
+pub(crate) struct Importable<'a>(Location<'a>);
+
+pub(crate) use Importable as Incoming;
 
 impl<'a> Importable<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a MemoryHandle) -> Result<Self> {
         match handle {
-            MemoryHandle::OpaqueWin32(_)
-            | MemoryHandle::OpaqueWin32Kmt(_)
-            | MemoryHandle::D3d12Heap(_)
-            | MemoryHandle::D3d12Resource(_)
-            | MemoryHandle::D3d11Resource(_)
-            | MemoryHandle::D3d11ResourceKmt(_) => Ok(Self(handle)),
-            _ => Err(Error::unsupported(operation, "only Windows handles can be imported on this platform")),
-        }
-    }
-
-    pub(crate) fn lend(self) -> Result<Incoming<'a>> {
-        Ok(Incoming { handle: self.0 })
-    }
-}
-
-/// A memory handle, lent to the driver for an import.
-#[derive(Debug)]
-pub(crate) struct Incoming<'a> {
-    handle: &'a MemoryHandle,
-}
-
-impl Incoming<'_> {
-    fn handle_or_name(&self) -> (vk::HANDLE, vk::LPCWSTR) {
-        match self.handle {
             MemoryHandle::OpaqueWin32(object)
             | MemoryHandle::D3d12Heap(object)
             | MemoryHandle::D3d12Resource(object)
-            | MemoryHandle::D3d11Resource(object) => handle_or_name(object),
+            | MemoryHandle::D3d11Resource(object) => Ok(Self(Location::of(object))),
             MemoryHandle::OpaqueWin32Kmt(handle) | MemoryHandle::D3d11ResourceKmt(handle) => {
-                (handle.as_raw().cast_signed(), std::ptr::null())
+                Ok(Self(Location::kmt(handle)))
             }
-            _ => (0, std::ptr::null()),
+            _ => Err(not_importable(operation)),
         }
+    }
+
+    pub(crate) fn lend(self) -> Result<Self> {
+        Ok(self)
     }
 
     /// The memory types that the handle can be imported as, one bit each.
@@ -155,7 +165,7 @@ impl Incoming<'_> {
         kind: MemoryHandleKind,
         types: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<u32> {
-        let (handle, name) = self.handle_or_name();
+        let Location { handle, name, .. } = self.0;
         // Vulkan forbids this query for opaque handles; they have the memory type of the exporter. The query takes no
         // names.
         if matches!(kind, MemoryHandleKind::OpaqueWin32 | MemoryHandleKind::OpaqueWin32Kmt) || !name.is_null() {
@@ -170,7 +180,7 @@ impl Incoming<'_> {
     }
 
     pub(crate) fn info(&self, types: vk::ExternalMemoryHandleTypeFlags) -> ImportInfo<'_> {
-        let (handle, name) = self.handle_or_name();
+        let Location { handle, name, .. } = self.0;
         ImportInfo::default().handle_type(types).handle(handle).name(name)
     }
 
@@ -182,17 +192,17 @@ impl Incoming<'_> {
 
 /// A semaphore handle of a kind that this platform imports.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ImportableSemaphore<'a>(&'a SemaphoreHandle);
+pub(crate) struct ImportableSemaphore<'a>(Location<'a>);
 
 impl<'a> ImportableSemaphore<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a SemaphoreHandle) -> Result<Self> {
         match handle {
-            SemaphoreHandle::OpaqueWin32(_)
-            | SemaphoreHandle::TimelineWin32(_)
-            | SemaphoreHandle::OpaqueWin32Kmt(_)
-            | SemaphoreHandle::D3d12Fence(_)
-            | SemaphoreHandle::D3d11Fence(_) => Ok(Self(handle)),
-            _ => Err(Error::unsupported(operation, "only Windows handles can be imported on this platform")),
+            SemaphoreHandle::OpaqueWin32(object)
+            | SemaphoreHandle::TimelineWin32(object)
+            | SemaphoreHandle::D3d12Fence(object)
+            | SemaphoreHandle::D3d11Fence(object) => Ok(Self(Location::of(object))),
+            SemaphoreHandle::OpaqueWin32Kmt(handle) => Ok(Self(Location::kmt(handle))),
+            _ => Err(not_importable(operation)),
         }
     }
 
@@ -208,14 +218,7 @@ impl<'a> ImportableSemaphore<'a> {
     ) -> Result<()> {
         const OPERATION: &str = "vkImportSemaphoreWin32HandleKHR";
         let functions = interop.functions().semaphore(OPERATION)?;
-        let (handle, name) = match self.0 {
-            SemaphoreHandle::OpaqueWin32(object)
-            | SemaphoreHandle::TimelineWin32(object)
-            | SemaphoreHandle::D3d12Fence(object)
-            | SemaphoreHandle::D3d11Fence(object) => handle_or_name(object),
-            SemaphoreHandle::OpaqueWin32Kmt(handle) => (handle.as_raw().cast_signed(), std::ptr::null()),
-            _ => (0, std::ptr::null()),
-        };
+        let Location { handle, name, .. } = self.0;
         let info = vk::ImportSemaphoreWin32HandleInfoKHR::default()
             .semaphore(semaphore)
             .handle_type(types)

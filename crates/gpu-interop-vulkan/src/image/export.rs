@@ -61,7 +61,6 @@ pub struct ExportableImage {
 
 const OPERATION: &str = "ExportableImage::new";
 
-/// Offset of an image in its memory, bytes.
 fn offset_in_memory(options: &ImageOptions, alignment: u64, requires_dedicated: bool) -> Result<u64> {
     if options.offset == 0 {
         return Ok(0);

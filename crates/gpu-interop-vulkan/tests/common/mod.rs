@@ -112,6 +112,14 @@ pub(crate) fn assert_same(found: &[u8], expected: &[u8], name: &str) {
     }
 }
 
+/// Checks that a command failed with an invalid argument and these words.
+#[track_caller]
+pub(crate) fn rejected(outcome: Result<()>, words: &str) {
+    let error = outcome.expect_err(words);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.message().contains(words), "{error} should contain: {words}");
+}
+
 /// Usage of every image in these tests.
 pub(crate) const IMAGE_USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw()

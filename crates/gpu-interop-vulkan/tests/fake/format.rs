@@ -114,7 +114,6 @@ fn object(number: i32, pointer: *const c_void) -> Option<String> {
     })
 }
 
-/// Memory.
 fn memory(number: i32, pointer: *const c_void) -> Option<String> {
     Some(match number {
         5 => {

@@ -3,7 +3,7 @@
 use gpu_interop_core::{MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport};
 
 pub(crate) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
-    // SAFETY: the fake driver records its calls and maps nothing.
+    // SAFETY: the fake drivers of the tests that include this file map nothing.
     unsafe { MemoryImport::new(handle, size) }
 }
 

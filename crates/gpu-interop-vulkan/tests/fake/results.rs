@@ -93,7 +93,6 @@ pub(crate) unsafe fn imported(first: *const c_void) -> Option<RawFd> {
     None
 }
 
-/// Formats copy regions of images.
 pub(crate) fn regions(regions: &[vk::BufferImageCopy]) -> String {
     let text = |region: &vk::BufferImageCopy| {
         let of = region.image_subresource;

@@ -112,7 +112,7 @@ impl RawCuda {
 
     /// Makes the context current on this thread, as all functions below require.
     pub(crate) fn make_current(&self) -> Verdict {
-        // SAFETY: the context is retained, so live.
+        // SAFETY: the context is retained and therefore live.
         check("cuCtxSetCurrent", unsafe { (self.functions.ctx_set_current)(self.context) })
     }
 

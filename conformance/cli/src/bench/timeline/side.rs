@@ -40,7 +40,7 @@ pub(super) enum Work<'a> {
 }
 
 impl Work<'_> {
-    /// Blocks until it is done.
+    /// Blocks until completion.
     pub(super) fn wait(&self) -> Verdict {
         self.wait_for(PATIENCE)
     }

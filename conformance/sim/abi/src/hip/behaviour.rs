@@ -26,7 +26,7 @@ impl Below {
     /// The variable that the runtime itself reads (rocm-systems#5119, #8050).
     pub const VARIABLE: &str = "GPU_ENABLE_PAL";
 
-    /// As [`Self::VARIABLE`] has it.
+    /// The value of [`Self::VARIABLE`].
     pub fn setting(self) -> &'static str {
         match self {
             Self::Pal => "1",
@@ -100,7 +100,7 @@ const TABLE: &[Row] = rows! {
 };
 
 impl Behaviour {
-    /// Whether the version that the environment names behaves so, on the system that this is.
+    /// Whether the selected version has the behaviour on this system.
     pub fn now(self) -> bool {
         let windows_only = !matches!(self, Self::ExtraReference | Self::LevelsKeepImages | Self::RecordsWords);
         (cfg!(windows) || !windows_only) && self.of(Generation::now().version(), Below::now())

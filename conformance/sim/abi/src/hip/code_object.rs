@@ -37,7 +37,7 @@ const LONGEST: u64 = 1 << 24;
 
 type Header = elf::FileHeader64<LittleEndian>;
 
-/// The architecture that the simulator says its device has, with its features.
+/// The architecture of the simulated device, with its features.
 pub fn architecture() -> String {
     settings::text("GPU_INTEROP_SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
 }
@@ -66,7 +66,7 @@ pub enum Damage {
 /// same content.
 ///
 /// # Safety
-/// [`check`] has not refused it.
+/// [`check`] has accepted the image.
 pub unsafe fn damage(image: *const c_void) -> Option<Damage> {
     // SAFETY: the caller's promise: it begins with a header.
     let header = unsafe { slice::from_raw_parts(image.cast::<u8>(), size_of::<Header>()) };
@@ -102,7 +102,7 @@ fn of_another() -> u32 {
 pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
     let image = image.cast::<u8>();
     code::reject_if(image.is_null())?;
-    // Only as far as it is known to be a code object: what is none may be shorter than the header.
+    // Read in steps: an image that is not a code object may be shorter than the header.
     // SAFETY: the caller's promise.
     if unsafe { slice::from_raw_parts(image, 4) } != elf::ELFMAG {
         return Err(no_code_object());

@@ -45,7 +45,7 @@ pub trait Runtime {
     /// Domain, bus and device of a device's PCI address.
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32>;
 
-    /// The 16 letters by which a device is known to HIP, and to nobody else.
+    /// The 16 characters that identify a device in HIP only.
     fn uuid(&self, device: c_int) -> Result<[u8; 16], u32>;
 
     /// The LUID, which exists on Windows only.
@@ -56,14 +56,14 @@ pub trait Runtime {
     /// An attribute by HIP's number.
     fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32>;
 
-    /// Waits for everything that the current device has to do.
+    /// Waits for all work of the current device.
     fn synchronize(&self) -> Result<(), u32>;
 
     /// Whether a handle may be a stream, or is NULL (the default stream).
     fn has_stream(&self, stream: usize) -> bool;
 }
 
-/// The device that is current on each thread at first: `GPU_INTEROP_SIM_CURRENT`.
+/// The initial current device of each thread: `GPU_INTEROP_SIM_CURRENT`.
 pub fn initial() -> c_int {
     settings::number("GPU_INTEROP_SIM_CURRENT", 0)
 }
@@ -84,7 +84,7 @@ pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
 
 /// The current device, for a caller that asks for it.
 pub fn asked() -> c_int {
-    // Whoever makes another device current asks before, and finds the one that the last such call was to restore.
+    // Callers query the current device before they change it, so an earlier change must have been restored by now.
     if initial() != 0 && current() != initial() {
         std::process::abort();
     }
@@ -107,7 +107,7 @@ pub fn ready_to_synchronize(runtime: &impl Runtime) -> Result<(), u32> {
     ready(runtime, code::OUT_OF_MEMORY)
 }
 
-/// Fails unless there is such a device.
+/// Fails unless the device exists.
 ///
 /// # Errors
 /// [`code::INVALID_DEVICE`], or why the runtime cannot start.
@@ -122,14 +122,14 @@ pub fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
 /// [`code::INVALID_VALUE`] if there is no room at all.
 ///
 /// # Safety
-/// The buffer is NULL, or as long.
+/// The buffer is NULL, or has that length.
 pub unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
     // SAFETY: the caller's promise.
     let written = !target.is_null() && unsafe { write_text(target, length, text) };
     if written { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
-/// Whether a text and its NUL have room.
+/// Whether a text and its NUL fit.
 pub fn fits(text: &str, length: c_int) -> bool {
     usize::try_from(length).is_ok_and(|length| text.len() < length)
 }

@@ -24,7 +24,7 @@ pub enum Era {
 pub(super) const SINCE: [c_int; 3] = [50_500_000, 60_000_000, 70_200_000];
 
 impl Era {
-    /// Of the version that the environment names.
+    /// The era of the selected version.
     pub fn now() -> Self {
         Self::of(Generation::now().version())
     }
@@ -38,7 +38,7 @@ impl Era {
         }
     }
 
-    /// What this version has of four things.
+    /// Selects the value for this era.
     pub fn pick<T: Copy>(self, [early, five, six, seven]: [T; 4]) -> T {
         match self {
             Self::Early => early,

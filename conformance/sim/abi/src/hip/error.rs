@@ -75,8 +75,7 @@ pub fn text(code: u32) -> &'static CStr {
     if Era::now() == Era::Early { name(code) } else { known(code).1 }
 }
 
-/// A text, as `function` answers it, unless a fault is injected: functions of texts answer no code, so that any fault is
-/// NULL.
+/// A text as the return value of `function`, or NULL if a fault is injected: these functions return no code.
 pub fn answer(function: &'static str, text: &'static CStr) -> *const c_char {
     match strike(function, true) {
         Strike::None => text.as_ptr(),

@@ -76,7 +76,7 @@ impl Handle {
     /// The descriptor, for every kind: on Linux the runtime ignores the kind.
     ///
     /// # Safety
-    /// The import's description is still there.
+    /// The import's description is still valid.
     pub unsafe fn fd(self) -> c_int {
         // SAFETY: the caller's promise; a descriptor is at the beginning.
         unsafe { self.0.cast::<c_int>().read() }
@@ -85,7 +85,7 @@ impl Handle {
     /// An NT handle and a name. For kinds with KMT handles the first is the number.
     ///
     /// # Safety
-    /// The import's description is still there, and is of such a kind.
+    /// The import's description is still valid, and of such a kind.
     pub unsafe fn object(self) -> [*const c_void; 2] {
         // SAFETY: the caller's promise.
         unsafe { self.0.cast::<[*const c_void; 2]>().read() }
@@ -126,7 +126,7 @@ impl Memory {
 }
 
 impl Generation {
-    /// What the environment says.
+    /// The layout that the environment selects.
     pub fn now() -> Self {
         match settings::number("GPU_INTEROP_SIM_HIP_LAYOUT", 0) {
             5 => Self::Five,
@@ -136,7 +136,7 @@ impl Generation {
         }
     }
 
-    /// What the runtime says of its version.
+    /// The version that the runtime reports.
     pub fn version(self) -> c_int {
         settings::number(
             "GPU_INTEROP_SIM_VERSION",
@@ -148,7 +148,7 @@ impl Generation {
         )
     }
 
-    /// Whether `hipFree` knows mapped imports: since HIP 5.5.
+    /// Whether `hipFree` accepts mapped imports: since HIP 5.5.
     pub fn frees_mappings(self) -> bool {
         self.version() >= CHECKS_IMPORTS
     }
@@ -237,7 +237,7 @@ impl Generation {
     /// # Safety
     /// The element exists.
     pub unsafe fn value_and_key(self, params: *const c_void, index: usize) -> [u64; 2] {
-        // SAFETY: the caller's promise. What is no value lies between them.
+        // SAFETY: the caller's promise. The word between them is skipped.
         unsafe {
             let params = params.byte_add(index * self.stride()).cast::<u64>();
             [params.read(), params.add(2).read()]

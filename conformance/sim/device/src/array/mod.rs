@@ -88,7 +88,7 @@ const LINE: usize = 64;
 const BLOCK: usize = 4;
 
 impl Image {
-    /// The most levels that there can be.
+    /// Upper bound of the number of levels.
     pub fn max_levels(&self) -> u32 {
         let depth = if self.layered { 1 } else { self.depth };
         self.width.max(self.height).max(depth).max(1).ilog2() + 1
@@ -112,7 +112,7 @@ impl Image {
 }
 
 impl Mipmapped {
-    /// An image in `memory` from byte `offset` on. Levels that the memory does not have cannot be used.
+    /// An image in `memory` at byte `offset`. Levels beyond the end of the memory cannot be used.
     pub fn new(memory: Mapping, offset: usize, image: &Image, levels: u32) -> Self {
         let base = memory.base() + offset;
         let level = |(plane, extent): (Plane, _)| (Plane { base: base + plane.base, ..plane }, extent);
@@ -121,7 +121,7 @@ impl Mipmapped {
         Self { memory, levels, own: Mutex::default(), apart: Mutex::default() }
     }
 
-    /// The handle of a level, always the same, which ends with the image.
+    /// The handle of a level. It is the same in every call, and ends with the image.
     pub fn level(&self, level: u32) -> Option<usize> {
         let number = usize::try_from(level).ok()?;
         let mut own = lock(&self.own);
@@ -162,7 +162,7 @@ impl Drop for Mipmapped {
 }
 
 impl Level {
-    /// The rows from `origin` on: byte in the row, row, slice. `None` if it has not as much.
+    /// The rows starting at `origin`: byte in the row, row, slice. `None` if the extent exceeds them.
     pub fn plane(&self, origin: [usize; 3], extent: [usize; 3]) -> Option<Plane> {
         for ((origin, size), most) in origin.into_iter().zip(extent).zip(self.extent) {
             origin.checked_add(size).filter(|end| *end <= most)?;

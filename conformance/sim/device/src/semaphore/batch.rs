@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Point, SEMAPHORES, Semaphore};
 use crate::{code, die};
 
-/// `CUDA_ERROR_TIMEOUT`: what the real drivers answer when a key does not come in time was not seen.
+/// `CUDA_ERROR_TIMEOUT`. The real drivers' code for a timeout of a key is unknown.
 const TIMEOUT: u32 = 909;
 
 /// What a batch does with its semaphores.
@@ -37,7 +37,7 @@ impl Sort {
     }
 }
 
-/// The semaphore of a handle. A driver that is given another follows it, and dies.
+/// The semaphore of a handle. The driver dereferences an invalid handle and crashes.
 fn semaphore_of(handle: usize) -> Arc<Semaphore> {
     SEMAPHORES.get(handle).unwrap_or_else(|| die())
 }

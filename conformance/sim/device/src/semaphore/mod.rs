@@ -51,7 +51,7 @@ pub struct Point {
 }
 
 impl Semaphore {
-    /// Imports what was given, which stays the caller's. `None` if it is no memory.
+    /// Imports a handle, which the caller still owns. `None` if it is not memory.
     pub fn open(given: Given) -> Option<Self> {
         let memory = system::map(given)?;
         let mut semaphore = Self { memory, layout: Layout::Unknown };

@@ -67,12 +67,12 @@ plain_structs! {
 
     struct GemVa { handle: u32, pad: u32, operation: u32, flags: u32, address: u64, offset: u64, size: u64 }
 
-    /// Without the data that follow.
+    /// Without the data that follows.
     struct GemMetadata { handle: u32, operation: u32, flags: u64, tiling: u64, bytes: u32, first_word: u32 }
 
     struct GemOp { handle: u32, operation: u32, value: u64 }
 
-    /// How an object was made.
+    /// The creation parameters of an object.
     struct CreateInfo { size: u64, alignment: u64, domains: u64, flags: u64 }
 
     struct GemUserptr { address: u64, size: u64, flags: u32, handle: u32 }

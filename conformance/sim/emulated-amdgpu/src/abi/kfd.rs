@@ -78,7 +78,7 @@ plain_structs! {
         slot_index: u32,
     }
 
-    /// An event that is waited for. The first 32 bytes are a union: the age of a signal event, or an exception's data.
+    /// An event of a wait. The first 32 bytes are a union: the age of a signal event, or an exception's data.
     struct EventData { data: [u64; 4], extension: u64, event_id: u32, pad: u32 }
 
     struct WaitEvents { events: u64, count: u32, wait_for_all: u32, timeout: u32, wait_result: u32 }

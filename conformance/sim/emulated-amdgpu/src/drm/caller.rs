@@ -9,7 +9,7 @@ use crate::files::File;
 use crate::gpu::Gpu;
 use crate::memory::Storage;
 
-/// Who asks for what: the open file, and the GPU whose node it is of.
+/// The open file of an ioctl, and the GPU of its node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(super) emulation: &'static Emulation,

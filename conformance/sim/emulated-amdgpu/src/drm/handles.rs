@@ -13,7 +13,7 @@ use crate::memory::Storage;
 pub(crate) struct Handles(BTreeMap<u32, Arc<Storage>>);
 
 impl Handles {
-    /// The handle of an object: the one that it has, or a new one.
+    /// The handle of an object: the existing one, or a new one.
     pub(super) fn of(&mut self, storage: Arc<Storage>) -> Result<u32> {
         if let Some((handle, _)) = self.0.iter().find(|(_, known)| Arc::ptr_eq(known, &storage)) {
             return Ok(*handle);

@@ -24,11 +24,11 @@ unsafe fn access_emulated(path: *const c_char, mode: c_int) -> Option<Result<c_i
     }
 }
 
-/// The target of a link that the emulation has.
+/// The target of an emulated link.
 ///
 /// # Safety
 ///
-/// `path` is null or a C string; `buffer` has room for `size` bytes.
+/// `path` is null or a C string; `buffer` has `size` bytes.
 unsafe fn readlink_emulated(path: *const c_char, buffer: *mut c_char, size: size_t) -> Option<Result<ssize_t>> {
     // SAFETY: the caller's word.
     Some(match unsafe { path::find(path, false) } {

@@ -91,7 +91,7 @@ fn set_errno(error: Errno) {
     unsafe { *libc::__errno_location() = error.raw_os_error() };
 }
 
-/// A path as the caller passed it; none for null.
+/// A path of the caller; `None` for null.
 ///
 /// # Safety
 ///

@@ -72,7 +72,7 @@ macro_rules! define_stat {
             value.st_rdev = libc::makedev(status.device.0, status.device.1);
             value.st_size = status.size;
             value.st_blksize = 4096;
-            // SAFETY: the caller's word.
+            // SAFETY: the caller's promise.
             unsafe { to.write(value) };
             0
         }

@@ -14,12 +14,12 @@ pub(crate) struct Launch<'a> {
     pub(super) queue: &'a Queue,
     pub(super) gpu: usize,
     pub(super) dispatch: Dispatch,
-    /// Bytes of arguments as the kernel's descriptor states them.
+    /// Size of the arguments according to the kernel's descriptor.
     pub(super) kernarg_size: u32,
 }
 
 impl Launch<'_> {
-    /// The arguments, whose size the caller knows.
+    /// The arguments, of a known size.
     pub(super) fn arguments<const N: usize>(&self) -> Result<Arguments<N>> {
         Ok(Arguments(self.emulation.memory.read(self.gpu, self.dispatch.kernarg)?))
     }

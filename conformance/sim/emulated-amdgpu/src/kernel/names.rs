@@ -10,7 +10,7 @@ use crate::log::say;
 pub(crate) struct Kernels(Mutex<HashMap<u64, String>>);
 
 impl Kernels {
-    /// Learns a name. A later module may have its kernel at an earlier one's address: the last name counts.
+    /// Records a name. A later module may have its kernel at the address of an earlier one: the last name counts.
     pub(crate) fn learn(&self, object: u64, name: String) {
         say!(1, "kernel object {object:#x} is {name}");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(object, name);

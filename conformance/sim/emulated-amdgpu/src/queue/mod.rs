@@ -26,7 +26,7 @@ use crate::abi::kfd::{QUEUE_TYPE_COMPUTE_AQL, QUEUE_TYPE_SDMA, QUEUE_TYPE_SDMA_X
 use crate::log::say;
 use crate::memory::Storage;
 
-/// Bytes of a GPU's doorbells, one of 8 bytes for each queue.
+/// Size of a GPU's doorbells, 8 bytes per queue.
 pub(crate) const DOORBELL_BYTES: u64 = 8192;
 
 /// Description of a queue by its creator.
@@ -53,14 +53,14 @@ pub(crate) struct Queue {
     stop: AtomicBool,
     /// The runtime set its share of time to 0.
     paused: AtomicBool,
-    /// It executes nothing more.
+    /// It has stopped and executes no more packets.
     dead: AtomicBool,
-    /// The doorbell's value that the thread knows while it sleeps; none while it is awake.
+    /// Last doorbell value seen by the thread while it sleeps; `None` while it is awake.
     asleep: Mutex<Option<u64>>,
     awake: Condvar,
 }
 
-/// How long a queue's thread looks for packets itself before it leaves that to the poller.
+/// Time that a queue's thread polls for packets before it relies on the doorbell thread.
 const ATTENTIVE: Duration = Duration::from_millis(2);
 
 impl Queue {
@@ -68,13 +68,13 @@ impl Queue {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Ends the queue: it executes nothing more.
+    /// Stops the queue.
     pub(crate) fn kill(&self) {
         self.dead.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether the thread is to leave what it does.
+    /// Whether the thread must abandon its current packet.
     fn ended(&self) -> bool {
         self.stopped() || self.dead.load(Ordering::Acquire)
     }
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// Waits for a packet: as [`wait`](Self::wait), but sleeps until the doorbell changes when none comes for a while.
+    /// Waits for a packet: as [`wait`](Self::wait), but after a while sleeps until the doorbell changes.
     fn wait_for_packet<T>(
         &self,
         mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>,
@@ -123,7 +123,7 @@ impl Queue {
                 backoff.pause();
                 continue;
             }
-            // Packets that were written since are announced by a doorbell other than the one read before they were looked for.
+            // The doorbell was read before the last check for packets, so a packet written since then changes it.
             self.sleep(doorbell);
             backoff.reset();
         }
@@ -138,7 +138,7 @@ impl Queue {
         *asleep = None;
     }
 
-    /// Wakes the thread if the doorbell rang since it fell asleep. Returns whether it did.
+    /// Wakes the thread if the doorbell rang since it fell asleep, and returns whether it did.
     fn wake_if_rung(&self) -> bool {
         let mut asleep = self.asleep();
         let rung = asleep.is_some_and(|known| self.doorbell.load(Ordering::Acquire) != known);
@@ -154,7 +154,7 @@ impl Queue {
         self.awake.notify_all();
     }
 
-    /// What the queue's thread does.
+    /// Main function of the queue's thread.
     fn run(&self, emulation: &'static Emulation) {
         let result = match self.kind {
             _ if emulation.faults.at("queue-hang").is_some() => Err(Stop::Hang),
@@ -168,7 +168,7 @@ impl Queue {
         }
     }
 
-    /// The signal that takes the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
+    /// The signal that receives the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
     pub(crate) fn error_signal(&self, emulation: &Emulation) -> Option<u64> {
         use crate::abi::aql::queue::{INACTIVE_SIGNAL, READ_INDEX};
         let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;

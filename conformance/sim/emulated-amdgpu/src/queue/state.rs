@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use crate::memory::{Memory, PageFault};
 
-/// What a queue executes.
+/// Packet format of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Aql,
     Sdma,
 }
 
-/// Why a queue stops executing.
+/// Reason why a queue stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// It is destroyed.
@@ -22,9 +22,9 @@ pub(crate) enum Stop {
     PageFault(PageFault),
     /// A packet or a kernel that cannot be executed.
     Invalid(String),
-    /// A fault on demand: the packet never ends.
+    /// Injected fault: the packet never ends.
     Hang,
-    /// A fault on demand: the GPU is reset.
+    /// Injected fault: the GPU is reset.
     Reset,
 }
 
@@ -48,14 +48,14 @@ pub(crate) struct Queue {
     pub(super) stop: AtomicBool,
     /// The runtime set its share of time to 0.
     pub(super) paused: AtomicBool,
-    /// It executes nothing more.
+    /// It has stopped and executes no more packets.
     pub(super) dead: AtomicBool,
-    /// The doorbell's value that the thread knows while it sleeps; none while it is awake.
+    /// Last doorbell value seen by the thread while it sleeps; `None` while it is awake.
     pub(super) asleep: Mutex<Option<u64>>,
     pub(super) awake: Condvar,
 }
 
-/// How long a queue's thread looks for packets itself before it leaves that to the poller.
+/// Time that a queue's thread polls for packets before it relies on the doorbell thread.
 const ATTENTIVE: Duration = Duration::from_millis(2);
 
 impl Queue {
@@ -63,13 +63,13 @@ impl Queue {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Ends the queue: it executes nothing more.
+    /// Stops the queue.
     pub(crate) fn kill(&self) {
         self.dead.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether the thread is to leave what it does.
+    /// Whether the thread must abandon its current packet.
     fn ended(&self) -> bool {
         self.stopped() || self.dead.load(Ordering::Acquire)
     }
@@ -103,7 +103,7 @@ impl Queue {
         self.wait(|| Ok(holds()?.then_some(())))
     }
 
-    /// Waits for a packet: as [`wait`](Self::wait), but sleeps until the doorbell changes when none comes for a while.
+    /// Waits for a packet: as [`wait`](Self::wait), but after a while sleeps until the doorbell changes.
     pub(super) fn wait_for_packet<T>(&self, mut ready: impl FnMut() -> Result<Option<T>, Stop>) -> Result<T, Stop> {
         let mut backoff = Backoff::new();
         loop {
@@ -120,7 +120,7 @@ impl Queue {
                 backoff.pause();
                 continue;
             }
-            // Packets that were written since are announced by a doorbell other than the one read before they were looked for.
+            // The doorbell was read before the last check for packets, so a packet written since then changes it.
             self.sleep(doorbell);
             backoff.reset();
         }
@@ -135,7 +135,7 @@ impl Queue {
         *asleep = None;
     }
 
-    /// Wakes the thread if the doorbell rang since it fell asleep. Returns whether it did.
+    /// Wakes the thread if the doorbell rang since it fell asleep, and returns whether it did.
     pub(super) fn wake_if_rung(&self) -> bool {
         let mut asleep = self.asleep();
         let rung = asleep.is_some_and(|known| self.doorbell.load(Ordering::Acquire) != known);
@@ -151,7 +151,7 @@ impl Queue {
         self.awake.notify_all();
     }
 
-    /// The signal that takes the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
+    /// The signal that receives the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
     pub(crate) fn error_signal(&self, memory: &Memory) -> Option<u64> {
         use crate::abi::aql::queue::{INACTIVE_SIGNAL, READ_INDEX};
         let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;

@@ -6,11 +6,11 @@ use rustix::io::Errno;
 
 use crate::abi::Result;
 
-/// Starts a thread that takes no signals: the application's handlers do not run on it.
+/// Starts a thread with all signals blocked, so that the application's handlers do not run on it.
 pub(super) fn spawn(name: String, function: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are written by the calls before they are read; the thread's own mask is put back below.
+    // SAFETY: the calls write both sets before they are read; the thread's mask is restored below.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());

@@ -1,6 +1,6 @@
 //! The error of a setting.
 
-/// A variable with a wrong value.
+/// A variable with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("GPU_INTEROP_SIM_AMDGPU_{variable} is wrong: `{value}`")]
 pub struct SettingsError {

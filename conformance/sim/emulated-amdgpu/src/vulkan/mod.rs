@@ -22,7 +22,7 @@ use self::link::{GetDevice, GetInstance, Negotiate};
 
 /// The functions of the next layer, or of the driver, for an instance and its physical devices.
 ///
-/// They are asked for when the instance is made: later the loader may answer with the first layer's functions.
+/// They are queried when the instance is created: later the loader may return the first layer's functions.
 #[derive(Clone, Copy)]
 struct InstanceTable {
     instance: vk::Instance,
@@ -40,7 +40,7 @@ fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same of a device.
+/// The functions for a device.
 #[derive(Clone, Copy)]
 struct DeviceTable {
     get: GetDevice,
@@ -50,7 +50,7 @@ struct DeviceTable {
     descriptor: Option<vk::PFN_vkGetMemoryFdKHR>,
 }
 
-/// What an instance and its physical devices, or a device and its queues, have in common: their first word.
+/// The first word of an instance and its physical devices, or of a device and its queues, which they have in common.
 ///
 /// # Safety
 ///
@@ -77,16 +77,16 @@ unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
 /// `F` is the type of the function with this name.
 unsafe fn next<F>(get: impl FnOnce(*const c_char) -> vk::PFN_vkVoidFunction, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-    // SAFETY: the sizes are equal, and the type is the caller's word.
+    // SAFETY: the sizes are equal, and the caller guarantees the type.
     get(name.as_ptr()).map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
 }
 
 impl InstanceTable {
     /// # Safety
     ///
-    /// `get` is the next layer's function, and `instance` was just made through it.
+    /// `get` is the next layer's function, and `instance` was just created through it.
     unsafe fn new(instance: vk::Instance, get: GetInstance) -> Self {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's promise.
         let find = |name| unsafe { get(instance, name) };
         // SAFETY: the types are those of the names.
         unsafe {
@@ -110,7 +110,7 @@ impl DeviceTable {
     ///
     /// `get` is the next layer's function, and is for this device.
     unsafe fn new(device: vk::Device, get: GetDevice) -> Self {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's promise.
         let find = |name| unsafe { get(device, name) };
         // SAFETY: the types are those of the names.
         unsafe {

@@ -12,7 +12,7 @@ use crate::abi::native;
 
 /// The functions of the next layer, or of the driver, for an instance and its physical devices.
 ///
-/// They are asked for when the instance is made: later the loader may answer with the first layer's functions.
+/// They are queried when the instance is created: later the loader may return the first layer's functions.
 #[derive(Clone, Copy)]
 pub(super) struct InstanceTable {
     pub(super) instance: vk::Instance,
@@ -30,7 +30,7 @@ pub(super) fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same of a device.
+/// The functions for a device.
 #[derive(Clone, Copy)]
 pub(super) struct DeviceTable {
     pub(super) get: GetDevice,
@@ -40,7 +40,7 @@ pub(super) struct DeviceTable {
     pub(super) descriptor: Option<vk::PFN_vkGetMemoryFdKHR>,
 }
 
-/// What an instance and its physical devices, or a device and its queues, have in common: their first word.
+/// The first word of an instance and its physical devices, or of a device and its queues, which they have in common.
 ///
 /// # Safety
 ///
@@ -77,16 +77,16 @@ pub(super) unsafe fn device_table(device: vk::Device) -> Option<DeviceTable> {
 /// `F` is the type of the function with this name, and the instance is one that `get` is for, or null.
 pub(super) unsafe fn next<F>(instance: vk::Instance, get: GetInstance, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-    // SAFETY: the caller's word about the instance; the name is a C string.
+    // SAFETY: the caller guarantees the instance; the name is a C string.
     let function = unsafe { get(instance, name.as_ptr()) };
-    // SAFETY: the sizes are equal, and the type is the caller's word.
+    // SAFETY: the sizes are equal, and the caller guarantees the type.
     function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
 }
 
 impl InstanceTable {
     /// # Safety
     ///
-    /// `get` is the next layer's function, and `instance` was just made through it.
+    /// `get` is the next layer's function, and `instance` was just created through it.
     pub(super) unsafe fn new(instance: vk::Instance, get: GetInstance) -> Self {
         // SAFETY: the types are those of the names.
         unsafe {
@@ -115,9 +115,9 @@ impl DeviceTable {
         /// `F` is the type of the function with this name.
         unsafe fn next<F>(device: vk::Device, get: GetDevice, name: &CStr) -> Option<F> {
             const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-            // SAFETY: the outer caller's word about the device; the name is a C string.
+            // SAFETY: the caller guarantees the device; the name is a C string.
             let function = unsafe { get(device, name.as_ptr()) };
-            // SAFETY: the sizes are equal, and the type is the caller's word.
+            // SAFETY: the sizes are equal, and the caller guarantees the type.
             function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
         }
         // SAFETY: the types are those of the names.

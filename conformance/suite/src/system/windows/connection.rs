@@ -147,7 +147,7 @@ fn fetch(process: u32, number: u64) -> Verdict<OsHandle> {
     // SAFETY: no pointers.
     let process = unsafe { OpenProcess(PROCESS_DUP_HANDLE, 0, process) };
     ensure!(!process.is_null(), "the process that sent a handle has ended");
-    // SAFETY: a new handle, this caller's.
+    // SAFETY: a new handle, owned by this caller.
     let process = unsafe { OwnedHandle::from_raw_handle(process) };
     let mut handle = std::ptr::null_mut();
     let theirs = std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0));

@@ -161,7 +161,7 @@ pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
     // SAFETY: no pointers.
     let parent = unsafe { OpenProcess(PROCESS_SYNCHRONIZE, 0, parent) };
     ensure!(!parent.is_null(), "the process that started this one has ended");
-    // SAFETY: a new handle, this caller's.
+    // SAFETY: a new handle, owned by this caller.
     let parent = unsafe { OwnedHandle::from_raw_handle(parent) };
     std::thread::Builder::new().name("parent".into()).spawn(move || {
         // SAFETY: the handle is open, and may be waited for.
@@ -185,7 +185,7 @@ pub fn describe(status: ExitStatus) -> String {
     if code >= 0xC000_0000 {
         format!("its process was ended by exception {code:#010x}{name}")
     } else {
-        format!("its process ended without an answer: {status}")
+        format!("its process ended without a result: {status}")
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod codes;
 pub mod copies;
+pub mod images;
 pub mod imports;
 pub mod recorder;
 pub mod values;

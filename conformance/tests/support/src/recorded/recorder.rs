@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpu_interop_core::Result;
+use libtest_mimic::{Arguments, Trial};
 
 use crate::compile::{CompiledLibrary, source};
 
@@ -35,7 +36,7 @@ pub const DEVICE: i32 = 101;
 pub const ORDINAL: usize = 1;
 
 /// Compiles the mock with the given switches and runs this program with `argument` on it. Panics if the process fails.
-pub fn run(variable: &str, switches: &[&str], argument: &str) {
+fn run(variable: &str, switches: &[&str], argument: &str) {
     let library = CompiledLibrary::compile(&source("recorder.c"), switches);
     let folder = tempfile::tempdir().expect("a folder");
     let output = Command::new(std::env::current_exe().expect("this program"))
@@ -47,6 +48,24 @@ pub fn run(variable: &str, switches: &[&str], argument: &str) {
         .expect("this program starts");
     let [text, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert!(output.status.success(), "{}: {text}{errors}", output.status);
+}
+
+/// A test: its name, the switches of the mock, and the function that runs in a process with that mock.
+pub type RecordedTest = (&'static str, &'static [&'static str], fn());
+
+/// The tests' `main`: runs each of them in a process of its own.
+pub fn main(variable: &'static str, tests: &'static [RecordedTest]) {
+    let first = std::env::args().nth(1).unwrap_or_default();
+    if let Some((_, _, calls)) = tests.iter().find(|(name, ..)| first.strip_prefix("calls:") == Some(name)) {
+        return calls();
+    }
+    let trial = |(name, switches, _): &'static RecordedTest| {
+        Trial::test(*name, move || {
+            run(variable, switches, &format!("calls:{name}"));
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), tests.iter().map(trial).collect()).exit();
 }
 
 /// Vendor whose names the record has.
@@ -102,8 +121,31 @@ impl Recorder {
     }
 
     /// Returns the symbols of all calls so far.
-    pub fn symbols(&self) -> std::collections::BTreeSet<String> {
+    fn symbols(&self) -> std::collections::BTreeSet<String> {
         read(&self.log).lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    }
+
+    /// Fails if a function of the tables in `sys.rs` or of the driver crate was neither called so far nor is listed.
+    pub fn every_function(&self, sys: &str, not_recorded: &[&str]) {
+        let functions = include_str!("../../../../../crates/gpu-interop-driver/src/functions.rs");
+        let (called, known) = (self.symbols(), symbols_of(&[sys, functions], self.pick("cu", "hip")));
+        assert!(known.len() > 60, "{known:?}");
+        // CUDA's tables have unversioned names of versioned functions.
+        let versioned = |name: &str| self.names == Names::Cuda && called.contains(&format!("{name}_v2"));
+        let missing: Vec<_> = known
+            .iter()
+            .filter(|name| !called.contains(*name) && !versioned(name) && !not_recorded.contains(&name.as_str()))
+            .collect();
+        assert!(missing.is_empty(), "no expectation has {missing:?}");
+    }
+
+    /// Fails unless the calls since the last `take` contain each of these lines once.
+    #[track_caller]
+    pub fn once(&mut self, lines: &[String]) {
+        let found = self.take();
+        for line in lines {
+            assert_eq!(found.iter().filter(|found| *found == line).count(), 1, "{line}: {found:#?}");
+        }
     }
 
     /// Selects the value of this record's vendor.
@@ -184,7 +226,7 @@ fn read(file: &Path) -> String {
 }
 
 /// Returns the symbols in the function tables of these sources.
-pub fn symbols_of(sources: &[&str], prefix: &str) -> std::collections::BTreeSet<String> {
+fn symbols_of(sources: &[&str], prefix: &str) -> std::collections::BTreeSet<String> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let symbols = sources.iter().flat_map(|source| {
         // In a table a symbol follows `= `, `, ` or `c"`; in comments and documentation it is in backticks.

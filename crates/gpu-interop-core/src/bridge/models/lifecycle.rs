@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Device, Exporter, check};
+use super::{Device, Exporter, check, check_timelines};
 use crate::error::{Error, ErrorKind};
 use crate::timeline::ExporterTimeline;
 
@@ -31,10 +31,7 @@ fn a_timeline_leaves_while_another_joins() {
 /// A timeline may be dropped before its requests have completed.
 #[test]
 fn requests_outlive_their_timeline() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(2);
-        let timeline = device.timeline(&exporter);
+    check_timelines(2, |device, [timeline]| {
         let (item, _) = device.wait(&timeline, 1);
         let function = device.signal_by_function(&timeline, 2);
         let mock = timeline.mock.clone();
@@ -46,17 +43,12 @@ fn requests_outlive_their_timeline() {
         mock.signal(1).expect("signals");
         mock.wait_for(2);
         stream.join().expect("join");
-        device.close();
-        assert_eq!(device.bridges.words.in_use(), 0);
     });
 }
 
 #[test]
 fn cancelling_releases_waits() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(1);
-        let timeline = device.timeline(&exporter);
+    check_timelines(1, |device, [timeline]| {
         let (item, faults) = device.wait(&timeline, 1);
         let stream = thread::spawn(move || {
             item.wait();
@@ -65,8 +57,6 @@ fn cancelling_releases_waits() {
         drop(timeline);
         device.bridges.cancel();
         stream.join().expect("join");
-        device.close();
-        assert_eq!(device.bridges.words.in_use(), 0);
     });
 }
 
@@ -92,10 +82,7 @@ fn abandoning_ends_the_thread_with_requests_pending() {
 /// A failed timeline releases its waits in every state of the bridge.
 #[test]
 fn a_failure_releases_waits() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Arc::new(Device::new(2));
-        let (failing, other) = (device.timeline(&exporter), device.timeline(&exporter));
+    check_timelines(2, |device, [failing, other]| {
         let mock = other.mock.clone();
         let renderer = thread::spawn(move || mock.signal(1).expect("signals"));
         let (item, faults) = device.wait(&failing, 1);
@@ -107,8 +94,6 @@ fn a_failure_releases_waits() {
         unharmed.wait();
         no_faults.take().expect("the value was reached");
         renderer.join().expect("join");
-        drop((failing, other));
-        device.close();
     });
 }
 

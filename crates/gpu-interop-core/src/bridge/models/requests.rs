@@ -5,48 +5,35 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::{Device, Exporter, check};
+use super::check_timelines;
 use crate::timeline::ExporterTimeline;
 
 #[test]
 fn a_wait_ends_when_the_exporter_signals() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(1);
-        let timeline = device.timeline(&exporter);
+    check_timelines(1, |device, [timeline]| {
         let mock = timeline.mock.clone();
         let renderer = thread::spawn(move || mock.signal(1).expect("signals"));
         let (item, faults) = device.wait(&timeline, 1);
         item.wait();
         faults.take().expect("the value was reached");
         renderer.join().expect("join");
-        drop(timeline);
-        device.close();
     });
 }
 
 #[test]
 fn a_written_word_becomes_a_signal() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(1);
-        let timeline = device.timeline(&exporter);
+    check_timelines(1, |device, [timeline]| {
         let item = device.signal(&timeline, 1);
         let stream = thread::spawn(move || item.write());
         timeline.mock.wait_for(1);
         stream.join().expect("join");
-        drop(timeline);
-        device.close();
     });
 }
 
 /// The bridge never transfers the second signal before the first.
 #[test]
 fn signals_of_one_stream_are_transferred_in_order() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(2);
-        let timeline = device.timeline(&exporter);
+    check_timelines(2, |device, [timeline]| {
         let (first, second) = (device.signal(&timeline, 1), device.signal(&timeline, 2));
         let stream = thread::spawn(move || {
             first.write();
@@ -54,52 +41,37 @@ fn signals_of_one_stream_are_transferred_in_order() {
         });
         timeline.mock.wait_for(2);
         stream.join().expect("join");
-        drop(timeline);
-        device.close();
     });
 }
 
 /// The word is not polled: the function's wake-up must not get lost.
 #[test]
 fn a_host_function_becomes_a_signal() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(1);
-        let timeline = device.timeline(&exporter);
+    check_timelines(1, |device, [timeline]| {
         let function = device.signal_by_function(&timeline, 1);
         let stream = thread::spawn(function);
         timeline.mock.wait_for(1);
         stream.join().expect("join");
-        drop(timeline);
-        device.close();
     });
 }
 
 /// The second request arrives while the bridge parks, begins to wait for the exporter, or waits for it.
 #[test]
 fn a_request_arrives_while_another_waits() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Arc::new(Device::new(2));
-        let (first, second) = (device.timeline(&exporter), device.timeline(&exporter));
+    check_timelines(2, |device, [first, second]| {
         let (blocked, _) = device.wait(&first, 1);
         second.mock.signal(1).expect("signals");
         let (item, _) = device.wait(&second, 1);
         item.wait();
         first.mock.signal(1).expect("signals");
         blocked.wait();
-        drop((first, second));
-        device.close();
     });
 }
 
 /// Writes of the exporter before its signal are visible to the stream, and those of the stream to the exporter.
 #[test]
 fn data_is_visible_once_the_value_is() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(1);
-        let timeline = device.timeline(&exporter);
+    check_timelines(1, |device, [timeline]| {
         let data = Arc::new(UnsafeCell::new(0));
         let (mock, shared) = (timeline.mock.clone(), data.clone());
         let renderer = thread::spawn(move || {
@@ -116,18 +88,13 @@ fn data_is_visible_once_the_value_is() {
         data.with_mut(|data| assert_eq!(std::mem::replace(unsafe { &mut *data }, 2), 1));
         device.signal(&timeline, 2).write();
         renderer.join().expect("join");
-        drop(timeline);
-        device.close();
     });
 }
 
 /// A stream waits for one timeline and then signals another, both over one thread.
 #[test]
 fn one_thread_serves_two_dependent_timelines() {
-    check(3, || {
-        let exporter = Exporter::new();
-        let device = Device::new(2);
-        let (first, second) = (device.timeline(&exporter), device.timeline(&exporter));
+    check_timelines(2, |device, [first, second]| {
         let (item, faults) = device.wait(&first, 1);
         let answer = device.signal_by_function(&second, 1);
         let stream = thread::spawn(move || {
@@ -138,7 +105,5 @@ fn one_thread_serves_two_dependent_timelines() {
         second.mock.wait_for(1);
         stream.join().expect("join");
         faults.take().expect("the value was reached");
-        drop((first, second));
-        device.close();
     });
 }

@@ -12,7 +12,7 @@ use crate::error::ErrorKind;
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
 use crate::object::{Device, MappedBuffer, Stream};
 
-fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
+pub(super) fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
     let stream = device.create_stream().expect("stream");
     recorder.hold(stream.as_raw());
     stream

@@ -4,16 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::recorder::{Call, Recorder};
+use super::lifetime_busy::held_stream;
+use super::recorder::Call;
 use super::{SIZE, binary, import, mapped, opaque, open};
 use crate::error::ErrorKind;
-use crate::object::{Device, Stream};
-
-fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
-    let stream = device.create_stream().expect("stream");
-    recorder.hold(stream.as_raw());
-    stream
-}
+use crate::object::Stream;
 
 /// Work completes between any two queries. The recorder fails the test if memory is freed before its mapping, or an
 /// object while it is in use.

@@ -141,37 +141,27 @@ fn misaligned_and_wrongly_sized_words_are_rejected() {
     let (recorder, device) = open();
     let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
     let at = |offset: u64, size: u64| buffer.slice(offset..offset + size).expect("slice");
+    let narrow = |offset, size, condition, words: &[&str]| {
+        let word = at(offset, size);
+        assert_invalid(&recorder, "Stream::wait_value_u32", words, || queue.wait_value_u32(word, 1, condition));
+        assert_invalid(&recorder, "Stream::write_value_u32", words, || queue.write_value_u32(word, 1));
+    };
+    let wide = |offset, size, condition, words: &[&str]| {
+        let word = at(offset, size);
+        assert_invalid(&recorder, "Stream::wait_value_u64", words, || queue.wait_value_u64(word, 1, condition));
+        assert_invalid(&recorder, "Stream::write_value_u64", words, || queue.write_value_u64(word, 1));
+    };
     for offset in [1, 2, 3, 5, 4095] {
-        let words = ["aligned to 4 bytes", "address: DevicePtr(0x"];
-        let word = at(offset, 4);
-        assert_invalid(&recorder, "Stream::wait_value_u32", &words, || {
-            queue.wait_value_u32(word, 1, WaitCondition::Equal)
-        });
-        assert_invalid(&recorder, "Stream::write_value_u32", &words, || queue.write_value_u32(word, 1));
+        narrow(offset, 4, WaitCondition::Equal, &["aligned to 4 bytes", "address: DevicePtr(0x"]);
     }
     for offset in [1, 2, 4, 7, 12, 4100] {
-        let words = ["aligned to 8 bytes", "address: DevicePtr(0x"];
-        let word = at(offset, 8);
-        assert_invalid(&recorder, "Stream::wait_value_u64", &words, || {
-            queue.wait_value_u64(word, 1, WaitCondition::And)
-        });
-        assert_invalid(&recorder, "Stream::write_value_u64", &words, || queue.write_value_u64(word, 1));
+        wide(offset, 8, WaitCondition::And, &["aligned to 8 bytes", "address: DevicePtr(0x"]);
     }
     for size in [1, 3, 5, 8] {
-        let (word, is) = (at(0, size), format!("{size} bytes"));
-        let words = [is.as_str(), "4 bytes"];
-        assert_invalid(&recorder, "Stream::wait_value_u32", &words, || {
-            queue.wait_value_u32(word, 1, WaitCondition::Nor)
-        });
-        assert_invalid(&recorder, "Stream::write_value_u32", &words, || queue.write_value_u32(word, 1));
+        narrow(0, size, WaitCondition::Nor, &[&format!("{size} bytes"), "4 bytes"]);
     }
     for size in [1, 4, 7, 9, 16] {
-        let (word, is) = (at(0, size), format!("{size} bytes"));
-        let words = [is.as_str(), "8 bytes"];
-        assert_invalid(&recorder, "Stream::wait_value_u64", &words, || {
-            queue.wait_value_u64(word, 1, WaitCondition::Nor)
-        });
-        assert_invalid(&recorder, "Stream::write_value_u64", &words, || queue.write_value_u64(word, 1));
+        wide(0, size, WaitCondition::Nor, &[&format!("{size} bytes"), "8 bytes"]);
     }
     for (offset, size) in [(1, 4), (2, 8), (0, 3), (4, 1), (8, 6)] {
         let (slice, is) = (at(offset, size), format!("size: {size}"));
@@ -218,7 +208,7 @@ fn launches_without_threads_are_rejected() {
     });
 }
 
-/// What drivers read there is the value.
+/// Drivers read the value at the address.
 #[test]
 fn arguments_are_at_their_addresses() {
     let value = [1_u16, 2, 3];

@@ -11,18 +11,17 @@ use crate::results;
 
 type Commands = vk::CommandBuffer;
 type Device = vk::Device;
-type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
 
 functions! {
-    PFN_vkCreateCommandPool vkCreateCommandPool(
-        device: Device, info: *const vk::CommandPoolCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::CommandPool,
-    ) -> vk::Result {
-        record("vkCreateCommandPool", formatted!(info));
-        new_handle(0x9, to)
+    create {
+        PFN_vkCreateCommandPool vkCreateCommandPool(CommandPoolCreateInfo) -> CommandPool 0x9;
+        PFN_vkCreateFence vkCreateFence(FenceCreateInfo) -> Fence 0xf;
     }
-    PFN_vkDestroyCommandPool vkDestroyCommandPool(device: Device, pool: vk::CommandPool, allocator: Allocator<'_>) -> () {
-        record("vkDestroyCommandPool", format!("{:#x}", pool.as_raw()));
+    destroy {
+        PFN_vkDestroyCommandPool vkDestroyCommandPool(CommandPool);
+        PFN_vkDestroyFence vkDestroyFence(Fence);
     }
+
     PFN_vkResetCommandPool vkResetCommandPool(
         device: Device, pool: vk::CommandPool, flags: vk::CommandPoolResetFlags,
     ) -> vk::Result {
@@ -44,15 +43,6 @@ functions! {
     PFN_vkEndCommandBuffer vkEndCommandBuffer(commands: Commands) -> vk::Result {
         record("vkEndCommandBuffer", format!("{:#x}", commands.as_raw()));
         vk::Result::SUCCESS
-    }
-    PFN_vkCreateFence vkCreateFence(
-        device: Device, info: *const vk::FenceCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Fence,
-    ) -> vk::Result {
-        record("vkCreateFence", formatted!(info));
-        new_handle(0xf, to)
-    }
-    PFN_vkDestroyFence vkDestroyFence(device: Device, fence: vk::Fence, allocator: Allocator<'_>) -> () {
-        record("vkDestroyFence", format!("{:#x}", fence.as_raw()));
     }
     PFN_vkResetFences vkResetFences(device: Device, count: u32, fences: *const vk::Fence) -> vk::Result {
         // SAFETY: the library passes an array of `count` elements.

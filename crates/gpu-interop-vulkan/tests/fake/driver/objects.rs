@@ -20,6 +20,28 @@ fn close_imported(fd: RawFd) {
 }
 
 functions! {
+    create {
+        PFN_vkCreateBuffer vkCreateBuffer(BufferCreateInfo) -> Buffer 0xb;
+        PFN_vkCreateImage vkCreateImage(ImageCreateInfo) -> Image 0xa;
+        PFN_vkCreateSemaphore vkCreateSemaphore(SemaphoreCreateInfo) -> Semaphore 0xe;
+    }
+    destroy {
+        PFN_vkDestroyBuffer vkDestroyBuffer(Buffer);
+        PFN_vkDestroyImage vkDestroyImage(Image);
+        PFN_vkFreeMemory vkFreeMemory(DeviceMemory);
+        PFN_vkDestroySemaphore vkDestroySemaphore(Semaphore);
+    }
+
+    PFN_vkGetDeviceProcAddr vkGetDeviceProcAddr(device: Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
+        // SAFETY: the library passes a C string.
+        let name = unsafe { CStr::from_ptr(name) };
+        let text = name.to_str().unwrap_or_default();
+        let (core, timeline) = (text.ends_with("Requirements2"), text.contains("SemaphoreCounterValue"));
+        let hidden = (core && !settings().has_1_1) || (timeline && !settings().timeline_functions);
+        let address = if hidden { std::ptr::null() } else { any_address(name) };
+        // SAFETY: null, or a function that is called with its own type.
+        unsafe { std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(address) }
+    }
     PFN_vkGetPhysicalDeviceProperties vkGetPhysicalDeviceProperties(
         device: Physical, to: *mut vk::PhysicalDeviceProperties,
     ) -> () {
@@ -80,15 +102,6 @@ functions! {
         unsafe { (*to).external_semaphore_features = vk::ExternalSemaphoreFeatureFlags::from_raw(0x3) };
     }
 
-    PFN_vkCreateBuffer vkCreateBuffer(
-        device: Device, info: *const vk::BufferCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Buffer,
-    ) -> vk::Result {
-        record("vkCreateBuffer", formatted!(info));
-        new_handle(0xb, to)
-    }
-    PFN_vkDestroyBuffer vkDestroyBuffer(device: Device, buffer: vk::Buffer, allocator: Allocator<'_>) -> () {
-        record("vkDestroyBuffer", format!("{:#x}", buffer.as_raw()));
-    }
     PFN_vkGetBufferMemoryRequirements2 vkGetBufferMemoryRequirements2(
         device: Device, info: *const vk::BufferMemoryRequirementsInfo2<'_>, to: *mut vk::MemoryRequirements2<'_>,
     ) -> () {
@@ -101,15 +114,6 @@ functions! {
     ) -> vk::Result {
         record("vkBindBufferMemory", format!("{:#x}, {:#x}, {offset}", buffer.as_raw(), memory.as_raw()));
         vk::Result::SUCCESS
-    }
-    PFN_vkCreateImage vkCreateImage(
-        device: Device, info: *const vk::ImageCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Image,
-    ) -> vk::Result {
-        record("vkCreateImage", formatted!(info));
-        new_handle(0xa, to)
-    }
-    PFN_vkDestroyImage vkDestroyImage(device: Device, image: vk::Image, allocator: Allocator<'_>) -> () {
-        record("vkDestroyImage", format!("{:#x}", image.as_raw()));
     }
     PFN_vkGetImageMemoryRequirements2 vkGetImageMemoryRequirements2(
         device: Device, info: *const vk::ImageMemoryRequirementsInfo2<'_>, to: *mut vk::MemoryRequirements2<'_>,
@@ -144,9 +148,6 @@ functions! {
         }
         new_handle(0xd, to)
     }
-    PFN_vkFreeMemory vkFreeMemory(device: Device, memory: vk::DeviceMemory, allocator: Allocator<'_>) -> () {
-        record("vkFreeMemory", format!("{:#x}", memory.as_raw()));
-    }
     PFN_vkMapMemory vkMapMemory(
         device: Device, memory: vk::DeviceMemory, offset: u64, size: u64, flags: vk::MemoryMapFlags, to: *mut *mut c_void,
     ) -> vk::Result {
@@ -175,15 +176,6 @@ functions! {
         vk::Result::SUCCESS
     }
 
-    PFN_vkCreateSemaphore vkCreateSemaphore(
-        device: Device, info: *const vk::SemaphoreCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Semaphore,
-    ) -> vk::Result {
-        record("vkCreateSemaphore", formatted!(info));
-        new_handle(0xe, to)
-    }
-    PFN_vkDestroySemaphore vkDestroySemaphore(device: Device, semaphore: vk::Semaphore, allocator: Allocator<'_>) -> () {
-        record("vkDestroySemaphore", format!("{:#x}", semaphore.as_raw()));
-    }
     PFN_vkGetSemaphoreFdKHR vkGetSemaphoreFdKHR(
         device: Device, info: *const vk::SemaphoreGetFdInfoKHR<'_>, to: *mut RawFd,
     ) -> vk::Result {

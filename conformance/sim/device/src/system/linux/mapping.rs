@@ -15,19 +15,19 @@ pub struct Mapping {
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Mapping {
-    /// `length` bytes of a file from `offset`, which is a multiple of the page size.
+    /// Maps `length` bytes of a file from `offset`, which is a multiple of the page size.
     pub(super) fn of_file(fd: BorrowedFd<'_>, offset: u64, length: usize) -> rustix::io::Result<Self> {
         // SAFETY: a new mapping at an address chosen by the kernel affects no other memory.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, READ_WRITE, MapFlags::SHARED, fd, offset) }?;
         Ok(Self { base: base.expose_provenance(), length })
     }
 
-    /// `length` bytes of fresh memory, zeros.
+    /// Maps `length` bytes of new memory, zeroed.
     pub fn anonymous(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, READ_WRITE)
     }
 
-    /// Addresses without memory.
+    /// Reserves addresses without memory.
     pub fn reserved(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, ProtFlags::empty())
     }
@@ -78,7 +78,7 @@ impl Mapping {
         unsafe { rustix::mm::mprotect(address, length, MprotectFlags::READ | MprotectFlags::WRITE) }
     }
 
-    /// Makes all of it readable only.
+    /// Makes the whole range read-only.
     pub fn forbid_writes(&self) -> rustix::io::Result<()> {
         let address = self.within(self.base, self.length)?;
         // SAFETY: as in `place`.

@@ -22,7 +22,7 @@ pub type Given = RawFd;
 /// The handle of an export: a descriptor owned by the caller.
 pub type Export = RawFd;
 
-/// What a handle stands for that comes as a pointer.
+/// The object of a handle that is passed as a pointer.
 pub fn given(pointer: *mut std::ffi::c_void) -> Given {
     RawFd::try_from(pointer.addr()).unwrap_or(-1)
 }
@@ -78,7 +78,7 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
 /// The name of the memory files that these libraries export.
 const NAME: &str = "simulated GPU memory";
 
-/// Whether a descriptor is of memory that one of these libraries exported.
+/// Whether a descriptor refers to memory exported by one of these libraries.
 pub fn is_own(fd: Given) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::new());
     link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
@@ -87,7 +87,7 @@ pub fn is_own(fd: Given) -> bool {
 /// The exportable memory files of this process, by inode.
 static MADE: Mutex<BTreeMap<u64, Weak<OwnedFd>>> = Mutex::new(BTreeMap::new());
 
-/// The memory file of a descriptor, if this process made it to be exported: open as long as anybody has it.
+/// The memory file of a descriptor, if this process created it for export; it stays open while it has an owner.
 pub fn made_here(fd: Given) -> Option<Arc<OwnedFd>> {
     let number = rustix::fs::fstat(descriptor::borrow(fd)?).ok()?.st_ino;
     is_own(fd).then(|| lock(&MADE).get(&number).and_then(Weak::upgrade))?

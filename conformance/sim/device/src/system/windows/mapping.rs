@@ -92,7 +92,8 @@ fn release(base: usize) -> io::Result<()> {
 }
 
 impl Mapping {
-    /// `length` bytes of a file mapping from `offset`, which is a multiple of the granularity. A length of 0 is all of it.
+    /// Maps `length` bytes of a file mapping from `offset`, which is a multiple of the granularity. A length of 0 maps
+    /// all of it.
     pub(super) fn of_section(section: OwnedHandle, offset: usize, length: usize) -> io::Result<Self> {
         let base = view(section.as_raw_handle(), offset, length, 0)?;
         let mut mapping = Self { base, length, kind: Kind::View(section) };
@@ -108,13 +109,13 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// `length` bytes of fresh memory, zeros.
+    /// Maps `length` bytes of new memory, zeroed.
     pub fn anonymous(length: usize) -> io::Result<Self> {
         let base = allocate(0, length, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE)?;
         Ok(Self { base, length, kind: Kind::Memory })
     }
 
-    /// Addresses without memory.
+    /// Reserves addresses without memory.
     pub fn reserved(length: usize) -> io::Result<Self> {
         let step = length.checked_next_multiple_of(PAGE).ok_or_else(refused)?;
         let at = NEXT.fetch_add(step, Ordering::Relaxed);
@@ -181,7 +182,7 @@ impl Mapping {
         protect(at, length, PAGE_READWRITE)
     }
 
-    /// Makes all of it readable only.
+    /// Makes the whole range read-only.
     pub fn forbid_writes(&self) -> io::Result<()> {
         protect(self.base, self.length, PAGE_READONLY)
     }

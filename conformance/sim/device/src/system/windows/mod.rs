@@ -35,7 +35,7 @@ pub enum Given {
 /// The handle of an export: an NT handle owned by the caller.
 pub type Export = RawHandle;
 
-/// What a handle stands for that comes as a pointer.
+/// The object of a handle that is passed as a pointer.
 pub fn given(handle: *mut c_void) -> Given {
     Given::Object { handle, name: std::ptr::null() }
 }

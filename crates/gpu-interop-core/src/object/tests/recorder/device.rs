@@ -330,27 +330,15 @@ unsafe impl BackendDevice for Recorder {
         Ok(())
     }
 
-    unsafe fn wait_value_u32(
-        &self,
-        stream: RawStream,
-        word: DevicePtr,
-        value: u32,
-        condition: WaitCondition,
-    ) -> Result<()> {
-        let mut state = self.begin(Call::WaitValueU32(stream, word, value, condition))?;
+    unsafe fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, when: WaitCondition) -> Result<()> {
+        let mut state = self.begin(Call::WaitValueU32(stream, word, value, when))?;
         let used = state.owners(word.get(), 4);
         state.enqueue_item(stream, Item::Wait(word.get(), value.into(), Width::Low), used);
         Ok(())
     }
 
-    unsafe fn wait_value_u64(
-        &self,
-        stream: RawStream,
-        word: DevicePtr,
-        value: u64,
-        condition: WaitCondition,
-    ) -> Result<()> {
-        let mut state = self.begin(Call::WaitValueU64(stream, word, value, condition))?;
+    unsafe fn wait_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64, when: WaitCondition) -> Result<()> {
+        let mut state = self.begin(Call::WaitValueU64(stream, word, value, when))?;
         let used = state.owners(word.get(), 8);
         state.enqueue_item(stream, Item::Wait(word.get(), value, Width::Whole), used);
         Ok(())

@@ -35,7 +35,6 @@ impl Graphs {
         self.recording.remove(&stream);
     }
 
-    /// Objects that a graph uses.
     pub(super) fn uses(&mut self, graph: u64) -> &mut Vec<Object> {
         self.live.entry(graph).or_default()
     }
