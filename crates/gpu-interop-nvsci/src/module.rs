@@ -6,7 +6,7 @@ macro_rules! module {
         #[derive(Debug)]
         pub(crate) struct Module {
             nv_sci: $crate::library::NvSci,
-            raw: $crate::sys::Handle,
+            pub(super) raw: $crate::sys::Handle,
         }
 
         impl Drop for Module {

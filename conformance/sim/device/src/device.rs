@@ -9,17 +9,6 @@ use crate::settings;
 
 static RETAINED: AtomicU64 = AtomicU64::new(0);
 
-/// Marks the driver as initialised.
-pub fn initialise() {
-    live::report_at_exit();
-    INITIALISED.store(true, Ordering::SeqCst);
-}
-
-/// Whether the driver is initialised.
-pub fn is_initialised() -> bool {
-    INITIALISED.load(Ordering::SeqCst)
-}
-
 /// Retains the primary context.
 pub fn retain() {
     RETAINED.fetch_add(1, Ordering::SeqCst);

@@ -59,6 +59,13 @@ impl Model {
     }
 }
 
+/// A requested GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GpuSetting {
+    pub(crate) model: &'static Model,
+    pub(crate) address: PciAddress,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gpu {
     pub(crate) index: usize,

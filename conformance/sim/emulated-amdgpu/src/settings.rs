@@ -1,4 +1,4 @@
-//! Environment variables of the emulation, all optional.
+//! The environment variables that the emulation reads, all optional.
 //!
 //! | variable (`GPU_INTEROP_SIM_AMDGPU_...`) | meaning | default |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | `REPORT` | file that gets one line of JSON at exit, see [`crate::report`] | none |
 //! | `VULKAN_GPU` | index of the GPU whose address the Vulkan layer gives out, or `none` | 0 |
 //!
-//! They are read once, when a process first looks up a device of the driver. With an invalid value there is no device,
-//! and a message on stderr names the variable.
+//! They are read once, when a process first looks for a device of the driver. With a wrong value there is no device, and a
+//! message on stderr says which variable is wrong.
 
 mod address;
 mod error;
@@ -27,65 +27,7 @@ use crate::faults::Fault;
 use crate::gpu::{GpuSetting, Model};
 use crate::log;
 
-/// A PCI address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PciAddress {
-    /// The domain.
-    pub domain: u16,
-    /// The bus.
-    pub bus: u8,
-    /// The device, 0 to 31.
-    pub device: u8,
-    /// The function, 0 to 7.
-    pub function: u8,
-}
-
-impl fmt::Display for PciAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:04x}:{:02x}:{:02x}.{}", self.domain, self.bus, self.device, self.function)
-    }
-}
-
-impl FromStr for PciAddress {
-    type Err = SettingsError;
-
-    fn from_str(text: &str) -> Result<Self, SettingsError> {
-        let parse = || {
-            let (rest, function) = text.rsplit_once('.')?;
-            let mut parts = rest.split(':');
-            let address = Self {
-                domain: u16::from_str_radix(parts.next()?, 16).ok()?,
-                bus: u8::from_str_radix(parts.next()?, 16).ok()?,
-                device: u8::from_str_radix(parts.next()?, 16).ok().filter(|device| *device < 32)?,
-                function: function.parse().ok().filter(|function| *function < 8)?,
-            };
-            parts.next().is_none().then_some(address)
-        };
-        parse().ok_or_else(|| SettingsError::new("DEVICES", text))
-    }
-}
-
-/// A variable with an invalid value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("GPU_INTEROP_SIM_AMDGPU_{variable} is wrong: `{value}`")]
-pub struct SettingsError {
-    variable: &'static str,
-    value: String,
-}
-
-impl SettingsError {
-    pub(crate) fn new(variable: &'static str, value: &str) -> Self {
-        Self { variable, value: value.to_owned() }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GpuSetting {
-    pub(crate) model: &'static Model,
-    pub(crate) address: PciAddress,
-}
-
-/// The settings of the environment.
+/// What the environment asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) gpus: Vec<GpuSetting>,
@@ -97,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) vulkan_gpu: Option<usize>,
 }
 
-/// The settings of this process; `None` if a variable is invalid.
+/// The settings of this process; none if a variable is wrong.
 pub(crate) fn settings() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
     let read = || match Settings::read(|name| std::env::var_os(format!("GPU_INTEROP_SIM_AMDGPU_{name}"))) {
@@ -148,7 +90,7 @@ impl Settings {
     }
 }
 
-/// Parses the list of GPUs. The n-th GPU without an address gets its own bus: 03, 43, 83, c3.
+/// Parses the list of GPUs. The n-th without an address gets a bus of its own: 03, 43, 83, c3.
 fn gpus(list: &str) -> Result<Vec<GpuSetting>, SettingsError> {
     let mut gpus = Vec::new();
     for (item, bus) in list.split(',').zip([0x03, 0x43, 0x83, 0xc3]) {

@@ -91,14 +91,8 @@ pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
     }
 }
 
-/// `hipStreamBeginCapture`.
-pub(crate) fn begin(handle: usize, mode: u32) -> Result<(), u32> {
-    let (here, stream) = streams::find(handle, &Missing::CAPTURE)?;
-    code::reject_if(mode > RELAXED)?;
-    // The default stream, but not each thread's own.
-    if here == 0 && handle != streams::PER_THREAD {
-        return Err(code::CAPTURE_UNSUPPORTED);
-    }
+/// Begins a capture on the stream `here`, in a valid mode.
+pub(crate) fn begin(here: usize, stream: &Stream, mode: u32) -> Result<(), u32> {
     stream.begin_capture()?;
     let recording = stream.recording().ok_or(code::ILLEGAL_STATE)?;
     let capture = Capture { origin: here, mode, thread: thread::current().id(), recording, others: BTreeMap::new() };
@@ -106,7 +100,7 @@ pub(crate) fn begin(handle: usize, mode: u32) -> Result<(), u32> {
     Ok(())
 }
 
-/// Ends what the stream `here` records: the graph.
+/// Ends the capture on the stream `here` and returns the graph.
 pub(crate) fn end(here: usize, stream: &Stream) -> Result<usize, u32> {
     let era = Era::now();
     let mut captures = lock(&CAPTURES);

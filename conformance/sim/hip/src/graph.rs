@@ -24,7 +24,7 @@ const ACTIVE: c_uint = 1;
 /// The stream of a graph's last launch.
 static LAUNCHED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-/// Ends what a stream records: the graph.
+/// Ends the capture on a stream and returns the graph.
 fn end_capture(handle: usize) -> Result<usize, u32> {
     if handle == 0 {
         return Err(if Era::now() == Era::Early { code::INVALID_VALUE } else { code::ILLEGAL_STATE });
@@ -37,9 +37,7 @@ entries! {
     fn hipStreamBeginCapture(stream: usize, mode: c_uint) {
         need()?;
         let (here, found) = streams::find(stream, &Missing::CAPTURE)?;
-        if mode > capture_mode::RELAXED {
-            return Err(code::INVALID_VALUE);
-        }
+        code::reject_if(mode > capture_mode::RELAXED)?;
         // The default stream, but not each thread's own.
         if here == 0 && stream != streams::PER_THREAD {
             return Err(code::CAPTURE_UNSUPPORTED);
@@ -50,7 +48,7 @@ entries! {
     fn hipStreamEndCapture(stream: usize, graph: *mut usize) gives graph {
         need()?;
         code::reject_if(graph.is_null() && Era::now() < Era::Seven)?;
-        let ended = capture::end(stream);
+        let ended = end_capture(stream);
         if ended == Err(code::CAPTURE_INVALIDATED) {
             // A capture invalidated by other calls gives a null result.
             let _ = give(graph, 0);

@@ -131,11 +131,6 @@ pub extern "C" fn sim_nvsci_flushes() -> u64 {
 }
 
 entries! {
-    fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
-        live::report_at_exit();
-        give(compatible, Behaviour::now().knows(major, minor, Behaviour::buf_minor).into())
-    }
-
     fn NvSciBufModuleOpen(module: *mut usize) gives module {
         give(module, BUFFER_MODULES.insert(()))
     }

@@ -155,11 +155,6 @@ pub(crate) fn sync_of(handle: usize) -> Arc<SyncObject> {
 }
 
 entries! {
-    fn NvSciSyncCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
-        live::report_at_exit();
-        give(compatible, Behaviour::now().knows(major, minor, Behaviour::sync_minor).into())
-    }
-
     fn NvSciSyncModuleOpen(module: *mut usize) gives module {
         give(module, SYNC_MODULES.insert(()))
     }

@@ -8,14 +8,12 @@ use crate::{give, live};
 entries! {
     fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
         live::report_at_exit();
-        let behaviour = Behaviour::now();
-        give(compatible, (major == 2 && minor <= behaviour.buf_minor() && !behaviour.has("incompatible")).into())
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::buf_minor).into())
     }
 
     fn NvSciSyncCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
         live::report_at_exit();
-        let behaviour = Behaviour::now();
-        give(compatible, (major == 2 && minor <= behaviour.sync_minor() && !behaviour.has("incompatible")).into())
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::sync_minor).into())
     }
 }
 

@@ -16,6 +16,8 @@ mod program;
 #[cfg(target_os = "linux")]
 pub mod recorded;
 
+pub mod request;
+
 #[doc(hidden)]
 pub use gpu_interop_driver;
 

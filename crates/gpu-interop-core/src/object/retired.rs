@@ -27,10 +27,6 @@ pub(super) struct Retired {
     pub(super) blocked_by: Option<PendingWaits>,
 }
 
-/// Streams with pending external waits, on which a free would block, of all devices on the same hardware. Each by
-/// device number and slot, with the number of its completed markers.
-pub(super) type PendingWaits = SmallVec<[((u64, usize), PassedMarkers); 2]>;
-
 #[derive(Debug, Default)]
 pub(super) struct RetiredObjects {
     /// Objects in drop order.

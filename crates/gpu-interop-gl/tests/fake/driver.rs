@@ -6,6 +6,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 pub(crate) use crate::state::*;
 
+/// Size of the memory that the tests import, bytes.
+pub(crate) const SIZE: u64 = 1 << 20;
+
 /// Closes a descriptor that the driver owns.
 #[cfg(unix)]
 fn close(fd: c_int) {

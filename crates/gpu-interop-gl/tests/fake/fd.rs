@@ -1,12 +1,12 @@
 //! Ownership of descriptors.
 
-use crate::request::{SIZE, dedicated_request, memory_request, semaphore_request};
 use std::os::fd::AsFd;
 
 use gpu_interop_core::handle::{FdKind, classify_fd};
 use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, SemaphoreHandle, Uuid};
+use gpu_interop_test_support::request::{dedicated_request, memory_request, semaphore_request};
 
-use crate::driver::{self, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
+use crate::driver::{self, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, SIZE, with};
 use crate::interop;
 use crate::shared::{memory_handle, semaphore_handle};
 

@@ -5,8 +5,6 @@
 mod driver;
 #[cfg(unix)]
 mod fd;
-#[path = "../../../gpu-interop-vulkan/tests/fake/request.rs"]
-mod request;
 mod shared;
 mod state;
 #[cfg(windows)]

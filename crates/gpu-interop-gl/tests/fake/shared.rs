@@ -1,12 +1,12 @@
 //! Imports that are independent of the platform's handles.
 
-use crate::request::{SIZE, dedicated_request, memory_request, semaphore_request};
 use gpu_interop_core::{ArrayFormat, ArrayShape, ChannelType, ErrorKind};
 #[cfg(unix)]
 use gpu_interop_core::{MemoryHandle, SemaphoreHandle};
 use gpu_interop_gl::{Barriers, GlInterop, ImportedMemory, TextureFormat, TextureLayout, TextureSpec, TextureTiling};
+use gpu_interop_test_support::request::{dedicated_request, memory_request, semaphore_request};
 
-use crate::driver::{self, INVALID_ENUM, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
+use crate::driver::{self, INVALID_ENUM, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, SIZE, with};
 use crate::interop;
 
 #[cfg(unix)]

@@ -1,12 +1,12 @@
 //! Windows handles and names.
 
-use crate::request::{SIZE, dedicated_request, memory_request, semaphore_request};
 use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
 use gpu_interop_core::{ErrorKind, MemoryHandle, SemaphoreHandle};
 use gpu_interop_gl::Barriers;
+use gpu_interop_test_support::request::{dedicated_request, memory_request, semaphore_request};
 use windows_sys::Win32::System::Threading::CreateEventW;
 
-use crate::driver::{self, INVALID_OPERATION, with};
+use crate::driver::{self, INVALID_OPERATION, SIZE, with};
 use crate::interop;
 
 /// An event handle, which the system does not distinguish from memory or a semaphore.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{Device, Error, ErrorKind, NvSciSyncUse, Result};
 
+use super::module::{Module, SyncModule};
 use super::object::{Facts, SyncObject};
 use super::users::{User, Users};
-use super::{Module, SyncModule};
 use crate::list::{List, Value, no_list};
 use crate::sys::sync::{key, perm};
 

@@ -14,11 +14,19 @@ pub use cpu::CpuWaitContext;
 pub use fence::Fence;
 pub use import::{ImportedSync, MemSync};
 pub use list::{ReconciledSyncAttributes, SyncAttributeList, SyncOptions};
+pub use module::SyncModule;
 pub use object::SyncObject;
 
-crate::module::module! {
-    /// An open module of NvSciSync (`NvSciSyncModule`), which everything made from it keeps open. Cheap to clone.
-    SyncModule of sync: "NvSciSync"
+use crate::library::NvSci;
+
+impl NvSci {
+    /// Opens a module of synchronisation objects (`NvSciSyncModuleOpen`). Objects of two modules do not mix.
+    ///
+    /// # Errors
+    /// The library's error.
+    pub fn open_syncs(&self) -> Result<SyncModule> {
+        SyncModule::open(self)
+    }
 }
 
 impl SyncModule {

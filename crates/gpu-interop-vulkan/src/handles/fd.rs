@@ -19,13 +19,6 @@ pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
 
-pub(super) const MEMORY_EXTENSION: &CStr = vk::KHR_EXTERNAL_MEMORY_FD_NAME;
-pub(super) const SEMAPHORE_EXTENSION: &CStr = vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME;
-pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION, vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME];
-
-pub(super) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryFdKHR", c"vkGetMemoryFdPropertiesKHR"];
-pub(super) const SEMAPHORE_FUNCTIONS: [&CStr; 2] = [c"vkGetSemaphoreFdKHR", c"vkImportSemaphoreFdKHR"];
-
 /// What this platform imports.
 pub(super) const IMPORTABLE: &str = "file descriptors";
 

@@ -24,14 +24,6 @@ pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueWin32;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineWin32;
 
-pub(super) const MEMORY_EXTENSION: &CStr = vk::KHR_EXTERNAL_MEMORY_WIN32_NAME;
-pub(super) const SEMAPHORE_EXTENSION: &CStr = vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME;
-pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION];
-
-pub(super) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryWin32HandleKHR", c"vkGetMemoryWin32HandlePropertiesKHR"];
-pub(super) const SEMAPHORE_FUNCTIONS: [&CStr; 2] =
-    [c"vkGetSemaphoreWin32HandleKHR", c"vkImportSemaphoreWin32HandleKHR"];
-
 /// What this platform imports.
 pub(super) const IMPORTABLE: &str = "Windows handles";
 

@@ -1,8 +1,8 @@
 //! Buffers and their memory.
 
-use crate::request::{dedicated_request, memory_request};
 use ash::vk;
 use gpu_interop_core::{MemoryHandle, MemoryHandleKind};
+use gpu_interop_test_support::request::{dedicated_request, memory_request};
 use gpu_interop_vulkan::{
     BufferImportOptions, BufferOptions, ExportableBuffer, ImportedBuffer, MemoryPlacement, OwnedBuffer, VulkanInterop,
 };

@@ -1,8 +1,8 @@
 //! Images and their memory.
 
-use crate::request::dedicated_request;
 use ash::vk;
 use gpu_interop_core::MemoryHandle;
+use gpu_interop_test_support::request::dedicated_request;
 use gpu_interop_vulkan::{ExportableImage, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage};
 
 use crate::assert_calls;

@@ -1,8 +1,8 @@
 //! Instances and devices without required features.
 
-use crate::request::semaphore_request;
 use ash::vk;
 use gpu_interop_core::{ErrorKind, SemaphoreHandle, SemaphoreHandleKind};
+use gpu_interop_test_support::request::semaphore_request;
 use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
 
 use crate::driver::{Settings, calls, file, start, try_start};

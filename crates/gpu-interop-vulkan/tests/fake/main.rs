@@ -11,7 +11,6 @@ mod driver;
 mod format;
 mod images;
 mod instance;
-mod request;
 mod results;
 mod semaphores;
 mod submissions;

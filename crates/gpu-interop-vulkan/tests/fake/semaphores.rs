@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use ash::vk::{self, Handle};
 use gpu_interop_core::{ErrorKind, ExporterTimeline, SemaphoreHandle, SemaphoreHandleKind};
+use gpu_interop_test_support::request::semaphore_request;
 use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
 use rustix::io::FdFlags;
 
 use crate::assert_calls;
 use crate::driver::{Settings, calls, file, lend, start};
-use crate::request::semaphore_request;
 
 fn closes_on_exec(handle: &SemaphoreHandle) {
     let fd = handle.as_fd().expect("a descriptor");

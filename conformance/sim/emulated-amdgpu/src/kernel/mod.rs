@@ -1,8 +1,8 @@
-//! Kernels, which are executed by name; their instructions are not.
+//! Kernels. They are executed by name: no instruction is.
 //!
-//! The name of a kernel object is learnt when the runtime queries the object's address (`interpose::hsa`); ROCR's own
-//! kernels, which it builds without symbols, are recognised by their arguments. A kernel's arguments are decoded by the
-//! layout that its name and their size select. An unknown kernel or layout stops the queue with an error.
+//! The name of a kernel object is learnt when the runtime asks for the object's address (`interpose::hsa`); ROCR's own
+//! kernels, which it builds without symbols, are known by their code. A kernel's arguments are decoded by the layout that its
+//! name and the size of its arguments select. A kernel or a layout that is not known stops the queue with an error.
 
 mod arguments;
 mod blit;
@@ -20,34 +20,7 @@ use crate::emulation::Emulation;
 use crate::log::enabled;
 use crate::queue::{Queue, Stop};
 
-type Result<T> = std::result::Result<T, Stop>;
-
-/// Names of kernel objects.
-#[derive(Debug, Default)]
-pub(crate) struct Kernels(Mutex<HashMap<u64, String>>);
-
-impl Kernels {
-    /// Records a name. A later module may have its kernel at the address of an earlier one: the last name counts.
-    pub(crate) fn learn(&self, object: u64, name: String) {
-        say!(1, "kernel object {object:#x} is {name}");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(object, name);
-    }
-
-    fn name(&self, object: u64) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&object).cloned()
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Launch<'a> {
-    emulation: &'static Emulation,
-    queue: &'a Queue,
-    gpu: usize,
-    dispatch: Dispatch,
-    /// Size of the arguments according to the kernel's descriptor.
-    kernarg_size: u32,
-}
-
+/// Executes a dispatch.
 pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispatch) -> Result<()> {
     for (point, stop) in [("packet-hang", Stop::Hang), ("reset", Stop::Reset)] {
         if emulation.faults.at(point).is_some() {

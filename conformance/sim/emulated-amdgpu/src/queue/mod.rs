@@ -26,10 +26,10 @@ use crate::abi::kfd::{QUEUE_TYPE_COMPUTE_AQL, QUEUE_TYPE_SDMA, QUEUE_TYPE_SDMA_X
 use crate::log::say;
 use crate::memory::Storage;
 
-/// Size of a GPU's doorbells, 8 bytes per queue.
+/// Bytes of a GPU's doorbells, one of 8 bytes for each queue.
 pub(crate) const DOORBELL_BYTES: u64 = 8192;
 
-/// Description of a queue by its creator.
+/// What describes a queue to its creator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Description {
     pub(crate) gpu: usize,
@@ -41,148 +41,12 @@ pub(crate) struct Description {
 }
 
 #[derive(Debug)]
-pub(crate) struct Queue {
-    pub(crate) id: u32,
-    pub(crate) gpu: usize,
-    kind: Kind,
-    ring: AtomicU64,
-    ring_size: AtomicU64,
-    read_pointer: u64,
-    write_pointer: u64,
-    doorbell: &'static AtomicU64,
-    stop: AtomicBool,
-    /// The runtime set its share of time to 0.
-    paused: AtomicBool,
-    /// It has stopped and executes no more packets.
-    dead: AtomicBool,
-    /// Last doorbell value seen by the thread while it sleeps; `None` while it is awake.
-    asleep: Mutex<Option<u64>>,
-    awake: Condvar,
-}
-
-/// Time that a queue's thread polls for packets before it relies on the doorbell thread.
-const ATTENTIVE: Duration = Duration::from_millis(2);
-
-impl Queue {
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-
-    /// Stops the queue.
-    pub(crate) fn kill(&self) {
-        self.dead.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    /// Whether the thread must abandon its current packet.
-    fn ended(&self) -> bool {
-        self.stopped() || self.dead.load(Ordering::Acquire)
-    }
-
-    fn ring(&self) -> (u64, u64) {
-        (self.ring.load(Ordering::Acquire), self.ring_size.load(Ordering::Acquire))
-    }
-
-    fn asleep(&self) -> MutexGuard<'_, Option<u64>> {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until `ready` returns something.
-    fn wait<T>(&self, mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>) -> std::result::Result<T, Stop> {
-        let mut backoff = Backoff::new();
-        loop {
-            if self.ended() {
-                return Err(Stop::Destroyed);
-            }
-            if !self.paused.load(Ordering::Acquire)
-                && let Some(found) = ready()?
-            {
-                return Ok(found);
-            }
-            backoff.pause();
-        }
-    }
-
-    /// Waits for a packet: as [`wait`](Self::wait), but after a while sleeps until the doorbell changes.
-    fn wait_for_packet<T>(
-        &self,
-        mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>,
-    ) -> std::result::Result<T, Stop> {
-        let mut backoff = Backoff::new();
-        loop {
-            let doorbell = self.doorbell.load(Ordering::Acquire);
-            if self.ended() {
-                return Err(Stop::Destroyed);
-            }
-            if !self.paused.load(Ordering::Acquire)
-                && let Some(found) = ready()?
-            {
-                return Ok(found);
-            }
-            if backoff.waited() < ATTENTIVE {
-                backoff.pause();
-                continue;
-            }
-            // The doorbell was read before the last check for packets, so a packet written since then changes it.
-            self.sleep(doorbell);
-            backoff.reset();
-        }
-    }
-
-    fn sleep(&self, doorbell: u64) {
-        let mut asleep = self.asleep();
-        *asleep = Some(doorbell);
-        while asleep.is_some() && !self.ended() {
-            asleep = self.awake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
-        }
-        *asleep = None;
-    }
-
-    /// Wakes the thread if the doorbell rang since it fell asleep, and returns whether it did.
-    fn wake_if_rung(&self) -> bool {
-        let mut asleep = self.asleep();
-        let rung = asleep.is_some_and(|known| self.doorbell.load(Ordering::Acquire) != known);
-        if rung {
-            *asleep = None;
-            self.awake.notify_all();
-        }
-        rung
-    }
-
-    fn wake(&self) {
-        *self.asleep() = None;
-        self.awake.notify_all();
-    }
-
-    /// Main function of the queue's thread.
-    fn run(&self, emulation: &'static Emulation) {
-        let result = match self.kind {
-            _ if emulation.faults.at("queue-hang").is_some() => Err(Stop::Hang),
-            Kind::Aql => aql::run(self, emulation),
-            Kind::Sdma => sdma::run(self, emulation),
-        };
-        let Err(stop) = result;
-        if stop != Stop::Destroyed {
-            self.dead.store(true, Ordering::Release);
-            crate::kfd::exception::report(emulation, self, &stop);
-        }
-    }
-
-    /// The signal that receives the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
-    pub(crate) fn error_signal(&self, emulation: &Emulation) -> Option<u64> {
-        use crate::abi::aql::queue::{INACTIVE_SIGNAL, READ_INDEX};
-        let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;
-        let signal = emulation.memory.read_u64(self.gpu, self.write_pointer + INACTIVE_SIGNAL).ok()?;
-        (known && signal != 0).then_some(signal)
-    }
-}
-
-#[derive(Debug)]
 struct Running {
     queue: Arc<Queue>,
     thread: JoinHandle<()>,
 }
 
+/// The queues of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     running: Mutex<BTreeMap<u32, Running>>,
@@ -246,7 +110,7 @@ impl Queues {
         let Running { queue, thread } = self.lock().remove(&id).ok_or(Errno::INVAL)?;
         queue.stop.store(true, Ordering::Release);
         queue.wake();
-        // The thread has reported its own panic.
+        // A panic of the thread was reported by the thread.
         _ = thread.join();
         Ok(())
     }
@@ -272,6 +136,7 @@ impl Queues {
         self.lock().len()
     }
 
+    /// The queues of a GPU.
     pub(crate) fn of_gpu(&self, gpu: usize) -> Vec<Arc<Queue>> {
         self.lock().values().map(|running| Arc::clone(&running.queue)).filter(|queue| queue.gpu == gpu).collect()
     }

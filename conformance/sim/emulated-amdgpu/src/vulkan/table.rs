@@ -1,7 +1,7 @@
 //! The functions of the next layer.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
@@ -56,7 +56,7 @@ pub(super) unsafe fn key(handle: u64) -> u64 {
 ///
 /// The handle is of an instance or a physical device.
 pub(super) unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     lock(&INSTANCES).as_ref()?.get(&unsafe { key(handle) }).copied()
 }
 
@@ -66,21 +66,19 @@ pub(super) unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
 ///
 /// The handle is of a device.
 pub(super) unsafe fn device_table(device: vk::Device) -> Option<DeviceTable> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     lock(&DEVICES).as_ref()?.get(&unsafe { key(device.as_raw()) }).copied()
 }
 
-/// A function of the next layer.
+/// A function of the next layer, which `get` finds by its name.
 ///
 /// # Safety
 ///
-/// `F` is the type of the function with this name, and the instance is one that `get` is for, or null.
-pub(super) unsafe fn next<F>(instance: vk::Instance, get: GetInstance, name: &CStr) -> Option<F> {
+/// `F` is the type of the function with this name.
+pub(super) unsafe fn next<F>(get: impl FnOnce(*const c_char) -> vk::PFN_vkVoidFunction, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-    // SAFETY: the caller guarantees the instance; the name is a C string.
-    let function = unsafe { get(instance, name.as_ptr()) };
     // SAFETY: the sizes are equal, and the caller guarantees the type.
-    function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
+    get(name.as_ptr()).map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
 }
 
 impl InstanceTable {
@@ -88,18 +86,20 @@ impl InstanceTable {
     ///
     /// `get` is the next layer's function, and `instance` was just created through it.
     pub(super) unsafe fn new(instance: vk::Instance, get: GetInstance) -> Self {
+        // SAFETY: the caller's promise.
+        let find = |name| unsafe { get(instance, name) };
         // SAFETY: the types are those of the names.
         unsafe {
             // The first name exists from Vulkan 1.1 on.
-            let properties2 = next(instance, get, c"vkGetPhysicalDeviceProperties2")
-                .or_else(|| next(instance, get, c"vkGetPhysicalDeviceProperties2KHR"));
+            let properties2 = next(find, c"vkGetPhysicalDeviceProperties2")
+                .or_else(|| next(find, c"vkGetPhysicalDeviceProperties2KHR"));
             Self {
                 instance,
                 get,
-                destroy: next(instance, get, c"vkDestroyInstance"),
-                properties: next(instance, get, c"vkGetPhysicalDeviceProperties"),
+                destroy: next(find, c"vkDestroyInstance"),
+                properties: next(find, c"vkGetPhysicalDeviceProperties"),
                 properties2,
-                extensions: next(instance, get, c"vkEnumerateDeviceExtensionProperties"),
+                extensions: next(find, c"vkEnumerateDeviceExtensionProperties"),
             }
         }
     }
@@ -110,24 +110,16 @@ impl DeviceTable {
     ///
     /// `get` is the next layer's function, and is for this device.
     pub(super) unsafe fn new(device: vk::Device, get: GetDevice) -> Self {
-        /// # Safety
-        ///
-        /// `F` is the type of the function with this name.
-        unsafe fn next<F>(device: vk::Device, get: GetDevice, name: &CStr) -> Option<F> {
-            const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-            // SAFETY: the caller guarantees the device; the name is a C string.
-            let function = unsafe { get(device, name.as_ptr()) };
-            // SAFETY: the sizes are equal, and the caller guarantees the type.
-            function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
-        }
+        // SAFETY: the caller's promise.
+        let find = |name| unsafe { get(device, name) };
         // SAFETY: the types are those of the names.
         unsafe {
             Self {
                 get,
-                destroy: next(device, get, c"vkDestroyDevice"),
-                allocate: next(device, get, c"vkAllocateMemory"),
-                free: next(device, get, c"vkFreeMemory"),
-                descriptor: next(device, get, c"vkGetMemoryFdKHR"),
+                destroy: next(find, c"vkDestroyDevice"),
+                allocate: next(find, c"vkAllocateMemory"),
+                free: next(find, c"vkFreeMemory"),
+                descriptor: next(find, c"vkGetMemoryFdKHR"),
             }
         }
     }

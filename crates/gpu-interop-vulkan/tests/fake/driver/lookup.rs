@@ -11,6 +11,8 @@ use super::{commands, objects};
 type Device = vk::Device;
 
 functions! {
+    create {}
+    destroy {}
     PFN_vkGetDeviceProcAddr vkGetDeviceProcAddr(device: Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
         // SAFETY: the library passes a C string.
         let name = unsafe { CStr::from_ptr(name) };

@@ -32,16 +32,6 @@ functions! {
         PFN_vkDestroySemaphore vkDestroySemaphore(Semaphore);
     }
 
-    PFN_vkGetDeviceProcAddr vkGetDeviceProcAddr(device: Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
-        // SAFETY: the library passes a C string.
-        let name = unsafe { CStr::from_ptr(name) };
-        let text = name.to_str().unwrap_or_default();
-        let (core, timeline) = (text.ends_with("Requirements2"), text.contains("SemaphoreCounterValue"));
-        let hidden = (core && !settings().has_1_1) || (timeline && !settings().timeline_functions);
-        let address = if hidden { std::ptr::null() } else { any_address(name) };
-        // SAFETY: null, or a function that is called with its own type.
-        unsafe { std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(address) }
-    }
     PFN_vkGetPhysicalDeviceProperties vkGetPhysicalDeviceProperties(
         device: Physical, to: *mut vk::PhysicalDeviceProperties,
     ) -> () {
