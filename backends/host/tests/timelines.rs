@@ -2,25 +2,14 @@
 
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ErrorKind, ExporterTimeline, Timeline, TimelineStrategy};
-use gpu_interop_host::{HostBackend, HostSemaphore};
-
-const LONG: Duration = Duration::from_secs(20);
-const BOTH: [TimelineStrategy; 2] = [TimelineStrategy::Native, TimelineStrategy::HostBridge];
-
-fn device() -> Device {
-    Device::open(&HostBackend::new(), 0).expect("the CPU")
-}
-
-fn timeline(device: &Device, strategy: TimelineStrategy, value: u64) -> (HostSemaphore, Timeline) {
-    let exporter = HostSemaphore::timeline(value).expect("create");
-    let timeline = Timeline::with_strategy(device, Arc::new(exporter.clone()), strategy).expect("a timeline");
-    assert_eq!(timeline.strategy(), strategy);
-    (exporter, timeline)
-}
+use common::{BOTH, LONG, Plain, device, timeline};
+use gpu_interop_core::{ErrorKind, Timeline, TimelineStrategy};
+use gpu_interop_host::HostSemaphore;
 
 #[test]
 fn values_go_both_ways() {
@@ -160,24 +149,11 @@ fn impossible_strategies_are_rejected() {
     let error = Timeline::new(&device, Arc::new(binary)).expect_err("no timeline");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 
-    #[derive(Debug)]
-    struct Private(HostSemaphore);
-    impl ExporterTimeline for Private {
-        fn value(&self) -> gpu_interop_core::Result<u64> {
-            Ok(self.0.value())
-        }
-        fn signal(&self, value: u64) -> gpu_interop_core::Result<()> {
-            self.0.signal_value(value)
-        }
-        fn wait(&self, value: u64, timeout: Duration) -> gpu_interop_core::Result<()> {
-            self.0.wait_value(value, timeout)
-        }
-    }
     let exporter = HostSemaphore::timeline(0).expect("create");
-    let error = Timeline::with_strategy(&device, Arc::new(Private(exporter.clone())), TimelineStrategy::Native)
+    let error = Timeline::with_strategy(&device, Arc::new(Plain(exporter.clone())), TimelineStrategy::Native)
         .expect_err("cannot be exported");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    let timeline = Timeline::new(&device, Arc::new(Private(exporter))).expect("bridged");
+    let timeline = Timeline::new(&device, Arc::new(Plain(exporter))).expect("bridged");
     assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
     let stream = device.create_stream().expect("a stream");
     stream.wait_timeline(&timeline, 1).expect("enqueues");
