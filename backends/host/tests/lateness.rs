@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{BOTH, LONG, Plain, device, timeline};
+use common::{BOTH, LONG, Plain, device, open, timeline};
 use gpu_interop_core::{Device, Stream, Timeline, TimelineStrategy, WaitCondition};
 use gpu_interop_host::HostSemaphore;
 
@@ -97,9 +97,7 @@ fn a_stream_continues_soon_after_the_exporter_signals() {
 #[test]
 fn the_exporter_continues_soon_after_a_stream_signals() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 0);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 0);
         let mut value = 0;
         check_latency(&format!("the exporter, {strategy}"), |idle| {
             value += 1;
@@ -204,9 +202,7 @@ fn both_sides_continue_soon_while_another_stream_waits() {
 fn streams_continue_soon_after_their_timeline_is_abandoned() {
     for strategy in BOTH {
         check_latency(&format!("an abandoned timeline, {strategy}"), |idle| {
-            let device = device();
-            let (_exporter, timeline) = timeline(&device, strategy, 0);
-            let stream = device.create_stream().expect("a stream");
+            let (_device, _exporter, timeline, stream) = open(strategy, 0);
             stream.wait_timeline(&timeline, 7).expect("enqueues");
             let reached = reached(&stream);
             std::thread::sleep(idle);

@@ -7,16 +7,14 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{BOTH, LONG, Plain, device, timeline};
+use common::{BOTH, LONG, Plain, device, open, timeline};
 use gpu_interop_core::{ErrorKind, Timeline, TimelineStrategy};
 use gpu_interop_host::HostSemaphore;
 
 #[test]
 fn values_go_both_ways() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 0);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 0);
         for round in (1..2_000_u64).step_by(2) {
             stream.wait_timeline(&timeline, round).expect("enqueues");
             stream.signal_timeline(&timeline, round + 1).expect("enqueues");
@@ -30,9 +28,7 @@ fn values_go_both_ways() {
 #[test]
 fn a_stream_waits_for_its_value() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 3);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 3);
         stream.wait_timeline(&timeline, 3).expect("enqueues");
         stream.synchronize_timeout(LONG).expect("reached already");
         stream.wait_timeline(&timeline, u64::MAX - 1).expect("enqueues");
@@ -53,9 +49,7 @@ fn a_stream_waits_for_its_value() {
 #[test]
 fn a_timeline_starts_at_the_exporters_value() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 5);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 5);
         for value in [0, 4, 5] {
             let error = stream.signal_timeline(&timeline, value).expect_err("not above the exporter's value");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -69,9 +63,7 @@ fn a_timeline_starts_at_the_exporters_value() {
 #[test]
 fn abandoning_a_timeline_ends_its_streams_waits() {
     for strategy in BOTH {
-        let device = device();
-        let (_exporter, timeline) = timeline(&device, strategy, 0);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, _exporter, timeline, stream) = open(strategy, 0);
         stream.wait_timeline(&timeline, 7).expect("enqueues");
         timeline.abandon("the renderer is gone").expect("abandons");
         let synchronized = stream.synchronize_timeout(LONG);
@@ -129,9 +121,7 @@ fn a_wait_for_a_killed_process_fails() {
 #[test]
 fn a_device_is_closed_with_a_wait_pending() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 0);
-        let stream = device.create_stream().expect("a stream");
+        let (device, exporter, timeline, stream) = open(strategy, 0);
         stream.wait_timeline(&timeline, 1).expect("enqueues");
         stream.signal_timeline(&timeline, 2).expect("enqueues");
         let start = Instant::now();

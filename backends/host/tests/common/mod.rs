@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop_core::{Device, ExporterTimeline, Result, Timeline, TimelineStrategy};
+use gpu_interop_core::{Device, ExporterTimeline, Result, Stream, Timeline, TimelineStrategy};
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -19,6 +19,14 @@ pub(crate) fn timeline(device: &Device, strategy: TimelineStrategy, value: u64) 
     let timeline = Timeline::with_strategy(device, Arc::new(exporter.clone()), strategy).expect("a timeline");
     assert_eq!(timeline.strategy(), strategy);
     (exporter, timeline)
+}
+
+/// A device with a timeline as of [`timeline`], and a stream.
+pub(crate) fn open(strategy: TimelineStrategy, value: u64) -> (Device, HostSemaphore, Timeline, Stream) {
+    let device = device();
+    let (exporter, timeline) = timeline(&device, strategy, value);
+    let stream = device.create_stream().expect("a stream");
+    (device, exporter, timeline, stream)
 }
 
 /// Exporter that exports nothing and has no waiter for several timelines, like most exporters of other crates.
