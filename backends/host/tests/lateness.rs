@@ -2,15 +2,16 @@
 //! limit of 200 ms.
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
+mod common;
+
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ExporterTimeline, Stream, Timeline, TimelineStrategy, WaitCondition};
-use gpu_interop_host::{HostBackend, HostSemaphore};
+use common::{BOTH, LONG, Plain, device, open, timeline};
+use gpu_interop_core::{Device, Stream, Timeline, TimelineStrategy, WaitCondition};
+use gpu_interop_host::HostSemaphore;
 
-const LONG: Duration = Duration::from_secs(20);
-const BOTH: [TimelineStrategy; 2] = [TimelineStrategy::Native, TimelineStrategy::HostBridge];
 /// Delays between a wait and its signal: none, 2 ms (the waiter spins) and 60 ms (the waiter sleeps).
 const IDLE: [Duration; 3] = [Duration::ZERO, Duration::from_millis(2), Duration::from_millis(60)];
 /// Rounds per median. The median ignores single rounds with a scheduling delay.
@@ -62,16 +63,6 @@ fn check_latency(what: &str, mut round: impl FnMut(Duration) -> (Instant, Instan
     }
 }
 
-fn device() -> Device {
-    Device::open(&HostBackend::new(), 0).expect("the CPU")
-}
-
-fn timeline(device: &Device, strategy: TimelineStrategy) -> (HostSemaphore, Timeline) {
-    let exporter = HostSemaphore::timeline(0).expect("create");
-    let timeline = Timeline::with_strategy(device, Arc::new(exporter.clone()), strategy).expect("a timeline");
-    (exporter, timeline)
-}
-
 /// Enqueues a host function that sends the time at which the stream reaches it.
 fn reached(stream: &Stream) -> Receiver<Instant> {
     let (sender, receiver) = channel();
@@ -98,7 +89,7 @@ fn check_exporter_signals(what: &str, device: &Device, exporter: &HostSemaphore,
 fn a_stream_continues_soon_after_the_exporter_signals() {
     for strategy in BOTH {
         let device = device();
-        let (exporter, timeline) = timeline(&device, strategy);
+        let (exporter, timeline) = timeline(&device, strategy, 0);
         check_exporter_signals(&format!("a stream, {strategy}"), &device, &exporter, &timeline);
     }
 }
@@ -106,9 +97,7 @@ fn a_stream_continues_soon_after_the_exporter_signals() {
 #[test]
 fn the_exporter_continues_soon_after_a_stream_signals() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 0);
         let mut value = 0;
         check_latency(&format!("the exporter, {strategy}"), |idle| {
             value += 1;
@@ -133,7 +122,7 @@ fn a_thread_continues_soon_after_either_signals() {
     for strategy in BOTH {
         for by_stream in [false, true] {
             let device = device();
-            let (exporter, timeline) = timeline(&device, strategy);
+            let (exporter, timeline) = timeline(&device, strategy, 0);
             let timeline = Arc::new(timeline);
             let stream = device.create_stream().expect("a stream");
             let mut value = 0;
@@ -157,25 +146,7 @@ fn a_thread_continues_soon_after_either_signals() {
     }
 }
 
-/// Exporter without a waiter for several timelines, like most exporters of other crates.
-#[derive(Debug)]
-struct Plain(HostSemaphore);
-
-impl ExporterTimeline for Plain {
-    fn value(&self) -> gpu_interop_core::Result<u64> {
-        Ok(self.0.value())
-    }
-
-    fn signal(&self, value: u64) -> gpu_interop_core::Result<()> {
-        self.0.signal_value(value)
-    }
-
-    fn wait(&self, value: u64, timeout: Duration) -> gpu_interop_core::Result<()> {
-        self.0.wait_value(value, timeout)
-    }
-}
-
-/// The bridge polls such timelines.
+/// The bridge polls timelines whose exporter has no waiter.
 #[test]
 fn a_stream_continues_soon_after_an_exporter_without_a_waiter_signals() {
     let device = device();
@@ -231,9 +202,7 @@ fn both_sides_continue_soon_while_another_stream_waits() {
 fn streams_continue_soon_after_their_timeline_is_abandoned() {
     for strategy in BOTH {
         check_latency(&format!("an abandoned timeline, {strategy}"), |idle| {
-            let device = device();
-            let (_exporter, timeline) = timeline(&device, strategy);
-            let stream = device.create_stream().expect("a stream");
+            let (_device, _exporter, timeline, stream) = open(strategy, 0);
             stream.wait_timeline(&timeline, 7).expect("enqueues");
             let reached = reached(&stream);
             std::thread::sleep(idle);
@@ -307,7 +276,7 @@ fn streams_continue_soon_after_the_signalling_process_ends() {
     let mut rounds = 0;
     check_latency("a process that was killed", |idle| {
         rounds += 1;
-        let (_exporter, timeline) = timeline(&device, TimelineStrategy::HostBridge);
+        let (_exporter, timeline) = timeline(&device, TimelineStrategy::HostBridge, 0);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
         timeline.watch_process(child.id()).expect("watches");
         let stream = device.create_stream().expect("a stream");

@@ -2,32 +2,19 @@
 
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ErrorKind, ExporterTimeline, Timeline, TimelineStrategy};
-use gpu_interop_host::{HostBackend, HostSemaphore};
-
-const LONG: Duration = Duration::from_secs(20);
-const BOTH: [TimelineStrategy; 2] = [TimelineStrategy::Native, TimelineStrategy::HostBridge];
-
-fn device() -> Device {
-    Device::open(&HostBackend::new(), 0).expect("the CPU")
-}
-
-fn timeline(device: &Device, strategy: TimelineStrategy, value: u64) -> (HostSemaphore, Timeline) {
-    let exporter = HostSemaphore::timeline(value).expect("create");
-    let timeline = Timeline::with_strategy(device, Arc::new(exporter.clone()), strategy).expect("a timeline");
-    assert_eq!(timeline.strategy(), strategy);
-    (exporter, timeline)
-}
+use common::{BOTH, LONG, Plain, device, open, timeline};
+use gpu_interop_core::{ErrorKind, Timeline, TimelineStrategy};
+use gpu_interop_host::HostSemaphore;
 
 #[test]
 fn values_go_both_ways() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 0);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 0);
         for round in (1..2_000_u64).step_by(2) {
             stream.wait_timeline(&timeline, round).expect("enqueues");
             stream.signal_timeline(&timeline, round + 1).expect("enqueues");
@@ -41,9 +28,7 @@ fn values_go_both_ways() {
 #[test]
 fn a_stream_waits_for_its_value() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 3);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 3);
         stream.wait_timeline(&timeline, 3).expect("enqueues");
         stream.synchronize_timeout(LONG).expect("reached already");
         stream.wait_timeline(&timeline, u64::MAX - 1).expect("enqueues");
@@ -64,9 +49,7 @@ fn a_stream_waits_for_its_value() {
 #[test]
 fn a_timeline_starts_at_the_exporters_value() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 5);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, exporter, timeline, stream) = open(strategy, 5);
         for value in [0, 4, 5] {
             let error = stream.signal_timeline(&timeline, value).expect_err("not above the exporter's value");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -80,9 +63,7 @@ fn a_timeline_starts_at_the_exporters_value() {
 #[test]
 fn abandoning_a_timeline_ends_its_streams_waits() {
     for strategy in BOTH {
-        let device = device();
-        let (_exporter, timeline) = timeline(&device, strategy, 0);
-        let stream = device.create_stream().expect("a stream");
+        let (_device, _exporter, timeline, stream) = open(strategy, 0);
         stream.wait_timeline(&timeline, 7).expect("enqueues");
         timeline.abandon("the renderer is gone").expect("abandons");
         let synchronized = stream.synchronize_timeout(LONG);
@@ -140,9 +121,7 @@ fn a_wait_for_a_killed_process_fails() {
 #[test]
 fn a_device_is_closed_with_a_wait_pending() {
     for strategy in BOTH {
-        let device = device();
-        let (exporter, timeline) = timeline(&device, strategy, 0);
-        let stream = device.create_stream().expect("a stream");
+        let (device, exporter, timeline, stream) = open(strategy, 0);
         stream.wait_timeline(&timeline, 1).expect("enqueues");
         stream.signal_timeline(&timeline, 2).expect("enqueues");
         let start = Instant::now();
@@ -160,24 +139,11 @@ fn impossible_strategies_are_rejected() {
     let error = Timeline::new(&device, Arc::new(binary)).expect_err("no timeline");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 
-    #[derive(Debug)]
-    struct Private(HostSemaphore);
-    impl ExporterTimeline for Private {
-        fn value(&self) -> gpu_interop_core::Result<u64> {
-            Ok(self.0.value())
-        }
-        fn signal(&self, value: u64) -> gpu_interop_core::Result<()> {
-            self.0.signal_value(value)
-        }
-        fn wait(&self, value: u64, timeout: Duration) -> gpu_interop_core::Result<()> {
-            self.0.wait_value(value, timeout)
-        }
-    }
     let exporter = HostSemaphore::timeline(0).expect("create");
-    let error = Timeline::with_strategy(&device, Arc::new(Private(exporter.clone())), TimelineStrategy::Native)
+    let error = Timeline::with_strategy(&device, Arc::new(Plain(exporter.clone())), TimelineStrategy::Native)
         .expect_err("cannot be exported");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    let timeline = Timeline::new(&device, Arc::new(Private(exporter))).expect("bridged");
+    let timeline = Timeline::new(&device, Arc::new(Plain(exporter))).expect("bridged");
     assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
     let stream = device.create_stream().expect("a stream");
     stream.wait_timeline(&timeline, 1).expect("enqueues");

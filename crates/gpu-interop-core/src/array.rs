@@ -308,48 +308,6 @@ impl MipmappedArrayDesc {
         Self { offset: 0, shape, format, levels: 1, layout_levels: None, usage: ArrayUsage::empty() }
     }
 
-    /// Sets where the image starts in the imported memory, in bytes.
-    #[must_use]
-    pub fn with_offset(mut self, offset: u64) -> Self {
-        self.offset = offset;
-        self
-    }
-
-    /// Sets the number of mip levels.
-    #[must_use]
-    pub fn with_levels(mut self, levels: u32) -> Self {
-        self.levels = levels;
-        self
-    }
-
-    /// Sets the number of mip levels that the memory is laid out for.
-    #[must_use]
-    pub fn with_layout_levels(mut self, levels: impl Into<Option<u32>>) -> Self {
-        self.layout_levels = levels.into();
-        self
-    }
-
-    /// Sets the usage.
-    #[must_use]
-    pub fn with_usage(mut self, usage: ArrayUsage) -> Self {
-        self.usage = usage;
-        self
-    }
-
-    /// Sets the dimensions of level 0.
-    #[must_use]
-    pub fn with_shape(mut self, shape: ArrayShape) -> Self {
-        self.shape = shape;
-        self
-    }
-
-    /// Sets the texel format.
-    #[must_use]
-    pub fn with_format(mut self, format: ArrayFormat) -> Self {
-        self.format = format;
-        self
-    }
-
     /// Number of levels passed to the driver: that of the memory layout.
     #[must_use]
     pub fn driver_levels(&self) -> u32 {
@@ -412,6 +370,23 @@ impl MipmappedArrayDesc {
                 .with_context("memory size", memory_size));
         }
         Ok(())
+    }
+}
+
+setters! {
+    MipmappedArrayDesc {
+        /// Sets where the image starts in the imported memory, in bytes.
+        with_offset => offset: u64;
+        /// Sets the number of mip levels.
+        with_levels => levels: u32;
+        /// Sets the number of mip levels that the memory is laid out for.
+        with_layout_levels => layout_levels: impl Into<Option<u32>>;
+        /// Sets the usage.
+        with_usage => usage: ArrayUsage;
+        /// Sets the dimensions of level 0.
+        with_shape => shape: ArrayShape;
+        /// Sets the texel format.
+        with_format => format: ArrayFormat;
     }
 }
 

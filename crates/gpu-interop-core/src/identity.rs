@@ -221,41 +221,6 @@ impl DeviceIdentity {
         Self { name: name.into(), kind, ..Self::default() }
     }
 
-    /// Sets the name.
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// Sets the kind of processor.
-    #[must_use]
-    pub fn with_kind(mut self, kind: DeviceKind) -> Self {
-        self.kind = kind;
-        self
-    }
-
-    /// Sets the UUID.
-    #[must_use]
-    pub fn with_uuid(mut self, uuid: impl Into<Option<Uuid>>) -> Self {
-        self.uuid = uuid.into();
-        self
-    }
-
-    /// Sets the LUID.
-    #[must_use]
-    pub fn with_luid(mut self, luid: impl Into<Option<Luid>>) -> Self {
-        self.luid = luid.into();
-        self
-    }
-
-    /// Sets the PCI address.
-    #[must_use]
-    pub fn with_pci(mut self, pci: impl Into<Option<PciAddress>>) -> Self {
-        self.pci = pci.into();
-        self
-    }
-
     /// Compares the strongest field known for both: UUID, then LUID with node mask, then PCI address.
     ///
     /// Without a common field, two CPU devices are the same (there is one host) and a CPU differs from a GPU.
@@ -275,6 +240,21 @@ impl DeviceIdentity {
                 }
                 (DeviceKind::Cpu, DeviceKind::Gpu) | (DeviceKind::Gpu, DeviceKind::Cpu) => IdentityMatch::Different,
             })
+    }
+}
+
+setters! {
+    DeviceIdentity {
+        /// Sets the name.
+        with_name => name: impl Into<String>;
+        /// Sets the kind of processor.
+        with_kind => kind: DeviceKind;
+        /// Sets the UUID.
+        with_uuid => uuid: impl Into<Option<Uuid>>;
+        /// Sets the LUID.
+        with_luid => luid: impl Into<Option<Luid>>;
+        /// Sets the PCI address.
+        with_pci => pci: impl Into<Option<PciAddress>>;
     }
 }
 

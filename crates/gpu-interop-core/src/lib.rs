@@ -62,6 +62,9 @@
 //! No driver works in a forked child process. Objects opened before the fork may be dropped in the child, which has no
 //! effect; synchronising a stream there is an error. Open devices after the fork, or start another program.
 
+#[macro_use]
+mod macros;
+
 pub mod array;
 pub mod backend;
 mod bridge;

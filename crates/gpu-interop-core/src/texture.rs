@@ -73,25 +73,15 @@ impl TextureDesc {
         (self.filter, self.mip_filter) = (filter, filter);
         self
     }
+}
 
-    /// Sets the addressing in all dimensions.
-    #[must_use]
-    pub fn with_address(mut self, address: AddressMode) -> Self {
-        self.address = address;
-        self
-    }
-
-    /// Sets the conversion of fetched values.
-    #[must_use]
-    pub fn with_read(mut self, read: ReadMode) -> Self {
-        self.read = read;
-        self
-    }
-
-    /// Sets whether coordinates range from 0 to 1.
-    #[must_use]
-    pub fn with_normalized_coordinates(mut self, normalized: bool) -> Self {
-        self.normalized_coordinates = normalized;
-        self
+setters! {
+    TextureDesc {
+        /// Sets the addressing in all dimensions.
+        with_address => address: AddressMode;
+        /// Sets the conversion of fetched values.
+        with_read => read: ReadMode;
+        /// Sets whether coordinates range from 0 to 1.
+        with_normalized_coordinates => normalized_coordinates: bool;
     }
 }

@@ -75,19 +75,14 @@ impl BackendInfo {
     pub fn new(name: impl Into<String>, driver: impl Into<String>) -> Self {
         Self { name: name.into(), driver: driver.into(), library: None, simulated: false }
     }
+}
 
-    /// Sets the library file.
-    #[must_use]
-    pub fn with_library(mut self, library: impl Into<Option<PathBuf>>) -> Self {
-        self.library = library.into();
-        self
-    }
-
-    /// Sets whether the driver is a simulator, a shim, a fake or a mock.
-    #[must_use]
-    pub fn with_simulated(mut self, simulated: bool) -> Self {
-        self.simulated = simulated;
-        self
+setters! {
+    BackendInfo {
+        /// Sets the library file.
+        with_library => library: impl Into<Option<PathBuf>>;
+        /// Sets whether the driver is a simulator, a shim, a fake or a mock.
+        with_simulated => simulated: bool;
     }
 }
 

@@ -222,60 +222,41 @@ fn create(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharin
     let (format, levels) = (texture.format.into(), u32::from(texture.levels));
     let (depth_or_layers, bind) = (u32::from(texture.depth_or_array_size), bind.bits());
     let mut misc = sharing.misc_flags();
+    macro_rules! create {
+        ($desc:ident, $interface:ident, $method:ident, { $($field:ident: $value:expr),+ }) => {{
+            let desc = $desc {
+                Width: width,
+                MipLevels: levels,
+                Format: format,
+                Usage: D3D11_USAGE_DEFAULT,
+                BindFlags: bind,
+                CPUAccessFlags: 0,
+                MiscFlags: misc.bits(),
+                $($field: $value),+
+            };
+            let mut texture: Option<$interface> = None;
+            // SAFETY: the description is plain data that outlives the call; no initial data is passed.
+            let result = unsafe { device.$method(&raw const desc, None, Some(&raw mut texture)) };
+            created(concat!("ID3D11Device::", stringify!($method)), result, texture).map(Into::into)
+        }};
+    }
+    let height = texture.height;
     match texture.dimension {
         SrvDimension::TEXTURE1D | SrvDimension::TEXTURE1DARRAY => {
-            let desc = D3D11_TEXTURE1D_DESC {
-                Width: width,
-                MipLevels: levels,
-                ArraySize: depth_or_layers,
-                Format: format,
-                Usage: D3D11_USAGE_DEFAULT,
-                BindFlags: bind,
-                CPUAccessFlags: 0,
-                MiscFlags: misc.bits(),
-            };
-            let mut created_texture: Option<ID3D11Texture1D> = None;
-            // SAFETY: the description is plain data that outlives the call; no initial data is passed.
-            let result = unsafe { device.CreateTexture1D(&raw const desc, None, Some(&raw mut created_texture)) };
-            created("ID3D11Device::CreateTexture1D", result, created_texture).map(Into::into)
+            create!(D3D11_TEXTURE1D_DESC, ID3D11Texture1D, CreateTexture1D, { ArraySize: depth_or_layers })
         }
         SrvDimension::TEXTURE3D => {
-            let desc = D3D11_TEXTURE3D_DESC {
-                Width: width,
-                Height: texture.height,
-                Depth: depth_or_layers,
-                MipLevels: levels,
-                Format: format,
-                Usage: D3D11_USAGE_DEFAULT,
-                BindFlags: bind,
-                CPUAccessFlags: 0,
-                MiscFlags: misc.bits(),
-            };
-            let mut created_texture: Option<ID3D11Texture3D> = None;
-            // SAFETY: as above.
-            let result = unsafe { device.CreateTexture3D(&raw const desc, None, Some(&raw mut created_texture)) };
-            created("ID3D11Device::CreateTexture3D", result, created_texture).map(Into::into)
+            create!(D3D11_TEXTURE3D_DESC, ID3D11Texture3D, CreateTexture3D, { Height: height, Depth: depth_or_layers })
         }
         view => {
             if matches!(view, SrvDimension::TEXTURECUBE | SrvDimension::TEXTURECUBEARRAY) {
                 misc |= MiscFlags::TEXTURECUBE;
             }
-            let desc = D3D11_TEXTURE2D_DESC {
-                Width: width,
-                Height: texture.height,
-                MipLevels: levels,
+            create!(D3D11_TEXTURE2D_DESC, ID3D11Texture2D, CreateTexture2D, {
+                Height: height,
                 ArraySize: depth_or_layers,
-                Format: format,
-                SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
-                Usage: D3D11_USAGE_DEFAULT,
-                BindFlags: bind,
-                CPUAccessFlags: 0,
-                MiscFlags: misc.bits(),
-            };
-            let mut created_texture: Option<ID3D11Texture2D> = None;
-            // SAFETY: as above.
-            let result = unsafe { device.CreateTexture2D(&raw const desc, None, Some(&raw mut created_texture)) };
-            created("ID3D11Device::CreateTexture2D", result, created_texture).map(Into::into)
+                SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 }
+            })
         }
     }
 }
