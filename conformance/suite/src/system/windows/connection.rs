@@ -19,7 +19,7 @@ use windows_sys::Win32::System::Pipes::{
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcess, PROCESS_DUP_HANDLE};
 
 use crate::ensure;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::Verdict;
 use crate::system::{BorrowedOsHandle, MAX_HANDLES, OsHandle, Received};
 
 /// How much a pipe keeps that is not read yet, bytes: a message of any length, so that who sends need not wait.
