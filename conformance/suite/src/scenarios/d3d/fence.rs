@@ -12,7 +12,7 @@ use super::{SIZE, buffer11, import_sized, name, open11, open12};
 use crate::direct3d::{Gpu11, Gpu12};
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
-use crate::{Context, PATIENCE, Point, Stop, Verdict, WATCH, ensure, ensure_eq};
+use crate::{Context, PATIENCE, Point, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "d3d.fence", None,

@@ -19,7 +19,7 @@ use windows_sys::Win32::System::Pipes::{
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcess, PROCESS_DUP_HANDLE};
 
 use crate::ensure;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::Verdict;
 use crate::system::{BorrowedOsHandle, MAX_HANDLES, OsHandle, Received};
 
 /// Size of a pipe's buffer, bytes: larger than any message, so that senders do not block.
