@@ -54,7 +54,7 @@ pub(crate) fn check(edges: bool) -> Outcome {
     }
     println!("{} circles, {} of them allowed", found.len(), found.len() - unexpected);
     if !gone.is_empty() {
-        return Err(format!("these circles are gone; remove them from the list: {gone:?}"));
+        return Err(format!("these circles no longer exist; remove them from the list: {gone:?}"));
     }
     if unexpected > UNRESOLVED { Err(format!("{unexpected} circles of files instead of {UNRESOLVED}")) } else { Ok(()) }
 }

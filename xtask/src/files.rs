@@ -25,7 +25,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
     let tools = session.target.join("ci-tools");
     if !install(&tools) {
         return session
-            .leave_out("the check of workflows", "the package python3-venv, and what ci/requirements.txt lists");
+            .leave_out("the check of workflows", "the package python3-venv, and those in ci/requirements.txt");
     }
     let tool = |name: &str, line: &str| run("env").arg(tools.join("bin").join(name)).args(line.split(' '));
     tool("yamllint", "--strict --config-file ci/.yamllint ci").check()?;

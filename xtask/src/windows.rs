@@ -121,7 +121,7 @@ impl<'a> Wine<'a> {
     }
 
     fn cargo(&self, line: &str) -> Result<Run, String> {
-        let cargo = debian::cargo_for(self.session, GNU)?.ok_or("the standard library for Windows is gone")?;
+        let cargo = debian::cargo_for(self.session, GNU)?.ok_or("the standard library for Windows is missing")?;
         Ok(cargo.args(line.split(' ')).envs(&self.variables))
     }
 }

@@ -404,7 +404,7 @@ impl MipmappedArrayDesc {
         });
         let end = size.and_then(|size| size.checked_add(self.offset));
         if end.is_none_or(|end| end > memory_size) {
-            return Err(Error::invalid(OPERATION, "the texels of all levels exceed the memory behind the offset")
+            return Err(Error::invalid(OPERATION, "the texels of all levels exceed the memory after the offset")
                 .with_context("offset", self.offset)
                 .with_context("shape", format_args!("{:?}", self.shape))
                 .with_context("levels", self.levels)

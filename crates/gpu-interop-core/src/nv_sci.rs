@@ -62,7 +62,7 @@ impl NvSciBufProperties {
         }
         let made_for = DeviceIdentity { uuid: first, ..DeviceIdentity::default() };
         let message =
-            "the NvSciBuf object was not made for this GPU; add its id to an attribute list before reconciliation";
+            "the NvSciBuf object was not created for this GPU; add its id to an attribute list before reconciliation";
         let error = Error::new(ErrorKind::DeviceMismatch, operation, message);
         Err(error.with_mismatch(made_for, importer.clone()))
     }

@@ -230,7 +230,7 @@ fn names_that_are_too_long_are_refused_and_told() {
         for (answer, operation) in answers {
             let error = answer.expect_err("too long");
             assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation));
-            assert!(error.code().is_none(), "the driver was asked: {error}");
+            assert!(error.code().is_none(), "the driver was called: {error}");
             assert!(error.device().is_some() && error.to_string().contains(&format!("{name:?}")), "{error}");
         }
     }

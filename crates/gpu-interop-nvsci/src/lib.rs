@@ -23,7 +23,7 @@
 //! let buffer = BufferAttributeList::reconcile(&[&list])?.allocate()?;
 //! let mapped = device.import_memory(buffer.import_request())?.map_buffer(..)?;
 //!
-//! // What the GPU signals and the CPU waits for.
+//! // An object that the GPU signals and the CPU waits for.
 //! let syncs = nv_sci.open_syncs()?;
 //! let options = SyncOptions::default();
 //! let signaller = SyncAttributeList::for_device(&syncs, &device, NvSciSyncUse::SIGNAL, options)?;
@@ -41,7 +41,7 @@
 //! # }
 //! ```
 //!
-//! # What this crate promises
+//! # Guarantees
 //! * The crate links neither library. A missing library is a typed error with every path tried.
 //! * **Objects are freed automatically**, each once: lists and objects before their module, fences by clearing them. An
 //!   NvSciBuf or NvSciSync object is freed only after the driver has ended its last import, in any drop order.
@@ -55,14 +55,14 @@
 //! * Attributes unknown to an older library are `None`, not an error.
 //! * Every call that can fail emits a `tracing` event, as in the CUDA backend.
 //!
-//! # What the caller must do
+//! # Requirements on the caller
 //! * Order the accesses of CPU and GPU, with fences or by waiting for the stream.
 //! * Request signals and waits in the attribute list of the device or CPU that performs them:
 //!   [`SyncAttributeList::for_device`], [`SyncAttributeList::for_cpu`].
 //! * Use [`MemSync::Skip`] only if [`needs_memsync`](gpu_interop_core::NvSciBufGpu::needs_memsync) states that memory
 //!   stays coherent without the synchronisation.
 //!
-//! # What was not seen
+//! # Not verified
 //! The crate has not been tested with NVIDIA's libraries. Numbers, layouts and signatures are those of NVIDIA's public
 //! headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`); the tests use a simulator written from
 //! the same documents. Two assumptions are not documented:

@@ -135,7 +135,7 @@ fn semaphores_order_a_hand_over() {
     let at = |value| [SemaphoreOp { semaphore: &timeline, value }];
     let sent = context.send(&[whole(&source, shared.buffer())], &at(1), &at(2)).expect("submit");
     let received = context.receive(&[whole(shared.buffer(), &target)], &at(2), &at(3)).expect("submit");
-    assert_eq!(received.wait(Duration::from_millis(20)).expect_err("nobody began").kind(), ErrorKind::Timeout);
+    assert_eq!(received.wait(Duration::from_millis(20)).expect_err("not submitted").kind(), ErrorKind::Timeout);
     assert!(!sent.is_finished());
     timeline.signal(1).expect("signal");
     timeline.wait(3, LONG).expect("both have run");

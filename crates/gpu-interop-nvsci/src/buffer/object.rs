@@ -170,7 +170,7 @@ impl Buffer {
         const OPERATION: &str = "Buffer::array_desc";
         let planes = self.inner.properties.planes();
         let Some(found) = planes.get(plane) else {
-            let error = Error::invalid(OPERATION, "there is no such plane");
+            let error = Error::invalid(OPERATION, "the plane does not exist");
             return Err(error.with_context("plane", plane).with_context("planes", planes.len()));
         };
         let format = found.format.ok_or_else(|| Error::unsupported(OPERATION, "no array has this format"))?;
@@ -212,7 +212,7 @@ impl Buffer {
         const NAME: &str = "NvSciBufObjGetCpuPtr";
         const OPERATION: &str = "Buffer::write";
         if self.is_read_only() {
-            return Err(Error::invalid(OPERATION, "the buffer may only be read; write to what it was duplicated from"));
+            return Err(Error::invalid(OPERATION, "the buffer is read-only; write to the original of the duplicate"));
         }
         self.check_range(OPERATION, offset, source.len())?;
         let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +231,7 @@ impl Buffer {
     fn check_range(&self, operation: &'static str, offset: u64, length: usize) -> Result<()> {
         let properties = &self.inner.properties;
         if !properties.has_cpu_access() {
-            return Err(Error::invalid(operation, "no attribute list asked for CPU access"));
+            return Err(Error::invalid(operation, "no attribute list requested CPU access"));
         }
         let inside = length > 0 && offset.checked_add(length as u64).is_some_and(|end| end <= properties.size());
         if inside {

@@ -106,7 +106,7 @@ impl Fence {
         const NAME: &str = "NvSciSyncFenceUpdateFence";
         self.clear();
         if !object.has_deterministic_fences() {
-            let message = "what the next signal makes of this object is not known; require deterministic fences of it";
+            let message = "the object's value after the next signal is unknown; require deterministic fences";
             return Err(Error::invalid(NAME, message));
         }
         if let Some(greatest) = object.greatest_value()

@@ -50,7 +50,7 @@ impl Users {
             User::Device(_) => ("this device", "for_device"),
         };
         let message = format!(
-            "no attribute list of the object asked that {user} may {verb} it; reconcile one of \
+            "no attribute list of the object requested that {user} may {verb} it; reconcile one of \
              `SyncAttributeList::{list}` with `NvSciSyncUse::{name}`"
         );
         Err(Error::invalid(operation, message))
@@ -94,7 +94,7 @@ mod tests {
             (User::Cpu, NvSciSyncUse::SIGNAL, ["the CPU may signal", "for_cpu", "NvSciSyncUse::SIGNAL"]),
             (User::Device(None), NvSciSyncUse::WAIT, ["this device may wait for", "for_device", "NvSciSyncUse::WAIT"]),
         ] {
-            let error = none.need("op", user, wanted).expect_err("nobody asked");
+            let error = none.need("op", user, wanted).expect_err("not requested");
             assert!(parts.iter().all(|part| error.message().contains(part)), "{error}");
         }
     }

@@ -82,7 +82,7 @@ pub(crate) fn export_semaphore(
 /// `fd` must come from a successful `vkGetMemoryFdKHR` or `vkGetSemaphoreFdKHR`, and nothing else may own it.
 unsafe fn take_over(operation: &'static str, fd: RawFd) -> Result<OwnedFd> {
     if fd < 0 {
-        return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no descriptor")
+        return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but returned no descriptor")
             .with_context("fd", fd));
     }
     // SAFETY: the driver made the descriptor, and the caller promises that nothing else owns it.

@@ -56,7 +56,7 @@ impl Exported {
                     get().checked(operation)?.cast_unsigned(),
                 );
                 if handle.is_null() {
-                    let message = "the driver reported success but gave no handle";
+                    let message = "the driver reported success but returned no handle";
                     return Err(Error::new(ErrorKind::Driver, operation, message));
                 }
                 // SAFETY: a successful export makes a new handle, which the caller owns.

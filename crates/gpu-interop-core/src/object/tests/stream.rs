@@ -218,7 +218,7 @@ fn launches_without_threads_are_rejected() {
     });
 }
 
-/// What drivers read there is the value.
+/// Drivers read the value at the address.
 #[test]
 fn arguments_are_at_their_addresses() {
     let value = [1_u16, 2, 3];
