@@ -3,10 +3,10 @@
 //! [`main`] turns a [`Suite`] into a program. Scenarios run in other processes, so that a crashing driver is a result:
 //! a group of them, such as `memory.*`, shares a process until one fails.
 //!
-//! # What this crate promises
+//! # Guarantees
 //! * A run fails if no scenario ran, or if a requirement is missing.
 //!
-//! # What the caller must do
+//! # Requirements on the caller
 //! * A program with its own backend returns [`main`] from `main`, as its first call, because it is started again for
 //!   groups of scenarios.
 //!

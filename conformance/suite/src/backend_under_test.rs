@@ -189,7 +189,7 @@ impl BackendUnderTest {
     /// The module that has the kernels for a device.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if there is none for it.
+    /// [`Stop::Unsupported`] if the device has none.
     pub fn kernels(&self, device: &Device) -> Verdict<ModuleImage<'static>> {
         (self.kernels)(device)
     }

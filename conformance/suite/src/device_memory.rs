@@ -80,7 +80,7 @@ impl DeviceMemory {
             std::thread::sleep(Duration::from_millis(20));
             gone = before.saturating_sub(self.free()?);
         }
-        ensure!(gone < SLACK, "{gone} bytes of the device's memory did not come back after {cycles} cycles");
+        ensure!(gone < SLACK, "{gone} bytes of the device's memory were not freed after {cycles} cycles");
         Ok(())
     }
 

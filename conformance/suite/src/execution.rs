@@ -155,7 +155,7 @@ fn caught<T>(action: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
 fn no_complaints(complaints: &[String]) -> Verdict {
     match complaints {
         [] => Ok(()),
-        complaints => Err(Stop::Failed(format!("the exporter's own checks complained: {}", complaints.join(" | ")))),
+        complaints => Err(Stop::Failed(format!("the exporter's own checks reported: {}", complaints.join(" | ")))),
     }
 }
 
@@ -183,6 +183,6 @@ mod tests {
             assert_eq!(and_around_it(own.clone(), [Ok(()), complaint.clone()]), complaint, "{own:?}");
             assert_eq!(and_around_it(own.clone(), [Ok(()), Ok(())]), own);
         }
-        assert_eq!(and_around_it(failed.clone(), [complaint]), failed, "its own failure is the one to tell");
+        assert_eq!(and_around_it(failed.clone(), [complaint]), failed, "its own failure takes precedence");
     }
 }

@@ -55,7 +55,7 @@ fn run_self<T: DeserializeOwned>(
         // The result counts only if the process also exited successfully: a crash at exit is a crash.
         Some(status) if status.success() => ChildEnd::Answered(
             serde_json::from_str(&read_from(&mut answer, 0)?)
-                .map_err(|error| Stop::Failed(format!("the scenario's process left no readable answer: {error}")))?,
+                .map_err(|error| Stop::Failed(format!("the scenario's process left no valid result: {error}")))?,
         ),
         Some(status) => ChildEnd::Exited(status),
     };

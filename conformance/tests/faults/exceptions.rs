@@ -27,9 +27,13 @@ use Reported::{Facts, FactsOrFailure, FactsOrNothing, Nothing};
 /// Exceptions for every code.
 const CODES: &[(&str, Reported, &str)] = &[
     ("cuCtxGetCurrent", Nothing, "asked only to spare a push, which follows"),
-    ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
+    (
+        "cuDeviceGetAttribute",
+        FactsOrNothing,
+        "the device counts as lacking the attribute's feature, as if the value were 0",
+    ),
     ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
-    ("hipExtMallocWithFlags", Nothing, "pinned memory takes the place of signal memory"),
+    ("hipExtMallocWithFlags", Nothing, "pinned memory replaces signal memory"),
     ("cuDeviceGet", FactsOrFailure, "a device that cannot be queried hides no other"),
     ("hipDeviceGet", FactsOrFailure, "as with CUDA"),
     ("cuDeviceGetName", FactsOrFailure, "as above"),
@@ -52,7 +56,7 @@ const ONE_CODE: &[(&str, u32, Reported, &str)] = &[
         "cuStreamBatchMemOp_v2",
         codes::NOT_SUPPORTED,
         Nothing,
-        "as where stream memory operations are switched off: cuLaunchHostFunc takes its place",
+        "as with stream memory operations disabled: cuLaunchHostFunc replaces it",
     ),
     ("cuStreamQuery", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
     ("cuStreamSynchronize", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
@@ -62,21 +66,21 @@ const ONE_CODE: &[(&str, u32, Reported, &str)] = &[
 
 /// Functions for which a null result is no error, or has a meaning.
 const NULLS: &[(&str, Reported, &str)] = &[
-    ("cuDriverGetVersion", Facts, "version 0.0; what the driver can do is seen by its functions"),
+    ("cuDriverGetVersion", Facts, "version 0.0; the driver's features are determined by its functions"),
     ("hipRuntimeGetVersion", Facts, "as with CUDA"),
     ("cuDeviceGetCount", Facts, "no device"),
     ("hipGetDeviceCount", Facts, "no device"),
     ("cuDeviceGet", Nothing, "0 is a device"),
     ("hipDeviceGet", Nothing, "0 is a device"),
     ("hipGetDevice", Nothing, "0 is a device"),
-    ("cuCtxPopCurrent_v2", Nothing, "the driver says that it has restored what was current"),
+    ("cuCtxPopCurrent_v2", Nothing, "the driver reports that it has restored the current context"),
 ];
 
 /// Functions that are looked up, but that no test on Linux can call.
 const NEVER_CALLED: &[(&str, &str)] = &[
     ("cuDeviceGetLuid", "only Windows has LUIDs"),
     ("hipDeviceGetLuid", "only Windows has LUIDs"),
-    ("cuDeviceGetNvSciSyncAttributes", "only embedded systems have NvSci; `--test sims nvsci` lets it fail"),
+    ("cuDeviceGetNvSciSyncAttributes", "only embedded systems have NvSci; `--test sims nvsci` injects its failures"),
     ("hipMemImportFromShareableHandle", "HIP imports its own memory as any other"),
     ("hipImportExternalSemaphore", SEMAPHORES),
     ("hipSignalExternalSemaphoresAsync", SEMAPHORES),
@@ -104,8 +108,8 @@ const IMAGES: &str = "the runtime maps no images on Linux; refused before it is 
 const REPLACED: &[(&str, &str)] = &[
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
-    ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is asked first"),
-    ("cuStreamBatchMemOp_v2", "cuLaunchHostFunc, behind which a signal waits as well"),
+    ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is called first"),
+    ("cuStreamBatchMemOp_v2", "cuLaunchHostFunc, which also orders a signal"),
     ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
     ("cuThreadExchangeStreamCaptureMode", "none: older drivers have no recordings that mind other threads"),
     ("hipThreadExchangeStreamCaptureMode", "none, as with CUDA"),

@@ -20,7 +20,7 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
         "before the other process had the timeline",
     ),
     (Fault::SkipsWaits, "semaphore.peer_killed", Outcome::Failed, "was accepted"),
-    (Fault::SkipsSignals, "semaphore.device_to_exporter", Outcome::Failed, "waited in vain for 1"),
+    (Fault::SkipsSignals, "semaphore.device_to_exporter", Outcome::Failed, "timed out waiting for 1"),
     (Fault::SkipsSignals, "semaphore.two_streams", Outcome::Failed, "work is still pending on the stream"),
     (Fault::LeaksDescriptors, "import.success_closes_handle", Outcome::Failed, "open descriptors after an import"),
     (Fault::LeaksDescriptors, "leak.10000_cycles", Outcome::Failed, "open descriptors"),

@@ -294,7 +294,7 @@ fn crash() -> Result<(), Failed> {
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
 }
 
-/// What follows a crash in the same group runs in a new process.
+/// Scenarios after a crash in the same group run in a new process.
 fn crash_in_a_group() -> Result<(), Failed> {
     let (_, report) = run(&Fault::CrashesOnImport.backend(), &["--filter", "import.*@native"])?;
     let outcomes: Vec<_> = results(&report)?.iter().map(|case| (case.id.as_str(), case.outcome)).collect();

@@ -113,7 +113,7 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
     for (name, value, reason) in [
         ("newer.json", newer, "a report of version 99; this command reads version 1"),
         ("damaged.json", damaged, "no report of version 1: unknown variant `fine`"),
-        ("other.json", serde_json::json!({"schema": 1}), "this is no report"),
+        ("other.json", serde_json::json!({"schema": 1}), "this is not a report"),
     ] {
         let bad = write(folder.path(), name, &value)?;
         let (status, said) = merge(&[&good, &bad])?;

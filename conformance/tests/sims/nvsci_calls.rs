@@ -95,7 +95,7 @@ pub(crate) fn main() -> ExitCode {
     let name = std::env::args().nth(2).unwrap_or_default();
     let known = CHECKS.into_iter().chain([(LACKING, lacks as Check)]).find(|(known, _)| *known == name);
     let result =
-        known.ok_or_else(|| format!("there is no check `{name}`").into()).and_then(|(_, check)| check(&Rig::open()?));
+        known.ok_or_else(|| format!("unknown check `{name}`").into()).and_then(|(_, check)| check(&Rig::open()?));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
@@ -201,7 +201,7 @@ fn layouts(rig: &Rig) -> Result<(), Failed> {
 
 fn flushed(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
-    check(buffer.properties().cpu_needs_flush(), "the simulator was asked for this")?;
+    check(buffer.properties().cpu_needs_flush(), "the simulator is set to require this")?;
     buffer.write(0, &[7; 100])?;
     let mut found = [0; 100];
     buffer.read(0, &mut found)?;

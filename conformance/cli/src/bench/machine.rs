@@ -124,7 +124,7 @@ impl Source {
         let size = options.size;
         let Ok(context) = &machine.vulkan else {
             if let Some(reason) = machine.device.capabilities().feature(Feature::ExportableMemory).reason() {
-                return Err(Stop::Unsupported(format!("there is no Vulkan, and no exportable memory: {reason}")));
+                return Err(Stop::Unsupported(format!("Vulkan and exportable memory are unavailable: {reason}")));
             }
             let memory = machine.device.allocate_exportable(size).map_err(too_much)?;
             machine.stream.fill_u32(&memory, word)?;

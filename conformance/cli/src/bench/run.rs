@@ -145,7 +145,7 @@ fn chosen(filter: Option<&GlobMatcher>) -> Verdict<Vec<(&'static str, Measure)>>
     Ok(groups)
 }
 
-/// Measures one group after the other. What stops one does not stop the next.
+/// Measures one group after the other. An error in one does not stop the next.
 fn measure(machine: &Machine, groups: &[(&'static str, Measure)], quick: bool) -> Recorder {
     let mut recorder = Recorder { quick, ..Recorder::default() };
     // Shows nothing unless standard error is a terminal.

@@ -121,7 +121,7 @@ fn add(merged: &mut Merged, path: &Path, source: String) -> Result<(), String> {
         merged.benches.append(&mut inner.benches);
         merged.not_read.append(&mut inner.not_read);
     } else {
-        return Err("this is no report: name what `run`, `bench` or `merge` wrote with --json".into());
+        return Err("this is not a report; pass a file that `run`, `bench` or `merge` wrote with --json".into());
     }
     Ok(())
 }
@@ -129,10 +129,10 @@ fn add(merged: &mut Merged, path: &Path, source: String) -> Result<(), String> {
 fn parse<T: DeserializeOwned>(value: Value, version: u32) -> Result<T, String> {
     match value.get("schema").and_then(Value::as_u64) {
         Some(found) if found == u64::from(version) => {
-            serde_json::from_value(value).map_err(|error| format!("this is no report of version {version}: {error}"))
+            serde_json::from_value(value).map_err(|error| format!("this is not a report of version {version}: {error}"))
         }
         Some(found) => Err(format!("a report of version {found}; this command reads version {version}")),
-        None => Err("this is no report: it has no `schema`".into()),
+        None => Err("this is not a report: it has no `schema`".into()),
     }
 }
 

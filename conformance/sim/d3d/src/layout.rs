@@ -82,7 +82,7 @@ impl Layout {
     pub(crate) fn subresource(&self, number: u32) -> Rows {
         let number = number as usize;
         let (layer, level) = (number / self.levels.len(), number % self.levels.len());
-        assert!(layer < self.layers, "there is no subresource {number}");
+        assert!(layer < self.layers, "subresource {number} does not exist");
         let rows = self.levels[level];
         if self.layers == 1 {
             return rows;

@@ -119,7 +119,7 @@ unsafe extern "system" fn copy_buffer(
 /// # Safety
 /// The location is valid.
 unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> (Part, layout::Rows, usize) {
-    // SAFETY: the caller's promise; what is behind the union is told by the type.
+    // SAFETY: the caller's promise; the type selects the union's member.
     unsafe {
         let location = &*location;
         let raw = location.pResource.as_ref().map_or(std::ptr::null_mut(), Interface::as_raw);

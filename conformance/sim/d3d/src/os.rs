@@ -97,9 +97,9 @@ pub struct View {
     length: usize,
 }
 
-// SAFETY: an address of the process, and a length.
+// SAFETY: an address of the process and a length, valid on every thread.
 unsafe impl Send for View {}
-// SAFETY: as above; whoever uses the bytes says why nothing goes wrong.
+// SAFETY: as above; each access to the bytes has its own justification.
 unsafe impl Sync for View {}
 
 impl View {

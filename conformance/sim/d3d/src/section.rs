@@ -109,7 +109,7 @@ impl State {
     /// Returns a new handle.
     fn share(&mut self) -> Result<OwnedHandle> {
         let Some(handle) = &self.handle else {
-            eprintln!("the simulator cannot share what it has named once more");
+            eprintln!("the simulator cannot share a named object again");
             return Err(E_NOTIMPL.into());
         };
         self.shared = true;
@@ -120,7 +120,7 @@ impl State {
     fn name(&mut self, length: usize, name: PCWSTR) -> Result<OwnedHandle> {
         let handle = os::create_section(length, name)?;
         if self.shared {
-            eprintln!("the simulator cannot name what it has shared without a name");
+            eprintln!("the simulator cannot name an object that it has shared without a name");
             return Err(E_NOTIMPL.into());
         }
         let view = View::new(os::raw(&handle), length)?;

@@ -59,7 +59,7 @@ impl Word {
     /// The word is valid for reads.
     unsafe fn load(self, address: usize) -> u64 {
         let aligned = self.is_aligned(address);
-        // SAFETY: the caller's promise. Whoever else writes it does so as a device does.
+        // SAFETY: the caller's promise. Other writers access it as a device does.
         unsafe {
             match self {
                 Self::Narrow(_) if aligned => AtomicU32::from_ptr(at(address)).load(Ordering::Acquire).into(),
@@ -93,7 +93,7 @@ impl Word {
     /// The word at `address` is valid for reads until this returns.
     pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
         let mut pause = Duration::from_micros(1);
-        // SAFETY: the caller's promise. Who loses the device frees nothing.
+        // SAFETY: the caller's promise. Losing the device frees no memory.
         while !lost::is_lost() && !self.is_met(unsafe { self.load(address) } & mask, condition) {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_micros(200));

@@ -92,7 +92,7 @@ pub fn destroy_event(event: usize) -> Result<(), u32> {
 /// Success if an event has completed.
 ///
 /// # Errors
-/// What is wrong; [`code::NOT_READY`].
+/// The status code of the failure; [`code::NOT_READY`].
 pub fn query_event(event: usize) -> Result<(), u32> {
     if event_of(event)?.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
 }
@@ -231,7 +231,7 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
 /// The kernel of a module with this name.
 ///
 /// # Errors
-/// What is wrong; [`code::NOT_FOUND`].
+/// The status code of the failure; [`code::NOT_FOUND`].
 ///
 /// # Safety
 /// `name` is NULL or a string.

@@ -162,7 +162,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let era = Era::now();
-        let Some(memory) = IMPORTED.get(memory) else { die_because("there is no such external memory") };
+        let Some(memory) = IMPORTED.get(memory) else { die_because("the external memory does not exist") };
         let base = memory.first();
         if era == Era::Early {
             if pointer.is_null() {
@@ -200,7 +200,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let Some(memory) = IMPORTED.remove(memory) else {
-            die_because("hipDestroyExternalMemory of what is no external memory, or not any more");
+            die_because("hipDestroyExternalMemory of invalid or destroyed external memory");
         };
         release(memory.first());
         Ok(())

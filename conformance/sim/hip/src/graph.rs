@@ -63,7 +63,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         if GRAPHS.get(graph).is_none() {
-            die_because("a graph is instantiated that is none");
+            die_because("an invalid graph is instantiated");
         }
         give(ready, graph::instantiate(graph)?)
     }
@@ -83,7 +83,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         if READY.get(graph).is_none() {
-            die_because("a graph is destroyed that is none, or not any more");
+            die_because("an invalid or destroyed graph is destroyed");
         }
         let launched = lock(&LAUNCHED).remove(&graph);
         // Later versions destroy it after its work has run.

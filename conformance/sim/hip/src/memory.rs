@@ -12,7 +12,7 @@ use gpu_interop_sim_device::{code, memory};
 use crate::missing::die_because;
 use crate::{external, physical, streams};
 
-/// What was allocated.
+/// An allocation.
 #[derive(Debug, Clone, Copy)]
 struct Allocation {
     size: usize,

@@ -55,7 +55,7 @@ impl Missing {
         let (answers, what) = if was_one {
             (self.destroyed, "a destroyed stream is used")
         } else {
-            (self.unknown, "there is no such stream")
+            (self.unknown, "the stream does not exist")
         };
         match Era::now().pick(answers) {
             Code(code) => code,

@@ -74,7 +74,7 @@ entries! {
             return Err(if era == Era::Early { code::INVALID_IMAGE } else { code::INVALID_HANDLE });
         }
         if kernel::of(function).is_none() {
-            die_because("a kernel is launched that is none");
+            die_because("an invalid kernel is launched");
         }
         let (here, found) = streams::for_work(stream, &Missing::KERNEL)?;
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);

@@ -109,7 +109,7 @@ fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
     if handle == 0 {
         return Err(code::INVALID_HANDLE);
     }
-    Ok(EVENTS.get(handle).unwrap_or_else(|| die_because("a destroyed event is used, or what never was one")))
+    Ok(EVENTS.get(handle).unwrap_or_else(|| die_because("a destroyed or invalid event is used")))
 }
 
 /// Fails without a mask. Its bits are not checked.
@@ -208,7 +208,7 @@ entries! {
         }
         match EVENTS.remove(event) {
             Some(_) => Ok(()),
-            None if Era::now() == Era::Early => die_because("an event is destroyed that is none, or not any more"),
+            None if Era::now() == Era::Early => die_because("an invalid or destroyed event is destroyed"),
             None => Err(DESTROYED),
         }
     }

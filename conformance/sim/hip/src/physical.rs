@@ -102,7 +102,7 @@ entries! {
         if !has_virtual_memory() {
             return Ok(());
         }
-        physical::release(handle).map_err(|_| die_because("memory is released that is none, or not any more"))
+        physical::release(handle).map_err(|_| die_because("invalid or released memory is released"))
     }
 
     fn hipMemAddressReserve(pointer: *mut u64, size: usize, alignment: usize, _hint: u64, flags: u64) gives pointer {
@@ -124,7 +124,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         if physical::RESERVED.get(address(pointer)).is_none() {
-            die_because("hipMemAddressFree of what was not reserved");
+            die_because("hipMemAddressFree of an address that was not reserved");
         }
         physical::unreserve(pointer, size)?;
         // Mappings end with their addresses, which other memory may get.
@@ -146,7 +146,7 @@ entries! {
         }
         if !lock(&MAPPED).remove(&pointer) {
             if Era::now() == Era::Six {
-                die_because("before HIP 7.2 hipMemUnmap follows what is not mapped");
+                die_because("before HIP 7.2 hipMemUnmap dereferences an address that is not mapped");
             }
             return Err(code::INVALID_VALUE);
         }

@@ -117,11 +117,11 @@ fn need_module(module: usize) -> Result<(), u32> {
 
 fn list_of(handle: usize) -> Arc<List> {
     let list = BUFFER_LISTS.get(handle).or_else(|| OBJECT_LISTS.get(handle));
-    list.unwrap_or_else(|| panics("this NvSciBufAttrList was freed, or is none"))
+    list.unwrap_or_else(|| panics("this NvSciBufAttrList was freed, or is invalid"))
 }
 
 pub(crate) fn buffer_of(handle: usize) -> Arc<Buffer> {
-    BUFFERS.get(handle).unwrap_or_else(|| panics("this NvSciBufObj was freed, or is none"))
+    BUFFERS.get(handle).unwrap_or_else(|| panics("this NvSciBufObj was freed, or is invalid"))
 }
 
 /// The number of flushes of the CPU's caches.
@@ -238,7 +238,7 @@ entries! {
 
 voids! {
     fn NvSciBufModuleClose(module: usize) {
-        BUFFER_MODULES.remove(module).unwrap_or_else(|| panics("an NvSciBufModule was closed twice, or is none"));
+        BUFFER_MODULES.remove(module).unwrap_or_else(|| panics("an NvSciBufModule was closed twice, or is invalid"));
     }
 
     fn NvSciBufAttrListFree(list: usize) {
@@ -253,7 +253,7 @@ voids! {
         if leaks("leak_object") {
             return;
         }
-        let buffer = BUFFERS.remove(object).unwrap_or_else(|| panics("an NvSciBufObj was freed twice, or is none"));
+        let buffer = BUFFERS.remove(object).unwrap_or_else(|| panics("an NvSciBufObj was freed twice, or is invalid"));
         if buffer.imports.load(Ordering::SeqCst) > 0 {
             panics("an NvSciBufObj was freed while a driver has it imported");
         }

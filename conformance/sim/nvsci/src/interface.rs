@@ -113,14 +113,14 @@ unsafe extern "C" fn import_sync(object: usize, gpu: *const GpuId, import: *mut 
 }
 
 unsafe extern "C" fn release_sync(import: usize) {
-    let import = SYNC_IMPORTS.remove(import).unwrap_or_else(|| panics("an import was released twice, or is none"));
+    let import = SYNC_IMPORTS.remove(import).unwrap_or_else(|| panics("an import was released twice, or is invalid"));
     import.object.imports.fetch_sub(1, Ordering::SeqCst);
     IMPORTS.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// An import whose GPU has this permission.
 fn permitted(import: usize, perm: u64) -> Result<Arc<SyncImport>, u32> {
-    let import = SYNC_IMPORTS.get(import).unwrap_or_else(|| panics("this import was released, or is none"));
+    let import = SYNC_IMPORTS.get(import).unwrap_or_else(|| panics("this import was released, or is invalid"));
     if import.perm & perm == 0 { Err(error::NOT_SUPPORTED) } else { Ok(import) }
 }
 
@@ -142,7 +142,7 @@ unsafe extern "C" fn next_point(import: usize, fence: *mut c_void, out: *mut Poi
         // A stricter check for the application: NVIDIA's driver overwrites a filled fence. It is not documented whether
         // it releases the old reference, so passing a filled fence may leak.
         if !(*fence).is_cleared() {
-            panics("a signal was given an NvSciSyncFence that is not cleared: what it held is lost");
+            panics("a signal was given an NvSciSyncFence that is not cleared: its previous reference is lost");
         }
         let value = object.primitive.plan();
         fence.write(Fence::new(&object, 0, value));

@@ -22,7 +22,7 @@
 //! | `memsync` | every GPU's cache must be kept coherent |
 //! | `discrete` | GPUs are discrete |
 //! | `invalid_gpu_id` | the id of a buffer without a GPU is not zeros |
-//! | `wide` | primitives have 64 bits and not 32. What they do beyond their greatest value is not documented; the process ends |
+//! | `wide` | primitives have 64 bits instead of 32. Their effect beyond the greatest value is not documented; the process aborts |
 //! | `no_common_primitive` | signaller and waiters have no type of primitive in common |
 //! | `no_conflict_list` | a reconciliation that fails gives no conflict list. Otherwise it does, and a read of the list ends the process |
 //! | `conflict_code` | lists of buffers in conflict get another code than the usual, with a conflict list |

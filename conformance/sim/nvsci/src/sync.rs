@@ -44,7 +44,7 @@ impl Primitive {
     pub(crate) fn plan(&self) -> u64 {
         let value = self.planned.fetch_add(1, Ordering::SeqCst) + 1;
         if value > self.greatest {
-            panics("a primitive would go beyond its greatest value; no document says what it does then");
+            panics("a primitive would exceed its greatest value, whose effect is not documented");
         }
         value
     }
@@ -126,7 +126,7 @@ impl Fence {
 
     pub(crate) fn reference(&self) -> Arc<Reference> {
         let handle = usize::try_from(self.payload[0]).unwrap_or(usize::MAX);
-        FENCES.get(handle).unwrap_or_else(|| panics("this NvSciSyncFence is none"))
+        FENCES.get(handle).unwrap_or_else(|| panics("this NvSciSyncFence is invalid"))
     }
 
     pub(crate) fn value(&self) -> u64 {
@@ -136,7 +136,7 @@ impl Fence {
     fn clear(&mut self) {
         if !self.is_cleared() && !leaks("leak_fence") {
             let handle = usize::try_from(self.payload[0]).unwrap_or(usize::MAX);
-            FENCES.remove(handle).unwrap_or_else(|| panics("this NvSciSyncFence was cleared twice, or is none"));
+            FENCES.remove(handle).unwrap_or_else(|| panics("this NvSciSyncFence was cleared twice, or is invalid"));
         }
         *self = Self::CLEARED;
     }
@@ -150,11 +150,11 @@ fn need_module(module: usize) -> Result<(), u32> {
 }
 
 pub(crate) fn list_of(handle: usize) -> Arc<List> {
-    SYNC_LISTS.get(handle).unwrap_or_else(|| panics("this NvSciSyncAttrList was freed, or is none"))
+    SYNC_LISTS.get(handle).unwrap_or_else(|| panics("this NvSciSyncAttrList was freed, or is invalid"))
 }
 
 pub(crate) fn sync_of(handle: usize) -> Arc<SyncObject> {
-    SYNCS.get(handle).unwrap_or_else(|| panics("this NvSciSyncObj was freed, or is none"))
+    SYNCS.get(handle).unwrap_or_else(|| panics("this NvSciSyncObj was freed, or is invalid"))
 }
 
 entries! {
@@ -233,7 +233,7 @@ entries! {
         if fence.is_null() || context == 0 || !(-1..=i64::MAX / 1000).contains(&timeout) {
             return Err(error::BAD_PARAMETER);
         }
-        let module = CONTEXTS.get(context).unwrap_or_else(|| panics("this NvSciSyncCpuWaitContext was freed, or is none"));
+        let module = CONTEXTS.get(context).unwrap_or_else(|| panics("this NvSciSyncCpuWaitContext was freed, or is invalid"));
         if (*fence).is_cleared() {
             return Ok(());
         }
@@ -278,7 +278,7 @@ entries! {
 
 voids! {
     fn NvSciSyncModuleClose(module: usize) {
-        SYNC_MODULES.remove(module).unwrap_or_else(|| panics("an NvSciSyncModule was closed twice, or is none"));
+        SYNC_MODULES.remove(module).unwrap_or_else(|| panics("an NvSciSyncModule was closed twice, or is invalid"));
     }
 
     fn NvSciSyncAttrListFree(list: usize) {
@@ -286,14 +286,14 @@ voids! {
         if list == 0 || leaks("leak_list") {
             return;
         }
-        SYNC_LISTS.remove(list).unwrap_or_else(|| panics("an NvSciSyncAttrList was freed twice, or is none"));
+        SYNC_LISTS.remove(list).unwrap_or_else(|| panics("an NvSciSyncAttrList was freed twice, or is invalid"));
     }
 
     fn NvSciSyncObjFree(object: usize) {
         if leaks("leak_object") {
             return;
         }
-        let object = SYNCS.remove(object).unwrap_or_else(|| panics("an NvSciSyncObj was freed twice, or is none"));
+        let object = SYNCS.remove(object).unwrap_or_else(|| panics("an NvSciSyncObj was freed twice, or is invalid"));
         // A driver's import holds a reference. A test setting checks that the library does not rely on it.
         if object.imports.load(Ordering::SeqCst) > 0 && asked_for("imports_hold_nothing") {
             panics("an NvSciSyncObj was freed while a driver has it imported");
@@ -301,7 +301,7 @@ voids! {
     }
 
     fn NvSciSyncCpuWaitContextFree(context: usize) {
-        CONTEXTS.remove(context).unwrap_or_else(|| panics("an NvSciSyncCpuWaitContext was freed twice, or is none"));
+        CONTEXTS.remove(context).unwrap_or_else(|| panics("an NvSciSyncCpuWaitContext was freed twice, or is invalid"));
     }
 
     fn NvSciSyncFenceClear(fence: *mut Fence) {

@@ -166,7 +166,7 @@ impl Gpu12 {
             let (memory, desc) = (&raw const memory, &raw const desc);
             device.CreateCommittedResource(memory, D3D12_HEAP_FLAG_NONE, desc, state, None, &raw mut resource)?;
         }
-        let resource = resource.ok_or_else(|| Stop::Failed("CreateCommittedResource gave no resource".into()))?;
+        let resource = resource.ok_or_else(|| Stop::Failed("CreateCommittedResource returned no resource".into()))?;
         let mut address = std::ptr::null_mut();
         // SAFETY: the resource has one subresource, and is in memory that the host may map.
         unsafe { resource.Map(0, None::<*const D3D12_RANGE>, Some(&raw mut address)) }?;
@@ -223,7 +223,7 @@ impl Gpu12 {
     /// Waits for submitted work, and drops the objects it used.
     pub(crate) fn finish(&self, number: u64) -> Verdict {
         self.inner.done.wait(number, PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed("the exporter's queue waited in vain for the device".into()),
+            ErrorKind::Timeout => Stop::Failed("the exporter's queue timed out waiting for the device".into()),
             _ => error.into(),
         })?;
         let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -127,7 +127,7 @@ impl Library {
             ));
         }
         let Some(luid) = device.identity().luid else {
-            return Err(Stop::Unsupported("the device has no LUID, by which Direct3D knows adapters".into()));
+            return Err(Stop::Unsupported("the device has no LUID, by which Direct3D identifies adapters".into()));
         };
         let skipped = |what: &str, code: HRESULT| {
             Stop::Skipped(format!(
@@ -158,7 +158,7 @@ impl Adapter {
             (self.library.create12)(adapter, D3D_FEATURE_LEVEL_11_0, &ID3D12Device::IID, (&raw mut device).cast())
         };
         code.ok()?;
-        device.ok_or_else(|| Stop::Failed("D3D12CreateDevice gave no device".into()))
+        device.ok_or_else(|| Stop::Failed("D3D12CreateDevice returned no device".into()))
     }
 
     /// A device of Direct3D 11.
@@ -181,7 +181,7 @@ impl Adapter {
             )
         };
         code.ok()?;
-        device.ok_or_else(|| Stop::Failed("D3D11CreateDevice gave no device".into()))
+        device.ok_or_else(|| Stop::Failed("D3D11CreateDevice returned no device".into()))
     }
 
     /// The description for reports: the simulator, or the driver's version.

@@ -122,7 +122,7 @@ fn each_end_is_told_as_it_was_and_a_failure_is_the_last_of_its_process() {
 fn a_complaint_fails_the_scenario_that_it_came_with() {
     let ended = run(&[passes, careless, passes], None);
     assert!(ended.len() == 2 && ended[0] == Ok(()), "{ended:?}");
-    assert!(failed(&ended[1], "the exporter's own checks complained: a wrong call"), "{ended:?}");
+    assert!(failed(&ended[1], "the exporter's own checks reported: a wrong call"), "{ended:?}");
     assert!(failed(&run(&[careless], None)[0], "a wrong call"));
 }
 
@@ -130,7 +130,7 @@ fn a_complaint_fails_the_scenario_that_it_came_with() {
 fn a_complaint_at_the_end_of_the_exporter_fails_the_last_scenario() {
     for last in [passes as fn(&Context) -> Verdict, unsupported, skipped] {
         let ended = run(&[passes, last], Some("a leak"));
-        assert!(ended[0] == Ok(()) && failed(&ended[1], "complained: a leak"), "{ended:?}");
+        assert!(ended[0] == Ok(()) && failed(&ended[1], "reported: a leak"), "{ended:?}");
     }
     let ended = run(&[fails], Some("a leak"));
     assert!(failed(&ended[0], "wrong"), "its own failure is reported: {ended:?}");

@@ -46,7 +46,7 @@ impl Fetched {
                 T::Sint16 | T::Snorm16 => {
                     Self::Near((f64::from(i16::from_le_bytes(fixed(bytes)?)) / 32767.0).max(-1.0))
                 }
-                other => return Err(Stop::Failed(format!("the suite does not know fetches of {other:?}"))),
+                other => return Err(Stop::Failed(format!("the suite does not support fetches of {other:?}"))),
             })
         };
         texel.chunks_exact(size).enumerate().map(channel).collect()

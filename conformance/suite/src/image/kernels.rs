@@ -145,7 +145,7 @@ fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec
         ArrayShape::D2Layered { .. } | ArrayShape::Cube { .. } | ArrayShape::CubeLayered { .. } => {
             SurfaceShape::D2Layered
         }
-        other => return Err(Stop::Failed(format!("the kernels know no surfaces of the shape {other:?}"))),
+        other => return Err(Stop::Failed(format!("the kernels do not support surfaces of the shape {other:?}"))),
     };
     let extent = spec.shape.level_extent(level);
     let mut args = vec![surface.as_arg(), KernelArg::U32(shape.argument())];

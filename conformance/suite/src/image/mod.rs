@@ -193,7 +193,7 @@ pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
     let reasons = if missing.len() > 1 && missing.iter().all(|(_, reason)| reason == first) {
         first.clone()
     } else if !all_needed && missing.len() == variants.len() {
-        format!("none of {} variants is there; the first: {first}", variants.len())
+        format!("none of {} variants is supported; the first: {first}", variants.len())
     } else {
         missing.iter().map(|(variant, reason)| format!("{variant:?}: {reason}")).collect::<Vec<_>>().join("; ")
     };

@@ -58,7 +58,7 @@ struct Caller {
 // this process exists to observe it. Nothing else depends on the process, and its parent expects a crash.
 impl Caller {
     fn perform(&mut self, call: &RawCall, fd: Option<OwnedFd>) -> Verdict<(String, Option<OwnedFd>)> {
-        let fd = || fd.ok_or_else(|| Stop::Failed("the call came without its descriptor".into()));
+        let fd = || fd.ok_or_else(|| Stop::Failed("the call has no descriptor".into()));
         let text = match *call {
             RawCall::ImportMemory { kind, size, flags } => {
                 let lent = Lent::new(fd()?)?;
@@ -298,7 +298,7 @@ impl Caller {
         // SAFETY: open, and closed by no other code in this process. Its owner is bypassed on purpose.
         unsafe { rustix::io::close(lent.number) };
         let harm = if is_open(number) { "did no harm" } else { "closed another file's descriptor" };
-        Ok(format!("{text}; the driver closed the descriptor, and closing it as the documentation asks for {harm}"))
+        Ok(format!("{text}; the driver closed the descriptor, and closing it as documented {harm}"))
     }
 }
 

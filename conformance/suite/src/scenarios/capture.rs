@@ -150,7 +150,7 @@ fn timeline(context: &Context) -> Verdict {
         std::thread::sleep(LATE / 4);
         exporter.signal(theirs)?;
         exporter.wait(theirs + 1, PATIENCE)?;
-        buffer.verify_all(value, "the signal came before the fill")?;
+        buffer.verify_all(value, "the signal was visible before the fill")?;
         Ok(stream.synchronize_timeout(PATIENCE)?)
     })
 }

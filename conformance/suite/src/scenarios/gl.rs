@@ -184,7 +184,7 @@ fn dedicated(context: &Context) -> Verdict {
     let request = exported.import_request()?;
     ensure!(request.is_dedicated(), "the request lacks the dedicated flag");
     let memory = side.interop().import_memory(request)?;
-    ensure!(memory.is_dedicated(), "the import does not know that it is dedicated");
+    ensure!(memory.is_dedicated(), "the import is not marked as dedicated");
     let shared = side.buffer(&memory, 0, SIZE as u64)?;
     let names = [&shared];
     let barriers = Barriers::buffers(&names);
@@ -258,7 +258,7 @@ fn bad_input(context: &Context) -> Verdict {
     let (_, request) = rejected(gl.import_memory(foreign), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     let request = resized(request, size);
     let Ok(fd) = request.into_handle().into_fd() else {
-        return Err(Stop::Failed("the exporter gave no descriptor".into()));
+        return Err(Stop::Failed("the exporter returned no descriptor".into()));
     };
     let request = request::memory(MemoryHandle::DmaBufFd(fd), size);
     let (_, request) = rejected(gl.import_memory(request), &[ErrorKind::Unsupported], "a dma-buf")?;

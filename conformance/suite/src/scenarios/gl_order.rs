@@ -116,7 +116,7 @@ impl<'a> ThreeWay<'a> {
         }
         self.gate.open()?;
         last.wait(PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed(format!("round {round}: Vulkan waited in vain for OpenGL")),
+            ErrorKind::Timeout => Stop::Failed(format!("round {round}: Vulkan timed out waiting for OpenGL")),
             _ => error.into(),
         })?;
         Ok(self.stream.synchronize_timeout(PATIENCE)?)

@@ -138,7 +138,7 @@ fn second_device(context: &Context) -> Verdict {
     let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
     let request = buffer.import_request()?;
     let (error, request) = rejected(second.import_memory(request), &[ErrorKind::DeviceMismatch], "the first's memory")?;
-    ensure!(error.code().is_none(), "the second device's driver was asked: {error}");
+    ensure!(error.code().is_none(), "the second device's driver was called: {error}");
     // The exporter may know the first by other numbers than its driver does.
     for name in [context.exporter()?.identity().to_string(), second.identity().to_string()] {
         ensure!(error.to_string().contains(&name), "the text does not name {name}: {error}");

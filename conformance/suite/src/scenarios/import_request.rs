@@ -158,10 +158,10 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
 #[cfg(windows)]
 fn kinds_of_other_systems(context: &Context) -> Verdict {
     for kind in [gpu_interop::MemoryHandleKind::OpaqueFd, gpu_interop::MemoryHandleKind::DmaBufFd] {
-        ensure!(!context.device().capabilities().memory(kind).is_supported(), "{kind} is said to be supported");
+        ensure!(!context.device().capabilities().memory(kind).is_supported(), "{kind} is reported as supported");
     }
     for kind in [gpu_interop::SemaphoreHandleKind::OpaqueFd, gpu_interop::SemaphoreHandleKind::TimelineFd] {
-        ensure!(!context.device().capabilities().semaphore(kind).is_supported(), "{kind} is said to be supported");
+        ensure!(!context.device().capabilities().semaphore(kind).is_supported(), "{kind} is reported as supported");
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ fn device_to_exporter(context: &Context) -> Verdict {
         let byte = context.pattern().byte(value);
         stream.fill(&mapped, byte)?;
         stream.signal(&[timeline.signal_value(value)])?;
-        ensure!(exported.wait(value, PATIENCE)?, "the exporter waited in vain for {value}");
+        ensure!(exported.wait(value, PATIENCE)?, "the exporter timed out waiting for {value}");
         buffer.read(0, &mut found)?;
         ensure!(found.iter().all(|found| *found == byte), "the exporter saw the signal {value} before its data");
     }

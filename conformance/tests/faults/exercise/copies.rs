@@ -19,7 +19,7 @@ pub(super) fn copies(bench: &Bench<'_>) -> Result<()> {
     stream.copy(second.slice(128..192)?, first.slice(..64)?)?;
     let mut back = [0; 64];
     stream.read(second.slice(128..192)?, &mut back)?;
-    bench.check(back[..] == pattern[..], "what was written, copied and read is not the same");
+    bench.check(back[..] == pattern[..], "the data written, copied and read differs");
     stream.fill(second.slice(..4)?, 7)?;
     stream.fill_u32(second.slice(4..8)?, 0x0403_0201)?;
 

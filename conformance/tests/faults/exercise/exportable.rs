@@ -9,7 +9,7 @@ use crate::simulator::Sort;
 pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     const SIZE: u64 = 100;
     let memory = bench.device.allocate_exportable(SIZE)?;
-    bench.check(memory.size() >= SIZE, "less memory than was asked for");
+    bench.check(memory.size() >= SIZE, "less memory than requested");
     let handle = memory.export()?;
     let stream = bench.device.create_stream()?;
     stream.fill(memory.slice(..SIZE)?, 0x33)?;
@@ -30,7 +30,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     let read = stream.read(&buffer, &mut bytes);
     bench.closed_allocation(memory.close());
     bench.closed(Sort::Mappings, buffer.close());
-    // That import is also an allocation.
+    // This import is also an allocation.
     if bench.device.backend().name == "cuda" {
         bench.closed_allocation(native.close());
     } else {

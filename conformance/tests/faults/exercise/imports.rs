@@ -49,7 +49,7 @@ fn refused<T>(bench: &Bench<'_>, result: Result<T>) {
             bench.check(kinds.contains(&error.kind()), &format!("not a refusal: {error}"));
         }
         Err(error) => bench.wrong(format!("not refused before the driver was called: {error}")),
-        Ok(_) => bench.wrong("imported what is nothing of the sort"),
+        Ok(_) => bench.wrong("imported an invalid handle"),
     }
 }
 

@@ -41,14 +41,19 @@ fn unknown_kernel(bench: &Bench<'_>) -> Result<()> {
     match bench.device.load_module(image)?.kernel(c"no_such_kernel") {
         Ok(_) => bench.wrong("there is a kernel that there is not"),
         Err(error) if error.code().is_some_and(|code| code.value == NOT_FOUND) => {
-            bench.check(error.kind() == ErrorKind::InvalidArgument, "a kernel that is not there is no bad argument");
+            bench.check(
+                error.kind() == ErrorKind::InvalidArgument,
+                "a missing kernel is not reported as an invalid argument",
+            );
             bench.fact("an answer of the driver", error.to_string());
         }
         Err(error) => return Err(error),
     }
     let module = bench.device.load_module(image)?;
     let nameless = module.kernel(c"").map(drop).map_err(|error| (error.kind(), error.code().is_some()));
-    bench
-        .check(nameless == Err((ErrorKind::InvalidArgument, false)), "the driver is asked for a kernel without a name");
+    bench.check(
+        nameless == Err((ErrorKind::InvalidArgument, false)),
+        "the driver is called for a kernel without a name",
+    );
     Ok(())
 }

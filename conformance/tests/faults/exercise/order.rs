@@ -59,7 +59,7 @@ pub(super) fn host_functions(bench: &Bench<'_>) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    bench.check(!held(), "what a host function had captured is still held");
+    bench.check(!held(), "objects captured by a host function were not dropped");
     result
 }
 

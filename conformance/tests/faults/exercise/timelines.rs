@@ -33,7 +33,7 @@ pub(super) fn bridge(bench: &Bench<'_>) -> Result<()> {
     let exporter = HostSemaphore::timeline(0)?;
     let strategy = TimelineStrategy::HostBridge;
     let timeline = Timeline::with_strategy(bench.device, Arc::new(exporter.clone()), strategy)?;
-    bench.check(timeline.strategy() == strategy, "another strategy than was asked for");
+    bench.check(timeline.strategy() == strategy, "another strategy than requested");
     there_and_back(bench, &exporter, &timeline)
 }
 
@@ -51,7 +51,7 @@ fn there_and_back(bench: &Bench<'_>, exporter: &HostSemaphore, timeline: &Timeli
     let_go?;
     timeline.wait(2, LONG)?;
     bench.check(timeline.value()? == 2, "the timeline has another value than the stream signalled");
-    bench.check(seen(&file, 0) == [6; 8], "what came before the signal is not there after it");
+    bench.check(seen(&file, 0) == [6; 8], "data from before the signal is missing after it");
     bench.closed(Sort::Streams, stream.close());
     Ok(())
 }

@@ -79,7 +79,7 @@ fn leaking() -> Result<(), Failed> {
         let report = run().env("GPU_INTEROP_SIM_VERSION", version).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };
         let told = case.reason.as_deref().unwrap_or_default();
-        let found = case.outcome == Outcome::Failed && told.contains("of the device's memory did not come back");
+        let found = case.outcome == Outcome::Failed && told.contains("of the device's memory were not freed");
         check(found == leaks && (leaks || case.outcome == Outcome::Passed), format!("{version}: {case:?}"))?;
     }
     Ok(())

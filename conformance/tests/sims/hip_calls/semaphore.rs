@@ -22,7 +22,7 @@ pub(crate) fn nothing(hip: &Hip) {
     assert!(rustix::io::fcntl_getfd(&fd).is_ok());
     assert_eq!(call!(hip.hipImportExternalSemaphore(ptr::null_mut(), &raw const desc)), INVALID_VALUE);
 
-    // What a caller has that does not know: success, and nothing waits.
+    // A caller that ignores the failed import gets success without effect.
     // SAFETY: as above.
     let (mut signal, wait): (SignalParams, WaitParams) = unsafe { MaybeUninit::zeroed().assume_init() };
     let stream = hip.stream();

@@ -67,7 +67,7 @@ impl<'a> RawImport<'a> {
 
     /// The last word of the mapping.
     pub(crate) fn last_word(&self) -> Verdict<u32> {
-        ensure!(self.buffer != 0 && self.mapped >= 4, "there is no mapping to read");
+        ensure!(self.buffer != 0 && self.mapped >= 4, "the memory is not mapped");
         let mut word = [0_u8; 4];
         // SAFETY: the driver mapped this many bytes; the array has 4.
         check("cuMemcpyDtoH", unsafe {

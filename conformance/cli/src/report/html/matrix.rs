@@ -52,14 +52,14 @@ fn meaning(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Passed => "Everything that the scenario checks held.",
         Outcome::Failed => "Something that it checks did not hold.",
-        Outcome::Crashed => "Its process died.",
+        Outcome::Crashed => "Its process crashed.",
         Outcome::TimedOut => "It did not end in time.",
         Outcome::UnexpectedPass => {
             "It passed although it is expected to fail. Counts as failed: the expectation is stale."
         }
         Outcome::ExpectedFailure => "It failed, as a file of expectations says. Does not count as failed.",
         Outcome::Unsupported => "The device or the exporter says that it cannot do this.",
-        Outcome::Skipped => "The machine lacks something; the reason says what to install.",
+        Outcome::Skipped => "The machine lacks a requirement; the reason names the package to install.",
     }
 }
 

@@ -106,7 +106,7 @@ pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
     if image.is_null() {
         return Err(code::INVALID_VALUE);
     }
-    // Only as far as it is known to be a code object: what is none may be shorter than the header.
+    // Read in steps: an image that is not a code object may be shorter than the header.
     // SAFETY: the caller's promise.
     if unsafe { slice::from_raw_parts(image, 4) } != elf::ELFMAG {
         return Err(no_code_object());

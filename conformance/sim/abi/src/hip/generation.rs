@@ -242,7 +242,7 @@ impl Generation {
     /// # Safety
     /// The element exists.
     pub unsafe fn value_and_key(self, params: *const c_void, index: usize) -> [u64; 2] {
-        // SAFETY: the caller's promise. What is no value lies between them.
+        // SAFETY: the caller's promise. The word between them is skipped.
         unsafe {
             let params = params.byte_add(index * self.stride()).cast::<u64>();
             [params.read(), params.add(2).read()]

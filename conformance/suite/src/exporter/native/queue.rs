@@ -109,6 +109,6 @@ impl Exchange for Enqueued {
     fn finish(self: Box<Self>) -> Answer {
         self.0
             .recv_timeout(PATIENCE)
-            .map_err(|_| Stop::Failed("the exporter's queue waited in vain for the device".into()))?
+            .map_err(|_| Stop::Failed("the exporter's queue timed out waiting for the device".into()))?
     }
 }

@@ -160,7 +160,7 @@ struct Submitted {
 impl Exchange for Submitted {
     fn finish(self: Box<Self>) -> Verdict<Vec<u8>> {
         self.submission.wait(PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed("the exporter's queue waited in vain for the device".into()),
+            ErrorKind::Timeout => Stop::Failed("the exporter's queue timed out waiting for the device".into()),
             _ => error.into(),
         })?;
         let mut found = vec![0; self.size];

@@ -159,7 +159,7 @@ fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
         ArrayShape::D3 { .. } => View::TYPE_3D,
         ArrayShape::Cube { .. } => View::CUBE,
         ArrayShape::CubeLayered { .. } => View::CUBE_ARRAY,
-        other => return Err(Stop::Failed(format!("the suite knows no images of the shape {other:?}"))),
+        other => return Err(Stop::Failed(format!("the suite does not support images of the shape {other:?}"))),
     };
     let mut extent = [1; 3];
     for (extent, texels) in extent.iter_mut().zip(spec.layer_extent(0)) {

@@ -83,7 +83,7 @@ impl Shared {
                 let expected = pattern.byte(turn - 1);
                 ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
             }
-            ensure!(!stream.is_idle()?, "turn {turn}: the stream has gone on without its key");
+            ensure!(!stream.is_idle()?, "turn {turn}: the stream proceeded without its key");
             let data = pattern.bytes(turn * SIZE as u64, SIZE);
             self.gpu.write(self.mutex.resource().resource(), &data)?;
             self.release(there)?;

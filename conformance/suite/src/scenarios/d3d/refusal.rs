@@ -40,7 +40,7 @@ fn foreign(context: &Context) -> Verdict {
         let request = request::memory_with(buffer.export()?, buffer.size(), true);
         let result = context.device().import_memory(request.exported_by(other.clone()));
         let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
-        ensure!(error.code().is_none(), "a driver was asked: {error}");
+        ensure!(error.code().is_none(), "a driver was called: {error}");
         let both = error.mismatch().map(|both| both.exporter.luid);
         ensure!(both == Some(other.luid), "the exporter is not named: {error}");
         // The handle is returned intact: it imports under its own identity.

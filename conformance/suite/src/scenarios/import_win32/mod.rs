@@ -95,7 +95,7 @@ impl Kept {
         let request = buffer.import_request()?;
         let (kind, size, dedicated) = (request.handle().kind(), request.size(), request.is_dedicated());
         if request.handle().as_win32().is_none() {
-            return Err(Stop::Unsupported(format!("this exporter gives out {kind}s")));
+            return Err(Stop::Unsupported(format!("this exporter exports {kind}s")));
         }
         let own = handle_of(request.into_handle().into_win32())?;
         let witness = own.try_clone()?;

@@ -157,7 +157,7 @@ fn closes_once(context: &Context) -> Verdict {
         kept.check("after the round")?;
     }
     if taken_over == 0 {
-        context.leave_out("who gets a closed handle's number next: the system gave none of them out again");
+        context.leave_out("reuse of a closed handle's number: the system reused none");
     }
     Ok(())
 }

@@ -115,7 +115,7 @@ fn planes(context: &Context) -> Verdict {
     let formats: Vec<_> = properties.planes().iter().map(|plane| plane.format).collect();
     let expected = [ColorFormat::Y8, ColorFormat::Y16, ColorFormat::A8B8G8R8].map(Some);
     ensure_eq!(formats, expected, "formats");
-    ensure_eq!(buffer.for_import().planes, 3, "planes that the import knows of");
+    ensure_eq!(buffer.for_import().planes, 3, "planes in the import");
     let mut end = 0;
     for (number, plane) in properties.planes().iter().enumerate() {
         ensure!(plane.offset >= end, "plane {number} begins in the one before: {plane:?}");

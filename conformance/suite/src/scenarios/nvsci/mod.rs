@@ -34,7 +34,8 @@ impl Rig {
             return Err(Stop::Unsupported("NvSci is simulated here; a real driver does not import its objects".into()));
         }
         let uuid = context.device().identity().uuid;
-        let gpu = uuid.ok_or_else(|| Stop::Unsupported("the device has no UUID, by which NvSci knows GPUs".into()))?;
+        let gpu =
+            uuid.ok_or_else(|| Stop::Unsupported("the device has no UUID, by which NvSci identifies GPUs".into()))?;
         Ok(Self { buffers: nv_sci.open_buffers()?, syncs: nv_sci.open_syncs()?, gpu })
     }
 

@@ -140,7 +140,7 @@ fn deterministic(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
     let options = SyncOptions { deterministic_fences: true };
     let object = rig.device_signals(context, options)?;
-    ensure!(object.object().has_deterministic_fences(), "the object does not know that its fences are deterministic");
+    ensure!(object.object().has_deterministic_fences(), "the object does not report deterministic fences");
     let stream = context.stream()?;
     let (mut made, mut signalled) = (rig.syncs.fence(), rig.syncs.fence());
     let mut cpu = rig.syncs.cpu_wait_context()?;
@@ -163,7 +163,7 @@ fn deterministic(context: &Context) -> Verdict {
     let signaller = rig.for_device(context, NvSciSyncUse::SIGNAL, SyncOptions::default())?;
     let waiter = rig.for_device(context, NvSciSyncUse::WAIT, options)?;
     let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
-    ensure!(reconciled.has_deterministic_fences(), "the waiter's list asked for deterministic fences");
+    ensure!(reconciled.has_deterministic_fences(), "the waiter's list requires deterministic fences");
     ensure_eq!(reconciled.greatest_value(), object.object().greatest_value(), "the greatest value");
     if let Some(greatest) = object.object().greatest_value() {
         made.set(object.object(), id, greatest)?;

@@ -74,7 +74,7 @@ fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
         stream.signal_timeline(&timeline, 2)?;
     }
     let taken = start.elapsed();
-    ensure!(taken < PATIENCE, "letting go took {taken:?}");
+    ensure!(taken < PATIENCE, "dropping took {taken:?}");
     std::thread::sleep(Duration::from_millis(100));
     ensure_eq!(exporter.value()?, 0, "the exporter's value after everything was dropped");
     // The context's own device is not affected.

@@ -180,7 +180,7 @@ pub fn describe(status: ExitStatus) -> String {
             };
             format!("its process was killed by signal {number}{name}")
         }
-        None => format!("its process ended without an answer: {status}"),
+        None => format!("its process ended without a result: {status}"),
     }
 }
 

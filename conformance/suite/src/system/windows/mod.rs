@@ -187,7 +187,7 @@ pub fn describe(status: ExitStatus) -> String {
     if code >= 0xC000_0000 {
         format!("its process was ended by exception {code:#010x}{name}")
     } else {
-        format!("its process ended without an answer: {status}")
+        format!("its process ended without a result: {status}")
     }
 }
 
