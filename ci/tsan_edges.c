@@ -1,12 +1,13 @@
-// Tells ThreadSanitizer which synchronization the ordinary standard library does out of its sight.
+// Announces synchronization of the uninstrumented standard library to ThreadSanitizer.
 //
-// The library is not built for the sanitizer. Its generic and inline functions are compiled into the program and are seen;
-// the others are not, and every lock that two threads contended for would look like a race. The linker puts the functions
-// here in their place (`--wrap`): each calls the one that it replaces, and announces the edge that its documentation
-// promises, on the address that the visible functions of the same object synchronize on. No edge is added that the library
-// does not make. `sanitize.sh` defines the mangled names.
+// The library is not built for the sanitizer. Its generic and inline functions are compiled into the program and are
+// instrumented; the others are not, and every contended lock would look like a race. The linker replaces these
+// functions by the ones here (`--wrap`): each calls the original, and announces the edge that its documentation
+// guarantees, on the address that the instrumented functions of the same object synchronize on. No edge is added that
+// the library does not have. `sanitize.sh` defines the mangled names.
 //
-// Not here: `park` and `unpark`, and how channels sleep. The order of a message and its receipt is in generic functions.
+// Not included: `park` and `unpark`, and the sleep of channels. The order of a message and its receipt is in generic
+// functions.
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,8 +20,8 @@ void __tsan_release(void *);
 #define REAL(name) JOIN(__real_, name)
 #define WRAP(name) JOIN(__wrap_, name)
 
-// Mutex and RwLock: a lock that is free is taken, and every lock is given back, by inline functions. Only the wait for one
-// that is held is not seen, which ends with an exchange that acquires.
+// Mutex and RwLock: inline functions acquire a free lock and release every lock. Only the wait for a held lock is not
+// instrumented, which ends with an acquiring exchange.
 #define ACQUIRES(name) \
     void REAL(name)(void *lock); \
     void WRAP(name)(void *lock) { \
@@ -31,7 +32,7 @@ ACQUIRES(MUTEX_LOCK_CONTENDED)
 ACQUIRES(RWLOCK_READ_CONTENDED)
 ACQUIRES(RWLOCK_WRITE_CONTENDED)
 
-// Condvar: gives the mutex back, waits, and takes the mutex again.
+// Condvar: releases the mutex, waits, and acquires the mutex again.
 void REAL(CONDVAR_WAIT)(void *condvar, void *mutex);
 void WRAP(CONDVAR_WAIT)(void *condvar, void *mutex) {
     __tsan_release(mutex);
@@ -47,7 +48,7 @@ bool WRAP(CONDVAR_WAIT_TIMEOUT)(void *condvar, void *mutex, uint64_t seconds, ui
     return in_time;
 }
 
-// Barrier: all that was done before the last thread arrived happens before any leaves.
+// Barrier: everything before the arrival of the last thread happens before any thread leaves.
 bool REAL(BARRIER_WAIT)(void *barrier);
 bool WRAP(BARRIER_WAIT)(void *barrier) {
     __tsan_release(barrier);
@@ -56,9 +57,9 @@ bool WRAP(BARRIER_WAIT)(void *barrier) {
     return leader;
 }
 
-// Once, and OnceLock and LazyLock with it: what the closure did happens before any thread sees it complete, which inline
-// functions do by a load that acquires. The release has to be between the closure and the store of the state, so the
-// closure is replaced by one that ends with it. A Rust closure is data and a table: drop, size, alignment, `call_once`,
+// Once, and therefore OnceLock and LazyLock: the closure happens before any thread sees completion, which inline
+// functions do by an acquiring load. The release must be between the closure and the store of the state, so the closure
+// is replaced by one that ends with it. A Rust closure is data and a table: drop, size, alignment, `call_once`,
 // `call_mut`.
 struct closure {
     void *once, *data;
@@ -74,13 +75,13 @@ static void call_and_release(void *data, void *state) {
 void REAL(ONCE_CALL)(void *once, bool poisoned, void *data, void *const *table, void *caller);
 void WRAP(ONCE_CALL)(void *once, bool poisoned, void *data, void *const *table, void *caller) {
     struct closure closure = {once, data, (void (*)(void *, void *))table[4]};
-    // The closure is borrowed: only the last is called.
+    // The closure is borrowed: only the last entry is called.
     void *const replaced[] = {0, (void *)sizeof closure, (void *)_Alignof(struct closure), 0, (void *)call_and_release};
     REAL(ONCE_CALL)(once, poisoned, &closure, replaced, caller);
     __tsan_acquire(once);
 }
 
-// Scoped threads: what a thread did happens before the scope ends, which loads the count, one of the first words.
+// Scoped threads: a thread's work happens before the scope ends, which loads the count, one of the first words.
 void REAL(SCOPE_THREAD_ENDS)(void **scope, bool panicked);
 void WRAP(SCOPE_THREAD_ENDS)(void **scope, bool panicked) {
     for (int word = 0; word < 3; word++) {
@@ -89,8 +90,8 @@ void WRAP(SCOPE_THREAD_ENDS)(void **scope, bool panicked) {
     REAL(SCOPE_THREAD_ENDS)(scope, panicked);
 }
 
-// Arc: the last one subtracts from the count, and then has a fence that acquires, which ThreadSanitizer does not know. It
-// is an acquisition of what the thread subtracted from last, by the rules for fences.
+// Arc: the last owner subtracts from the count, and then has an acquiring fence, which ThreadSanitizer does not
+// support. By the rules for fences it acquires from the last subtraction.
 static __thread void *subtracted_from;
 
 int64_t __real___tsan_atomic64_fetch_sub(void *word, int64_t operand, int order);

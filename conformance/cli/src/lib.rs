@@ -3,7 +3,7 @@
 //! [`main`] turns a [`Suite`] into a program. Scenarios run in other processes, so that a crashing driver is a result:
 //! a group of them, such as `memory.*`, shares a process until one fails.
 //!
-//! # What this crate promises
+//! # Guarantees
 //! * A run fails if no scenario ran, or if a requirement is missing.
 //!
 //! # Requirements on the caller

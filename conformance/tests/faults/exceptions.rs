@@ -32,7 +32,7 @@ const CODES: &[(&str, Reported, &str)] = &[
         "the device counts as lacking the attribute's feature, as if the value were 0",
     ),
     ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
-    ("hipExtMallocWithFlags", Nothing, "pinned memory takes the place of signal memory"),
+    ("hipExtMallocWithFlags", Nothing, "pinned memory replaces signal memory"),
     ("cuDeviceGet", FactsOrFailure, "a device that cannot be queried hides no other"),
     ("hipDeviceGet", FactsOrFailure, "as with CUDA"),
     ("cuDeviceGetName", FactsOrFailure, "as above"),

@@ -41,7 +41,7 @@
 //! # }
 //! ```
 //!
-//! # What this crate promises
+//! # Guarantees
 //! * The crate links neither library. A missing library is a typed error with every path tried.
 //! * **Objects are freed automatically**, each once: lists and objects before their module, fences by clearing them. An
 //!   NvSciBuf or NvSciSync object is freed only after the driver has ended its last import, in any drop order.
@@ -62,7 +62,7 @@
 //! * Use [`MemSync::Skip`] only if [`needs_memsync`](gpu_interop_core::NvSciBufGpu::needs_memsync) states that memory
 //!   stays coherent without the synchronisation.
 //!
-//! # What was not seen
+//! # Not verified
 //! The crate has not been tested with NVIDIA's libraries. Numbers, layouts and signatures are those of NVIDIA's public
 //! headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`); the tests use a simulator written from
 //! the same documents. Two assumptions are not documented:

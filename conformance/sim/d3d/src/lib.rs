@@ -9,7 +9,7 @@
 //! a rule of Direct3D known here aborts it, on any thread: copies beyond a buffer's end, execution of a list that is
 //! still recording.
 //!
-//! # What is shared
+//! # Conventions
 //! All simulators share these conventions, which no driver has:
 //! * Memory is a section of the paging file. A buffer or heap begins at its first byte; a texture has the layout of
 //!   `layout`. A named export is the section of that name: it gets the name with the first export, and later exports
@@ -19,7 +19,7 @@
 //! * A keyed mutex is the last page of its resource's section: Direct3D has one handle for both.
 //! * A KMT handle `N` is the section `Local\gpu-interop-sim-kmt-N`, in hexadecimal, as long as its resource lives.
 //!
-//! # What the environment asks for
+//! # Settings
 //! * `GPU_INTEROP_SIM_LUID`: the LUID of the adapter, 16 hexadecimal digits, in the byte order of compute drivers.
 //! * `GPU_INTEROP_SIM_D3D`: faults, for tests of their detection; `faults.rs` lists them.
 //!

@@ -3,7 +3,7 @@
 //! `GPU_INTEROP_HIP_LIBRARY` names this library to the HIP backend, which reports that it is a simulator. `libcuda.so.1` does
 //! the work, or the library that `GPU_INTEROP_SIM_CUDA_LIBRARY` names. The device is called "... (HIP on CUDA)".
 //!
-//! # What is HIP's here
+//! # HIP's behaviour
 //! Simulated is all behaviour of the runtime that does not depend on the device ([`gpu_interop_sim_abi::hip`]): the
 //! structs of HIP 6 (with `GPU_INTEROP_SIM_HIP_LAYOUT=5` those of HIP 5), the current device of each thread, the codes,
 //! the rejected calls. Descriptors are never closed, and every failed import reports "out of memory". External
@@ -11,7 +11,7 @@
 //! is a code object of `gpu-interop-kernels` for the architecture that the device reports; PTX of the same source runs
 //! in its place.
 //!
-//! # What is CUDA's
+//! # CUDA's behaviour
 //! * `hipStreamWaitValueGte` compares as `*ptr >= value` in HIP. CUDA compares whether `*ptr` is at most half the
 //!   numbers ahead of `value`, wrapping around: the same as long as the two are less than 2^31 (2^63) apart.
 //! * Masks that clear bits are not supported: `hipErrorNotSupported`.

@@ -13,7 +13,7 @@ use crate::found::{Found, Function};
 use crate::missing::die_because;
 use crate::{external, physical, streams};
 
-/// What was allocated.
+/// An allocation.
 #[derive(Debug, Clone, Copy)]
 struct Allocation {
     size: usize,

@@ -215,7 +215,7 @@ pub trait Exporter: Send + Sync {
         Err(no_timelines())
     }
 
-    /// Maximum difference between the value of a signal or a wait of its queue and a timeline's current value.
+    /// Maximum difference between a timeline's current value and the value of a signal, or of a wait of its queue.
     fn timeline_reach(&self) -> u64 {
         u64::MAX
     }

@@ -30,7 +30,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     let read = stream.read(&buffer, &mut bytes);
     bench.closed_allocation(memory.close());
     bench.closed(Sort::Mappings, buffer.close());
-    // That import is also an allocation.
+    // This import is also an allocation.
     if bench.device.backend().name == "cuda" {
         bench.closed_allocation(native.close());
     } else {

@@ -1,4 +1,4 @@
-//! What an exercise observed.
+//! Observations of an exercise.
 
 use std::collections::BTreeMap;
 

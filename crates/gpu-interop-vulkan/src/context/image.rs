@@ -24,8 +24,8 @@ impl Recording<'_> {
     /// discarded. Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the image is of another device, or the other API owns it: it was imported or
-    /// released, and not acquired since.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
+    /// or the other API owns it: it was imported or released, and not acquired since.
     pub fn initialize_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("Recording::initialize_image", image, Command::Initialize)?;
         // SAFETY: recording, outside a render pass; the image is live, kept, of this device, and not owned by the other
@@ -38,8 +38,8 @@ impl Recording<'_> {
     /// before the other API first uses the image, even if nothing was written yet. Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the image is of another device, was never initialised, or is already owned by
-    /// the other API.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
+    /// was never initialised, or is already owned by the other API.
     pub fn release_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("Recording::release_image", image, Command::Release)?;
         let from = OwnershipTransfer::all(self.queue_family);
@@ -53,8 +53,8 @@ impl Recording<'_> {
     /// Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the image is of another device, was exported and never released, or is already
-    /// owned by this device.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
+    /// was exported and never released, or is already owned by this device.
     pub fn acquire_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("Recording::acquire_image", image, Command::Acquire)?;
         let to = OwnershipTransfer::all(self.queue_family);
@@ -68,10 +68,10 @@ impl Recording<'_> {
     /// `vkCmdCopyBufferToImage`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the level or layer does not exist, the texels exceed the buffer, the offset is
-    /// not a multiple of 4 bytes and of the texel's size, the buffer or image lacks `TRANSFER_SRC` or `TRANSFER_DST` or
-    /// is of another device, or this device does not own it: the image was never initialised, or the buffer or image
-    /// was imported or released and not acquired since.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the level or layer does not
+    /// exist, the texels exceed the buffer, the offset is not a multiple of 4 bytes and of the texel's size, the buffer
+    /// or image lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or this device does not own it: the
+    /// image was never initialised, or the buffer or image was imported or released and not acquired since.
     pub fn copy_to_image(
         &mut self,
         src: &OwnedBuffer,

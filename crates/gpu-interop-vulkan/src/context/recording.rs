@@ -39,9 +39,9 @@ impl<'a> Recording<'a> {
     /// Fills `size` bytes starting at byte `offset` with a word. Records `vkCmdFillBuffer`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if offset or size are not multiples of 4, the range is empty or exceeds the
-    /// buffer, the buffer lacks `TRANSFER_DST` or is of another device, or the other API owns it: it was imported or
-    /// released, and not acquired since.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if offset or size are not multiples
+    /// of 4, the range is empty or exceeds the buffer, the buffer lacks `TRANSFER_DST` or is of another device, or the
+    /// other API owns it: it was imported or released, and not acquired since.
     pub fn fill(&mut self, buffer: &OwnedBuffer, offset: u64, size: u64, word: u32) -> Result<()> {
         const OPERATION: &str = "Recording::fill";
         self.check(OPERATION, buffer, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
@@ -62,9 +62,9 @@ impl<'a> Recording<'a> {
     /// its import are, and the ranges overlap there, the result is undefined.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if a range is empty or exceeds its buffer, the ranges overlap in one buffer, or a
-    /// buffer lacks `TRANSFER_SRC` or `TRANSFER_DST`, is of another device, or is owned by the other API: it was
-    /// imported or released, and not acquired since.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a range is empty or exceeds its
+    /// buffer, the ranges overlap in one buffer, or a buffer lacks `TRANSFER_SRC` or `TRANSFER_DST`, is of another
+    /// device, or is owned by the other API: it was imported or released, and not acquired since.
     pub fn copy(
         &mut self,
         src: &OwnedBuffer,
@@ -95,8 +95,8 @@ impl<'a> Recording<'a> {
     /// Releases the buffer to the other API; see [`OwnershipTransfer`]. Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the buffer is of another device, is not shared, or is already owned by the
-    /// other API.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
+    /// is not shared, or is already owned by the other API.
     pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::release", buffer, Command::Release)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. This family owns it:
@@ -108,8 +108,9 @@ impl<'a> Recording<'a> {
     /// `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the buffer is of another device, is not shared, or is already owned by this
-    /// device: it was exported and never released, or acquired and not released since.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
+    /// is not shared, or is already owned by this device: it was exported and never released, or acquired and not
+    /// released since.
     pub fn acquire(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::acquire", buffer, Command::Acquire)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device, and the queue of this

@@ -20,7 +20,7 @@ pub enum Place {
 /// One side of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Side {
-    /// What it is.
+    /// The location.
     pub place: Place,
     /// Offset in the location: byte in the row, row, slice.
     pub origin: [usize; 3],
