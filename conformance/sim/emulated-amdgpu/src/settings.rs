@@ -10,8 +10,8 @@
 //! | `REPORT` | file that gets one line of JSON at exit, see [`crate::report`] | none |
 //! | `VULKAN_GPU` | index of the GPU whose address the Vulkan layer gives out, or `none` | 0 |
 //!
-//! They are read once, when a process first looks for a device of the driver. With a wrong value there is no device, and a
-//! message on stderr says which variable is wrong.
+//! They are read once, when a process first looks up a device of the driver. With an invalid value there is no device,
+//! and a message on stderr names the variable.
 
 mod address;
 mod error;
@@ -27,7 +27,7 @@ use crate::faults::Fault;
 use crate::gpu::{GpuSetting, Model};
 use crate::log;
 
-/// What the environment asks for.
+/// The settings of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) gpus: Vec<GpuSetting>,
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) vulkan_gpu: Option<usize>,
 }
 
-/// The settings of this process; none if a variable is wrong.
+/// The settings of this process; `None` if a variable is invalid.
 pub(crate) fn settings() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
     let read = || match Settings::read(|name| std::env::var_os(format!("GPU_INTEROP_SIM_AMDGPU_{name}"))) {
@@ -90,7 +90,7 @@ impl Settings {
     }
 }
 
-/// Parses the list of GPUs. The n-th without an address gets a bus of its own: 03, 43, 83, c3.
+/// Parses the list of GPUs. The n-th GPU without an address gets its own bus: 03, 43, 83, c3.
 fn gpus(list: &str) -> Result<Vec<GpuSetting>, SettingsError> {
     let mut gpus = Vec::new();
     for (item, bus) in list.split(',').zip([0x03, 0x43, 0x83, 0xc3]) {

@@ -30,7 +30,7 @@ unsafe fn access_emulated(path: *const c_char, mode: c_int) -> Option<Result<c_i
 ///
 /// `path` is null or a C string; `buffer` has `size` bytes.
 unsafe fn readlink_emulated(path: *const c_char, buffer: *mut c_char, size: size_t) -> Option<Result<ssize_t>> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     Some(match unsafe { path::find(path, false) } {
         Path::Other => return None,
         Path::Missing => Err(Errno::NOENT),

@@ -60,12 +60,12 @@ fn file(contents: &[u8], close_on_exec: bool) -> Result<OwnedFd> {
 ///
 /// Both are null or C strings.
 unsafe fn fopen_emulated(path: *const c_char, mode: *const c_char) -> Option<Result<*mut FILE>> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let text = unsafe { super::bytes(mode) }.unwrap_or_default();
     let writes = text.iter().any(|letter| b"wa+".contains(letter));
     let close_on_exec = if text.contains(&b'e') { libc::O_CLOEXEC } else { 0 };
     let flags = if writes { libc::O_RDWR } else { libc::O_RDONLY } | close_on_exec;
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let opened = unsafe { open_emulated(path, flags) }?;
     // SAFETY: the descriptor is owned here and passes to the stream; the mode is the caller's.
     Some(opened.map(|file| unsafe { libc::fdopen(file.into_raw_fd(), mode) }))

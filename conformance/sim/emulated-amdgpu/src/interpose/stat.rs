@@ -107,7 +107,7 @@ macro_rules! define_stat {
 ///
 /// As for [`of_path`].
 unsafe fn of_path_at(descriptor: c_int, path: *const c_char, flags: c_int) -> Option<Result<Status>> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let status = unsafe { of_path(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) };
     status.or_else(|| {
         // SAFETY: not null, so a C string, by the caller's word.

@@ -1,8 +1,8 @@
 //! Kernels. They are executed by name: no instruction is.
 //!
-//! The name of a kernel object is learnt when the runtime asks for the object's address (`interpose::hsa`); ROCR's own
-//! kernels, which it builds without symbols, are known by their code. A kernel's arguments are decoded by the layout that its
-//! name and the size of its arguments select. A kernel or a layout that is not known stops the queue with an error.
+//! The name of a kernel object is learnt when the runtime queries the object's address (`interpose::hsa`); ROCR's own
+//! kernels, which it builds without symbols, are recognised by their arguments. A kernel's arguments are decoded by the
+//! layout that its name and their size select. An unknown kernel or layout stops the queue with an error.
 
 mod arguments;
 mod blit;

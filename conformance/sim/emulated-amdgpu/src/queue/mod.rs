@@ -26,10 +26,10 @@ use crate::abi::kfd::{QUEUE_TYPE_COMPUTE_AQL, QUEUE_TYPE_SDMA, QUEUE_TYPE_SDMA_X
 use crate::log::say;
 use crate::memory::Storage;
 
-/// Bytes of a GPU's doorbells, one of 8 bytes for each queue.
+/// Size of a GPU's doorbells, 8 bytes per queue.
 pub(crate) const DOORBELL_BYTES: u64 = 8192;
 
-/// What describes a queue to its creator.
+/// Description of a queue by its creator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Description {
     pub(crate) gpu: usize,
@@ -110,7 +110,7 @@ impl Queues {
         let Running { queue, thread } = self.lock().remove(&id).ok_or(Errno::INVAL)?;
         queue.stop.store(true, Ordering::Release);
         queue.wake();
-        // A panic of the thread was reported by the thread.
+        // The thread has reported its own panic.
         _ = thread.join();
         Ok(())
     }
