@@ -165,6 +165,11 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// `tracing`.
     fn leave(driver: &Driver<Self>, previous: Self::Previous);
 
+    /// Context that the driver's objects belong to, if it has contexts apart from devices.
+    fn context_handle(_context: &Self::Context) -> Option<Handle> {
+        None
+    }
+
     /// UUID of the device, if Vulkan reports the same one.
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid>;
 
@@ -404,6 +409,11 @@ impl<V: Vendor> Context<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
         let vendor = V::open(&driver, device)?;
         Ok(Self { driver, device, vendor, late: Late::default() })
+    }
+
+    /// The driver's context; `None` for vendors without contexts.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        V::context_handle(&self.vendor)
     }
 
     /// Returns the driver, with the device current on this thread and the thread in relaxed capture mode until the

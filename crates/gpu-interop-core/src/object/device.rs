@@ -10,7 +10,7 @@ use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
 use super::{Event, host_function, same_gpu, validate};
-use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
+use crate::backend::{Backend, BackendDevice, BackendInfo, RawContext, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
 use crate::error::{Error, ErrorKind, ImportError, Result};
@@ -171,6 +171,13 @@ impl Device {
     #[must_use]
     pub fn ordinal(&self) -> Option<usize> {
         self.inner.ordinal
+    }
+
+    /// The driver's context (`CUcontext`), valid while the device is open: on CUDA the primary context, which the CUDA
+    /// runtime and most libraries use. `None` for backends without contexts.
+    #[must_use]
+    pub fn context(&self) -> Option<RawContext> {
+        self.inner.raw.context()
     }
 
     /// The backend's device, for calls that this crate does not wrap.
