@@ -28,6 +28,11 @@ entries! {
         give(graph, capture::end(stream)?)
     }
 
+    fn cuStreamIsCapturing(stream: usize, status: *mut c_uint) gives status {
+        context::need()?;
+        give(status, if graph::records(stream)? { ACTIVE } else { NONE })
+    }
+
     // The one dependency that the next work of a stream has: with a single stream there is no other.
     fn cuStreamGetCaptureInfo_v2(
         stream: usize,
