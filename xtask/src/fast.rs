@@ -46,7 +46,7 @@ fn kernels(session: &Session) -> Outcome {
 }
 
 fn features(_: &Session) -> Outcome {
-    for feature in ["", "cuda", "d3d", "gl", "hip", "host", "nvsci", "vulkan"] {
+    for feature in ["", "cuda", "cudarc", "d3d", "gl", "hip", "host", "nvsci", "vulkan"] {
         cargo("clippy --package gpu-interop --all-targets --no-default-features --features")
             .arg(feature)
             .args(["--", "-D", "warnings"])
