@@ -32,9 +32,11 @@ const TESTS: &[Test] = &[
     ("copies_in_both_directions", memory::copies_in_both_directions),
     ("views_of_parts", memory::views_of_parts),
     ("slices_of_cudarc_are_operands", memory::slices_of_cudarc_are_operands),
+    ("borrowed_slices_have_no_pending_work", memory::borrowed_slices_have_no_pending_work),
     ("slices_of_cudarc_are_freed", memory::slices_of_cudarc_are_freed),
     ("every_drop_order", drops::every_drop_order),
     ("dropped_while_another_stream_of_cudarc_uses_it", drops::dropped_while_another_stream_of_cudarc_uses_it),
+    ("dropping_a_slice_frees_nothing", drops::dropping_a_slice_frees_nothing),
     ("an_earlier_error_of_cudarc_is_kept", drops::an_earlier_error_of_cudarc_is_kept),
 ];
 

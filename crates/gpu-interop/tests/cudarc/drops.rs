@@ -79,6 +79,25 @@ pub(crate) fn dropped_while_another_stream_of_cudarc_uses_it(machine: &Machine) 
     machine.context.check_err().expect("no error of cudarc");
 }
 
+/// A slice never frees the mapping that it is of.
+pub(crate) fn dropping_a_slice_frees_nothing(machine: &Machine) {
+    let (stream, exported) = (machine.stream(), machine.export());
+    let buffer = import(&machine.device, &exported);
+    for value in 1..=100 {
+        let mut words = SharedSlice::<u32>::mapped(&stream, buffer.clone(), ..).expect("a slice");
+        machine.increment(stream.cudarc(), &mut words);
+        drop(words);
+        // The last slice is gone, the mapping is not.
+        stream.fill_u32(buffer.slice(..4).expect("a word"), value).expect("filled");
+    }
+    stream.synchronize().expect("done");
+    machine.context.check_err().expect("no error of cudarc");
+    let buffer = Arc::into_inner(buffer).expect("no slice holds it");
+    buffer.close().expect("unmapped once, here");
+    let seen = machine.words(&exported);
+    assert_eq!((seen[0], seen[1..].iter().filter(|word| **word != 100).count()), (100, 0));
+}
+
 /// cudarc returns an error of a drop from its next call. Dropping a slice neither loses nor trips over it.
 pub(crate) fn an_earlier_error_of_cudarc_is_kept(machine: &Machine) {
     let (stream, exported) = (machine.stream(), machine.export());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gpu_interop::cudarc::SharedSlice;
-use gpu_interop::cudarc::cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use gpu_interop::cudarc::cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, LaunchConfig, PushKernelArg};
 
 use crate::machine::{Machine, SIZE, import};
 
@@ -98,6 +98,24 @@ pub(crate) fn slices_of_cudarc_are_operands(machine: &Machine) {
     assert_words(&download(stream.cudarc(), &own), &expected);
     drop(own);
     assert_words(&machine.words(&exported), &data);
+}
+
+/// Streams of this crate know nothing of cudarc's pending work, so there is none once the slice is shared.
+pub(crate) fn borrowed_slices_have_no_pending_work(machine: &Machine) {
+    let stream = machine.stream();
+    let other = machine.context.new_stream().expect("a stream");
+    let mut slice = other.alloc_zeros::<u32>(1 << 16).expect("memory");
+    let count = slice.len() as u64;
+    for _ in 0..500 {
+        let mut launch = other.launch_builder(&machine.increment);
+        launch.arg(&mut slice).arg(&count);
+        // SAFETY: the kernel takes an address and a number of words, and writes only those.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(1024)) }.expect("launched");
+    }
+    let own = SharedSlice::borrowed(&stream, slice).expect("shared");
+    let mut bytes = vec![0; 4 << 16];
+    machine.device.create_stream().expect("a stream").read(own.operand().expect("all"), &mut bytes).expect("read");
+    assert_eq!(bytes.chunks_exact(4).filter(|word| *word != 500_u32.to_ne_bytes()).count(), 0);
 }
 
 /// More memory than a GPU has, if any of it stayed.
