@@ -288,8 +288,8 @@ impl Device {
     }
 
     /// Wraps a stream that the application created through its own driver bindings, and keeps `owner`, which owns that
-    /// stream: for example cudarc's `Arc<CudaStream>`, with `CudaStream::cu_stream` for `raw`. Dropping the returned
-    /// [`Stream`] does not destroy it.
+    /// stream. Dropping the returned [`Stream`] does not destroy it. For cudarc's `Arc<CudaStream>` see `SharedStream` of
+    /// `gpu_interop::cudarc`.
     ///
     /// The owner is dropped by the first call of [`Device::collect`], or of a method that collects implicitly, after
     /// the returned stream has been dropped and all its work has completed; on the thread of that call. A device that
