@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Sets up AMD's HIP runtimes from Debian's packages, each in a folder of its own, with the libraries that it needs. Nothing
-# is installed, and no root is needed: `conformance run --emulate amd:VERSION` finds them there.
+# Sets up AMD's HIP runtimes from Debian's packages, each in a separate folder with the libraries that it needs. Nothing
+# is installed, and root is not needed: `conformance run --emulate amd:VERSION` finds them there.
 #
 #   amd-runtimes.sh [--accept] FOLDER VERSION...   with these: 5.2.3 5.7.1 6.4.3 7.2.4
 #
-# ci/amd-runtimes.lock has the packages that the results of this project were made with. Another version of one of AMD's
-# own packages is an error; --accept takes it, and writes the lock anew. What they depend on may move: that is only said.
+# ci/amd-runtimes.lock has the packages of this project's results. Another version of one of AMD's own packages is an
+# error; --accept accepts it and rewrites the lock. Other versions of their dependencies are only reported.
 #
 # A folder VERSION has `manifest` (package, version, SHA-256 of its file), and libraries in `amd`, `libc` and `lib`.
-# Packages come from the mirror that this machine's apt uses. One that is set up already is only compared with the lock.
+# Packages come from the mirror that this machine's apt uses. An existing folder is only compared with the lock.
 #
-# Exit status: 0 if all are there; 2 if it was called wrongly, or the machine lacks a tool; 3 if a suite cannot be reached, or
-# has no such package any more; 4 if a package is not the one of the lock.
+# Exit status: 0 if all are set up; 2 for wrong arguments or a missing tool; 3 if a suite cannot be reached, or no
+# longer has a package; 4 if a package differs from the lock.
 set -euo pipefail
 WRONG=2 UNREACHABLE=3 DIFFERENT=4
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -24,10 +24,10 @@ stop() {
     exit "$status"
 }
 
-# Of each version: the generation in its package's name, and the suites that have it. The last is preferred.
+# For each version: the generation in its package's name, and the suites that have it. The last one is preferred.
 declare -A generation=([5.2.3]=5 [5.7.1]=5 [6.4.3]=6 [7.2.4]=7)
 declare -A suites=([5.2.3]=bookworm [5.7.1]=trixie [6.4.3]=sid [7.2.4]="sid experimental")
-# AMD's own, as opposed to what they depend on.
+# AMD's own packages, without their dependencies.
 own='^(libamdhip64-|libhsa-runtime64-|libhsakmt|libamd-comgr)'
 
 accept=
@@ -46,17 +46,17 @@ for tool in apt-get dpkg-deb sha256sum; do
     command -v "$tool" >/dev/null || stop $WRONG "$tool is not installed: this needs Debian, or a system with its tools"
 done
 
-# The archive that the machine's own sources name, but not that of security updates.
+# The archive in the machine's own sources, except that of security updates.
 mirror() {
     # shellcheck disable=SC2016
     local format='$(LABEL) $(REPO_URI)'
     apt-get indextargets --format "$format" "Created-By: Packages" 2>/dev/null | awk '$1 == "Debian" { print $2; exit }'
 }
 
-# Where Debian keeps the keys that sign its archive.
+# Debian's keys that sign its archive.
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# Downloads the packages of a version into a folder of its own: apt as on a machine that has nothing installed.
+# Downloads the packages of a version into a folder, as apt does on an empty machine.
 download() {
     local version=$1 work=$2 suite archive
     [ -f $keys ] || stop $WRONG "$keys is not there; install debian-archive-keyring"
@@ -94,8 +94,8 @@ download() {
         stop $UNREACHABLE "$version: libamdhip64-${generation[$version]} cannot be had from ${suites[$version]} today; see above"
 }
 
-# Sorts the libraries of the packages into AMD's, the C library's, and others, and writes the manifest. The others are in
-# `lib`, because LLVM looks for its own in ../lib, whatever a program says.
+# Sorts the libraries of the packages into AMD's, the C library's, and others, and writes the manifest. The others are
+# in `lib`, because LLVM looks for its own in ../lib, whatever paths a program sets.
 unpack() {
     local work=$1 new=$2 file package part folder_of_libraries
     mkdir -p "$new/amd" "$new/libc" "$new/lib"
@@ -114,11 +114,11 @@ unpack() {
     dangling=$(find "$new" -xtype l)
     [ -z "$dangling" ] || stop $UNREACHABLE "links that lead to no library: $dangling"
     [ -f "$new/libc/ld-linux-x86-64.so.2" ] || stop $UNREACHABLE "libc6 has no dynamic loader where it should be"
-    # What is written last says that all is there.
+    # Written last, so that a manifest marks a complete folder.
     mv "$work/manifest" "$new/manifest"
 }
 
-# Says how a manifest differs from the lock. Fails if it does so where it must not.
+# Prints the differences between a manifest and the lock. Fails for differences in AMD's packages.
 compare() {
     local version=$1 manifest=$2 package found sum locked locked_sum wrong=
     if ! grep -q "^$version " "$lock" 2>/dev/null; then
@@ -142,7 +142,7 @@ compare() {
     [ -z "$wrong" ]
 }
 
-# Puts a manifest into the lock.
+# Writes a manifest to the lock.
 record() {
     local version=$1 manifest=$2
     touch "$lock"

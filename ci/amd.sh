@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The conformance suite on AMD's own HIP runtimes over an emulated kernel driver: on a Debian machine without any GPU, from
-# nothing to a summary.
+# Runs the conformance suite on AMD's own HIP runtimes and an emulated kernel driver, on a Debian machine without a GPU,
+# including all setup.
 #
 #   amd.sh [VERSION...]   runtimes, as in ci/amd-runtimes.sh; without one, 5.2.3
 #
-# Installs packages where it is root, and else says which are missing. Rust must be there. Sets the runtimes up in target/amd,
+# Installs packages if it is root, and otherwise lists the missing ones. Needs Rust. Sets the runtimes up in target/amd,
 # unless the system has the same one installed. Reports are in target/amd-results, by version: JSON, JUnit, one page.
 #
-# Exit status: 0 if everything passed that is not expected otherwise; 1 if something failed; 2 if something is missing; 3 and
-# 4 as from ci/amd-runtimes.sh: a suite that cannot be reached, packages that are not those of the lock.
+# Exit status: 0 if all results are as expected; 1 if a scenario failed; 2 if something is missing; 3 and 4 as from
+# ci/amd-runtimes.sh: a suite that cannot be reached, packages that differ from the lock.
 set -euo pipefail
 FAILED=1 MISSING=2
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -55,7 +55,7 @@ for version in "${versions[@]}"; do
     report=$results/$version
     "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$target/amd" --require hip,vulkan --quiet \
         --json "$report.json" --junit "$report.xml" --html "$report.html" || failed+=("$version")
-    # Streams that wait for each other, 16 of them on 4 hardware queues: what goes on depends on the order of events.
+    # Streams that wait for each other, 16 of them on 4 hardware queues: progress depends on the order of events.
     "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$target/amd" --require hip,vulkan --quiet \
         --exporter vulkan --filter 'timeline.{dependencies,chain}.bridge' --repeat 100 || failed+=("$version, 100 times")
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the bundle that a vendor's CI runs: one archive with the `conformance` command, for machines without Rust.
+# Builds the bundle for a vendor's CI: one archive with the `conformance` command, for machines without Rust.
 #
 #   bundle.sh [--target TRIPLE] [--output FOLDER] [--binaries FOLDER]
 #
@@ -7,12 +7,12 @@
 #   --output FOLDER     where the archive goes; without it, the current folder
 #   --binaries FOLDER   build nothing, take the files from here: what `cargo build --release` has left somewhere
 #
-# The same source and compiler make the same bytes: names are sorted, owners and times are set, and the paths of this
-# machine are not in what is built. SOURCE_DATE_EPOCH is the time, without it that of the last commit. Needs Rust, GNU
+# The same source and compiler give the same bytes: names are sorted, owners and times are set, and the files do not
+# contain the paths of this machine. SOURCE_DATE_EPOCH is the time, by default that of the last commit. Needs Rust, GNU
 # tar and binutils; STRIP and READELF name those of another target.
 #
 # The command runs with the C library of this machine or a newer one. MAX_GLIBC is the newest version of glibc that it
-# may need, 2.34 without it: Debian 12, Ubuntu 22.04, RHEL 9. For older systems, build on one.
+# may need, by default 2.34: Debian 12, Ubuntu 22.04, RHEL 9. For older systems, build on one.
 set -euo pipefail
 shopt -s nullglob
 export LC_ALL=C
@@ -48,11 +48,11 @@ while [ "$#" -gt 0 ]; do
 done
 cd "$root"
 
-# Those libraries of conformance/sim that the whole suite runs on; others are for single tests.
+# The libraries of conformance/sim with which the whole suite runs; others are for single tests.
 simulators=(gpu-interop-sim-cuda gpu-interop-sim-hip gpu-interop-hip-on-cuda)
 
 if [ -z "$binaries" ]; then
-    # A folder of its own: with other flags Cargo builds everything again.
+    # A separate folder: with other flags Cargo rebuilds everything.
     folder=$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/bundle
     export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$root=/gpu-interop --remap-path-prefix=$crates=/crates"
     arguments=(--release --locked --target-dir "$folder" ${target:+--target "$target"})
@@ -73,7 +73,7 @@ trap 'rm -rf "$work"' EXIT
 bundle=$work/$name
 mkdir -p "$bundle/simulators" "$bundle/licences"
 
-# Fails unless a file needs only what every Linux with glibc has; prints the glibc that it needs.
+# Fails unless a file only needs libraries that every Linux system with glibc has; prints the glibc that it needs.
 needs() {
     local library newest
     while read -r library; do
@@ -89,7 +89,7 @@ needs() {
     echo "$newest"
 }
 
-# Without symbols and debugging information: the names in a driver's stack are the driver's.
+# Without symbols and debugging information, so that a driver's stack shows only the driver's names.
 "${STRIP:-strip}" -o "$bundle/conformance" "$binaries/conformance"
 glibc=$(needs "$bundle/conformance")
 echo "conformance: glibc $glibc"
@@ -102,7 +102,7 @@ done
 
 cp ci/run.sh ci/merge.sh "$bundle/"
 
-# The licences of all that is linked into the files above. The kernels are embedded, and this project's own.
+# The licences of all code linked into the files above. The embedded kernels are this project's own.
 cp LICENSE-APACHE LICENSE-MIT "$bundle/licences/"
 text=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
 [ ! -f "$text" ] || cp "$text" "$bundle/licences/rust-standard-library.html"
@@ -173,7 +173,7 @@ simulators/            simulators of the vendors' drivers, to try all of this on
 licences/              this project's, and those of the crates that are linked in
 TEXT
 
-# Whatever the umask and the files that were copied.
+# Independent of the umask and of the copied files.
 chmod -R u=rwX,go=rX "$bundle"
 chmod 755 "$bundle/conformance" "$bundle"/*.sh
 chmod 644 "$bundle"/simulators/*

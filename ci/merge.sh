@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Collects what run.sh has left on several machines. It is in the bundle, beside run.sh.
+# Collects the results of run.sh from several machines. Part of the bundle, beside run.sh.
 #
 #   merge.sh [--expect COUNT] FOLDER [option of `conformance merge`]...
 #
-# FOLDER has one folder a machine, each the --results of a run.sh. Prints the summary of each, and merges their reports
-# into FOLDER/merged.html, one page for a browser, and FOLDER/merged.json.
+# FOLDER has one folder per machine, each the --results of a run.sh. Prints the summary of each, and merges their
+# reports into FOLDER/merged.html, one page for a browser, and FOLDER/merged.json.
 #
 #   --expect COUNT   fail unless there are just so many machines: one that died has left nothing to fail by
 #
-# Exit status: as run.sh, for all machines together; a run that did not come to its end counts as not run.
+# Exit status: as run.sh, for all machines together; an incomplete run counts as not run.
 set -uo pipefail
 
 FAILED=1
@@ -69,7 +69,7 @@ if [ -n "$expect" ] && [ "$count" -ne "$expect" ]; then
     echo "there should be $expect machines"
 fi
 
-# Nothing of an earlier merge may look like this one's.
+# Removes results of an earlier merge.
 rm -f -- "$folder/merged.json" "$folder/merged.html"
 if [ "${#reports[@]}" -gt 0 ]; then
     "$conformance" merge --json "$folder/merged.json" --html "$folder/merged.html" "$@" "${reports[@]}"

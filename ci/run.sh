@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Runs the conformance suite with everything that this machine has. It is in the bundle, beside the command itself, and
-# needs bash and no Rust.
+# Runs the conformance suite on everything that this machine has. Part of the bundle, beside the command itself; needs
+# bash and no Rust.
 #
 #   run.sh [--results FOLDER] [--backend NAME]... [--require NAME,...] [option of `conformance run`]...
 #
-# Shows what is there (`conformance doctor`), then runs the suite on each backend that has a device, or on those that
-# are named, with every exporter. Another option, such as --filter GLOB, --expectations FILE or --timeout SECONDS, goes
-# to every run.
+# Lists devices and drivers (`conformance doctor`), then runs the suite on each backend that has a device, or on the
+# named ones, with every exporter. Other options, such as --filter GLOB, --expectations FILE or --timeout SECONDS, are
+# passed to every run.
 #
 #   --results FOLDER   where the reports go; without it ./results, or a new folder if nothing can be written here
 #   --backend NAME     only this backend: cuda, hip or host; may be repeated
 #   --require NAME     fail unless this backend or exporter (vulkan, native) really ran; a comma separates several.
 #                      An exporter named beside a backend is required of that backend; alone, of every one that runs.
 #
-# Exit status: 0 if every run passed, 1 if something that ran has failed, 2 if something could not be run as asked.
+# Exit status: 0 if every run passed, 1 if a scenario failed, 2 if a run was not possible as requested.
 set -uo pipefail
 
 FAILED=1
 NOT_RUN=2
 
-# Whoever links to this file has the rest of the bundle elsewhere.
+# Resolves a link to this file, because the rest of the bundle is beside the file itself.
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
 bundle=${self%/*}
 conformance=$bundle/conformance
@@ -76,7 +76,7 @@ else
     results=$(mktemp -d "${TMPDIR:-/tmp}/conformance-results.XXXXXX") || stop "nowhere to write; use --results FOLDER"
     printf 'Nothing can be written here: the reports go to %s\n\n' "$results"
 fi
-# Nothing of an earlier run may look like this one's.
+# Removes files of an earlier run.
 rm -f -- "$results/summary.txt" "$results/doctor.txt" "$results/doctor.json"
 
 "$conformance" doctor 2>&1 | tee "$results/doctor.txt"
@@ -113,7 +113,7 @@ for name in "${required[@]}"; do
     fi
 done
 [ "${#backends[@]}" -gt 0 ] || backends=("${usable[@]}")
-# Without a device as well: the run then fails, and says why.
+# Also without a device: the run then fails and reports the reason.
 for name in "${required_backends[@]}"; do
     is_in "$name" "${backends[@]}" || backends+=("$name")
 done
@@ -123,7 +123,7 @@ done
 run() {
     local backend=$1 arguments=(--backend "$1") demanded=()
     arguments+=(--json "$results/$backend.json" --junit "$results/$backend.xml" --html "$results/$backend.html")
-    # What the machine's owner knows of this backend, beside what the command knows, if there is something.
+    # The machine owner's expectations for this backend, if any, in addition to the command's.
     [ ! -f "$bundle/expectations/$backend.toml" ] || arguments+=(--expectations "$bundle/expectations/$backend.toml")
     if is_in "$backend" "${required_backends[@]}"; then
         demanded=("$backend" "${required_exporters[@]}")
@@ -152,7 +152,7 @@ for backend in "${backends[@]}"; do
     printf '\n=== %s\n' "$backend"
     run "$backend"
     status=$?
-    # A run without its reports is none.
+    # A run without reports did not run.
     if [ ! -s "$results/$backend.json" ] || [ ! -s "$results/$backend.xml" ]; then
         status=$NOT_RUN
     fi
@@ -165,7 +165,7 @@ for backend in "${backends[@]}"; do
 done
 for backend in "${known[@]}"; do
     is_in "$backend" "${backends[@]}" && continue
-    # The reason, without the list of all that was tried.
+    # The reason, without the list of attempts.
     why=$(sed -n "s/^backend   $backend: not usable: \([^[]*[^[ ]\).*/\1/p" "$results/doctor.txt")
     printf '%-6s %-9s %s\n' "$backend" "left out" "${why:-not asked for}" >>"$results/summary.txt"
 done
@@ -173,7 +173,7 @@ done
 status=0
 [ -z "$not_run" ] || status=$NOT_RUN
 [ -z "$failed" ] || status=$FAILED
-# The last line: whoever collects reports sees by it that this run came to its end.
+# The last line marks a complete run for tools that collect reports.
 printf 'exit status %s\n' "$status" >>"$results/summary.txt"
 
 printf '\n=== Summary\n'

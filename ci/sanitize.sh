@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Tests under AddressSanitizer, with its check for leaks, and ThreadSanitizer: those of core, driver, host and CUDA, and the
-# conformance suite of CUDA on sim-cuda, which is built for the sanitizer as well.
+# Runs tests under AddressSanitizer, with its leak check, and ThreadSanitizer: those of core, driver, host and CUDA, and
+# the conformance suite of CUDA on sim-cuda, which is instrumented as well.
 #
 #   sanitize.sh [address|thread...]   without one, both
 #
-# The sanitizers come with Rust's toolchain, whose stable compiler takes the option if it is told to. The standard library is
-# the ordinary one. tsan_edges.c tells ThreadSanitizer what that does out of its sight, and tsan.supp has the rest; lsan.supp
-# has what is leaked on purpose, and sanitize.toml the scenarios that are left out, each with the reason.
+# The sanitizers come with Rust's toolchain; its stable compiler accepts the option with RUSTC_BOOTSTRAP. The standard
+# library is not instrumented. tsan_edges.c announces its synchronization to ThreadSanitizer, and tsan.supp lists the
+# remaining false reports; lsan.supp lists intended leaks, and sanitize.toml the omitted scenarios, each with the
+# reason.
 #
-# Exit status: 0 if every test passed and no process reported anything; else 1.
+# Exit status: 0 if every test passed and no process reported anything; otherwise 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sanitizers=("$@")
 [ $# -gt 0 ] || sanitizers=(address thread)
 target=$(rustc -vV | sed -n 's/^host: //p')
 
-# One set of packages for every command: with another, Cargo would build with other features, and so again.
+# One set of packages for every command: with another set, Cargo would select other features and build again.
 packages=() tests=()
 for package in core driver host cuda sim-cuda conformance; do
     packages+=(-p "gpu-interop-$package")
@@ -27,7 +28,7 @@ done
 step() { printf '\n=== %s s: %s sanitizer: %s\n' "$SECONDS" "$sanitizer" "$*"; }
 skip() { printf 'left out: %s\n' "$*"; }
 
-# Prints the flags that put tsan_edges.c between the program and the standard library.
+# Prints the flags that link tsan_edges.c between the program and the standard library.
 edges() { # FOLDER
     local library symbols name pattern symbol defines=() flags=()
     mkdir -p "$1"
@@ -62,18 +63,19 @@ check() { # SANITIZER
     local reports=$folder/reports
     rm -rf "$reports"
     mkdir -p "$reports"
-    # Generic functions of the standard library are compiled here, not taken from it. The simulator
-    # takes the sanitizer's functions from the program that loads it.
+    # Generic functions of the standard library are compiled here instead of linked. The simulator uses the sanitizer's
+    # functions of the program that loads it.
     flags="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no"
     flags+=" -Clink-arg=-Wl,--export-dynamic"
-    # A report ends the process, so that its test fails, and is in a file, whatever becomes of what the process printed.
+    # A report ends the process, so that its test fails, and is written to a file, in case the process's output is lost.
     case $sanitizer in
     address)
         export ASAN_OPTIONS="detect_leaks=1:log_path=$reports/address:exitcode=66"
         export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp:print_suppressions=0"
         ;;
     thread)
-        # Memory is mapped by functions that ThreadSanitizer knows, not by system calls: what is mapped anew has no past.
+        # Memory is mapped by functions that ThreadSanitizer intercepts, not by system calls, so that new mappings have
+        # no history.
         flags+=" $(edges "$folder/edges") --cfg=rustix_use_libc" || return
         export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:log_path=$reports/thread:halt_on_error=1:exitcode=66"
         ;;
@@ -90,7 +92,7 @@ check() { # SANITIZER
     local failed=0
     cargo test "${packages[@]}" --lib "${tests[@]}" --no-fail-fast || failed=1
     step "conformance of CUDA on sim-cuda"
-    # Scenarios that count what a process holds see freed memory that is kept back, so less of it is.
+    # Scenarios that count resources would see freed memory in quarantine, so the quarantine is smaller.
     [ "$sanitizer" = thread ] || ASAN_OPTIONS+=:quarantine_size_mb=1:thread_local_quarantine_size_kb=1
     GPU_INTEROP_CUDA_LIBRARY=$folder/$target/debug/libgpu_interop_sim_cuda.so cargo test "${packages[@]}" --test sims -- \
         run --backend cuda --exporter native --require cuda,native --jobs 2 --expectations "$PWD/ci/sanitize.toml" || failed=1

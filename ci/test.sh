@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the bundle: packs it, unpacks it elsewhere, and runs run.sh and merge.sh as a vendor's CI does, with the
-# simulators of the vendors' drivers, also where things are missing or fail.
+# simulators of the vendors' drivers, also with missing files and failures.
 #
 #   test.sh FOLDER   with the `conformance` command and the simulators in it: target/release
 set -euo pipefail
@@ -46,7 +46,7 @@ passed "a bundle for systems that it does not run on is refused"
 mkdir "$work/bundle"
 tar -xzf "$work"/one/*.tar.gz -C "$work/bundle" --strip-components=1
 simulators=$work/bundle/simulators
-# One scenario that takes every step, with both exporters.
+# One scenario that uses every step, with both exporters.
 scenario=(--filter memory.fill)
 
 # start <name>: into an empty folder, on a machine with neither driver
@@ -82,7 +82,7 @@ shows '"simulated": true' results/cuda.json
 shows '"simulated": true' results/hip.json
 passed "every backend that has a device runs, here on the simulators"
 
-# The same folder: the next run must not keep this one's reports.
+# The same folder: the next run must remove this one's reports.
 export GPU_INTEROP_CUDA_LIBRARY=/nonexistent
 expect 2 "$work/bundle/run.sh" "${scenario[@]}" --backend host --require cuda
 shows '^host   passed ' results/summary.txt
@@ -142,7 +142,7 @@ expect 2 "$work/bundle/merge.sh" nothing
 passed "the machines of a fleet are counted and judged together"
 
 start read_only
-# What --results names must be there after the run; without it, somewhere else will do.
+# The folder of --results must exist after the run; without the option, another folder is used if necessary.
 unprivileged=()
 if [ "$(id -u)" = 0 ]; then
     unprivileged=(setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/nonexistent)

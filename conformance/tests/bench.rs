@@ -1,5 +1,5 @@
-//! `conformance bench` as a command, on the host backend: what it measures is there, is positive, and is of a size
-//! that a processor can have.
+//! `conformance bench` as a command, on the host backend: its measurements exist, are positive, and have plausible
+//! magnitudes.
 #![cfg(unix)]
 
 use std::error::Error;
@@ -16,7 +16,7 @@ fn bench(arguments: &[&str]) -> Tested<Output> {
     command.env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").output().map_err(Into::into)
 }
 
-/// A quick run on the host backend: its report and what it printed.
+/// A quick run on the host backend: its report and its output.
 fn measure(folder: &Path, filter: &str) -> Tested<(BenchReport, String)> {
     let file = folder.join("bench.json");
     let json = file.to_str().ok_or("a path that is no text")?;
@@ -57,7 +57,7 @@ fn what_is_asked_for_is_measured_and_plausible() -> Tested {
     let ratio =
         report.ratios.iter().find(|ratio| ratio.name == "signal.1 library/backend").ok_or("the ratio is missing")?;
     assert!(ratio.low <= ratio.value && ratio.value <= ratio.high && ratio.low > 0.0, "{ratio:?}");
-    // Nothing is compared with a driver that is not there, and its absence is told.
+    // Without the driver there is no comparison, and the report states that it is missing.
     assert!(report.ratios.iter().all(|ratio| !ratio.name.contains("raw")), "{:?}", report.ratios);
     for missing in ["every raw variant", "every cudarc variant", "context"] {
         assert!(report.not_measured.iter().any(|gap| gap.what == missing), "{missing}: {:?}", report.not_measured);
@@ -68,7 +68,7 @@ fn what_is_asked_for_is_measured_and_plausible() -> Tested {
     Ok(())
 }
 
-/// With a Vulkan driver the frame is handed over; each variant checks that it arrived.
+/// With a Vulkan driver the frame is handed over; each variant verifies its arrival.
 #[test]
 fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {
     let folder = tempfile::tempdir()?;
@@ -76,7 +76,7 @@ fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {
     if report.exporter.is_some() {
         let (fence, staged) =
             (find(&report, "frame.graphics.1080p", "fence")?, find(&report, "frame.graphics.1080p", "staged")?);
-        // 8 MB take a while on any processor.
+        // 8 MB take some time on any processor.
         assert!(fence.median > 100_000.0 && staged.median > 100_000.0, "{fence:?} {staged:?}");
         assert!(report.ratios.iter().any(|ratio| ratio.name == "frame.graphics.1080p staged/fence"));
     } else {

@@ -1,7 +1,8 @@
-//! Finds circles of files: files of one crate that need each other.
+//! Finds circles of files: files of one crate that depend on each other.
 //!
-//! A file needs another if it uses an item of it, by an import or a path. An import is followed to the file that defines
-//! the item, through re-exports. Declaring a module or re-exporting its items is no need. Items for tests do not count.
+//! A file depends on another if it uses one of its items, by an import or a path. An import is followed through
+//! re-exports to the file that defines the item. Declaring a module or re-exporting its items is not a dependency.
+//! Items for tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,13 +12,14 @@ use serde_json::Value;
 use crate::paths::{Names, Source};
 use crate::run::{Outcome, cargo};
 
-/// Circles that stay, each by its first file in alphabetical order, with the reason. At most eight.
+/// Accepted circles, each by its first file in alphabetical order, with the reason. At most eight.
 const ALLOWED: &[(&str, &str)] = &[];
 
-/// Circles that are still to be dissolved: this number only falls.
+/// Number of circles still to remove. It must only decrease.
 const UNRESOLVED: usize = 24;
 
-/// Prints the circles of every crate, with `edges` also which file needs which for what. Fails if more than [`UNRESOLVED`] are not in [`ALLOWED`], or one of these is gone.
+/// Prints the circles of every crate, with `edges` also the dependencies between files and the items behind them. Fails
+/// if more than [`UNRESOLVED`] are not in [`ALLOWED`], or one of these no longer exists.
 pub(crate) fn check(edges: bool) -> Outcome {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(""));
     let mut found = BTreeMap::new();
@@ -74,7 +76,7 @@ struct Module {
     source: Source,
 }
 
-/// The modules that a module needs, each with the paths it uses of it.
+/// The modules that a module depends on, each with the used paths.
 type Needs = BTreeMap<usize, Vec<String>>;
 
 struct Target {
@@ -111,7 +113,7 @@ impl Target {
     /// The modules whose items a module uses, and these items.
     fn needs(&self, at: usize) -> Needs {
         let source = &self.modules[at].source;
-        // A name that is only passed on is not used here.
+        // A re-exported name is not used here.
         let used = |(name, (_, exported)): &(&String, &(Names, bool))| !exported || source.words.contains(*name);
         let imported = source.imports.iter().filter(used).map(|(_, (path, _))| path);
         let mut needs = Needs::new();
@@ -123,7 +125,8 @@ impl Target {
         needs
     }
 
-    /// The module that defines what `path` names in module `at`; `None` for another crate's, and for a module itself.
+    /// The module that defines the item `path` in module `at`; `None` for an item of another crate, and for a module
+    /// itself.
     fn defining(&self, at: usize, path: &[String], depth: usize) -> Option<usize> {
         // Re-exports that lead to each other.
         if depth > 20 {
@@ -177,7 +180,7 @@ fn circles(edges: &[Needs]) -> Vec<Vec<usize>> {
     let reach: Vec<_> = (0..edges.len()).map(reached).collect();
     let with =
         |at: usize| -> Vec<usize> { reach[at].iter().copied().filter(|&other| reach[other].contains(&at)).collect() };
-    // Each once, by its first node.
+    // Each component once, by its first node.
     (0..edges.len())
         .filter(|at| reach[*at].contains(at))
         .map(|at| (at, with(at)))

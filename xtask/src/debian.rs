@@ -1,7 +1,7 @@
-//! Standard libraries for other targets, built from the source that Debian's compiler comes with.
+//! Standard libraries for other targets, built from the source in Debian's compiler packages.
 //!
-//! Rustup's downloads are not reachable everywhere; Debian's packages and the registry of crates are. The compiler is
-//! Debian's as well: a standard library works with the compiler that built it, and with no other.
+//! Some machines cannot reach rustup's downloads, only Debian's packages and the registry of crates. The compiler is
+//! Debian's as well, because a standard library works only with the compiler that built it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ const RUSTC: &str = "/usr/bin/rustc";
 const RUSTDOC: &str = "/usr/bin/rustdoc";
 const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
 
-/// Debian's cargo for `target`, with a standard library; `None` where it is left out.
+/// Debian's cargo for `target`, with a standard library; `None` if it is left out.
 ///
 /// # Errors
-/// If the packages are not installed where a CI system runs this, or the standard library does not build.
+/// If a CI system runs this without the packages, or the standard library does not build.
 pub(crate) fn cargo_for(session: &Session, target: &str) -> Result<Option<Run>, String> {
     if !Path::new(SOURCE).is_dir() || !Path::new("/usr/bin/cargo-clippy").is_file() {
         session.leave_out(&format!("everything for {target}"), PACKAGES)?;
@@ -31,7 +31,7 @@ pub(crate) fn cargo_for(session: &Session, target: &str) -> Result<Option<Run>, 
     Ok(Some(cargo.env(&variable("RUSTFLAGS"), &sysroot).env(&variable("RUSTDOCFLAGS"), &sysroot)))
 }
 
-/// Debian's cargo: its other programs are found before rustup's.
+/// Debian's cargo, whose other programs are found before rustup's.
 fn cargo(target_folder: &Path) -> Run {
     let path = format!("/usr/bin:{}", std::env::var("PATH").unwrap_or_default());
     let cargo = run("/usr/bin/cargo").env("PATH", path).env("CARGO_TARGET_DIR", target_folder);
@@ -39,7 +39,7 @@ fn cargo(target_folder: &Path) -> Run {
 }
 
 /// Builds the standard library for `target`, unless this compiler has built it before. Returns the folder for the
-/// compiler's option `--sysroot`: Debian's own, by a link, and this target beside it.
+/// compiler's option `--sysroot`: Debian's own, as a link, and this target beside it.
 ///
 /// # Errors
 /// If it does not build.
@@ -60,12 +60,12 @@ pub(crate) fn standard_library(session: &Session, target: &str) -> Result<PathBu
     let manifest = "[package]\nname = \"standard-library\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
     fs::write(project.join("Cargo.toml"), manifest).map_err(fails)?;
     fs::write(project.join("src/lib.rs"), "#![no_std]\n").map_err(fails)?;
-    // The option is for compilers of the nightly channel, and those that are told to take it.
+    // The option requires a nightly compiler, or `RUSTC_BOOTSTRAP`.
     cargo(&built)
         .args("build --quiet --release -Zbuild-std=std,test,proc_macro --target".split(' '))
         .arg(target)
         .env("RUSTC_BOOTSTRAP", "1")
-        // Optimising takes twice as long, and tests are all that this library runs.
+        // Optimised builds take twice as long, and this library only runs tests.
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .within(&project)
         .check()?;

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask ci`, cheapest first.
 //!
-//! All of them share one build of the workspace with the profile `dev`, and one of its metadata for clippy. What needs
-//! another build, or takes minutes and rarely fails, is in `slow.rs`.
+//! All steps share one build of the workspace with the profile `dev`, and its metadata for clippy. Steps that need
+//! another build, or take minutes and rarely fail, are in `slow.rs`.
 
 use std::path::PathBuf;
 
@@ -107,7 +107,7 @@ fn suite(session: &Session, options: &str) -> Run {
     run("env").arg(session.debug("conformance")).args(["run", "--quiet"]).args(options.split(' '))
 }
 
-/// The command and the libraries that it loads. With the tests, so that all of them have the same dependencies with the
+/// The command and the libraries that it loads. Built with the tests, so that all have the same dependencies with the
 /// same features, which are built once.
 fn build(_: &Session) -> Outcome {
     cargo("build --workspace --lib --bins --tests").check()

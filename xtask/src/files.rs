@@ -37,7 +37,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
         .args(folder("ci/gitlab"))
         .check()?;
     tool("kubernetes-validate", "--strict ci/kubernetes/base/job.yaml").args(folder("ci/kubernetes")).check()?;
-    // Tools that Debian does not have: each adds to what the schemas check.
+    // Tools that are not in Debian. Each adds checks to those of the schemas.
     if has("actionlint") {
         run("actionlint").args(folder("ci/github")).check()?;
     }
@@ -50,7 +50,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
     Ok(())
 }
 
-/// Installs what [`REQUIREMENTS`] lists into a virtual environment of Python, unless it is there.
+/// Installs the packages of [`REQUIREMENTS`] into a virtual environment of Python, if necessary.
 fn install(tools: &Path) -> bool {
     let installed = tools.join("installed");
     let wanted = fs::read(REQUIREMENTS).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Task runner of this repository: `cargo xtask ci` is what CI runs, `cargo xtask slow` what it runs nightly.
+//! Task runner of this repository: `cargo xtask ci` runs the steps of CI, `cargo xtask slow` the nightly ones.
 
 mod circles;
 mod debian;
@@ -23,9 +23,9 @@ use session::{Session, Step};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 enum Task {
-    /// Runs what must hold on main
+    /// Runs the checks that must pass on main
     Ci(Selection),
-    /// Runs what takes long, or needs what is not always there: sanitizers, loom, AMD's newer runtimes, mutations
+    /// Runs slow checks and those with special requirements: sanitizers, loom, AMD's newer runtimes, mutations
     Slow(Selection),
     #[command(flatten)]
     Single(Single),
@@ -33,9 +33,9 @@ enum Task {
 
 #[derive(Debug, Subcommand)]
 enum Single {
-    /// Lists circles of files: files of a crate that need each other
+    /// Lists circles of files: files of a crate that depend on each other
     Circles {
-        /// Prints which file of a circle needs which, and for what
+        /// Prints the dependencies between the files of a circle
         #[arg(long)]
         edges: bool,
     },
@@ -45,16 +45,16 @@ enum Single {
     StandardLibrary { target: String },
 }
 
-/// Which steps run, and whether they run at all.
+/// Selection of the steps to run or list.
 #[derive(Args, Debug)]
 struct Selection {
-    /// Prints the steps, and runs none
+    /// Lists the steps without running them
     #[arg(long)]
     list: bool,
     /// Runs only this step; may be given more than once
     #[arg(long, value_name = "STEP", conflicts_with = "from")]
     only: Vec<String>,
-    /// Begins with this step
+    /// Starts with this step
     #[arg(long, value_name = "STEP")]
     from: Option<String>,
     /// Steps to run, as with --only

@@ -1,5 +1,5 @@
-//! Crates outside of the workspace, as an application's or another vendor's is: the example of the README, and a backend
-//! on the suite.
+//! Crates outside of the workspace: the README's example as an application, and the suite with another vendor's
+//! backend.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
     );
     fs::write(folder.join("Cargo.toml"), manifest).map_err(fails)?;
     fs::copy(&lock, folder.join("Cargo.lock")).map_err(fails)?;
-    // The target folder of the workspace: what both need is built once.
+    // The target folder of the workspace, so that common dependencies are built once.
     let shared = |line: &str, manifest: &std::path::Path| {
         cargo(line)
             .env("CARGO_TARGET_DIR", &session.target)

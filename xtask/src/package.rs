@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::run::{Outcome, cargo, run};
 use crate::session::Session;
 
-/// The crates that applications use. All others say `publish = false`.
+/// The crates that applications use. All others have `publish = false`.
 pub(crate) const PUBLISHED: [&str; 11] = [
     "gpu-interop",
     "gpu-interop-core",
@@ -26,10 +26,10 @@ fn published() -> impl Iterator<Item = String> {
     PUBLISHED.into_iter().map(|name| format!("--package={name}"))
 }
 
-/// Packs every crate and builds it from what is in its package.
+/// Packs every crate and builds it from the content of its package.
 pub(crate) fn check(_: &Session) -> Outcome {
     forget_unpacked();
-    // What is not committed is packed too: this looks for what a package lacks.
+    // Uncommitted files are packed, too, because the check is for missing files.
     cargo("package --quiet --locked --allow-dirty").args(published()).check()?;
     for name in PUBLISHED {
         let files = cargo("package --quiet --locked --allow-dirty --list --package").arg(name).text()?;
@@ -42,12 +42,12 @@ pub(crate) fn check(_: &Session) -> Outcome {
     Ok(())
 }
 
-/// Removes what an earlier run unpacked: Cargo keeps it in its home, and unpacks no version twice.
+/// Removes the sources that an earlier run unpacked: Cargo keeps them in its home and does not unpack a version twice.
 fn forget_unpacked() {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let registries = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok()).into_iter().flatten();
-    // The registry of a workspace that is packed is a folder. It has no host, with which other names begin.
+    // The registry of a packed workspace is a folder. Its name has no host, with which other names begin.
     let local = registries.flatten().filter(|registry| registry.file_name().as_encoded_bytes().starts_with(b"-"));
     for unpacked in local.filter_map(|registry| fs::read_dir(registry.path()).ok()).flatten().flatten() {
         if unpacked.file_name().as_encoded_bytes().starts_with(b"gpu-interop") {
@@ -56,13 +56,13 @@ fn forget_unpacked() {
     }
 }
 
-/// Checks a copy of what is committed with the oldest versions of its direct dependencies.
+/// Checks a copy of the last commit with the oldest versions of its direct dependencies.
 pub(crate) fn floors(session: &Session) -> Outcome {
     let folder = session.target.join("floors");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     run("bash -c").arg("git archive HEAD | tar -x -C \"$0\"").arg(&folder).check()?;
-    // The option is for compilers of the nightly channel, and those that are told to take it.
+    // The option requires a nightly compiler, or `RUSTC_BOOTSTRAP`.
     cargo("update --quiet -Zdirect-minimal-versions").env("RUSTC_BOOTSTRAP", "1").within(&folder).check()?;
     cargo("check --quiet").args(published()).env("CARGO_TARGET_DIR", folder.join("target")).within(&folder).check()
 }

@@ -1,4 +1,4 @@
-//! Reads the modules, imports and paths of a Rust file, from its tokens. No macro is expanded.
+//! Reads the modules, imports and paths of a Rust file from its tokens. Macros are not expanded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -9,12 +9,12 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// A path: its names.
 pub(crate) type Names = Vec<String>;
 
-/// What a file says of its modules and of others.
+/// The modules, imports and paths of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     /// Modules in files of their own, with the file that `#[path]` names.
     pub(crate) modules: Vec<(String, Option<String>)>,
-    /// Names brought into scope, with their paths, and whether others may import them from here.
+    /// Imported names with their paths, and whether other files may import them from here.
     pub(crate) imports: BTreeMap<String, (Names, bool)>,
     /// Paths of `use PATH::*`.
     pub(crate) globs: Vec<Names>,
@@ -30,7 +30,7 @@ impl Source {
     /// Reads `text`, without items for tests.
     ///
     /// # Errors
-    /// If these are not tokens of Rust.
+    /// If the text is not valid Rust tokens.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let mut source = Self::default();
         let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
@@ -53,7 +53,7 @@ impl Source {
                         file = path.strip_suffix("\"]").map(str::to_owned);
                     }
                 }
-                // `$crate::` belongs to whoever uses the macro.
+                // `$crate::` refers to the crate that uses the macro.
                 TokenTree::Punct(punct) if punct.as_char() == '$' => {
                     tokens.next_if(|token| matches!(token, TokenTree::Ident(_)));
                     path(&mut tokens);
@@ -118,7 +118,7 @@ fn is(token: &TokenTree, character: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == character)
 }
 
-/// The names after `::`, as far as a path goes.
+/// The names after `::`, to the end of the path.
 fn path(tokens: &mut Tokens) -> Names {
     let mut names = Vec::new();
     while tokens.next_if(|token| is(token, ':')).is_some() && tokens.next_if(|token| is(token, ':')).is_some() {
@@ -128,7 +128,7 @@ fn path(tokens: &mut Tokens) -> Names {
     names
 }
 
-/// Passes the item that begins here: up to its semicolon or the end of its body.
+/// Skips the item that begins here: to its semicolon or the end of its body.
 fn skip_item(tokens: &mut Tokens) {
     let ends = |token: &TokenTree| {
         is(token, ';') || matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)

@@ -4,14 +4,14 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// How a command, a check or a step ended; the text says what failed.
+/// Result of a command, a check or a step; the text describes the failure.
 pub(crate) type Outcome = Result<(), String>;
 
-/// A command, to be started in the root of the repository.
+/// A command that starts in the root of the repository.
 #[derive(Debug)]
 pub(crate) struct Run(Command);
 
-/// The program and the arguments of `line`, which spaces separate.
+/// The program and arguments in `line`, separated by spaces.
 pub(crate) fn run(line: &str) -> Run {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -59,27 +59,27 @@ impl Run {
         self.0.status().map_err(|error| format!("{}: {error}", self.line()))
     }
 
-    /// As [`Run::status`].
+    /// As for [`Run::status`].
     ///
     /// # Errors
-    /// The command, if it does not start or does not end with 0.
+    /// The command, if it does not start or its exit status is not 0.
     pub(crate) fn check(self) -> Outcome {
         let line = self.line();
         let status = self.status()?;
         if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
     }
 
-    /// What the command prints, without the white space at its end.
+    /// The output of the command, without trailing white space.
     ///
     /// # Errors
-    /// As [`Run::check`].
+    /// As for [`Run::check`].
     pub(crate) fn text(mut self) -> Result<String, String> {
         let output = self.0.stderr(Stdio::inherit()).output().map_err(|error| format!("{}: {error}", self.line()))?;
         let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         if output.status.success() { Ok(text) } else { Err(format!("{}: {}\n{text}", self.line(), output.status)) }
     }
 
-    /// Whether the command starts and ends with 0. Its output is dropped.
+    /// Whether the command starts and exits with status 0. Its output is discarded.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }

@@ -1,4 +1,4 @@
-//! Runs steps in order, with their times, and keeps what they leave out.
+//! Runs steps in order, measures their times, and records the steps left out.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ pub(crate) struct Session {
     pub(crate) root: PathBuf,
     /// Cargo's target folder.
     pub(crate) target: PathBuf,
-    /// Whether a CI system runs this: then nothing may be left out.
+    /// Whether a CI system runs this; then no step may be left out.
     ci: bool,
     left_out: RefCell<Vec<String>>,
-    /// What differs from the last commit before the first step.
+    /// Differences from the last commit before the first step.
     pub(crate) changed_before: String,
 }
 
@@ -49,10 +49,10 @@ impl Session {
         self.target.join("debug").join(name)
     }
 
-    /// Records that `what` is left out for want of `needed`.
+    /// Records that `what` is left out because `needed` is missing.
     ///
     /// # Errors
-    /// The same sentence, where a CI system runs this.
+    /// The same sentence, if a CI system runs this.
     pub(crate) fn leave_out(&self, what: &str, needed: &str) -> Outcome {
         let sentence = format!("{what}: needs {needed}");
         if self.ci {
@@ -63,10 +63,10 @@ impl Session {
         Ok(())
     }
 
-    /// Runs all of `steps`, the later ones also after a failure, and prints a table.
+    /// Runs all of `steps`, the later ones even after a failure, and prints a table.
     ///
     /// # Errors
-    /// The names of the steps that failed.
+    /// The names of the failed steps.
     pub(crate) fn run(&self, steps: impl Iterator<Item = &'static Step>) -> Outcome {
         let mut table = Vec::new();
         let mut failed = Vec::new();
@@ -105,7 +105,7 @@ pub(crate) fn changed() -> Option<String> {
     run("git status --porcelain").text().ok()
 }
 
-/// Processor time of all ended processes that this one started, from Linux; zero elsewhere.
+/// Processor time of all ended child processes, from Linux; zero on other systems.
 fn cpu_time() -> Duration {
     let fields = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // After the name, which may contain spaces: fields 16 and 17 of proc(5), in hundredths of a second.

@@ -1,5 +1,5 @@
-//! The steps of `cargo xtask slow`: what takes long and rarely fails, needs another build of everything, or Debian's next
-//! releases. CI runs them nightly.
+//! The steps of `cargo xtask slow`, which take long and rarely fail, or need another build of the workspace or Debian's
+//! next releases. CI runs them nightly.
 
 use crate::fast::steps;
 use crate::run::{Outcome, cargo, has, run};
@@ -21,11 +21,11 @@ pub(crate) static STEPS: &[Step] = steps![
     "amd-5.7.1", "the same on 5.7.1", |session| amd(session, "5.7.1");
     "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
     "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
-    "floors", "the published crates with the oldest dependencies they declare", package::floors;
+    "floors", "the published crates with the oldest dependencies that they declare", package::floors;
     "deny", "licences, sources and duplicates of dependencies", |session| {
         tool(session, "cargo-deny", "deny --log-level error check licenses bans sources")
     };
-    "semver", "the published crates break no promise of their last release", |session| {
+    "semver", "the published crates are compatible with their last release", |session| {
         tool(session, "cargo-semver-checks", "semver-checks --workspace")
     };
     "mutations", "planted defects are caught by tests", |_| run("conformance/mutations/run.py").check();
@@ -57,20 +57,18 @@ fn aarch64(session: &Session) -> Outcome {
     cargo.arg("check").args(package::PUBLISHED.map(|name| format!("--package={name}"))).check()
 }
 
-/// A suite of Debian that cannot be reached, or is not consistent today, leaves its runtime out.
+/// If a suite of Debian cannot be reached, or is inconsistent today, its runtime is left out.
 fn amd(session: &Session, version: &str) -> Outcome {
     const UNREACHABLE: i32 = 3;
     let status = run("ci/amd.sh").arg(version).status()?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(UNREACHABLE) => {
-            session.leave_out(&format!("AMD's runtime {version}"), "Debian's suites, which were not reached")
-        }
+        Some(UNREACHABLE) => session.leave_out(&format!("AMD's runtime {version}"), "access to Debian's suites"),
         _ => Err(format!("ci/amd.sh {version}: {status}")),
     }
 }
 
-/// Runs a subcommand of cargo, which is installed from the registry where it is not there.
+/// Runs a subcommand of cargo, and installs it from the registry if it is missing.
 fn tool(session: &Session, program: &str, line: &str) -> Outcome {
     let own = session.target.join("tools");
     if !has(program) && !own.join("bin").join(program).is_file() {

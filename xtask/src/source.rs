@@ -1,13 +1,13 @@
-//! Checks of the Rust files' own form.
+//! Checks of the form of Rust files.
 
 use std::fs;
 
 use crate::run::{Outcome, run};
 
-/// The most lines that a Rust file may have.
+/// The maximum number of lines of a Rust file.
 const MOST: usize = 500;
 
-/// Fails if a Rust file that git knows has more than [`MOST`] lines.
+/// Fails if a Rust file known to git has more than [`MOST`] lines.
 pub(crate) fn lengths() -> Outcome {
     let files = run("git ls-files --cached --others --exclude-standard *.rs").text()?;
     let (mut total, mut long) = (0, Vec::new());

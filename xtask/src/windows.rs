@@ -1,4 +1,4 @@
-//! Lints and tests for Windows, on Linux: MinGW links, Wine runs.
+//! Lints and tests for Windows, on Linux: MinGW links, Wine runs them.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::session::Session;
 const GNU: &str = "x86_64-pc-windows-gnu";
 const MSVC: &str = "x86_64-pc-windows-msvc";
 
-/// What is built and tested of the suite's command. Faults and measurements are Linux's.
+/// The tests of the suite's command for Windows. Fault campaigns and benchmarks run only on Linux.
 const SUITE: &str =
     "--package gpu-interop-conformance-cli --lib --bins --test negative_controls --test reports --test sims";
 const REST: &str = "--workspace --exclude gpu-interop-conformance-cli --exclude xtask";
 
-/// Wine 8 lacks this library of Windows, which Rust's standard library asks for random numbers.
+/// Wine 8 lacks this Windows library, from which Rust's standard library gets random numbers.
 const RANDOM: &str = "
 #include <windows.h>
 #include <ntsecapi.h>
@@ -34,9 +34,9 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
 /// Tests the published crates, and runs the suite on the host backend.
 pub(crate) fn fast(session: &Session) -> Outcome {
     let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
-    // Examples in the documentation are tested on Linux, and here nightly.
+    // Examples in the documentation are tested on Linux, and in nightly runs here.
     wine.cargo("test --no-fail-fast --lib --tests")?.args(PUBLISHED.map(|name| format!("--package={name}"))).check()?;
-    // File mappings, events and pipes, which are the system's. The rest only takes long there.
+    // Scenarios of file mappings, events and pipes, which differ between systems. The others only take long here.
     wine.cargo("run --package gpu-interop-conformance-cli --bin conformance -- run --backend host --exporter native")?
         .args(
             "--require host,native --quiet --filter {graph_semaphore,import,lifetime,map,memory,process,semaphore}.*"
@@ -77,10 +77,10 @@ struct Wine<'a> {
 }
 
 impl<'a> Wine<'a> {
-    /// Makes Wine's folder and the library that it lacks; `None` where its packages are not installed.
+    /// Creates Wine's folder and the missing library; `None` if its packages are not installed.
     fn prepare(session: &'a Session) -> Result<Option<Self>, String> {
         let compiler = "x86_64-w64-mingw32-gcc";
-        // Without the preloader one process in some thousands does not get the addresses that Windows has for itself.
+        // Without the preloader one process in some thousands does not get the addresses that Windows reserves.
         let preloader = Path::new("/usr/lib/wine/wine64-preloader").exists();
         if !has(compiler) || !has("wine") || !preloader {
             let packages = "the packages gcc-mingw-w64-x86-64, wine, wine64 and wine64-preloader";
@@ -107,10 +107,10 @@ impl<'a> Wine<'a> {
         let variables = vec![
             ("WINEPATH", folder.join("libraries").display().to_string()),
             ("WINEDEBUG", "-all".into()),
-            // Wine's Vulkan shares no memory, and without a display it cannot do anything.
+            // Wine's Vulkan does not share memory, and does not work without a display.
             ("WINEDLLOVERRIDES", "mscoree,mshtml,vulkan-1=".into()),
             ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine".into()),
-            // Linking these tests takes longer than anything else, most of it for a debugger that is not there.
+            // Linking these tests takes longer than all else, mostly because of debug information.
             ("CARGO_PROFILE_DEV_DEBUG", "false".into()),
             ("WINEPREFIX", prefix.display().to_string()),
         ];

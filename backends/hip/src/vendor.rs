@@ -328,8 +328,8 @@ fn check_wait(driver: &Driver<Hip>, operation: &'static str, result: Status) -> 
     driver.check(operation, result).map_err(|error| match result {
         Status::INVALID_VALUE => error.with_context(
             "the word",
-            "this runtime may wait only for words of signal memory (hipMallocSignalMemory), as timelines have; newer \
-             ones wait for any",
+            "this runtime may support waits only for words of signal memory (hipMallocSignalMemory), which timelines use; \
+             newer runtimes support any word",
         ),
         _ => error,
     })

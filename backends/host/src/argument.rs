@@ -39,7 +39,7 @@ impl HostArg {
             KernelArg::F32(value) => Self::F32(value),
             KernelArg::F64(value) => Self::F64(value),
             KernelArg::Value(value) => Self::Value(Value::copy(operation, value)?),
-            _ => return Err(Error::unsupported(operation, "there are no kernel arguments of this sort")),
+            _ => return Err(Error::unsupported(operation, "kernel arguments of this kind are not supported")),
         })
     }
 }
@@ -56,7 +56,7 @@ impl Value {
     fn copy(operation: &'static str, value: ByValue<'_>) -> Result<Self> {
         let (size, align) = (value.size(), value.align());
         if align > align_of::<Block>() {
-            return Err(Error::invalid(operation, "no kernel takes an argument of this alignment")
+            return Err(Error::invalid(operation, "kernel arguments of this alignment are not supported")
                 .with_context("alignment", align));
         }
         let mut blocks = vec![Block::uninit(); size.div_ceil(size_of::<Block>())].into_boxed_slice();

@@ -1,4 +1,4 @@
-//! Options that choose the driver beneath a backend: emulated, simulated, or the system's.
+//! Options that choose the driver below a backend: emulated, simulated, or the system's.
 
 use clap::Args;
 use gpu_interop_conformance::{Stop, Verdict};
@@ -16,7 +16,7 @@ pub(crate) struct DriverArgs {
 }
 
 impl DriverArgs {
-    /// Starts the requested emulation or simulation: this process is replaced, and comes here again.
+    /// Starts the requested emulation or simulation: this process is replaced by itself, and calls this function again.
     ///
     /// # Errors
     /// If something is missing, or the system is not supported.

@@ -1,4 +1,4 @@
-//! Exit statuses of the command, beside 0.
+//! Exit statuses of the command other than 0.
 
 /// Exit status: a case has failed.
 pub(crate) const FAILED: u8 = 1;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use gpu_interop_conformance::{Stop, Verdict, system};
 use serde::Serialize;
 
-/// A file beside the program; for tests, which Cargo puts one folder deeper, there; in a bundle, where the simulators are.
+/// A file beside the program. Test programs are one folder deeper in Cargo's target folder; a bundle has its own folder
+/// of simulators.
 pub(crate) fn beside(program: &Path, file: &str) -> Option<PathBuf> {
     let folder = program.parent()?;
     let folders = [Some(folder.to_owned()), folder.parent().map(Into::into), Some(folder.join("simulators"))];

@@ -3,10 +3,10 @@
 use globset::{Glob, GlobMatcher};
 use gpu_interop_conformance::{Stop, Verdict};
 
-/// The pattern that `text` is.
+/// Parses a pattern.
 ///
 /// # Errors
-/// If it is none.
+/// If the pattern is invalid.
 pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
     let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
     Ok(glob.compile_matcher())

@@ -15,7 +15,7 @@ pub(crate) struct CompletionsArgs {
 /// The options of `conformance man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The page of this subcommand; without it, that of the whole command, which names the others.
+    /// The page of this subcommand; default: the page of the whole command, which lists the others.
     subcommand: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn completions(command: &Command, args: &CompletionsArgs) {
     crate::output::print(format_args!("{}", String::from_utf8_lossy(&script)));
 }
 
-/// Prints a manual page, as `man` reads it.
+/// Prints a manual page in the format of `man`.
 pub(crate) fn page(command: &Command, args: &ManArgs) -> Verdict {
     let mut command = for_people(command).disable_help_subcommand(true);
     // Completes the names of the subcommands.

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-/// Their names. Machines without a GPU are often set up so.
+/// Their names. They are often set on machines without a GPU.
 const NAMES: [&str; 4] = ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 
-/// Starts `command` without them: what is emulated or simulated is not hidden.
+/// Removes them from `command`'s environment, so that emulated and simulated devices are visible.
 pub(crate) fn remove_from(command: &mut Command) {
     for name in NAMES {
         command.env_remove(name);

@@ -1,14 +1,14 @@
 //! The `conformance` command: runs the suite in other processes, measures, and writes reports.
 //!
-//! [`main`] makes a program of a [`Suite`]. Scenarios run in other processes, so that a driver that crashes is a result: a
-//! group of them, such as `memory.*`, shares one until something fails.
+//! [`main`] turns a [`Suite`] into a program. Scenarios run in other processes, so that a crashing driver is a result:
+//! a group of them, such as `memory.*`, shares a process until one fails.
 //!
 //! # What this crate promises
-//! * A run in which nothing ran, or something that was required is missing, fails.
+//! * A run fails if no scenario ran, or if a requirement is missing.
 //!
 //! # What the caller must do
-//! * A program with a backend of its own returns [`main`] from `main`, first thing: it is started again for every few groups
-//!   of scenarios.
+//! * A program with its own backend returns [`main`] from `main`, as its first call, because it is started again for
+//!   groups of scenarios.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -54,14 +54,14 @@ pub use report::{
     Sourced, Tool,
 };
 
-/// Runs the command line of this process, and gives its exit status.
+/// Runs the command line of this process, and returns its exit status.
 #[must_use]
 pub fn main(suite: &Suite) -> ExitCode {
     cli::main(suite)
 }
 
-/// Whether the first argument of this process is one of the command's subcommands. For programs that are more than the
-/// command, such as tests that start themselves.
+/// Whether the first argument of this process is one of the command's subcommands. For programs with further functions,
+/// such as tests that start themselves.
 #[must_use]
 pub fn is_called() -> bool {
     cli::is_called()

@@ -1,4 +1,4 @@
-//! Hidden subcommands: the command starts itself with them.
+//! Hidden subcommands with which the command starts itself.
 
 use std::num::NonZeroU32;
 
@@ -18,7 +18,7 @@ pub(crate) enum Subprocess {
     /// Runs scenarios in this process.
     #[command(hide = true)]
     Child(ChildArgs),
-    /// Looks at the machine.
+    /// Discovers the machine.
     #[command(hide = true)]
     Discover(DiscoverArgs),
     /// Loads the backend, or its driver alone, and reports the duration.
@@ -47,7 +47,7 @@ pub(crate) struct ChildArgs {
     seed: u32,
     #[arg(long)]
     repeat: NonZeroU32,
-    /// Record driver calls, in the file that comes over the socket.
+    /// Record driver calls in the file received over the socket.
     #[arg(long)]
     calls: bool,
 }
@@ -68,7 +68,7 @@ impl Subprocess {
         matches!(self, Self::Child(args) if args.calls)
     }
 
-    /// Runs the task. The parent process reads the answer.
+    /// Runs the task and sends its result to the parent process.
     pub(crate) fn run(&self, suite: &Suite) -> Verdict {
         process::die_with_parent()?;
         match self {
@@ -81,7 +81,7 @@ impl Subprocess {
     }
 }
 
-/// Runs scenarios and sends their verdicts to the parent. Failed scenarios are no error here.
+/// Runs scenarios and sends their verdicts to the parent. A failed scenario is not an error here.
 fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     let backend = suite.backend(&args.backend)?;
     let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;

@@ -14,10 +14,10 @@ use crate::outcome::{Stop, Verdict};
 type Load = Box<dyn Fn() -> Result<Arc<dyn Backend>> + Send + Sync>;
 type Kernels = Box<dyn Fn(&Device) -> Verdict<ModuleImage<'static>> + Send + Sync>;
 
-/// Makes exportable semaphores of a backend's own kind: the payload and the first value.
+/// Creates exportable semaphores of the backend's own kind, from the payload type and the initial value.
 pub type MakeSemaphore = fn(SemaphorePayload, u64) -> Verdict<Box<dyn ExportedSemaphore>>;
 
-/// A backend, by name, and how to load it. Loaded anew in every scenario's process.
+/// A backend: its name and a function that loads it. Loaded separately in every scenario's process.
 pub struct BackendUnderTest {
     name: String,
     load: Load,
@@ -72,7 +72,7 @@ impl DriverApi {
         }
     }
 
-    /// Whether a stream that waits for a greater word compares cyclically, so that 1 is past 2^32 - 16.
+    /// Whether a stream's wait for a greater word compares cyclically, so that 1 follows 2^32 - 16.
     #[must_use]
     pub fn waits_cyclically(self) -> bool {
         // HIP documents *ptr & mask >= value.
@@ -81,7 +81,7 @@ impl DriverApi {
 }
 
 impl BackendUnderTest {
-    /// A backend that `load` loads. It is asked for built-in kernels; a backend that has none says so.
+    /// A backend that `load` loads. It is expected to have built-in kernels, or to report that it has none.
     #[must_use]
     pub fn new(name: impl Into<String>, load: impl Fn() -> Result<Arc<dyn Backend>> + Send + Sync + 'static) -> Self {
         let kernels: Kernels = Box::new(|_| Ok(ModuleImage::Builtin));
@@ -111,22 +111,23 @@ impl BackendUnderTest {
         self
     }
 
-    /// Adds exportable semaphores, for backends that have some of their own.
+    /// Adds exportable semaphores, for backends with their own kind.
     #[must_use]
     pub fn with_semaphores(mut self, make: MakeSemaphore) -> Self {
         self.semaphores = Some(make);
         self
     }
 
-    /// Names the vendor's API below the backend. Scenarios that call its driver directly are unsupported without.
+    /// Names the vendor's API below the backend. Without it, scenarios that call the driver directly are unsupported.
     #[must_use]
     pub fn with_driver_api(mut self, api: DriverApi) -> Self {
         self.driver_api = Some(api);
         self
     }
 
-    /// Declares that its memory and semaphores are objects of the operating system, not of a GPU driver: no graphics API
-    /// shares semaphores with it or imports its memory, and it imports the system's own shared memory.
+    /// Declares that the backend's memory and semaphores are objects of the operating system, not of a GPU driver:
+    /// graphics APIs neither share semaphores with it nor import its memory, and it imports the system's own shared
+    /// memory.
     #[must_use]
     pub fn with_system_objects(mut self) -> Self {
         self.system_objects = true;
@@ -152,7 +153,7 @@ impl BackendUnderTest {
     /// The host backend.
     #[must_use]
     pub fn host() -> Self {
-        // SAFETY: memory that begins with a header is recognised.
+        // SAFETY: headers at the start of memory are detected.
         unsafe { Self::host_with(ExporterHeader::Detect) }
     }
 
@@ -205,7 +206,7 @@ impl BackendUnderTest {
         self.system_objects
     }
 
-    /// Makes semaphores of its own; `None` if it has none.
+    /// Creates a semaphore of the backend's own kind; `None` if it has none.
     #[must_use]
     pub fn semaphores(&self) -> Option<MakeSemaphore> {
         self.semaphores
@@ -231,7 +232,7 @@ fn code_object(device: &Device) -> Verdict<ModuleImage<'static>> {
 /// An exportable semaphore of the host backend.
 ///
 /// # Errors
-/// If the kernel gives no shared memory, or the payload is one that the host backend lacks.
+/// If the kernel has no shared memory, or the host backend does not support the payload.
 pub fn host_semaphore(payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
     match payload {
         SemaphorePayload::Binary => Ok(Box::new(HostSemaphore::binary()?)),

@@ -7,7 +7,7 @@ use crate::{Exporters, Scenario};
 
 /// The beginning of the page.
 const BEGINNING: &str = "\
-# What the conformance suite shows
+# Scenarios of the conformance suite
 
 Each scenario is written once and runs on every backend. It passes only if its sentence was verified, usually for every
 byte on both sides. A scenario with *each* exporter runs once with a Vulkan driver, once with the device's own exportable
@@ -27,7 +27,7 @@ const NOT_COVERED_BEGINNING: &str = "
 
 Requirements of others that no scenario covers.
 
-| requirement | reason | asked by |
+| requirement | reason | source |
 |---|---|---|
 ";
 
@@ -41,7 +41,7 @@ pub fn markdown(scenarios: &[Scenario]) -> String {
         }
         let _ = write!(
             page,
-            "\n## {group}\n\n{about}\n\n| id | what holds if it passes | exporters | needs | mirrors |\n|---|---|---|---|---|\n"
+            "\n## {group}\n\n{about}\n\n| id | verified statement | exporters | needs | mirrors |\n|---|---|---|---|---|\n"
         );
         for scenario in of_group {
             let exporters = match scenario.exporters {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::Suite;
 
-    /// The page is of Linux.
+    /// The page is generated on Linux.
     #[cfg(unix)]
     #[test]
     fn the_committed_page_is_up_to_date() {

@@ -1,4 +1,4 @@
-//! The context that a scenario runs in.
+//! The context of a scenario.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,22 +29,22 @@ pub struct Context {
     observations: Observations,
 }
 
-/// A driver's behaviour for a call that an application might make by mistake, beside the library's for the same.
+/// A driver's behaviour for a call that an application might make by mistake, and the library's for the same call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
     /// The call.
     pub call: String,
-    /// The driver's behaviour without the library, in a process of its own: the call was accepted, failed with a code, or
-    /// killed the process.
+    /// The driver's behaviour without the library, in a separate process: the call was accepted, failed with a code, or
+    /// crashed the process.
     pub raw: String,
     /// The library's behaviour.
     pub library: String,
 }
 
-/// The records of a scenario for its report.
+/// Records of a scenario for its report.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Raw calls beside the library's behaviour.
+    /// Raw calls with the library's behaviour.
     pub observed: Vec<Observation>,
     /// The checks that did not run, with the reasons.
     pub left_out: Vec<String>,
@@ -86,7 +86,7 @@ impl Context {
         Self::open_for(under_test, exporter, 0, seed, false)
     }
 
-    /// Like [`Context::open`], for the device of this ordinal. `signals_by_host` is that of the scenarios to run.
+    /// As [`Context::open`], for the device of this ordinal. `signals_by_host` is that of the scenarios to run.
     ///
     /// # Errors
     /// As [`Context::open`].
@@ -119,18 +119,18 @@ impl Context {
         Self { exporter: Some(exporter), ..self }
     }
 
-    /// The store of what scenarios record.
+    /// The store of the scenario's records.
     pub fn observations(&self) -> Observations {
         self.observations.clone()
     }
 
-    /// Records a check that this scenario left out, with the reason. Its purpose must say that it may.
+    /// Records a check that this scenario omitted, with the reason. The scenario's sentence must permit it.
     pub fn leave_out(&self, what: impl Into<String>) {
         self.observations.lock().left_out.push(what.into());
     }
 
-    /// Records a raw call beside the library's behaviour. Nothing is checked: a scenario is about the library, whatever the
-    /// driver does alone.
+    /// Records a raw call with the library's behaviour. The driver's behaviour is not checked, because a scenario tests
+    /// the library.
     pub fn observe(&self, call: impl Into<String>, raw: impl Into<String>, library: impl Into<String>) {
         let observation = Observation { call: call.into(), raw: raw.into(), library: library.into() };
         self.observations.lock().observed.push(observation);
@@ -156,7 +156,7 @@ impl Context {
     /// Opens the device under test once more.
     ///
     /// # Errors
-    /// What the backend returns.
+    /// The backend's error.
     pub fn open_again(&self) -> Verdict<Device> {
         Ok(Device::open(&*self.backend, self.ordinal)?)
     }
@@ -170,7 +170,7 @@ impl Context {
     /// The exporter.
     ///
     /// # Errors
-    /// Failed if the scenario did not ask for one.
+    /// Failed if the scenario did not request one.
     pub fn exporter(&self) -> Verdict<&dyn Exporter> {
         self.exporter.as_deref().ok_or_else(|| Stop::Failed("this scenario was run without an exporter".into()))
     }
@@ -184,12 +184,12 @@ impl Context {
     /// A new exportable buffer, not dedicated and device-local.
     ///
     /// # Errors
-    /// What the exporter returns.
+    /// The exporter's error.
     pub fn buffer(&self, size: u64) -> Verdict<Box<dyn ExportedBuffer>> {
         self.exporter()?.buffer(BufferSpec::new(size))
     }
 
-    /// A new exportable buffer that holds the pattern.
+    /// A new exportable buffer that contains the pattern.
     pub(crate) fn written(&self, size: usize) -> Verdict<Box<dyn ExportedBuffer>> {
         let buffer = self.buffer(size as u64)?;
         buffer.put(self.pattern())?;
@@ -203,7 +203,7 @@ impl Context {
         Ok((buffer, mapped))
     }
 
-    /// A new exportable buffer that holds zeros, and its mapping by the device.
+    /// A new exportable buffer of zeros, and its mapping by the device.
     pub(crate) fn zeroed(&self, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
         let buffer = self.buffer(size as u64)?;
         buffer.write(0, &vec![0; size])?;
@@ -214,7 +214,7 @@ impl Context {
     /// Imports a buffer and maps the range that the buffer occupies.
     ///
     /// # Errors
-    /// What the device returns.
+    /// The device's error.
     pub fn import(&self, buffer: &dyn ExportedBuffer) -> Verdict<MappedBuffer> {
         import_on(&self.device, buffer)
     }
@@ -237,7 +237,7 @@ impl Context {
     /// Copies a whole mapping to the host.
     ///
     /// # Errors
-    /// What the device returns.
+    /// The device's error.
     pub fn read(&self, stream: &Stream, buffer: &MappedBuffer) -> Verdict<Vec<u8>> {
         let length = usize::try_from(buffer.size())?;
         let mut bytes = vec![0; length];
@@ -250,7 +250,8 @@ impl Context {
         self.device.capabilities().feature(feature).is_supported()
     }
 
-    /// The reason why a requirement is not met; `None` if it is. For requirements of a part of a scenario.
+    /// The reason why a requirement is not met; `None` if it is met. For requirements of only some checks of a
+    /// scenario.
     pub(crate) fn unmet(&self, need: Need) -> Option<String> {
         need.unmet(&self.setup())
     }
@@ -279,10 +280,10 @@ impl Context {
         self.under_test.has_system_objects()
     }
 
-    /// The kernels of `gpu-interop-kernels`, in the form that this backend loads.
+    /// The kernels of `gpu-interop-kernels`, in the form of this backend.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if the device runs no kernels, or the backend rejects the form that was given for it.
+    /// [`Stop::Unsupported`] if the device runs no kernels, or the backend rejects this form.
     pub fn kernels(&self) -> Verdict<Module> {
         if let Some(reason) = self.unmet(Need::Feature(Feature::Kernels)) {
             return Err(Stop::Unsupported(reason));
@@ -317,7 +318,7 @@ impl Context {
         Peer::start(&request, environment)
     }
 
-    /// Lists the complaints of the exporter's own checks; outlives the context.
+    /// Lists the errors of the exporter's own checks; outlives the context.
     pub fn complaints(&self) -> Complaints {
         self.exporter.as_ref().map_or_else(|| Box::new(Vec::new) as Complaints, |exporter| exporter.complaints())
     }

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 
-/// Free memory may shrink by less than this, bytes: other processes allocate, too.
+/// Permitted decrease of free memory, bytes: other processes allocate, too.
 const SLACK: u64 = 256 << 20;
 /// The code of both vendors' drivers for an unsupported query.
 const NOT_SUPPORTED: c_uint = 801;
@@ -26,7 +26,7 @@ pub(crate) struct DeviceMemory {
 macro_rules! call {
     ($self:ident.$symbol:ident($($argument:expr => $type:ty),* $(,)?)) => {{
         let name = concat!(stringify!($symbol), "\0").as_bytes();
-        // SAFETY: the type that the function has in the vendor's header.
+        // SAFETY: the function has this type in the vendor's header.
         let function = unsafe { $self.driver.get::<unsafe extern "system" fn($($type),*) -> c_uint>(name) }
             .map_err(|_| Stop::Unsupported(format!("the driver has no {}", stringify!($symbol))))?;
         // SAFETY: pointers are valid for the call; contexts are live.
@@ -52,7 +52,7 @@ impl DeviceMemory {
         let Some(file) = &info.library else {
             return Err(Stop::Unsupported("free memory of the device: the driver's library is not known".into()));
         };
-        // SAFETY: the file that the backend has loaded, so that no initialiser runs.
+        // SAFETY: the backend has loaded this file, so no initialiser runs.
         let driver = unsafe { Library::new(file) }?;
         let ordinal = c_int::try_from(context.ordinal())?;
         let memory = Self { driver, ordinal, ask };
@@ -60,7 +60,7 @@ impl DeviceMemory {
         Ok(memory)
     }
 
-    /// Bytes that are free.
+    /// Free memory, bytes.
     pub(crate) fn free(&self) -> Verdict<u64> {
         (self.ask)(self)
     }

@@ -8,25 +8,25 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::exporter::{self, ExporterName};
 use crate::outcome::{Stop, Verdict};
 
-/// The devices and exporters that a process finds.
+/// Devices and exporters of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Discovery {
     /// The backend.
     pub backend: BackendInfo,
-    /// The device that was asked for.
+    /// The requested device.
     pub device: DeviceIdentity,
     /// Every device of the backend.
     pub devices: Vec<DeviceIdentity>,
     /// The device's capabilities.
     pub capabilities: Capabilities,
-    /// The exporters that were asked for.
+    /// The requested exporters.
     pub exporters: Vec<ExporterReport>,
 }
 
-/// An exporter, as a run found it.
+/// An exporter, and whether it can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExporterReport {
-    /// Which one.
+    /// The exporter.
     pub name: ExporterName,
     /// The exporting device and driver, if it can be used.
     pub available: Option<ExporterDetail>,
@@ -44,7 +44,7 @@ pub struct ExporterDetail {
     pub driver: String,
 }
 
-/// Loads a backend, opens its device of this ordinal, and tries each exporter with it.
+/// Loads a backend, opens its device of this ordinal, and tries to open each exporter for it.
 ///
 /// # Errors
 /// If the backend does not load, or the device is unknown.

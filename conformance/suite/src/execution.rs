@@ -12,7 +12,7 @@ use crate::exporter::{Exporter, ExporterName};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
 
-/// The seeds that every scenario is run with: `first` and those after it.
+/// The seeds of every scenario: `first` and its successors.
 #[derive(Debug, Clone, Copy)]
 pub struct Seeds {
     /// The first seed.
@@ -24,7 +24,7 @@ pub struct Seeds {
 /// The result of a scenario.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ran {
-    /// Passed, or the reason why not.
+    /// Passed, or the reason for the other outcome.
     pub verdict: Verdict,
     /// Its records.
     #[serde(flatten)]
@@ -32,15 +32,15 @@ pub struct Ran {
 }
 
 impl Context {
-    /// Runs a scenario with each seed until it does not pass, and records the checks that the exporter left out. A scenario
-    /// whose requirements are not met is unsupported.
+    /// Runs a scenario with each seed until it does not pass, and records the checks that the exporter omits. A
+    /// scenario whose requirements are not met is unsupported.
     pub fn run(&mut self, scenario: &Scenario, seeds: Seeds) -> Verdict {
         if let Some(reason) = scenario.unsupported(&self.setup()) {
             return Err(Stop::Unsupported(reason));
         }
         for number in 0..seeds.count.get() {
             self.seed = seeds.first.wrapping_add(number);
-            // Only the last run's are kept.
+            // Only the records of the last run are kept.
             drop(self.observations().take());
             (scenario.run)(self).map_err(|stop| match stop {
                 Stop::Failed(reason) if seeds.count.get() > 1 => {
@@ -74,8 +74,8 @@ pub fn run(
     end
 }
 
-/// Runs scenarios in this process, one after another, until one fails, and reports each. They share device and exporter:
-/// opening these takes a GPU's drivers longer than most scenarios.
+/// Runs scenarios in this process, one after another, until one fails, and reports each. They share device and
+/// exporter, because opening these takes a GPU's drivers longer than most scenarios.
 pub fn run_group(
     under_test: &Arc<BackendUnderTest>,
     scenarios: &[&Scenario],
@@ -84,13 +84,13 @@ pub fn run_group(
     seeds: Seeds,
     report: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
-    // The same for all of a group.
+    // The same for all scenarios of a group.
     let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
     let open = || Context::open_for(under_test.clone(), exporter, device, seeds.first, signals_by_host);
     run_opened(open, scenarios, seeds, report)
 }
 
-/// As [`run_group`], for the context that `open` returns.
+/// As [`run_group`], with the context that `open` returns.
 fn run_opened(
     open: impl FnOnce() -> Verdict<Context>,
     scenarios: &[&Scenario],
@@ -112,7 +112,7 @@ fn run_opened(
         let verdict = context.as_mut().map_or(Ok(()), |context| caught(|| context.run(scenario, seeds)));
         let mut left_behind = Ok(());
         if index + 1 == scenarios.len() {
-            // Leftovers of any of them show now.
+            // Objects left over by any of them are detected now.
             left_behind = caught(|| {
                 drop(context.take());
                 Ok(())
@@ -159,7 +159,7 @@ fn no_complaints(complaints: &[String]) -> Verdict {
     }
 }
 
-/// Runs `action`, drops the context, and fails if the exporter's own checks complained, of leftovers too.
+/// Runs `action`, drops the context, and fails if the exporter's own checks reported errors, including leaked objects.
 pub fn checked(context: Context, action: impl FnOnce(&Context) -> Verdict) -> Verdict {
     let complaints = context.complaints();
     let verdict = action(&context);

@@ -1,4 +1,4 @@
-//! A gate that holds streams back until the host opens it.
+//! A gate that blocks streams until the host opens it.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Gate {
         self.buffer.write(0, &1_u32.to_ne_bytes())
     }
 
-    /// Runs `work`, which blocks until the gate is open, while another thread opens it after `delay`.
+    /// Calls `work`, which blocks until the gate is open, while another thread opens it after `delay`.
     pub(crate) fn open_during<T>(&self, delay: Duration, work: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
         std::thread::scope(|scope| {
             let opener = scope.spawn(|| {

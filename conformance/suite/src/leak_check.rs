@@ -10,16 +10,16 @@ use crate::{ensure, ensure_eq};
 
 pub use crate::system::ResourceSnapshot;
 
-/// Growth of resident memory that is no leak, bytes.
+/// Permitted growth of resident memory, bytes.
 const RESIDENT_SLACK: u64 = 4 << 20;
-/// How often resident memory must grow to be a leak.
+/// Number of measurements with growth of resident memory that count as a leak.
 const MEMORY_ROUNDS: usize = 3;
-/// Growth of the number of mapped regions that is no leak: a tenth of the cycles, within these bounds. Allocators keep
-/// arenas, and C libraries keep the stacks of ended threads, as many as were ever alive at once.
+/// Permitted growth of the number of mapped regions: a tenth of the cycles, within these bounds. Allocators keep
+/// arenas, and C libraries keep the stacks of ended threads, as many as ever existed at once.
 const MAPPING_SLACK: RangeInclusive<usize> = 8..=64;
 
 impl ResourceSnapshot {
-    /// Counts the resources now.
+    /// Counts the current resources.
     ///
     /// # Errors
     /// If the system does not report them.
@@ -41,8 +41,8 @@ impl ResourceSnapshot {
         Ok(before)
     }
 
-    /// Counts the resources once they are down to `before`, or after two seconds: asynchronous releases, of threads above
-    /// all, have had time to end.
+    /// Counts the resources once they are down to `before`, or after two seconds: asynchronous releases, especially by
+    /// threads, have had time to end.
     pub(crate) fn settled(before: &Self) -> Verdict<Self> {
         for _ in 0..200 {
             let now = Self::take()?;
@@ -71,7 +71,7 @@ impl ResourceSnapshot {
 /// machine did not run grows once, because allocators keep its memory.
 ///
 /// # Errors
-/// What `run` returns, or what has grown.
+/// The error of `run`, or the resources that have grown.
 pub fn leak_check(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
     let mut several = |count: u32| (0..count).try_for_each(&mut run);
     several(cycles.div_ceil(10))?;
@@ -103,7 +103,7 @@ pub fn leak_check(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
 mod tests {
     use super::*;
 
-    /// Each sort of leak is found alone. Other tests of this process open and close objects meanwhile, but fewer.
+    /// Each kind of leak is detected alone. Other tests of this process open and close objects meanwhile, but fewer.
     #[test]
     fn every_sort_of_leak_is_found() {
         let mut files = Vec::new();
@@ -123,7 +123,7 @@ mod tests {
                 for protection in
                     [rustix::mm::ProtFlags::READ, rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE]
                 {
-                    // SAFETY: a new mapping at an address of the kernel's choice overlaps no other. It is leaked.
+                    // SAFETY: a new mapping at an address chosen by the kernel overlaps no other. It is leaked.
                     unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size, protection, flags) }?;
                 }
             }

@@ -1,8 +1,8 @@
 //! The conformance suite: data-verifying scenarios that run unchanged on every backend.
 //!
-//! A scenario imports an exporter's objects and checks every byte in both directions. It is written against the safe objects
-//! of `gpu_interop`, so that it runs on any backend. An exporter is the other side: a real Vulkan driver, Direct3D 12, or the
-//! device's own exportable memory.
+//! A scenario imports an exporter's objects and checks every byte in both directions. It uses the safe objects of
+//! `gpu_interop`, so it runs on any backend. The exporter is a real Vulkan driver, Direct3D 12, or the device's own
+//! exportable memory.
 //!
 //! This crate is the library: scenarios, exporters, backends under test, expectations, the leak check. The command is
 //! `gpu-interop-conformance-cli`: it runs scenarios in other processes, so that a crashing driver is a result, and writes
@@ -11,11 +11,11 @@
 //! # Guarantees
 //! * A scenario passes only if every check held. A scenario is `unsupported` if the device, the backend or the exporter lacks
 //!   a requirement, and `skipped` if the machine lacks one; both carry the reason and never count as passed.
-//! * The same seed makes the same data.
+//! * The same seed gives the same data.
 //!
 //! # Requirements
-//! * A program that runs the suite with its own backend returns `gpu_interop_conformance_cli::main` from `main`, as its first
-//!   call: the program is started again for every few groups of scenarios.
+//! * A program that runs the suite with its own backend returns `gpu_interop_conformance_cli::main` from `main`, as its
+//!   first call, because the program is started again for groups of scenarios.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Requirements of a scenario: what the device, the backend and the exporter must offer.
+//! Requirements of a scenario on the device, the backend and the exporter.
 //!
-//! The requirements stand in the scenario's row of its table (`scenarios!`). The command lists them, and decides from them,
-//! without starting a process, which scenarios are unsupported. [`Context::run`](crate::Context::run) checks them again, for
-//! programs that run scenarios themselves. A requirement that only an attempt reveals, such as the format of an image, is
-//! left to the scenario.
+//! A scenario's row in its table (`scenarios!`) contains its requirements. The command lists them, and uses them to
+//! determine unsupported scenarios without starting a process. [`Context::run`](crate::Context::run) checks them again,
+//! for programs that run scenarios themselves. The scenario itself checks requirements that only an attempt reveals,
+//! such as the format of an image.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub enum Need {
     Semaphore(SemaphoreHandleKind),
     /// The device imports the timelines of the exporter.
     NativeTimelines,
-    /// A host thread can carry the values of timelines.
+    /// A host thread can bridge timelines.
     BridgedTimelines,
     /// Streams wait for words in memory, of 64 or of 32 bits.
     WordWaits,
@@ -49,8 +49,8 @@ pub struct Setup<'a> {
     pub backend: &'a BackendUnderTest,
     /// The capabilities of the device under test.
     pub capabilities: &'a Capabilities,
-    /// The device under test, and every device of the backend; `None` if unknown, which leaves
-    /// [`Need::SecondDevice`] to the scenario.
+    /// The device under test, and all devices of the backend; `None` if unknown, in which case the scenario checks
+    /// [`Need::SecondDevice`].
     pub devices: Option<(&'a DeviceIdentity, &'a [DeviceIdentity])>,
     /// The exporter; `None` for scenarios that need none.
     pub exporter: Option<ExporterName>,
@@ -118,7 +118,8 @@ impl fmt::Display for Need {
     }
 }
 
-/// A requirement in the words of a scenario's row: `Graphs`, `memory OpaqueFd`, `exporter Images`, `driver RawCalls`.
+/// A requirement in the notation of a scenario's row: `Graphs`, `memory OpaqueFd`, `exporter Images`, `driver
+/// RawCalls`.
 macro_rules! need {
     (memory of this system) => {
         $crate::need::Need::Memory($crate::system::MEMORY)

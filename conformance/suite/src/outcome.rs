@@ -7,21 +7,21 @@ use gpu_interop::{Error, ErrorKind, ImportError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time limit,
-/// so that the scenario can report what it waited for before it is stopped.
+/// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time
+/// limit, so that the scenario can report the failed wait before it is stopped.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
-/// The time that a scenario watches to see that an event does *not* happen.
+/// The time that a scenario waits to verify that an event does *not* happen.
 pub(crate) const WATCH: Duration = Duration::from_millis(80);
 
 /// The outcome of one scenario with one exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Everything it checks held.
+    /// Every check passed.
     Passed,
-    /// A check did not hold.
+    /// A check failed.
     Failed,
-    /// Its process died.
+    /// Its process crashed.
     Crashed,
     /// It did not end in time.
     TimedOut,
@@ -29,9 +29,9 @@ pub enum Outcome {
     Unsupported,
     /// This machine lacks a requirement.
     Skipped,
-    /// It failed, as an expectation says.
+    /// It failed, as expected.
     ExpectedFailure,
-    /// It passed although an expectation says that it fails. Counts as a failure: the expectation is stale.
+    /// It passed although an expectation declares a failure. Counts as a failure, because the expectation is stale.
     UnexpectedPass,
 }
 
@@ -60,7 +60,7 @@ impl Outcome {
         !matches!(self, Self::Unsupported | Self::Skipped)
     }
 
-    /// The name as reports write it.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl fmt::Display for Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "stop", content = "reason", rename_all = "snake_case")]
 pub enum Stop {
-    /// A check did not hold, or a call failed unexpectedly.
+    /// A check failed, or a call failed unexpectedly.
     #[error("{0}")]
     Failed(String),
     /// The device or exporter does not support it.
@@ -98,7 +98,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Unsupported for an error of that kind, else failed: for properties that only an attempt reveals.
+    /// Unsupported for an error of that kind, otherwise failed: for properties that only an attempt reveals.
     pub(crate) fn attempted(error: Error) -> Self {
         match error.kind() {
             ErrorKind::Unsupported => Self::Unsupported(error.to_string()),
@@ -106,7 +106,7 @@ impl Stop {
         }
     }
 
-    /// The reason alone.
+    /// The reason.
     #[must_use]
     pub fn reason(&self) -> &str {
         let (Self::Failed(reason) | Self::Unsupported(reason) | Self::Skipped(reason)) = self;
@@ -114,10 +114,10 @@ impl Stop {
     }
 }
 
-/// The result of a scenario: `Ok` if every check held.
+/// The result of a scenario: `Ok` if every check passed.
 pub type Verdict<T = ()> = Result<T, Stop>;
 
-// An unexpected error is a failure of any kind: unsupported operations are known from the capabilities.
+// An unexpected error of any kind is a failure, because unsupported operations are known from the capabilities.
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         Self::Failed(error.to_string())
@@ -163,7 +163,7 @@ macro_rules! ensure {
 #[macro_export]
 macro_rules! ensure_eq {
     ($actual:expr, $expected:expr, $($message:tt)+) => {
-        // A match, so that temporaries of either side live to its end.
+        // A match, so that temporaries of both sides live to its end.
         match (&$actual, &$expected) {
             (actual, expected) => {
                 if actual != expected {

@@ -1,10 +1,10 @@
-//! Data whose every byte is known.
+//! Seeded data with known bytes.
 
 use gpu_interop_kernels::{pattern_word, write_pattern};
 
 use crate::outcome::{Stop, Verdict};
 
-/// A seeded pattern: byte `n` of it is byte `n % 4` of [`pattern_word`]`(seed, n / 4)`, little-endian.
+/// A seeded pattern: byte `n` is byte `n % 4` of [`pattern_word`]`(seed, n / 4)`, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
     seed: u32,
@@ -30,7 +30,7 @@ impl Pattern {
         u8::try_from(pattern_word(self.seed, index) % 255).unwrap_or(0) + 1
     }
 
-    /// Another pattern that differs in practically every byte.
+    /// Another pattern, which differs in practically every byte.
     #[must_use]
     pub fn other(self) -> Self {
         Self { seed: self.seed.wrapping_mul(0x9e37_79b1).wrapping_add(1) }
@@ -42,12 +42,12 @@ impl Pattern {
         Self { seed: self.seed.wrapping_add(level.wrapping_mul(0x632b_e59b)) }
     }
 
-    /// The bytes from `offset`, in bytes from the pattern's start, into `target`.
+    /// Writes the bytes from `offset` (bytes from the pattern's start) to `target`.
     pub fn fill(self, offset: u64, target: &mut [u8]) {
         write_pattern(self.seed, offset, target);
     }
 
-    /// `length` bytes from `offset`.
+    /// Returns `length` bytes from `offset`.
     #[must_use]
     pub fn bytes(self, offset: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
@@ -55,7 +55,7 @@ impl Pattern {
         bytes
     }
 
-    /// Checks every byte of `found`, which should be the pattern from `offset`.
+    /// Checks that `found` equals the pattern from `offset`.
     ///
     /// # Errors
     /// The number of differing bytes and the first of them.

@@ -15,26 +15,26 @@ use crate::service::Request;
 use crate::system;
 use crate::system::{BorrowedOsHandle, Connection, OsHandle, Received, describe};
 
-/// The longest message, bytes.
+/// Maximum length of a message, bytes.
 const MAX_LENGTH: usize = 4096;
 
-/// A message between the processes of a scenario. Descriptors or handles travel beside it.
+/// A message between the processes of a scenario, with its descriptors or handles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// The subject; both sides know the words.
+    /// The subject, a word known to both sides.
     pub what: String,
     /// A number: a size in bytes, or a value.
     pub number: u64,
 }
 
-/// A received message, or the lack of one.
+/// A received message, or the reason why there is none.
 #[derive(Debug)]
 pub enum Incoming {
     /// A message and its descriptors or handles.
     Message(Message, Vec<OsHandle>),
     /// The other side has ended.
     Gone,
-    /// Nothing came in time.
+    /// No message came in time.
     Nothing,
 }
 
@@ -95,7 +95,7 @@ impl Channel {
             Received::Gone => Ok(Incoming::Gone),
             Received::Message(bytes, handles) => {
                 let message: Message = serde_json::from_slice(&bytes)
-                    .map_err(|error| Stop::Failed(format!("the other process sent something unreadable: {error}")))?;
+                    .map_err(|error| Stop::Failed(format!("the other process sent an invalid message: {error}")))?;
                 Ok(Incoming::Message(message, handles))
             }
         }
@@ -154,10 +154,10 @@ impl Peer {
         &self.channel
     }
 
-    /// Kills it, as a crash would, and waits until it is gone.
+    /// Kills it, which simulates a crash, and waits for its end.
     ///
     /// # Errors
-    /// If it ended by itself before.
+    /// If it had already exited.
     pub fn kill(mut self) -> Verdict {
         self.child.kill()?;
         let status = self.child.wait()?;
@@ -167,17 +167,17 @@ impl Peer {
         Ok(())
     }
 
-    /// Closes the connection and waits until the process ends: how it did, or `None` if it had to be killed.
+    /// Closes the connection and waits until the process exits: returns its status, or `None` if it had to be killed.
     #[cfg(unix)]
     pub(crate) fn finish(mut self, timeout: Duration) -> Verdict<Option<ExitStatus>> {
         self.channel.connection.close()?;
         Ok(self.child.wait_timeout(timeout)?)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits for its own exit.
     ///
     /// # Errors
-    /// If it does not in time, or reports a failure.
+    /// If it does not exit in time, or reports a failure.
     pub fn join(mut self) -> Verdict {
         match self.child.wait_timeout(PATIENCE)? {
             Some(status) if status.success() => Ok(()),

@@ -1,4 +1,4 @@
-//! Processes of this program, in which drivers may crash.
+//! Processes of this program, which isolate crashing drivers.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use wait_timeout::ChildExt;
 use crate::outcome::{Stop, Verdict};
 use crate::system::{self, describe, nameless_file};
 
-/// The end of a process's output that a report keeps, bytes.
+/// The length of the end of a process's output in a report, bytes.
 const LOG_LENGTH: u64 = 4096;
 
 /// Advice for a driver that crashes or hangs without a call trace in the report.
@@ -25,7 +25,7 @@ enum ChildEnd<T> {
     TimedOut,
 }
 
-/// Runs this program with `arguments` and reads the answer that it writes to its standard input, a nameless file: every
+/// Runs this program with `arguments` and reads the result that it writes to its standard input, a nameless file: every
 /// process has that descriptor, and no file remains.
 fn run_self<T: DeserializeOwned>(
     arguments: &[String],
@@ -52,7 +52,7 @@ fn run_self<T: DeserializeOwned>(
     let log = log_from(&mut log, 0)?;
     let end = match status {
         None => ChildEnd::TimedOut,
-        // The answer counts only if the process also ended well: a crash on the way out is a crash.
+        // The result counts only if the process also exited successfully: a crash at exit is a crash.
         Some(status) if status.success() => ChildEnd::Answered(
             serde_json::from_str(&read_from(&mut answer, 0)?)
                 .map_err(|error| Stop::Failed(format!("the scenario's process left no readable answer: {error}")))?,
@@ -62,7 +62,7 @@ fn run_self<T: DeserializeOwned>(
     Ok((end, log))
 }
 
-/// The log from `start` on, or its last 4 KiB if that is longer.
+/// The log from `start` on, or its last 4 KiB if it is longer.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -80,7 +80,7 @@ fn read_from(file: &mut File, start: u64) -> Verdict<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes this process's answer for [`ask`].
+/// Writes this process's result for [`ask`].
 ///
 /// # Errors
 /// If it cannot be written.
@@ -89,10 +89,10 @@ pub fn answer<T: Serialize>(answer: &Verdict<T>) -> Verdict {
     Ok(File::from(system::standard_input()?).write_all(&bytes)?)
 }
 
-/// Runs this program with `arguments` and returns its answer. `what` describes the task in messages.
+/// Runs this program with `arguments` and returns its result. `what` describes the task in messages.
 ///
 /// # Errors
-/// The error in its answer, or the way it ended without one.
+/// The error in its result, or its exit status without one.
 pub fn ask<T: DeserializeOwned>(
     what: &str,
     arguments: &[String],
@@ -110,21 +110,21 @@ pub fn ask<T: DeserializeOwned>(
     }
 }
 
-/// The environment variable in which a process of the suite finds the one that started it.
+/// The environment variable with the id of the process that started a process of the suite.
 const PARENT_VARIABLE: &str = "GPU_INTEROP_CONFORMANCE_PARENT";
 
 /// Another process of this program, which will [`die_with_parent`].
 ///
 /// # Errors
-/// If the system does not say which program this is.
+/// If the system does not report this program's path.
 pub fn this_program() -> Verdict<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env(PARENT_VARIABLE, std::process::id().to_string());
     Ok(command)
 }
 
-/// Ends this process when the one that started it ends, however that happens: nothing that hangs is left behind. Called
-/// first thing, before a driver can hang.
+/// Ends this process when the one that started it ends in any way, so that no hanging process remains. Called first,
+/// before a driver can hang.
 ///
 /// # Errors
 /// If the parent has already ended, or cannot be watched.

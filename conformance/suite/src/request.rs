@@ -1,14 +1,14 @@
-//! Requests to import bare handles, which gpu-interop's exporters do not make.
+//! Import requests from raw handles, which gpu-interop's exporters do not build.
 //!
-//! Building one takes `unsafe`: who does must know what the handle is. Scenarios do so for three reasons. What they promise is
-//! said here once:
+//! Building one is `unsafe`, because the caller guarantees the description. Scenarios do so for three reasons, which
+//! are documented once here:
 //!
-//! * The handle is an exporter's, with what its own request said: taken out of that, sent to another process of this suite,
-//!   or back from an import that failed. Memory of a backend's own, too, where it is imported as another API's on purpose:
-//!   less than crashes the driver.
+//! * The handle is an exporter's, with the values of its own request: taken out of that, sent to another process of
+//!   this suite, or returned by a failed import. Also a backend's own memory, imported as another API's on purpose, in
+//!   sizes that do not crash the driver.
 //! * The request is rejected before a driver is called, which the scenario checks.
-//! * The driver is asked to reject it, or to take it without harm. Then nothing behind the exporter's memory is read or
-//!   written. Where a driver was seen to crash, it is called in another process (`misbehaviour.*`), not with this.
+//! * The driver is expected to reject it, or to accept it without damage. Then no memory behind the exporter's is
+//!   accessed. Inputs that have crashed a driver are tested in another process (`misbehaviour.*`) and not here.
 
 use gpu_interop::{MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport};
 
@@ -36,8 +36,9 @@ pub(crate) fn with_dedicated(request: MemoryImport, dedicated: bool) -> MemoryIm
     unsafe { request.dedicated(dedicated) }
 }
 
-/// The request without what the exporter said of its image.
+/// The request without the exporter's description of its image.
 pub(crate) fn without_image(request: MemoryImport) -> MemoryImport {
-    // SAFETY: the scenario maps the exporter's image, or asks the driver about another one, which it does not use.
+    // SAFETY: the scenario maps the exporter's image, or tests the driver's reaction to another one, which it does not
+    // use.
     unsafe { request.of_image(None) }
 }

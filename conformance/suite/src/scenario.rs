@@ -1,4 +1,4 @@
-//! The type of a scenario, and the tables that scenarios are listed in.
+//! The type of a scenario, and tables of scenarios.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Exporters {
 /// The work of another process of a scenario, selected by name.
 pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
 
-/// One scenario: written once against the safe objects, run on every backend.
+/// A scenario: written once with the safe objects, run on every backend.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Scenario {
@@ -27,7 +27,7 @@ pub struct Scenario {
     pub id: &'static str,
     /// A former id, which filters and expectations still accept.
     pub alias: Option<&'static str>,
-    /// One sentence: what holds if the scenario passes.
+    /// One sentence: the statement that holds if the scenario passes.
     pub purpose: &'static str,
     /// The exporters it runs with.
     pub exporters: Exporters,
@@ -35,16 +35,17 @@ pub struct Scenario {
     needs: [&'static [Need]; 2],
     /// The time after which it is stopped.
     pub time_limit: Duration,
-    /// Whether no other scenario may run meanwhile: it needs most of the machine's memory, or would wait for time slices
-    /// with two processes on one GPU.
+    /// Whether no other scenario may run at the same time: it needs most of the machine's memory, or would
+    /// wait for time slices if two processes used the GPU.
     pub alone: bool,
     /// Whether it must not share its process with other scenarios: it leaves work or threads behind.
     pub own_process: bool,
-    /// Whether a host thread signals a timeline that another waits for, which deadlocks old validation layers of Vulkan.
+    /// Whether a host thread signals a timeline while another waits for it, which deadlocks old validation layers of
+    /// Vulkan.
     pub signals_by_host: bool,
-    /// Whether more streams wait for each other than a driver gives hardware queues by default.
+    /// Whether the number of streams that wait for each other exceeds a driver's default number of hardware queues.
     pub many_streams: bool,
-    /// The equivalent elsewhere, if any: a public suite with its test, or a written contract.
+    /// The equivalent elsewhere, if any: a test of a public suite, or a written contract.
     pub source: Option<&'static str>,
     /// The function that runs it.
     pub run: fn(&Context) -> Verdict,
@@ -54,7 +55,8 @@ impl Scenario {
     /// The time limit of most scenarios.
     pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-    /// A scenario without requirements, which may share its process. `purpose` says what holds if it passes.
+    /// A scenario without requirements, which may share its process. `purpose` is the statement that holds if it
+    /// passes.
     #[must_use]
     pub const fn new(
         id: &'static str,
@@ -83,7 +85,7 @@ impl Scenario {
         self.needs.into_iter().flatten().copied()
     }
 
-    /// The reason why it is unsupported in `setup`, as far as its requirements tell; `None` if it can be tried.
+    /// The reason why it is unsupported in `setup`, according to its requirements; `None` if it can be tried.
     #[must_use]
     pub fn unsupported(&self, setup: &Setup<'_>) -> Option<String> {
         self.requirements().find_map(|need| need.unmet(setup))

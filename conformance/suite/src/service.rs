@@ -1,7 +1,7 @@
 //! Requests to another process of the same program.
 //!
-//! A scenario that needs a second process starts its own program again, with the hidden subcommand [`SUBCOMMAND`] and one
-//! argument. The program hands that argument to [`Suite::serve`](crate::Suite::serve), first thing in `main`.
+//! A scenario that needs a second process starts its own program again, with the hidden subcommand [`SUBCOMMAND`] and
+//! one argument. The program passes that argument to [`Suite::serve`](crate::Suite::serve), first in `main`.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 /// The task of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The other process of a scenario.
+    /// The second process of a scenario.
     Peer {
         role: String,
         backend: String,
@@ -33,7 +33,7 @@ pub(crate) enum Request {
     },
     /// Discovers a backend and its devices, without exporters.
     Discover { backend: String, device: usize },
-    /// Calls CUDA's driver, which is this file, without the library.
+    /// Calls CUDA's driver, loaded from this file, without the library.
     #[cfg(unix)]
     RawCuda { library: PathBuf, device: i32 },
 }

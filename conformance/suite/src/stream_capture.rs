@@ -49,7 +49,7 @@ struct Api {
 impl Api {
     fn symbol<F>(&self, names: [&'static str; 2]) -> Verdict<Symbol<'_, F>> {
         let name = self.names.pick(names);
-        // SAFETY: each caller names a function together with its type, as the vendors' headers have it.
+        // SAFETY: each caller names a function with its type in the vendors' headers.
         unsafe { self.library.get(name.as_bytes()) }.map_err(|error| Stop::Failed(format!("{name}: {error}")))
     }
 
@@ -58,7 +58,7 @@ impl Api {
         let ordinal = c_int::try_from(ordinal)?;
         if self.names.0 == 1 {
             let set: Symbol<'_, Function<c_int>> = self.symbol(["", "hipSetDevice"])?;
-            // SAFETY: takes a number.
+            // SAFETY: the argument is a number.
             return check("hipSetDevice", unsafe { set(ordinal) });
         }
         let get: Symbol<'_, Function2<*mut c_int, c_int>> = self.symbol(["cuDeviceGet", ""])?;
@@ -66,8 +66,8 @@ impl Api {
         let set: Symbol<'_, Function<usize>> = self.symbol(["cuCtxSetCurrent", ""])?;
         let release: Symbol<'_, Function<c_int>> = self.symbol(["cuDevicePrimaryCtxRelease_v2", ""])?;
         let (mut device, mut context) = (0, 0);
-        // SAFETY: the pointers are valid for the calls. The context under test outlives the thread, so that the reference
-        // taken here may go at once.
+        // SAFETY: the pointers are valid for the calls. The context under test outlives the thread, so the reference
+        // taken here may be released at once.
         unsafe {
             check("cuDeviceGet", get(&raw mut device, ordinal))?;
             check("cuDevicePrimaryCtxRetain", retain(&raw mut context, device))?;
@@ -105,7 +105,7 @@ fn api(context: &Context) -> Verdict<Api> {
         DriverApi::Hip => Names(1),
     };
     let file = backend.library.as_deref().ok_or_else(|| Stop::Failed("the backend names no library".into()))?;
-    // SAFETY: loaded already, so nothing of it runs.
+    // SAFETY: loaded already, so no initialiser runs.
     let library = unsafe { Library::new(file) }?;
     Ok(Api { library, names })
 }
@@ -113,7 +113,7 @@ fn api(context: &Context) -> Verdict<Api> {
 /// Checks that the library has restored the calling thread's initial capture mode.
 ///
 /// # Errors
-/// If the mode is another.
+/// If the mode differs.
 pub(crate) fn check_own_mode(context: &Context) -> Verdict {
     match api(context)?.mode()? {
         0 => Ok(()),
@@ -143,7 +143,7 @@ impl Capture {
         let thread = std::thread::Builder::new().name("capture".into()).spawn(run)?;
         match started.recv_timeout(PATIENCE) {
             Ok(()) => Ok(Self { end, thread }),
-            // It has ended, or is about to.
+            // The thread has ended, or is about to.
             Err(RecvTimeoutError::Disconnected) => {
                 Err(join(thread).err().unwrap_or_else(|| Stop::Failed("nothing began".into())))
             }
@@ -156,7 +156,7 @@ impl Capture {
     /// # Errors
     /// If the capture was invalidated: the driver's error.
     pub(crate) fn finish(self) -> Verdict {
-        // It may have failed before.
+        // The thread may have failed before.
         let _ = self.end.send(());
         join(self.thread)
     }
@@ -196,7 +196,7 @@ fn record(api: &Api, ordinal: usize, mode: Mode, fill: Fill, begun: &Sender<()>,
         check("fill", memset(fill.address, fill.value, fill.size, stream))?;
         let _ = begun.send(());
         if end.recv().is_err() {
-            // `Capture` was dropped, so the range may be unmapped: nothing is launched.
+            // `Capture` was dropped, so the range may be unmapped: the graph is not launched.
             check("end of a capture", finish(stream, &raw mut graph))?;
             check("end of a graph", end_graph(graph))?;
             return check("end of a stream", destroy(stream));

@@ -16,7 +16,7 @@ use crate::{discovery, execution, process, scenarios};
 
 /// Scenarios and the backends they can run on.
 ///
-/// `gpu_interop_conformance_cli::main` makes a program of it, the `conformance` command.
+/// `gpu_interop_conformance_cli::main` turns it into a program, the `conformance` command.
 #[derive(Debug)]
 pub struct Suite {
     scenarios: Vec<Scenario>,
@@ -37,7 +37,7 @@ impl Suite {
         }
     }
 
-    /// Adds a backend; `--backend` finds it by its name. One of the same name is replaced.
+    /// Adds a backend, which `--backend` selects by its name. An existing backend of this name is replaced.
     #[must_use]
     pub fn with_backend(mut self, backend: BackendUnderTest) -> Self {
         self.backends.retain(|present| present.name() != backend.name());
@@ -60,7 +60,7 @@ impl Suite {
     /// The backend of this name.
     ///
     /// # Errors
-    /// [`Stop::Skipped`] with the names of those there are.
+    /// [`Stop::Skipped`] with the existing names.
     pub fn backend(&self, name: &str) -> Verdict<&Arc<BackendUnderTest>> {
         self.backends.iter().find(|backend| backend.name() == name).ok_or_else(|| {
             let known: Vec<&str> = self.backends.iter().map(|backend| backend.name()).collect();
@@ -68,11 +68,11 @@ impl Suite {
         })
     }
 
-    /// The backend to use when none is named, and those that were tried before it: what `GPU_INTEROP_BACKEND` says, or the
-    /// first that has a device.
+    /// The default backend, and the backends tried before it: the one that `GPU_INTEROP_BACKEND` names, or the first
+    /// with a device.
     ///
     /// # Errors
-    /// If the variable names none of the backends, or none has a device.
+    /// If the variable names no existing backend, or no backend has a device.
     pub fn default_backend(&self) -> Verdict<(String, Vec<gpu_interop::LoadAttempt>)> {
         match BackendChoice::from_env()? {
             BackendChoice::Named(name) => Ok((self.backend(&name.to_string())?.name().to_owned(), Vec::new())),
@@ -86,7 +86,7 @@ impl Suite {
     /// The scenario with this id or former id.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     pub fn scenario(&self, id: &str) -> Verdict<&Scenario> {
         self.scenarios
             .iter()
@@ -103,7 +103,7 @@ impl Suite {
             .ok_or_else(|| Stop::Failed(format!("unknown role `{name}`")))
     }
 
-    /// Handles a request of another process of the suite. This process ends with that one.
+    /// Handles a request of another process of the suite. This process ends with that process.
     ///
     /// # Errors
     /// If the request is of another version of the suite, or fails.
@@ -127,5 +127,5 @@ impl Suite {
     }
 }
 
-/// Every name that `--require` accepts beside the exporters'.
+/// All names that `--require` accepts besides the exporters'.
 pub const BACKEND_NAMES: [BackendName; 3] = [BackendName::Cuda, BackendName::Hip, BackendName::Host];

@@ -1,4 +1,4 @@
-//! The tests, where AMD's kernel driver can be emulated.
+//! Tests on systems where AMD's kernel driver can be emulated.
 
 mod failures;
 
@@ -15,10 +15,10 @@ use libtest_mimic::{Completion, Failed, Trial};
 use gpu_interop_test_support::build;
 use gpu_interop_test_support::this_program;
 
-/// Where Debian installs the runtime.
+/// Debian's folder of the runtime.
 const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
 const RUNTIME: &str = "libamdhip64.so.5";
-/// What the first line of a run begins with.
+/// Beginning of a run's first line.
 const EMULATED: &str = "EMULATED: AMD's HIP runtime 5.";
 
 type Test = fn() -> Result<(), Failed>;
@@ -38,7 +38,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     all
 }
 
-/// Runs a test where the runtime is installed.
+/// Runs a test if the runtime is installed.
 fn with_runtime(test: Test) -> Result<Completion, Failed> {
     if Path::new(SYSTEM).join(RUNTIME).is_file() {
         return test().map(|()| Completion::Completed);
@@ -71,11 +71,11 @@ fn suite(folder: &Path, arguments: &[&str]) -> Result<Command, Failed> {
     Ok(command)
 }
 
-/// The suite with the emulated kernel driver: what it printed, and that it leaves no file behind.
+/// Runs the suite on the emulated kernel driver, checks that it leaves no file, and returns its output.
 fn emulated(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Output, String), Failed> {
     let folder = tempfile::tempdir()?;
     let mut command = suite(folder.path(), arguments)?;
-    // What hides devices is not for the emulated ones.
+    // Variables that hide devices do not apply to emulated ones.
     command.env("GPU_INTEROP_EMULATED_AMDGPU", driver()?).env("HIP_VISIBLE_DEVICES", "-1");
     command.envs(variables.iter().copied());
     let output = command.output()?;
@@ -95,7 +95,7 @@ fn run(arguments: &[&str]) -> Result<(Report, String), Failed> {
     Ok((report, text))
 }
 
-/// Everything that this runtime can do passes: with real Vulkan memory, and every byte verified.
+/// All scenarios that this runtime supports pass, with real Vulkan memory and every byte verified.
 fn memory_and_imports() -> Result<(), Failed> {
     let filter = "{memory,import}.*";
     let (report, text) = run(&["--emulate", "amd", "--exporter", "vulkan", "--require", "vulkan", "--filter", filter])?;
@@ -116,7 +116,7 @@ fn is_passed(case: &gpu_interop_conformance_cli::CaseReport, group: &str) -> boo
     case.outcome == Outcome::Passed && case.id.starts_with(group)
 }
 
-/// The text, the JSON, the JUnit file, the page, and reports laid side by side.
+/// The text, the JSON, the JUnit file, the page, and merged reports.
 fn reports() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -150,8 +150,8 @@ fn doctor() -> Result<(), Failed> {
     check(text.matches("EMULATED").count() == 1, format!("the host backend is not emulated: {text}"))
 }
 
-/// A runtime that is set up in a folder: with a copy of the program that finds its libraries there, and nothing in the
-/// environment of other programs.
+/// A runtime in a folder: a copy of the program finds its libraries there, and the environment of other programs is not
+/// changed.
 fn runtime_in_a_folder() -> Result<(), Failed> {
     let root = tempfile::tempdir()?;
     let folder = root.path().join("5.9.8");
@@ -176,7 +176,7 @@ fn runtime_in_a_folder() -> Result<(), Failed> {
     check(copies == 1, format!("{copies} copies"))
 }
 
-/// A simulator needs no kernel driver: that one is there does not make its runs AMD's.
+/// A simulator needs no kernel driver: a preloaded one does not mark its runs as AMD's.
 fn simulator() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
@@ -192,7 +192,7 @@ fn simulator() -> Result<(), Failed> {
     check(report.emulated.is_none() && report.backend.simulated, format!("{report:?}"))
 }
 
-/// What is missing is an error that says how to get it, and nothing runs.
+/// A missing part is an error that explains how to get it, and nothing runs.
 fn missing() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let nowhere = folder.path().join("none");

@@ -1,7 +1,8 @@
-//! The suite on AMD's own runtime over the emulated kernel driver: what passes, and that every report says EMULATED.
+//! The suite on AMD's own runtime and the emulated kernel driver: expected results, and the mark EMULATED in every
+//! report.
 //!
-//! Needs Debian's libamdhip64-5. Where it is not installed the tests are ignored, but with `CI` set they fail. This program
-//! is also the suite that they start.
+//! Requires Debian's libamdhip64-5. Without it the tests are ignored, or fail if `CI` is set. The same program is the
+//! suite that the tests start.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]

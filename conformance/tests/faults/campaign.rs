@@ -1,4 +1,4 @@
-//! The campaign: processes in which faults are injected, restarted where one ends early.
+//! The campaign: processes in which faults are injected, restarted after an early end.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};

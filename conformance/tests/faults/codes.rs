@@ -5,8 +5,8 @@ use gpu_interop::ErrorKind;
 
 use crate::driver::Vendor;
 
-/// `CUDA_SUCCESS` is 0; the rest is in the order of the header. The last three are in none: one of them is as great as
-/// a code can be.
+/// `CUDA_SUCCESS` is 0; the others are in the order of the header. The last three are undefined; one of them is the
+/// greatest possible code.
 pub(crate) const CUDA: &[u32] = &[
     1,   // CUDA_ERROR_INVALID_VALUE
     2,   // CUDA_ERROR_OUT_OF_MEMORY
@@ -68,7 +68,7 @@ pub(crate) const HIP: &[u32] = &[
     0xffff_ffff,
 ];
 
-/// Codes where not every one is injected.
+/// Codes for functions for which not every code is injected.
 pub(crate) const FEW: &[u32] = &[1, 2, 100, 400, 719, 801, 999, 123_456, 0xffff_ffff];
 
 /// Codes for every use of a function.
@@ -88,15 +88,15 @@ pub(crate) const NOT_SUPPORTED: u32 = 801;
 /// The code of calls forbidden during a recording: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported`.
 pub(crate) const CAPTURE_UNSUPPORTED: u32 = 900;
 
-/// The answer of a query while work is pending. No failure.
+/// The result of a query while work is pending. Not a failure.
 pub(crate) const NOT_READY: u32 = 600;
 
-/// Whether a function asks if work has run.
+/// Whether a function queries the completion of work.
 pub(crate) fn is_query(function: &str) -> bool {
     function.ends_with("StreamQuery") || function.ends_with("EventQuery")
 }
 
-/// Whether a function returns a descriptor: its null result is none.
+/// Whether a function returns a descriptor: a null result is not a failure then.
 pub(crate) fn gives_descriptor(function: &str) -> bool {
     function.ends_with("MemExportToShareableHandle")
 }
@@ -112,7 +112,7 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
     let finding = function.ends_with("ModuleGetFunction");
     match vendor {
         _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,
-        // There is no such kernel.
+        // The kernel does not exist.
         _ if finding && code == 500 => ErrorKind::InvalidArgument,
         // HIP's code for an unknown stream.
         Vendor::Cuda if code == 709 => ErrorKind::DeviceLost,
@@ -127,7 +127,7 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
         },
         Vendor::Hip => match code {
             100 => ErrorKind::NoDevice,
-            // HIP 5's code where there is no device.
+            // HIP 5's code without a device.
             101 if is_initialisation(function) => ErrorKind::NoDevice,
             801 => ErrorKind::Unsupported,
             // The runtime rejects handles with "out of memory".

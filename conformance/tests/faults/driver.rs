@@ -4,7 +4,7 @@ use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::{Backend, BinaryImage, Device, Feature, ModuleImage, Result};
 
-/// Whose driver it is.
+/// The driver's vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vendor {
     /// NVIDIA's.
@@ -26,7 +26,7 @@ pub(crate) struct Driver {
     pub(crate) without: &'static [&'static str],
     /// Functions that only another driver of the list calls, with the reason.
     pub(crate) spared: &'static [(&'static str, &'static str)],
-    /// Whether every code is injected, or a few.
+    /// Whether every code is injected, or only some.
     pub(crate) whole: bool,
 }
 
@@ -47,8 +47,8 @@ pub(crate) const DRIVERS: [Driver; 3] = [
     Driver {
         name: "hip",
         vendor: Vendor::Hip,
-        // Not the thread's device, so that each call changes the current device and restores it. Both look alike: a null
-        // result in place of a device's number is a device.
+        // Not the thread's device, so that each call changes the current device and restores it. The two devices have
+        // the same identity, because a null result instead of a device's number is a valid device.
         ordinal: 1,
         environment: &[("GPU_INTEROP_SIM_DEVICES", "2"), ("GPU_INTEROP_SIM_ALIKE", "1")],
         without: &[],
@@ -67,7 +67,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         ordinal: 0,
         // HIP 5.2 has neither attribute, and the exercise has exportable memory and timelines.
         environment: &[("GPU_INTEROP_SIM_HIP_LAYOUT", "5"), ("GPU_INTEROP_SIM_ATTRIBUTES", "89:1,10013:1")],
-        // Younger than HIP 5; and signal memory, which pinned memory replaces.
+        // Newer than HIP 5; and signal memory, for which pinned memory is the fallback.
         without: &["hipGetDevicePropertiesR0600", "hipExtMallocWithFlags"],
         spared: &[
             ("hipGetDevicePropertiesR0600", "not there"),
@@ -80,7 +80,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
 ];
 
 impl Driver {
-    /// The one of this name.
+    /// The driver with this name.
     pub(crate) fn named(name: &str) -> &'static Self {
         DRIVERS.iter().find(|driver| driver.name == name).expect("a driver's name")
     }

@@ -7,16 +7,16 @@ use crate::codes;
 use crate::driver::Vendor;
 use crate::fault::{Answer, Fault, Uses};
 
-/// How a fault is reported.
+/// Expected report of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reported {
     /// As an error, or as a log event where none can be returned, with the function and the code.
     Failure,
     /// As changed facts about the backend or device, and rejections that follow from them.
     Facts,
-    /// As an error where one device is opened, and as a fact, with the code, where all are listed.
+    /// As an error if one device is opened, and as a fact with the code if all are listed.
     FactsOrFailure,
-    /// As facts, unless the answer was the same without the fault.
+    /// As facts, unless the result was the same without the fault.
     FactsOrNothing,
     /// Not at all.
     Nothing,
@@ -30,7 +30,7 @@ const CODES: &[(&str, Reported, &str)] = &[
     ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
     ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
     ("hipExtMallocWithFlags", Nothing, "pinned memory takes the place of signal memory"),
-    ("cuDeviceGet", FactsOrFailure, "a device that does not answer hides no other"),
+    ("cuDeviceGet", FactsOrFailure, "a device that cannot be queried hides no other"),
     ("hipDeviceGet", FactsOrFailure, "as with CUDA"),
     ("cuDeviceGetName", FactsOrFailure, "as above"),
     ("hipDeviceGetName", FactsOrFailure, "as with CUDA"),
@@ -72,7 +72,7 @@ const NULLS: &[(&str, Reported, &str)] = &[
     ("cuCtxPopCurrent_v2", Nothing, "the driver says that it has restored what was current"),
 ];
 
-/// Functions that are looked up, and that no test on Linux can call.
+/// Functions that are looked up, but that no test on Linux can call.
 const NEVER_CALLED: &[(&str, &str)] = &[
     ("cuDeviceGetLuid", "only Windows has LUIDs"),
     ("hipDeviceGetLuid", "only Windows has LUIDs"),
@@ -100,7 +100,7 @@ const EVENT: &str = "an event is queried instead, as beside a recording of anoth
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
 
-/// Functions that another replaces when they are missing, without visible consequence.
+/// Functions with a fallback whose use is not visible.
 const REPLACED: &[(&str, &str)] = &[
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
@@ -114,22 +114,22 @@ const REPLACED: &[(&str, &str)] = &[
     ("hipExtStreamCreateWithCUMask", "hipStreamCreateWithFlags, whose streams share hardware queues"),
 ];
 
-/// How a fault must be reported.
+/// The expected report of a fault.
 pub(crate) fn reported_as(vendor: Vendor, fault: &Fault) -> Reported {
     let function = fault.function.as_str();
     let find = |table: &[(&str, Reported, &str)]| {
         table.iter().find(|(name, ..)| *name == function).map(|(_, reported, _)| *reported)
     };
     let reported = match fault.answer {
-        // The runtime never answers so: an error, as elsewhere.
+        // The runtime never returns this: an error, as elsewhere.
         Answer::Null if function == "hipExtMallocWithFlags" => None,
-        // These codes mean that the runtime has no such memory; others, that the allocation failed.
+        // These codes mean that the runtime does not support such memory; others mean that the allocation failed.
         Answer::Code(code) if function == "hipExtMallocWithFlags" && ![codes::INVALID_VALUE, 801].contains(&code) => {
             None
         }
         Answer::Code(code) => {
             let no_device = codes::kind(vendor, function, code) == ErrorKind::NoDevice;
-            // No device is no error of counting devices.
+            // A count of 0 is not an error.
             let one = ONE_CODE.iter().find(|(name, only, ..)| *name == function && *only == code);
             one.map(|(.., reported, _)| *reported)
                 .or(find(CODES))
@@ -138,18 +138,18 @@ pub(crate) fn reported_as(vendor: Vendor, fault: &Fault) -> Reported {
         Answer::Null => find(NULLS).or(find(CODES)),
     };
     match reported {
-        // The query is repeated, and only the first answer must show.
+        // The query is repeated, and only the first result must be visible.
         Some(Facts) if matches!(fault.uses, Uses::Nth(2..)) => FactsOrNothing,
         reported => reported.unwrap_or(Reported::Failure),
     }
 }
 
-/// Why a function is never called, if it is not.
+/// The reason why a function is never called, if any.
 pub(crate) fn never_called(function: &str) -> Option<&'static str> {
     NEVER_CALLED.iter().find(|(name, _)| *name == function).map(|(_, reason)| *reason)
 }
 
-/// Whether another function replaces this one.
+/// Whether another function is the fallback of this one.
 pub(crate) fn is_replaced(function: &str) -> bool {
     REPLACED.iter().any(|(name, _)| *name == function)
 }

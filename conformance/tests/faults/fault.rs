@@ -9,15 +9,15 @@ use crate::driver::{Driver, Vendor};
 /// The calls of a function that a fault affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uses {
-    /// This one, counted from 1.
+    /// This call, counted from 1.
     Nth(u64),
-    /// This and every later one.
+    /// This and every later call.
     From(u64),
-    /// Every one.
+    /// Every call.
     Every,
 }
 
-/// Their answer.
+/// The result of the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A status code.
@@ -63,7 +63,7 @@ impl Fault {
     }
 }
 
-/// Uses between the first and the last that get a fault.
+/// Number of calls between the first and the last that get a fault.
 const USES: usize = 10;
 /// With a null result.
 const NULL_USES: usize = 4;
@@ -71,14 +71,14 @@ const NULL_USES: usize = 4;
 const LOSSES: usize = 80;
 const FEW_LOSSES: usize = 20;
 
-/// The faults of a function that an exercise without faults calls `calls` times, and that `gives` a result or not.
-/// `every_use` leaves nothing out.
+/// The faults of a function that an exercise without faults calls `calls` times, and that `gives` a result or not. With
+/// `every_use` no call is omitted.
 pub(crate) fn plan(driver: &Driver, function: &str, calls: u64, gives: bool, every_use: bool) -> Vec<Fault> {
     let fault = |uses, answer| Fault { function: function.to_owned(), uses, answer };
     let some = |uses: Range<u64>, most: usize| thin(uses, if every_use { usize::MAX } else { most });
     if function == EVERY_FUNCTION {
         let most = if driver.whole { LOSSES } else { FEW_LOSSES };
-        // Earlier leaks decide which streams are reused, so that the number of calls varies at the end.
+        // Earlier leaks affect the reuse of streams, so the number of calls varies at the end.
         let end = calls - calls / 50;
         return some(1..end + 1, most).map(|nth| fault(Uses::From(nth), Answer::Code(codes::LOST))).collect();
     }
@@ -96,7 +96,7 @@ pub(crate) fn plan(driver: &Driver, function: &str, calls: u64, gives: bool, eve
         let codes = if every_use { all } else { codes::FEW };
         faults.extend(tried(codes).map(|code| fault(Uses::Nth(calls), Answer::Code(code))));
     }
-    // Each use in between gets one code.
+    // Each call in between gets one code.
     let between = some(2..calls, if driver.whole { USES } else { NULL_USES });
     faults.extend(between.zip(tried(all).cycle()).map(|(nth, code)| fault(Uses::Nth(nth), Answer::Code(code))));
     faults.extend(tried(codes::FEWEST).map(|code| fault(Uses::Every, Answer::Code(code))));
@@ -109,7 +109,7 @@ pub(crate) fn plan(driver: &Driver, function: &str, calls: u64, gives: bool, eve
     faults
 }
 
-/// At most so many of a range, with the same distance between them.
+/// At most this many elements of a range, evenly spaced.
 fn thin(uses: Range<u64>, most: usize) -> impl Iterator<Item = u64> {
     let count = usize::try_from(uses.end.saturating_sub(uses.start)).unwrap_or(usize::MAX);
     uses.step_by(count.div_ceil(most).max(1))

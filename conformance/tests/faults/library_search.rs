@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::outcome::Shown;
 use gpu_interop_test_support::{CompiledLibrary, PartialLibrary, source, this_program};
 
-/// The argument of the process that looks for a library. A library to load before may follow.
+/// The argument of the process that searches for a library. A library to load before may follow.
 pub(crate) const FIND: &str = "find-a-library";
 
 const VERSIONS: [(u32, &str); 3] = [(5, "50731921"), (6, "60443484"), (7, "70125424")];
@@ -28,7 +28,7 @@ pub(crate) enum Found {
 /// The process.
 pub(crate) fn main(before: Option<&Path>) {
     if let Some(before) = before {
-        // SAFETY: a mock, made to be loaded at run time.
+        // SAFETY: a mock, which supports loading at run time.
         std::mem::forget(unsafe { Library::open(Some(before), RTLD_NOW | RTLD_LOCAL) }.expect("a library"));
     }
     let found = match HipBackend::load() {
@@ -42,7 +42,7 @@ pub(crate) fn main(before: Option<&Path>) {
     println!("{}", serde_json::to_string(&found).expect("a line"));
 }
 
-/// A folder with mock runtimes, by the names and SONAMEs that a system has.
+/// A folder with mock runtimes, with the names and SONAMEs of a real system.
 struct Folder(TempDir);
 
 impl Folder {
@@ -66,7 +66,7 @@ impl Folder {
         Ok(self)
     }
 
-    /// The runtime that a process finds whose linker looks into this folder, where `hipInit` returns `code`. `before` is
+    /// The runtime found by a process whose linker searches this folder, with `hipInit` returning `code`. `before` is
     /// loaded first.
     fn find(&self, before: Option<u32>, code: u32) -> Result<Found, Failed> {
         let [calls, simulator] = ["calls", "simulator"].map(|name| self.0.path().join(name));
@@ -83,7 +83,7 @@ impl Folder {
 }
 
 impl Found {
-    /// Fails unless this is the runtime of this version, of the folder.
+    /// Fails unless this is the runtime of this version in the folder.
     fn is(&self, folder: &Folder, major: u32, version: &str) -> Result<(), Failed> {
         let path = folder.name(major).display().to_string();
         match self {
@@ -92,7 +92,7 @@ impl Found {
         }
     }
 
-    /// Fails unless this is an error of this kind that has these parts.
+    /// Fails unless this is an error of this kind that contains these texts.
     fn is_error(&self, kind: ErrorKind, parts: &[&str]) -> Result<(), Failed> {
         match self {
             Self::Error(error) if error.kind == kind && parts.iter().all(|part| error.text.contains(part)) => Ok(()),

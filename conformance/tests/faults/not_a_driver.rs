@@ -1,5 +1,5 @@
-//! Files that are no driver, named as one. The backends' own tests (`simulated`) have a missing file, a text, a library
-//! without the functions, and old and incomplete drivers.
+//! Files that are not drivers. The backends' own tests (`simulated`) cover a missing file, a text, a library without
+//! the functions, and old and incomplete drivers.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::driver::DRIVERS;
 use crate::outcome;
 use gpu_interop_test_support::build;
 
-/// A kind of file, how it is made of a library, and the linker's message.
+/// A kind of file, its construction from a library, and the linker's message.
 type File = (&'static str, fn(&Path, &[u8]) -> std::io::Result<()>, &'static str);
 
 const FILES: &[File] = &[

@@ -1,4 +1,4 @@
-//! The outcome of one exercise without faults, in a process of its own, on a complete or a partial library.
+//! The outcome of one exercise without faults, in a separate process, on a complete or a partial library.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(crate) fn main(driver: &str, library: &Path) {
     let driver = Driver::named(driver);
     let simulator = Simulator::open(driver.vendor, library);
     log_events::capture();
-    // The first exercise creates what stays, such as the default stream.
+    // The first exercise creates objects that remain, such as the default stream.
     exercise::run(driver, &simulator, None);
     log_events::take();
     let before = ResourceSnapshot::now(&simulator);
@@ -97,7 +97,7 @@ pub(crate) fn outcome(driver: &Driver, library: &Path) -> Result<Outcome, Failed
     said(&mut command(driver, library)?)
 }
 
-/// The error of loading a file as the driver; none if it loads.
+/// The error of loading a file as the driver; `None` if it loads.
 pub(crate) fn loading(driver: &Driver, library: &Path) -> Result<Option<Shown>, Failed> {
     let mut command = this_program()?;
     said(command.arg(LOAD).arg(driver.name).env(driver.vendor.variable(), library))

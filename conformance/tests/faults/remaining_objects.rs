@@ -1,4 +1,4 @@
-//! Objects that remain in the driver after a call of freeing failed. Only these are no leak.
+//! Objects that remain in the driver after a failed call that frees them. Only these are not leaks.
 
 use crate::log_events::LogEvent;
 use crate::simulator::{Live, Sort};
@@ -7,7 +7,7 @@ use crate::simulator::{Live, Sort};
 /// may have freed them.
 const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[Sort::Imports]),
-    // HIP's signal memory too.
+    // Also HIP's signal memory.
     ("cuMemFree_v2", "hipFree", &[Sort::Mappings, Sort::Allocations]),
     ("cuMemFreeHost", "hipHostFree", &[Sort::Allocations]),
     ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[Sort::Arrays]),
@@ -24,7 +24,7 @@ const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuDevicePrimaryCtxRelease_v2", "", &[Sort::Contexts]),
 ];
 
-/// Functions that make a device current, or find out whether HIP 6 still uses addresses. If one fails, the call that it
+/// Functions that make a device current, or query whether HIP 6 still uses addresses. If one fails, the call that it
 /// prepares is omitted, and an object to be freed remains.
 const ENTERING: &[&str] =
     &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice", "hipStreamCreateWithFlags", "hipLaunchHostFunc"];
@@ -32,7 +32,7 @@ const ENTERING: &[&str] =
 /// The functions that restore the current context or device; none can replace them.
 const LEAVING: &[&str] = &["cuCtxPopCurrent_v2", "hipSetDevice"];
 
-/// The sorts of which each failed call of this function leaves one object; none if it frees nothing.
+/// The kinds of which each failed call of this function leaves one object; empty if it frees nothing.
 pub(crate) fn by(function: &str) -> &'static [Sort] {
     FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
 }
@@ -91,12 +91,12 @@ fn of(event: &LogEvent) -> Option<Sort> {
     }
 }
 
-/// The function that failed.
+/// The failed function.
 pub(crate) fn operation(event: &LogEvent) -> &str {
     event.error.split(':').next().unwrap_or_default()
 }
 
-/// The sort of a driver object, from how it is printed.
+/// The kind of a driver object, from its printed form.
 fn resource(event: &LogEvent) -> Option<Sort> {
     let text = event.resource.strip_prefix("Some(").unwrap_or(&event.resource);
     let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// A defect of the library under a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Defect {
-    /// The process ended, or a thread panicked.
+    /// The process crashed, or a thread panicked.
     Crash,
-    /// A wait without end.
+    /// A wait that does not end.
     Hang,
     /// A descriptor, a mapping or an object of the driver is leaked.
     Leak,
@@ -56,13 +56,13 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds another.
+    /// Adds another campaign's findings.
     pub(crate) fn add(&mut self, other: Self) {
         self.faults += other.faults;
         self.findings.extend(other.findings);
     }
 
-    /// Findings of one sort.
+    /// Findings of one kind.
     pub(crate) fn count(&self, defect: Defect) -> usize {
         self.findings.iter().filter(|finding| finding.defect == defect).count()
     }

@@ -1,4 +1,4 @@
-//! Negative controls: the library or the campaign broken on purpose. Each must be found.
+//! Negative controls: the library or the campaign broken on purpose. Each must be detected.
 
 use gpu_interop::Error;
 use rustix::fs::MemfdFlags;
@@ -9,45 +9,45 @@ use crate::fault::Fault;
 use crate::log_events::LogEvent;
 use crate::report::Defect;
 
-/// A defect that is planted under a fault.
+/// A defect that is planted together with a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Sabotage {
-    /// An error is taken for success.
+    /// An error is treated as success.
     Ignore,
     /// An error is replaced by another one.
     Replace,
     /// An error has another code.
     Recode,
-    /// A descriptor is left open.
+    /// A descriptor is leaked.
     LeaveDescriptor,
-    /// A mapping is left.
+    /// A mapping is leaked.
     LeaveMapping,
     /// An object is never freed.
     Forget,
-    /// The process ends.
+    /// The process exits.
     Abort,
-    /// The process follows a bad pointer.
+    /// The process dereferences an invalid pointer.
     Segfault,
     /// A thread panics.
     Panic,
-    /// Something waits without end.
+    /// A wait does not end.
     Hang,
     /// Another context stays current.
     LeaveCurrent,
-    /// The fault is still in force afterwards.
+    /// The fault remains active afterwards.
     KeepFailing,
-    /// Another handle comes back than was given.
+    /// Another handle than the given one is returned.
     SwapHandle,
-    /// A handle comes back that is of no use.
+    /// An unusable handle is returned.
     SpoilHandle,
-    /// The function does nothing, and says success.
+    /// The function has no effect and returns success.
     DoNothing,
-    /// The fault is never met.
+    /// The fault never occurs.
     Miss,
 }
 
 impl Sabotage {
-    /// Each, with the defect that must be found.
+    /// Each sabotage, with the defect that must be found.
     pub(crate) const ALL: [(Self, Defect); 16] = [
         (Self::Ignore, Defect::Hidden),
         (Self::Replace, Defect::Untyped),
@@ -118,6 +118,6 @@ fn leave_mapping() {
     let file = rustix::fs::memfd_create("left", MemfdFlags::CLOEXEC).expect("a descriptor");
     rustix::fs::ftruncate(&file, 4096).expect("room");
     let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
-    // SAFETY: a new mapping at an address of the kernel's choice.
+    // SAFETY: a new mapping at an address chosen by the kernel.
     unsafe { rustix::mm::mmap(std::ptr::null_mut(), 4096, read, shared, &file, 0) }.expect("a mapping");
 }

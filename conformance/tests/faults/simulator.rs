@@ -10,7 +10,7 @@ use crate::driver::Vendor;
 
 macro_rules! sorts {
     ($($sort:ident),+ $(,)?) => {
-        /// The sorts of objects of `gpu_interop_sim_device::live`, in its order.
+        /// The kinds of objects of `gpu_interop_sim_device::live`, in its order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Sort { $($sort),+ }
 
@@ -25,7 +25,7 @@ sorts! {
 
 const SORTS: usize = NAMES.len();
 
-/// Live objects by sort.
+/// Live objects by kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Live([u64; SORTS]);
 
@@ -49,7 +49,7 @@ impl Live {
         self.0.iter_mut().zip(other.0).for_each(|(sort, more)| *sort += more);
     }
 
-    /// All sorts together.
+    /// The total of all kinds.
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -69,13 +69,13 @@ pub(crate) struct Simulator {
     live: unsafe extern "C" fn(*mut [u64; SORTS]) -> u64,
     settle: unsafe extern "C" fn(),
     current: unsafe extern "C" fn() -> usize,
-    /// Of the simulator of CUDA.
+    /// Of sim-cuda.
     leave_current: Option<unsafe extern "C" fn()>,
-    /// None where that function is hidden.
+    /// `None` if the function is hidden.
     name: Option<NameOf>,
 }
 
-/// The driver's function that names codes.
+/// The driver's function that returns the names of codes.
 #[derive(Debug, Clone, Copy)]
 enum NameOf {
     Cuda(unsafe extern "C" fn(u32, *mut *const c_char) -> u32),
@@ -85,7 +85,7 @@ enum NameOf {
 impl Simulator {
     /// Loads a simulator, as the backend does.
     pub(crate) fn open(vendor: Vendor, library: &Path) -> Self {
-        // SAFETY: this project's own library, made to be loaded at run time.
+        // SAFETY: this project's own library, which supports loading at run time.
         let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.expect("the simulator");
         let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: the types are those of `gpu_interop_sim_device`'s functions, and of the vendors'.
@@ -106,7 +106,7 @@ impl Simulator {
         }
     }
 
-    /// Sets rules, of which there are `count`, and resets the counts of calls.
+    /// Sets `count` rules, and resets the counts of calls.
     pub(crate) fn fail(&self, rules: &str, count: c_int) {
         let text = CString::new(rules).expect("no NUL");
         // SAFETY: a string.
@@ -115,7 +115,7 @@ impl Simulator {
 
     /// Removes all faults, and resets the counts of calls.
     pub(crate) fn heal(&self) {
-        // SAFETY: NULL is no rules.
+        // SAFETY: NULL means no rules.
         assert_eq!(unsafe { (self.fail)(std::ptr::null()) }, 0);
     }
 
@@ -126,7 +126,7 @@ impl Simulator {
         unsafe { (self.calls)(function.as_ptr()) }
     }
 
-    /// Whether a function that was called gives a result.
+    /// Whether a called function returns a result.
     pub(crate) fn gives(&self, function: &str) -> bool {
         let function = CString::new(function).expect("no NUL");
         // SAFETY: a string.
@@ -137,9 +137,9 @@ impl Simulator {
     pub(crate) fn name_of(&self, code: u32) -> Option<String> {
         let mut name = std::ptr::null();
         match self.name? {
-            // SAFETY: the pointer is valid for the call. What is not known leaves it NULL.
+            // SAFETY: the pointer is valid for the call. An unknown code leaves it NULL.
             NameOf::Cuda(get) => _ = unsafe { get(code, &raw mut name) },
-            // SAFETY: takes any number.
+            // SAFETY: any number is valid.
             NameOf::Hip(get) => name = unsafe { get(code) },
         }
         // SAFETY: a string that is never freed.
@@ -150,19 +150,19 @@ impl Simulator {
 
     /// Waits for all enqueued work.
     pub(crate) fn settle(&self) {
-        // SAFETY: takes nothing.
+        // SAFETY: the function has no arguments.
         unsafe { (self.settle)() };
     }
 
     /// The context or device that is current on this thread.
     pub(crate) fn current(&self) -> usize {
-        // SAFETY: takes nothing.
+        // SAFETY: the function has no arguments.
         unsafe { (self.current)() }
     }
 
     /// Leaves another context current.
     pub(crate) fn leave_current(&self) {
-        // SAFETY: takes nothing.
+        // SAFETY: the function has no arguments.
         unsafe { self.leave_current.expect("a simulator")() };
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn exported(vendor: Vendor, library: &Path) -> Result<BTreeSet<String
     Ok(names.filter(|name| vendor.owns(name)).map(str::to_owned).collect())
 }
 
-/// The functions that a process looks up in a library, as the dynamic linker reports them. Of glibc.
+/// The functions that a process looks up in a library, as the dynamic linker of glibc reports them.
 pub(crate) fn looked_up(vendor: Vendor, library: &Path, command: &mut Command) -> Result<BTreeSet<String>, Failed> {
     let output = command.env("LD_DEBUG", "symbols").output()?;
     let text = String::from_utf8_lossy(&output.stderr);

@@ -23,7 +23,7 @@ pub(crate) fn all() -> Vec<Trial> {
     ]
 }
 
-/// The fewest faults of a whole campaign.
+/// Minimum number of faults of a whole campaign.
 const FEWEST: usize = 500;
 /// Faults per process. A lost device keeps all objects, so that fewer fit in a process.
 const SOME: usize = 400;
@@ -31,7 +31,7 @@ const FEW: usize = 40;
 
 /// The variable that names one function to try, as the driver's symbol, or `*` for lost devices.
 const ONLY: &str = "FAULT_CAMPAIGN_FUNCTION";
-/// The variable that makes every use of every function fail. That takes some minutes.
+/// The variable that makes every call of every function fail. Takes some minutes.
 const EVERY_USE: &str = "FAULT_CAMPAIGN_EVERY_USE";
 
 fn every_fault() -> Result<(), Failed> {
@@ -56,7 +56,7 @@ fn every_fault() -> Result<(), Failed> {
             let job = |variables| Job { task: task(&function, SOME), variables };
             jobs.push(job(Vec::new()));
             if function.contains("ImportExternal") {
-                // With each fate of a failed import's descriptor.
+                // With each handling of a failed import's descriptor.
                 let variable = |fate: &str| vec![("GPU_INTEROP_SIM_FD_ON_FAILURE", fate.to_owned())];
                 jobs.extend(["closed", "open"].map(|fate| job(variable(fate))));
             }
@@ -71,7 +71,7 @@ fn every_fault() -> Result<(), Failed> {
 }
 
 fn clean(report: &Report) -> Result<(), Failed> {
-    /// More would add nothing.
+    /// Further codes would add nothing.
     const SHOWN: usize = 4000;
     if report.findings.is_empty() {
         return Ok(());
@@ -80,7 +80,7 @@ fn clean(report: &Report) -> Result<(), Failed> {
     Err(format!("{report}\n{}", findings.join("\n")).into())
 }
 
-/// The campaign finds each sabotage as the right defect, and none without sabotage.
+/// The campaign finds each sabotage as the expected defect, and none without sabotage.
 fn negative_controls() -> Result<(), Failed> {
     let driver = Driver::named("cuda");
     let library = build(driver.vendor.package())?;

@@ -1,4 +1,4 @@
-//! The recorded answers of AMD's runtimes: a file for each version, a line of JSON for each script.
+//! The recorded results of AMD's runtimes: a file per version, with a line of JSON per script.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::language::Script;
 use super::runtime::{DIED_OR_NOT, Version};
 
-/// What a script was answered, by its name.
+/// The results of scripts, by name.
 pub(crate) type Answers = BTreeMap<String, Vec<String>>;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,15 +18,15 @@ struct Line {
     answers: Vec<String>,
 }
 
-/// A difference that is meant to be there.
+/// An intended difference.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Difference {
     pub(crate) script: String,
     pub(crate) versions: Vec<String>,
-    /// What the simulator answers.
+    /// The simulator's results.
     pub(crate) simulator: Vec<String>,
-    /// Why: said to whoever reads the file.
+    /// The reason, for readers of the file.
     pub(crate) reason: String,
 }
 
@@ -50,13 +50,13 @@ pub(crate) struct Differences {
 }
 
 impl Differences {
-    /// What the simulator is to answer otherwise.
+    /// The expected results of the simulator that differ.
     pub(crate) fn of(&self, script: &Script, version: Version) -> Option<&Difference> {
         let of_it = |it: &&Difference| it.script == script.name && it.versions.iter().any(|name| name == version.name);
         self.difference.iter().find(of_it)
     }
 
-    /// Whether a script calls what only one of the two has.
+    /// Whether a script calls a function that only one of the two has.
     pub(crate) fn cannot_compare(&self, script: &Script, version: Version) -> bool {
         let calls = |function: &String| script.steps.iter().any(|step| step.contains(&format!("{function}(")));
         let of_it = |absent: &Absent| {
@@ -74,7 +74,7 @@ fn file(version: Version) -> PathBuf {
     folder().join("answers").join(format!("{}.jsonl", version.name))
 }
 
-/// What was recorded of a version.
+/// The record of a version.
 pub(crate) fn recorded(version: Version) -> Result<Answers, String> {
     let file = file(version);
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -82,7 +82,7 @@ pub(crate) fn recorded(version: Version) -> Result<Answers, String> {
     text.lines().map(line).collect::<Result<_, _>>().map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Writes what a version answers.
+/// Writes the results of a version.
 pub(crate) fn record(version: Version, answers: Answers) -> Result<(), String> {
     let line = |(script, answers)| serde_json::to_string(&Line { script, answers });
     let lines: Vec<String> =
@@ -90,15 +90,15 @@ pub(crate) fn record(version: Version, answers: Answers) -> Result<(), String> {
     std::fs::write(file(version), lines.join("\n") + "\n").map_err(|error| error.to_string())
 }
 
-/// The differences between the simulator and the runtimes that have a reason.
+/// The accepted differences between the simulator and the runtimes.
 pub(crate) fn differences() -> Result<Differences, String> {
     let text = std::fs::read_to_string(folder().join("differences.toml")).map_err(|error| error.to_string())?;
     toml::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// Whether answers are the same. By which signal a process dies is not: a simulator that finds out ends it with another
-/// than one that follows a bad pointer. And what dies in the work of a stream may do so before or after the call that
-/// enqueued it has answered.
+/// Whether results are equivalent. The signal that ends a process is ignored: a simulator that detects an error aborts,
+/// where the runtime dereferences an invalid pointer. A process that crashes in the work of a stream may do so before
+/// or after the call that enqueued the work has returned.
 pub(crate) fn alike(one: &[String], other: &[String]) -> bool {
     fn dies(answers: &[String]) -> Option<&[String]> {
         answers.split_last().filter(|(last, _)| last.starts_with(DIED_OR_NOT[1])).map(|(_, before)| before)

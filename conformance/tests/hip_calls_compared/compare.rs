@@ -1,4 +1,4 @@
-//! What is run on which runtime, and compared with what.
+//! Runs scripts on runtimes and compares the results.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::machine;
 use super::runtime::{COMMAND, LIBRARY, MAJOR, Runtime, VERSIONS, Version, WRONG};
 use gpu_interop_test_support::build;
 
-/// The files of scripts, each with the group that its names begin with.
+/// The files of scripts, each with the group that begins its names.
 const FILES: &[(&str, &str)] = &[
     ("device", include_str!("scripts/device.calls")),
     ("import", include_str!("scripts/import.calls")),
@@ -30,7 +30,7 @@ const FILES: &[(&str, &str)] = &[
     ("virtual", include_str!("scripts/virtual.calls")),
 ];
 
-/// Processes at a time: many sleep.
+/// Number of parallel processes: many sleep.
 const WORKERS: usize = 4;
 
 pub(crate) fn main() -> ExitCode {
@@ -56,7 +56,7 @@ pub(crate) fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
-/// The scripts that the environment does not leave out.
+/// The scripts that the environment selects.
 fn scripts() -> Result<Vec<Script>, String> {
     let mut all = Vec::new();
     for (group, text) in FILES {
@@ -81,8 +81,8 @@ fn one(name: &str) -> ExitCode {
         machine::run(&script, &library, major)
     };
     match run() {
-        // Without what a runtime does at the end of a process: that is another question.
-        // SAFETY: ends the process, whose output is flushed.
+        // Skips the runtime's own exit code, which is not under test. SAFETY: ends the process, whose output is
+        // flushed.
         Ok(()) => unsafe { libc::_exit(0) },
         Err(error) => {
             eprintln!("{WRONG}{error}");
@@ -108,8 +108,8 @@ fn run_all(runtime: &Runtime, scripts: &[Script]) -> Result<Answers, String> {
     Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs once more, one after another, those scripts whose answers are not accepted: on a loaded machine what only takes
-/// long looks as if it did not happen.
+/// Repeats the scripts with unexpected results, one after another: on a loaded machine a slow event looks like a
+/// missing one.
 fn once_more(
     runtime: &Runtime,
     scripts: &[Script],
@@ -124,7 +124,7 @@ fn once_more(
     Ok(())
 }
 
-/// Enough scripts, none twice, and no record of one that is no more.
+/// Checks that there are enough scripts, no name occurs twice, and each record has a script.
 fn sound() -> Result<(), Failed> {
     let scripts = scripts()?;
     let names: BTreeSet<_> = scripts.iter().map(|script| script.name.as_str()).collect();
@@ -180,7 +180,7 @@ fn dies_earlier() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Steps and answers side by side, as far as they go: for people.
+/// Steps and results side by side, for readers.
 fn side_by_side(script: &Script, expected: &[String], found: &[String]) -> String {
     let mut text = format!("{}\n    {}\n", script.name, script.steps.join("\n    "));
     for index in 0..expected.len().max(found.len()) {

@@ -1,4 +1,4 @@
-//! The descriptors of a script's process: files of memory with known bytes, and what is none.
+//! The descriptors of a script's process: memory files with known bytes, and invalid ones.
 
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 
@@ -7,21 +7,21 @@ use rustix::fs::MemfdFlags;
 /// A number that no descriptor of the process has.
 const CLOSED: u64 = 999;
 
-/// A descriptor that a script made.
+/// A descriptor created by a script.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Its number, which whoever gets it may close.
+    /// Its number, which its new owner may close.
     number: i32,
-    /// The same file once more.
-    twin: OwnedFd,
+    /// A duplicate of the descriptor.
+    duplicate: OwnedFd,
 }
 
-/// The byte at an offset of a file of memory.
+/// The byte at an offset of a memory file.
 fn pattern(offset: usize) -> u8 {
     (offset * 7 + (offset >> 8)).to_le_bytes()[0]
 }
 
-/// A descriptor of this sort; `Err` with a number that is none.
+/// Creates a descriptor of this kind; `Err` with an invalid number.
 pub(crate) fn open(kind: &str, size: usize) -> Result<File, u64> {
     let fd = match kind {
         "file" => {
@@ -36,8 +36,8 @@ pub(crate) fn open(kind: &str, size: usize) -> Result<File, u64> {
         "folder" => std::fs::File::open("/").expect("a folder").into(),
         _ => return Err(CLOSED),
     };
-    let twin = fd.try_clone().expect("a twin");
-    Ok(File { number: fd.into_raw_fd(), twin })
+    let duplicate = fd.try_clone().expect("a duplicate");
+    Ok(File { number: fd.into_raw_fd(), duplicate })
 }
 
 impl File {
@@ -45,31 +45,31 @@ impl File {
         self.number.unsigned_abs().into()
     }
 
-    /// What the descriptor is now.
+    /// The current state of the descriptor.
     pub(crate) fn state(&self) -> String {
-        // SAFETY: it is only asked what it is, and an answer that there is none such is one.
+        // SAFETY: it is only queried, and the error for a closed one is a valid result.
         let fd = unsafe { BorrowedFd::borrow_raw(self.number) };
-        let (Ok(now), Ok(then)) = (rustix::fs::fstat(fd), rustix::fs::fstat(&self.twin)) else {
+        let (Ok(now), Ok(then)) = (rustix::fs::fstat(fd), rustix::fs::fstat(&self.duplicate)) else {
             return "closed".into();
         };
         if (now.st_ino, now.st_dev) != (then.st_ino, then.st_dev) {
             return "another file".into();
         }
-        match rustix::fs::tell(&self.twin) {
+        match rustix::fs::tell(&self.duplicate) {
             Ok(position) => format!("open at {position}"),
             Err(_) => "open".into(),
         }
     }
 
-    /// Moves the position, which both descriptors share.
+    /// Changes the position, which both descriptors share.
     pub(crate) fn seek(&self, position: u64) {
-        rustix::fs::seek(&self.twin, rustix::fs::SeekFrom::Start(position)).expect("a position");
+        rustix::fs::seek(&self.duplicate, rustix::fs::SeekFrom::Start(position)).expect("a position");
     }
 
-    /// The bytes of a file of memory: those that differ from what it was made with, as ranges.
+    /// The changed bytes of a memory file, as ranges.
     pub(crate) fn changes(&self, size: usize) -> String {
         let mut bytes = vec![0; size];
-        let length = rustix::io::pread(&self.twin, &mut bytes[..], 0).expect("bytes");
+        let length = rustix::io::pread(&self.duplicate, &mut bytes[..], 0).expect("bytes");
         let mut ranges: Vec<(usize, Vec<u8>)> = Vec::new();
         for (at, byte) in bytes[..length].iter().enumerate().filter(|(at, byte)| **byte != pattern(*at)) {
             match ranges.last_mut() {
@@ -82,7 +82,7 @@ impl File {
     }
 }
 
-/// Bytes as text: short, also where many are alike.
+/// Formats bytes in a short form, with equal ones combined.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match bytes {

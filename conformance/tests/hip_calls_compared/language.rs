@@ -1,4 +1,4 @@
-//! The language of the scripts: what a file of scripts says, without knowing what any call means.
+//! The language of the scripts: syntax only, without the meaning of calls.
 //!
 //! ```text
 //! # A comment.
@@ -11,18 +11,18 @@
 
 use std::collections::BTreeMap;
 
-/// One script: a process of its own.
+/// One script, which runs in a separate process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Script {
     /// `group.name`.
     pub(crate) name: String,
-    /// What the environment of its process has.
+    /// The environment of its process.
     pub(crate) environment: Vec<(String, String)>,
-    /// What it does, a line each.
+    /// Its steps, one line each.
     pub(crate) steps: Vec<String>,
 }
 
-/// Values with names; those of calls and arrays have none.
+/// Named values; those of calls and arrays have no names.
 pub(crate) type Fields = Vec<(String, Expression)>;
 
 /// An argument of a call.
@@ -32,7 +32,7 @@ pub(crate) enum Expression {
     Number(u64),
     /// `name` or `name+8`.
     Variable(String, u64),
-    /// `&name`: where the call writes it to.
+    /// `&name`: the target of an output of the call.
     Out(String),
     /// `"text"`.
     Text(String),
@@ -117,7 +117,7 @@ pub(crate) fn call(line: &str) -> Result<Option<Call>, String> {
     }
 }
 
-/// A value that stands alone.
+/// A single value.
 pub(crate) fn value(text: &str) -> Result<Expression, String> {
     match Reader(text).value()? {
         (value, "") => Ok(value),
@@ -133,12 +133,12 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Clone, Copy)]
 struct Reader<'a>(&'a str);
 
 impl<'a> Reader<'a> {
-    /// A value, and what follows it.
+    /// A value, and the text after it.
     fn value(self) -> Result<(Expression, &'a str), String> {
         let text = self.0;
         if let Some(rest) = text.strip_prefix('"') {
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands in parentheses, with names or without.
+    /// The content of parentheses, with or without names.
     fn fields(self) -> Result<(Fields, &'a str), String> {
         let (mut fields, mut text) = (Vec::new(), self.0.trim_start());
         while !text.starts_with(')') {

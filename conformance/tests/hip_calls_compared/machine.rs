@@ -1,5 +1,4 @@
-//! The process of one script: does its steps with a library that has HIP's interface, and prints an answer for each
-//! that has one.
+//! The process of one script: executes its steps with a library that has HIP's interface, and prints the results.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,57 +13,57 @@ use super::files::{self, File, hex};
 use super::language::{self, Call, Expression, Script};
 use super::{memory, structs};
 
-/// What every answer begins with on the output, where a runtime may print too.
+/// Prefix of every result in the output, because a runtime may print, too.
 pub(crate) const ANSWER: &str = "=> ";
-/// The last answer of a script that was done to its end.
+/// The last result of a complete script.
 pub(crate) const END: &str = "end";
-/// How long a call that did not return in time is waited for at the end.
+/// Time limit at the end for a call that did not return in time.
 const LATE: Duration = Duration::from_millis(300);
 
-/// Any function of HIP's. Every argument is a number of at most 64 bits or a pointer, which the C calling conventions of
-/// x86-64 and AArch64 pass in a register or a slot of the stack of 64 bits each, whatever its width; a function looks at
-/// as many as it has.
+/// The type of all HIP functions. Every argument is a number of at most 64 bits or a pointer, which the C calling
+/// conventions of x86-64 and AArch64 pass in a 64-bit register or stack slot, whatever its width; a function reads as
+/// many as it has.
 type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
 const ARGUMENTS: usize = 12;
 
-/// What a step gives, or why it cannot be done.
+/// The result of a step, or the reason why it cannot be executed.
 type Step<T> = Result<T, String>;
 
 struct Machine {
     library: &'static Library,
-    /// The runtime's major version: that of the structs.
+    /// The runtime's major version, which determines the structs.
     major: u32,
     variables: HashMap<String, u64>,
     files: HashMap<String, File>,
-    /// Calls that had not returned when they were waited for no longer.
+    /// Calls that had not returned at the time limit.
     late: Vec<Receiver<(Ready, u64)>>,
 }
 
-/// A call that is ready to be made.
+/// A prepared call.
 struct Ready {
     function: Function,
     arguments: [u64; ARGUMENTS],
-    /// Where it writes to, and the variables that get what is there.
+    /// Its outputs, and the variables that receive them.
     results: Vec<(String, u64)>,
 }
 
 impl Ready {
     fn run(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = self.arguments;
-        // SAFETY: a function of HIP's by its name, with arguments as it has them: pointers are valid for as long as the
-        // process, or wrong because the script is about that. A fault ends the process, and that is the answer.
+        // SAFETY: a HIP function by its name, with its arguments: pointers are valid as long as the process, or invalid
+        // because the script tests that. A crash ends the process, and is the result.
         unsafe { (self.function)(a, b, c, d, e, f, g, h, i, j, k, l) }
     }
 }
 
-/// The status that a call answered.
+/// The status returned by a call.
 fn status(returned: u64) -> u32 {
     u32::try_from(returned & u64::from(u32::MAX)).expect("32 bits")
 }
 
-/// Does a script's steps with the library.
+/// Executes a script's steps with the library.
 pub(crate) fn run(script: &Script, library: &OsStr, major: u32) -> Step<()> {
-    // SAFETY: a library of this workspace, or what the user named as AMD's runtime.
+    // SAFETY: a library of this workspace, or the file that the user named as AMD's runtime.
     let library = unsafe { Library::new(library) }.map_err(|error| error.to_string())?;
     let library = Box::leak(Box::new(library));
     let mut machine = Machine { library, major, variables: HashMap::new(), files: HashMap::new(), late: Vec::new() };
@@ -73,7 +72,7 @@ pub(crate) fn run(script: &Script, library: &OsStr, major: u32) -> Step<()> {
             say(&answer);
         }
     }
-    // What a call does that has not returned yet is part of the answer: a process that it kills does not end well.
+    // The effect of a pending call is part of the result: a process that it crashes does not exit successfully.
     machine.late.iter().for_each(|ended| drop(ended.recv_timeout(LATE)));
     say(END);
     Ok(())
@@ -85,7 +84,7 @@ fn say(answer: &str) {
 }
 
 impl Machine {
-    /// Does one step: its answer, if it has one.
+    /// Executes one step and returns its result, if any.
     fn step(&mut self, step: &str) -> Step<Option<String>> {
         if let Some(call) = language::call(step)? {
             let Some(ready) = self.ready(&call)? else { return Ok(Some("no such function".into())) };
@@ -172,7 +171,7 @@ impl Machine {
         let (end, ended) = channel();
         std::thread::spawn(move || {
             let returned = ready.run();
-            // The limit may have passed.
+            // The limit may have elapsed.
             let _ = end.send((ready, returned));
         });
         let returned = match limit {
@@ -186,7 +185,7 @@ impl Machine {
         Ok(Some(self.answer(&ready, returned)))
     }
 
-    /// What a call answered, and what it wrote.
+    /// The status of a call, and its outputs.
     fn answer(&mut self, ready: &Ready, returned: u64) -> String {
         let mut answer = status(returned).to_string();
         for (name, cell) in &ready.results {
@@ -197,11 +196,11 @@ impl Machine {
         answer
     }
 
-    /// Looks up a function, and values its arguments.
+    /// Looks up a function, and evaluates its arguments.
     fn ready(&mut self, call: &Call) -> Step<Option<Ready>> {
-        // SAFETY: every function of HIP's fits the type, as its documentation says.
+        // SAFETY: every HIP function is compatible with the type, as its documentation states.
         let Ok(function) = (unsafe { self.library.get::<Function>(call.function.as_bytes()) }) else {
-            // What it would have written is nothing.
+            // Outputs of a missing function are null.
             let outs = call.arguments.iter().filter_map(|argument| match argument {
                 Expression::Out(name) => Some((name.clone(), 0)),
                 _ => None,
@@ -247,7 +246,7 @@ impl Machine {
                 };
                 return Ok(fields.iter().map(element).collect::<Step<Vec<_>>>()?.concat());
             }
-            // What a kernel is launched with: a pointer to each argument.
+            // The arguments of a kernel launch: a pointer to each.
             "arguments" => {
                 let pointer = |(_, value): &(String, Expression)| {
                     Ok(memory::keep(&self.evaluate(value)?.to_le_bytes()).to_le_bytes().to_vec())
@@ -263,7 +262,7 @@ impl Machine {
     }
 }
 
-/// A code object by its target, in which the sections of these names have others.
+/// A code object by its target, with the named sections renamed.
 fn code(fields: &[(String, Expression)]) -> Step<Vec<u8>> {
     let mut texts = fields.iter().map(|(_, value)| match value {
         Expression::Text(text) => Ok(text.as_str()),

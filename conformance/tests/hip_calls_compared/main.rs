@@ -1,14 +1,13 @@
-//! Calls of HIP's functions, one script of calls at a time, compared with what AMD's runtimes answer.
+//! Scripts of HIP calls, whose results are compared with those of AMD's runtimes.
 //!
-//! The scripts are data (`scripts/*.calls`), and so is what AMD's runtimes of several versions answered, above a kernel
-//! driver that is emulated (`answers/VERSION.jsonl`). The library that simulates the runtime must answer alike in each
-//! version, but for `differences.toml`, which has a reason for each. This runs anywhere on Linux.
+//! The scripts are data (`scripts/*.calls`), and so are the results of several versions of AMD's runtimes on an
+//! emulated kernel driver (`answers/VERSION.jsonl`). The simulator must return the same results for each version,
+//! except for the differences in `differences.toml`, each with a reason. This runs on any Linux machine.
 //!
-//! Where AMD's runtimes are, the answers are compared with what these say now, so that the record is no hearsay:
-//! `GPU_INTEROP_AMD_RUNTIMES=5.2.3=FOLDER,...` names the folders of their libraries and `GPU_INTEROP_EMULATED_AMDGPU` the
-//! library to preload. A version that is not named is reported as ignored, never as passed;
-//! `GPU_INTEROP_REQUIRE_AMD_RUNTIMES=1` has it fail. `GPU_INTEROP_RECORD=1` writes the record anew.
-//! `GPU_INTEROP_SCRIPTS=GLOB` leaves scripts out, everywhere.
+//! With AMD's runtimes, the records are compared with the current results: `GPU_INTEROP_AMD_RUNTIMES=5.2.3=FOLDER,...`
+//! names the folders of their libraries and `GPU_INTEROP_EMULATED_AMDGPU` the library to preload. A version that is not
+//! named is reported as ignored, never as passed; with `GPU_INTEROP_REQUIRE_AMD_RUNTIMES=1` it fails.
+//! `GPU_INTEROP_RECORD=1` rewrites the records. `GPU_INTEROP_SCRIPTS=GLOB` selects scripts.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 #[cfg(target_os = "linux")]

@@ -1,10 +1,10 @@
-//! The memory of a script's process: where calls write to, what they are given, and what is seen there.
+//! The memory of a script's process: outputs, inputs, and their inspection.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is in memory that a call may write to, before it does.
+/// Initial content of memory that a call may write to.
 const UNTOUCHED: u8 = 0x5a;
 const CELL: usize = 64;
 
@@ -28,10 +28,10 @@ fn pointer<T>(address: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(usize::try_from(address).expect("an address"))
 }
 
-/// The bytes at an address. A script that looks where nothing is ends there.
+/// The bytes at an address. A script that reads an invalid address ends there.
 pub(crate) fn bytes(address: u64, length: usize) -> Vec<u8> {
-    // SAFETY: the script names memory of its own or of the runtime's, or is about what happens otherwise: a fault ends the
-    // process, and that is its answer. Bytes have any value.
+    // SAFETY: the script names its own memory or the runtime's, or tests an invalid address: a crash ends the process,
+    // and is its result. Any bytes are valid.
     (0..length).map(|index| unsafe { pointer::<u8>(address).add(index).read_volatile() }).collect()
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn word(address: u64, width: usize) -> u64 {
     }
 }
 
-/// Whether a word gets a value within a time.
+/// Whether a word gets a value within a time limit.
 pub(crate) fn becomes(address: u64, width: usize, value: u64, limit: Duration) -> bool {
     let begin = Instant::now();
     while word(address, width) != value {
@@ -75,7 +75,7 @@ pub(crate) fn becomes(address: u64, width: usize, value: u64, limit: Duration) -
     true
 }
 
-/// What a call did with a cell, and the value there.
+/// The effect of a call on a cell, and the value there.
 pub(crate) fn result(cell: u64) -> (String, u64) {
     let bytes: [u8; 8] = bytes(cell, 8).try_into().expect("8 bytes");
     let untouched = [UNTOUCHED; 8];
@@ -86,11 +86,11 @@ pub(crate) fn result(cell: u64) -> (String, u64) {
     } else {
         u64::from_le_bytes(bytes)
     };
-    // What is larger is an address, or differs from run to run otherwise.
+    // A larger value is an address, or differs between runs for another reason.
     (if value < 65536 { value.to_string() } else { "set".into() }, value)
 }
 
-/// A function of the host by its name in scripts: its address.
+/// The address of a host function by its name in scripts.
 pub(crate) fn function(name: &str) -> Option<u64> {
     let function: unsafe extern "C" fn(*mut c_void) = match name {
         "store" => store,
@@ -100,12 +100,12 @@ pub(crate) fn function(name: &str) -> Option<u64> {
     Some(function as *const c_void as u64)
 }
 
-/// Writes 7 to the word that it is given.
+/// Writes 7 to the given word.
 unsafe extern "C" fn store(data: *mut c_void) {
     put(data.expose_provenance() as u64, 4, 7);
 }
 
-/// Waits up to 3 seconds for the first word to be other than 0, and writes 9 to the second.
+/// Waits up to 3 seconds until the first word is not 0, and writes 9 to the second.
 unsafe extern "C" fn hold(data: *mut c_void) {
     let data = data.expose_provenance() as u64;
     let begin = Instant::now();

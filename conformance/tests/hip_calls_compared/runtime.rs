@@ -1,4 +1,4 @@
-//! What answers the scripts: a version of AMD's runtime, or the library that simulates that version.
+//! Runtimes for scripts: a version of AMD's runtime, or the simulator of that version.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,31 +12,31 @@ use gpu_interop_test_support::this_program;
 
 /// The first argument of the process of one script; the name of the script follows.
 pub(crate) const COMMAND: &str = "script";
-/// In that process: the library, and the major version of its structs.
+/// Environment of that process: the library, and the major version of its structs.
 pub(crate) const LIBRARY: &str = "HIP_LIBRARY";
 pub(crate) const MAJOR: &str = "HIP_MAJOR";
 
-/// Where AMD's runtimes are: `5.2.3=FOLDER`, separated by commas. A folder has the runtime and every library that it
-/// needs; one with a loader of its own, `ld-linux-*.so.*`, has a C library too.
+/// The folders of AMD's runtimes: `5.2.3=FOLDER`, separated by commas. A folder contains the runtime and all libraries
+/// that it needs; one with a loader, `ld-linux-*.so.*`, contains a C library, too.
 const RUNTIMES: &str = "GPU_INTEROP_AMD_RUNTIMES";
-/// The emulated kernel driver, which is preloaded there.
+/// The emulated kernel driver, which is preloaded for them.
 const EMULATED: &str = "GPU_INTEROP_EMULATED_AMDGPU";
 /// If set, a version that is not named fails.
 const REQUIRED: &str = "GPU_INTEROP_REQUIRE_AMD_RUNTIMES";
 
-/// Scripts take well below a second, but those that see something not happen.
+/// Time limit of a script. Most take well below a second, except those that verify that an event does not happen.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A version whose answers were recorded.
+/// A recorded version.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Version {
-    /// As AMD's packages have it.
+    /// The version in AMD's packages.
     pub(crate) name: &'static str,
-    /// As `hipRuntimeGetVersion` has it.
+    /// The number that `hipRuntimeGetVersion` returns.
     number: u32,
 }
 
-/// All of them: those that Debian has packages of.
+/// All recorded versions: those with Debian packages.
 pub(crate) const VERSIONS: [Version; 4] = [
     Version { name: "5.2.3", number: 50_221_153 },
     Version { name: "5.7.1", number: 50_731_921 },
@@ -50,25 +50,25 @@ impl Version {
     }
 }
 
-/// A runtime that scripts can be run on.
+/// A runtime for scripts.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     library: PathBuf,
     version: Version,
-    /// The folder of AMD's libraries; none for the simulator.
+    /// The folder of AMD's libraries; `None` for the simulator.
     real: Option<Real>,
 }
 
 #[derive(Debug)]
 struct Real {
     folder: PathBuf,
-    /// The loader of the C library there.
+    /// The loader of the C library in the folder.
     loader: Option<PathBuf>,
     emulated: PathBuf,
 }
 
 impl Runtime {
-    /// The library that simulates a version.
+    /// The simulator of a version.
     pub(crate) fn simulator(library: &Path, version: Version) -> Self {
         Self { library: library.into(), version, real: None }
     }
@@ -126,7 +126,7 @@ impl Runtime {
         Ok(command)
     }
 
-    /// Runs a script: its answers, of which the last says how the process ended.
+    /// Runs a script and returns its results, the last of which describes the end of the process.
     pub(crate) fn run(&self, script: &Script) -> Result<Vec<String>, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", script.name);
         let mut command = self.program()?;
@@ -164,7 +164,7 @@ impl Runtime {
     }
 }
 
-/// How the process of a script says that the script is wrong.
+/// Output of a process with an invalid script.
 pub(crate) const WRONG: &str = "wrong script: ";
-/// How a process may end.
+/// Possible ends of a process.
 pub(crate) const DIED_OR_NOT: [&str; 2] = ["hangs", "dies of signal "];

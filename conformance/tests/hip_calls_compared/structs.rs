@@ -1,11 +1,11 @@
-//! HIP's structs by the names that scripts give them, laid out as AMD's headers say: those of HIP 6 and later by the
-//! bindings that were generated from them, and of HIP 5 where a caller's arrays have another stride.
+//! HIP's structs by their names in scripts, with the layouts of AMD's headers: for HIP 6 and later from the generated
+//! bindings, and for HIP 5 where the stride of a caller's arrays differs.
 
 use std::mem::{offset_of, size_of};
 
 use cubecl_hip_sys as hip;
 
-/// A field: its name, and where and how long it is.
+/// A field: its name, offset and size.
 type Field = (&'static str, usize, usize);
 
 /// A struct.
@@ -111,7 +111,7 @@ const LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// Signals and waits of HIP 5, as a C program printed them with its headers.
+/// Signals and waits of HIP 5, as printed by a C program with its headers.
 const PARAMS_5: Layout = Layout { name: "params", size: 136, fields: &[("value", 0, 8), ("flags", 64, 4)] };
 
 /// The layout of this name in a major version of HIP.

@@ -1,10 +1,10 @@
-//! What must be noticed where.
+//! Expected detections of faults.
 
 use gpu_interop_conformance::Outcome;
 
 use crate::sabotage::Fault;
 
-/// Which scenario must notice which fault, and how: a failure for another reason would prove nothing.
+/// The scenario that must detect each fault, and the reason: a failure for another reason would prove nothing.
 pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::SkipsWaits, "semaphore.binary_order", Outcome::Failed, "went on although nothing was signalled"),
     (Fault::SkipsWaits, "semaphore.timeline_order", Outcome::Failed, "a wait for 7 was met by"),
@@ -55,7 +55,7 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::SkipsWordWaits, "lifetime.drop_with_work_pending", Outcome::Failed, "the stream did not wait"),
     (Fault::SkipsWordWaits, "timeline.wait_before_signal.bridge", Outcome::Failed, "the stream did not wait"),
     (Fault::SkipsWordWaits, "timeline.large_values.bridge", Outcome::Failed, "was met by"),
-    // The exporter is at 2 at once, which meets the wait for 1.
+    // The exporter has signalled 2 at once, which satisfies the wait for 1.
     (Fault::WritesWordsEarly, "timeline.wait_before_signal.bridge", Outcome::Failed, "the stream did not wait"),
     (Fault::SkipsReads, "memory.read_device_local", Outcome::Failed, "bytes differ"),
     #[cfg(unix)]
@@ -67,11 +67,11 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::SkipsWordWaits, "property.objects", Outcome::Failed, "the stream did not wait"),
     (Fault::FillsOneByteLess, "property.objects", Outcome::Failed, "bytes differ"),
     (Fault::SkipsSignals, "property.semaphores", Outcome::Failed, "that was signalled is not met"),
-    // By the other process, and so in its log.
+    // Detected by the other process, and therefore in its log.
     (Fault::SkipsReads, "process.import_sent_fd", Outcome::Failed, "bytes differ"),
 ];
 
-/// The same for what only Vulkan exports; each must say that the data differs.
+/// As above, for objects that only Vulkan exports; each must report different data.
 pub(crate) const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
     (Fault::MapsOneByteLate, "image_linear.read"),
     (Fault::MapsOneByteLate, "image_linear.write"),
@@ -80,7 +80,7 @@ pub(crate) const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
     (Fault::SkipsReads, "image_linear.levels_and_layers"),
 ];
 
-/// What passes on a backend that drops all work: nothing that claims to have seen data, order or progress.
+/// Scenarios that pass on a backend that drops all work: none of them verifies data, order or progress.
 pub(crate) const NEEDS_NO_WORK: &[&str] = &[
     "identity.stable",
     "identity.json",

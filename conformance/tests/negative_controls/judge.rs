@@ -1,4 +1,4 @@
-//! The judge: whatever happens to a scenario, and whatever byte is wrong, a run says so and ends accordingly.
+//! The judge: after any end of a scenario, and for any wrong byte, a run reports it and exits accordingly.
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::CaseReport;
@@ -27,12 +27,12 @@ pub(crate) fn tests() -> Vec<Trial> {
     tests
 }
 
-/// Each of several cases with how it ended.
+/// Each of several cases with its end.
 fn outcomes(cases: &[CaseReport]) -> Vec<(&str, Outcome)> {
     cases.iter().map(|case| (case.id.as_str(), case.outcome)).collect()
 }
 
-/// Everything passes, and then the process crashes: alone, as the last of a group, and in a process for each scenario.
+/// All checks pass, and then the process crashes: alone, as the last of a group, and in a process for each scenario.
 #[cfg(unix)]
 fn crash_at_exit() -> Result<(), Failed> {
     at_exit(Fault::CrashesAtExit, "signal 6")
@@ -103,7 +103,7 @@ fn without_isolation() -> Result<(), Failed> {
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
 }
 
-/// The text, JUnit and the page say that it failed, not only the JSON.
+/// The text, JUnit and the page report the failure, not only the JSON.
 fn reports() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
@@ -147,7 +147,7 @@ fn every_case() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What is expected with one exporter is not with another, or with none.
+/// An expectation for one exporter does not apply to another, or to none.
 fn own_expectations() -> Result<(), Failed> {
     let filter = "{identity.stable,memory.fill@native}";
     for (exporter, expected) in [
@@ -163,7 +163,7 @@ fn own_expectations() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Scenarios that pass although a byte of whatever the host reads is wrong: they read nothing, or only what words hold.
+/// Scenarios that pass although one byte of every host read is wrong: they read nothing, or only words.
 const READS_NOTHING: &[&str] = &[
     "map.overflow",
     "map.past_end",

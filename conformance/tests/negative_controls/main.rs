@@ -1,7 +1,7 @@
-//! The suite must be able to fail: backends broken on purpose, each caught by the scenarios that should catch it.
+//! The suite must be able to fail: backends broken on purpose, each detected by the expected scenarios.
 //!
-//! This program is two things. With the suite's own arguments it is the suite, with the broken backends added; without
-//! them it is the tests, which start it as the suite.
+//! This program has two functions. With the suite's own arguments it is the suite, with the broken backends added;
+//! without them it runs the tests, which start it as the suite.
 
 mod caught;
 mod judge;
@@ -26,13 +26,13 @@ use sabotage::{Fault, RARE_LENGTH};
 const IGNORES_HEADER: &str = "host-ignores-header";
 const BLOCKING_CUDA: &str = "cuda-waits-in-host-functions";
 const BLOCKING_HIP: &str = "hip-waits-in-host-functions";
-/// Tests that run at a time. Most of their time is the time limit of a scenario that waits in vain.
+/// Number of parallel tests. Most of their time is the time limit of a scenario whose wait never ends.
 const THREADS: usize = 8;
 
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
         let with_header_bug = BackendUnderTest::new(IGNORES_HEADER, || {
-            // SAFETY: it overwrites the headers of the exporter's memory in this process, which is what is to be noticed.
+            // SAFETY: it overwrites the headers of the exporter's memory in this process, which the test detects.
             unsafe { BackendUnderTest::host_with(ExporterHeader::None) }.load()
         });
         let blocking = Fault::WaitsInHostFunctions;
@@ -95,7 +95,7 @@ fn tests() -> Vec<Trial> {
     tests
 }
 
-/// The report of a run, or how the run ended without one.
+/// The report of a run, or the end of the run without one.
 type Reported = Result<Report, String>;
 
 /// Runs this program as the suite and reads its report.
@@ -103,13 +103,13 @@ fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Reported), Failed> 
     run_with::<&str>(backend, arguments, &[])
 }
 
-/// The same with variables in the environment.
+/// The same with environment variables.
 fn run_with<V: AsRef<OsStr>>(
     backend: &str,
     arguments: &[&str],
     environment: &[(&str, V)],
 ) -> Result<(Output, Reported), Failed> {
-    // In a folder: Windows replaces no file that this process has open.
+    // In a folder, because Windows cannot replace a file that this process has open.
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
     let output = this_program()?
@@ -146,7 +146,7 @@ fn only(report: &Reported) -> Result<&CaseReport, Failed> {
 
 /// Without this, a scenario that always fails would count as a good control.
 fn sound_backend() -> Result<(), Failed> {
-    // Each once: several faults are caught by the same one.
+    // Each once, because several faults are detected by the same one.
     for scenario in CAUGHT.iter().map(|(_, scenario, _, _)| scenario).collect::<BTreeSet<_>>() {
         let (output, report) = run("host", &["--filter", &format!("{scenario}@native")])?;
         check(only(&report)?.outcome == Outcome::Passed, format!("{scenario}: {report:?}"))?;
@@ -155,8 +155,8 @@ fn sound_backend() -> Result<(), Failed> {
     Ok(())
 }
 
-/// No scenario tries this length on purpose. Some seed does, and the failing request is told without what has no part
-/// in it, and with what finds it again.
+/// No scenario tries this length on purpose. Some seed does, and the failing request is shrunk and reported with the
+/// seed that reproduces it.
 fn rare_length() -> Result<(), Failed> {
     let arguments = ["--filter", "property.slices@native", "--repeat", "200"];
     let (_, sound) = run("host", &arguments)?;
@@ -220,7 +220,7 @@ fn caught_with_vulkan(broken: &str, scenario: &str) -> Result<Completion, Failed
 }
 
 fn does_nothing() -> Result<(), Failed> {
-    // Nearly all of it is patience.
+    // Almost all of the time is a time limit.
     let (_, report) = run(&Fault::DoesNothing.backend(), &["--exporter", "native", "--jobs", "8", "--isolate-each"])?;
     let results = results(&report)?;
     let passed = |case: &CaseReport| case.outcome == Outcome::Passed;
@@ -235,8 +235,9 @@ fn does_nothing() -> Result<(), Failed> {
     check(unlike.is_empty() && expected.is_empty(), format!("not as expected: {unlike:#?}, not there: {expected:?}"))
 }
 
-/// Drivers may call the functions of all streams one after another, as the simulators do: one that waits for another
-/// stream's work keeps that work away. The host backend's streams call theirs by themselves, so it is not caught there.
+/// Drivers may call the functions of all streams in sequence, as the simulators do: a function that waits for another
+/// stream's work blocks that work. The streams of the host backend call theirs independently, so the fault is not
+/// detected there.
 fn waits_in_host_functions() -> Result<Completion, Failed> {
     if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIMULATORS").is_none() {
         return Ok(Completion::ignored_with("GPU_INTEROP_SIMULATORS names no folder with simulators"));
@@ -300,7 +301,7 @@ fn crash_in_a_group() -> Result<(), Failed> {
     let with = |outcome| outcomes.iter().filter(|case| case.1 == outcome).count();
     check(with(Outcome::Crashed) + with(Outcome::Passed) == outcomes.len(), format!("{outcomes:?}"))?;
     check(with(Outcome::Crashed) > 1, format!("a crash ended the group: {outcomes:?}"))?;
-    // The last one imports nothing that reaches the backend.
+    // The last scenario has no import that reaches the backend.
     let last = ("import.failures_leak_nothing", Outcome::Passed);
     check(outcomes.last() == Some(&last), format!("{outcomes:?}"))
 }
@@ -348,7 +349,7 @@ fn expectation_without_reason() -> Result<(), Failed> {
     refused(&with_expectations("host", "identity.stable", text)?.0, "needs a reason")
 }
 
-/// The run must end with status 2 and a sentence.
+/// The run must exit with status 2 and a message.
 fn refused(output: &Output, sentence: &str) -> Result<(), Failed> {
     let text = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(2), format!("the run ended with {}: {text}", output.status))?;
@@ -389,7 +390,7 @@ fn with_cuda_library(file: &str) -> Result<Output, Failed> {
 }
 
 fn missing_driver() -> Result<(), Failed> {
-    // Nothing else is tried: a machine with a driver answers the same.
+    // No other file is tried: a machine with a driver has the same result.
     let output = with_cuda_library("/nonexistent/libcuda.so.1")?;
     refused(&output, "no CUDA driver was found: GPU_INTEROP_CUDA_LIBRARY names a file that does not load")?;
     refused(&output, "tried: /nonexistent/libcuda.so.1: ")

@@ -1,4 +1,4 @@
-//! Backends, broken on purpose: the host's, and that of a driver.
+//! Backends broken on purpose: the host backend, and a driver's.
 
 use std::ffi::{CStr, c_void};
 #[cfg(unix)]
@@ -29,61 +29,61 @@ use gpu_interop_conformance::{BackendUnderTest, host_semaphore};
 /// The length that [`Fault::FillsARareLengthShort`] is about, bytes.
 pub(crate) const RARE_LENGTH: u64 = 1237;
 
-/// What is broken.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Waits for semaphores are dropped.
     SkipsWaits,
     /// Signals of semaphores are dropped.
     SkipsSignals,
-    /// An import kills the process.
+    /// An import aborts the process.
     CrashesOnImport,
     /// An import never returns.
     HangsOnImport,
-    /// Each import leaves a descriptor open.
+    /// Each import leaks a descriptor.
     LeaksDescriptors,
-    /// Each import closes what others close too: the duplicate that it lent to a driver, which has closed it; on Windows, at its end,
-    /// the request's handle, as if a driver took it over.
+    /// Each import closes a handle twice: the duplicate that it lent to a driver, which has closed it; on Windows, at
+    /// its end, the request's handle, as if a driver took ownership.
     ClosesTwice,
-    /// Each import that fails closes the request's handle.
+    /// Each failed import closes the request's handle.
     #[cfg(windows)]
     ClosesRefused,
     /// Mappings begin one byte late.
     MapsOneByteLate,
     /// Fills write one byte less.
     FillsOneByteLess,
-    /// Fills of one length, which nobody has a reason to try, write one byte less.
+    /// Fills of one rarely tested length write one byte less.
     FillsARareLengthShort,
     /// Work is not asynchronous: a stream that waits for a word does not wait.
     SkipsWordWaits,
     /// Copies to the host are dropped.
     SkipsReads,
-    /// The identity changes from look to look.
+    /// The identity changes from call to call.
     ForgetsItsIdentity,
     /// Streams cannot be created, so the native exporter cannot be opened.
     HasNoStreams,
-    /// A word that a stream writes is there at once, before the work in front of it.
+    /// A word written by a stream is visible at once, before earlier work.
     WritesWordsEarly,
-    /// A stream waits for a word in a function of the host, which blocks: what no driver allows.
+    /// A stream waits for a word in a host function, which blocks; no driver allows that.
     WaitsInHostFunctions,
-    /// Everything that is enqueued is dropped, and every stream is idle.
+    /// All enqueued work is dropped, and every stream is idle.
     DoesNothing,
-    /// The process of an import is killed when it ends, after everything has passed.
+    /// The process of an import is killed at its exit, after all checks have passed.
     #[cfg(unix)]
     CrashesAtExit,
-    /// The process of an import ends with a status that is not 0, after everything has passed.
+    /// The process of an import exits with a status other than 0, after all checks have passed.
     #[cfg(unix)]
     FailsAtExit,
-    /// The process of an import never ends.
+    /// The process of an import never exits.
     #[cfg(unix)]
     HangsAtExit,
-    /// The last byte of what the host writes does not arrive.
+    /// The last byte of host writes does not arrive.
     LosesLastByte,
-    /// What the host reads has a wrong first byte.
+    /// Host reads have a wrong first byte.
     WrongFirstByteRead,
-    /// What the host reads has a wrong byte in the middle.
+    /// Host reads have a wrong byte in the middle.
     WrongMiddleByteRead,
-    /// What the host reads has a wrong last byte.
+    /// Host reads have a wrong last byte.
     WrongLastByteRead,
 }
 
@@ -119,11 +119,11 @@ impl Fault {
         Self::WrongLastByteRead,
     ];
 
-    /// What makes one byte of each read wrong.
+    /// Position of the wrong byte of each read.
     pub(crate) const WRONG_BYTES: [Self; 3] =
         [Self::WrongFirstByteRead, Self::WrongMiddleByteRead, Self::WrongLastByteRead];
 
-    /// What becomes of a process that ends, for faults that show no earlier.
+    /// End of a process, for faults that appear no earlier.
     #[cfg(unix)]
     fn at_exit(self) -> Option<extern "C" fn()> {
         extern "C" fn crash() {
@@ -204,18 +204,18 @@ impl Backend for Sabotaged {
 /// The word at an address of a device whose addresses are the host's.
 ///
 /// # Safety
-/// There is a word of 64 bits, aligned, for as long as it is used.
+/// The word has 64 bits, is aligned, and is valid as long as it is used.
 unsafe fn word_at<'a>(address: u64) -> &'a AtomicU64 {
     let address = usize::try_from(address).unwrap_or(0);
     // SAFETY: the caller's promise.
     unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
 }
 
-/// Blocks until a word is as far as a value. `data` is both, boxed.
+/// Blocks until a word has reached a value. `data` contains both, boxed.
 unsafe extern "C" fn wait_in_host_function(data: *mut c_void) {
     // SAFETY: boxed by `wait_value_u64`, and called once.
     let (address, value) = *unsafe { Box::from_raw(data.cast::<(u64, u64)>()) };
-    // SAFETY: whoever enqueued the wait promised that the word is there until it is met.
+    // SAFETY: the caller of the wait guarantees the word until the wait has ended.
     let word = unsafe { word_at(address) };
     while word.load(Ordering::Acquire) < value {
         std::thread::sleep(Duration::from_micros(100));
@@ -224,7 +224,7 @@ unsafe extern "C" fn wait_in_host_function(data: *mut c_void) {
 
 /// Changes the byte at an address.
 unsafe extern "C" fn change_byte(byte: *mut c_void) {
-    // SAFETY: a byte of a read's target, which the test reads only after the stream is done.
+    // SAFETY: a byte of a read's target, which the test reads only after the stream has completed.
     unsafe { *byte.cast::<u8>() ^= 0x40 };
 }
 
@@ -252,7 +252,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Methods that only pass on.
+/// Methods that only forward.
 macro_rules! pass_on {
     (safe $( fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $result:ty; )+) => { $(
         fn $name(&self $(, $arg: $type)*) -> $result {
@@ -265,7 +265,7 @@ macro_rules! pass_on {
             unsafe { self.inner.$name($($arg),*) }
         }
     )+ };
-    // Enqueues something.
+    // Enqueues work.
     (work $( fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(unless $fault:ident)?; )+) => { $(
         unsafe fn $name(&self $(, $arg: $type)*) -> Result<()> {
             if self.fault == Fault::DoesNothing $(|| self.fault == Fault::$fault)? {
@@ -277,7 +277,7 @@ macro_rules! pass_on {
     )+ };
 }
 
-// SAFETY: it wraps a backend, and what it does wrong on purpose stays within the ranges that it is given.
+// SAFETY: it wraps a backend, and its intended errors stay within the given ranges.
 unsafe impl BackendDevice for SabotagedDevice {
     pass_on! { safe
         fn identity(&self) -> &DeviceIdentity;
@@ -331,7 +331,7 @@ unsafe impl BackendDevice for SabotagedDevice {
             Fault::DoesNothing | Fault::SkipsWordWaits => Ok(()),
             Fault::WaitsInHostFunctions => {
                 let wait = Box::into_raw(Box::new((word.get(), value)));
-                // SAFETY: the function takes what was boxed here; the stream is live.
+                // SAFETY: the function accepts the boxed data; the stream is live.
                 unsafe { self.inner.launch_host_function(stream, wait_in_host_function, wait.cast()) }
             }
             // SAFETY: the caller's promises are passed on unchanged.
@@ -354,9 +354,9 @@ unsafe impl BackendDevice for SabotagedDevice {
         if size == 0 {
             return Ok(());
         }
-        // SAFETY: within the range, which is there until the stream has come to the function.
+        // SAFETY: within the range, which is valid until the stream has called the function.
         let byte = unsafe { target.add(usize::try_from(wrong).unwrap_or(0)) };
-        // SAFETY: the function takes the address of a byte.
+        // SAFETY: the function accepts the address of a byte.
         unsafe { self.inner.launch_host_function(stream, change_byte, byte.cast()) }
     }
 
@@ -434,10 +434,10 @@ unsafe impl BackendDevice for SabotagedDevice {
             #[cfg(unix)]
             Fault::ClosesTwice => {
                 if let Some(fd) = request.handle().as_fd() {
-                    // One at a time: it is to be a stranger's descriptor that suffers, not another import's.
+                    // One at a time, so that a bystander's descriptor is closed and not another import's.
                     let _alone = lock(&self.closing_twice);
                     let loan = LentFd::new(fd)?;
-                    // SAFETY: acts as the driver, which was lent the number.
+                    // SAFETY: acts as the driver to which the number was lent.
                     unsafe { rustix::io::close(loan.as_raw_fd()) };
                     // SAFETY: none. The number is another thread's when it is open again, and closing that is the fault.
                     let borrowed = unsafe { BorrowedFd::borrow_raw(loan.as_raw_fd()) };
@@ -465,7 +465,8 @@ unsafe impl BackendDevice for SabotagedDevice {
             let mut taken_over = lock(&self.taken_over);
             if let Some(index) = taken_over.iter().position(|taken| taken.0 == memory) {
                 let (_, number) = taken_over.swap_remove(index);
-                // SAFETY: none. The library has closed it, and it may be another's by now: that is the fault.
+                // SAFETY: none. The library has closed it, and another owner may have the number now: that is the
+                // fault.
                 drop(unsafe { OwnedHandle::from_raw_handle(std::ptr::without_provenance_mut(number)) });
             }
         }

@@ -1,4 +1,4 @@
-//! A page as a tree, read strictly: anything that a browser would have to mend is an error.
+//! Strictly parses a page into a tree: everything that a browser would have to correct is an error.
 
 use std::cell::RefCell;
 
@@ -8,10 +8,10 @@ use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSin
 
 use super::Tested;
 
-/// Elements that have no end.
+/// Void elements.
 const VOID: [&str; 2] = ["meta", "br"];
 
-/// An element, or text, whose name is empty.
+/// An element, or text, which has an empty name.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -33,12 +33,12 @@ impl Node {
         self.attribute("class").is_some_and(|all| all.split_whitespace().any(|each| each == class))
     }
 
-    /// All text in it, as it is written.
+    /// All text in it, unchanged.
     pub(crate) fn text(&self) -> String {
         self.children.iter().fold(self.own_text.clone(), |text, child| text + &child.text())
     }
 
-    /// This and everything below, in the order of the page.
+    /// This element and all descendants, in document order.
     pub(crate) fn all(&self) -> Vec<&Node> {
         let mut found = vec![self];
         for child in &self.children {
@@ -83,7 +83,7 @@ impl TokenSink for Sink {
     }
 }
 
-/// The page as a tree. Fails if a tag is not closed, or closed by another, or what the tokenizer calls an error.
+/// Parses a page. Fails if a tag is not closed or closed by another one, or the tokenizer reports an error.
 pub(crate) fn parse(page: &str) -> Tested<Node> {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from(page));

@@ -1,4 +1,4 @@
-//! What the `conformance` command writes: the JSON, its schema, several reports laid side by side, and its own manual.
+//! Output of the `conformance` command: the JSON, its schema, merged reports, and its manual.
 
 mod html;
 mod manual;
@@ -26,7 +26,7 @@ fn conformance(arguments: &[&str]) -> Tested<Output> {
     command.env("GPU_INTEROP_HIP_LIBRARY", "/nonexistent/libamdhip64.so.7").output().map_err(Into::into)
 }
 
-/// What the command prints; fails with what it said if it ends otherwise than well.
+/// The output of the command; fails with its messages if it does not exit successfully.
 fn printed(arguments: &[&str]) -> Tested<String> {
     let output = conformance(arguments)?;
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -34,7 +34,7 @@ fn printed(arguments: &[&str]) -> Tested<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The committed reports, those of `run` or those of `bench`, in the order of their names.
+/// The committed reports, of `run` or of `bench`, in the order of their names.
 fn committed(benches: bool) -> Tested<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in Path::new(env!("CARGO_MANIFEST_DIR")).join("../results").read_dir()? {

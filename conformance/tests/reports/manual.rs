@@ -1,4 +1,4 @@
-//! Completions and manual pages know every subcommand and option that `--help` knows, and none that is not for people.
+//! Completions and manual pages contain every subcommand and option of `--help`, and no hidden one.
 
 #[cfg(unix)]
 use std::io::Write;
@@ -21,7 +21,7 @@ fn subcommands() -> Tested<Vec<String>> {
         .filter(|name| *name != "help")
         .map(ToOwned::to_owned)
         .collect();
-    // Measuring is Linux's.
+    // Benchmarks exist only on Linux.
     let bench = cfg!(unix).then_some("bench");
     for name in ["doctor", "list", "run", "merge", "schema", "completions", "man"].into_iter().chain(bench) {
         assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
@@ -43,7 +43,7 @@ fn completions_have_every_subcommand_and_option() -> Tested {
         for name in subcommands()? {
             assert!(script.contains(&name), "{shell}: {name}");
             for option in options(&name)? {
-                // Fish's have no dashes.
+                // Fish's options have no dashes.
                 let spelt = if shell == "fish" { format!("-l {}", &option[2..]) } else { option };
                 assert!(script.contains(&spelt), "{shell}: {name} {spelt}");
             }
@@ -73,7 +73,7 @@ fn bash_completes() -> Tested {
 
 #[test]
 fn the_manual_has_a_page_for_every_subcommand() -> Tested {
-    // Dashes are written with a backslash.
+    // Dashes are escaped with a backslash.
     let page = |arguments: &[&str]| printed(&[&["man"], arguments].concat()).map(|page| page.replace('\\', ""));
     let front = page(&[])?;
     assert!(front.contains(".TH conformance 1") && front.contains("Exit status: 0"), "{front}");

@@ -1,4 +1,4 @@
-//! `conformance merge` keeps everything, and judges only if it is asked to.
+//! `conformance merge` keeps all data, and fails only if requested.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn write(folder: &Path, name: &str, value: &Value) -> Tested<String> {
     Ok(text(&path)?.to_owned())
 }
 
-/// A committed report in which every scenario ended so.
+/// A committed report in which every scenario has this outcome.
 fn all_ended(outcome: Outcome) -> Tested<Value> {
     let mut report = full_report()?;
     for case in &mut report.results {
@@ -24,7 +24,7 @@ fn all_ended(outcome: Outcome) -> Tested<Value> {
     Ok(serde_json::to_value(report)?)
 }
 
-/// The exit status, and what was said on standard error.
+/// The exit status, and the messages on standard error.
 fn merge(arguments: &[&str]) -> Tested<(Option<i32>, String)> {
     let output = conformance(&[&["merge"], arguments].concat())?;
     Ok((output.status.code(), String::from_utf8(output.stderr)?))
@@ -47,7 +47,7 @@ fn every_report_is_kept_as_it_was() -> Tested {
     for (kept, path) in all.benches.iter().zip(&benches) {
         assert_eq!(kept.report, serde_json::from_value::<BenchReport>(json(path)?)?);
     }
-    // What was merged can be merged again.
+    // A merged report can be merged again.
     let again = folder.path().join("again.json");
     printed(&["merge", text(&merged)?, "--json", text(&again)?])?;
     assert_eq!(json(&again)?, json(&merged)?);
@@ -91,7 +91,7 @@ fn failures_count_only_with_fail() -> Tested {
     for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure()) {
         let bad = write(folder.path(), "bad/cuda.json", &all_ended(outcome)?)?;
         assert_eq!(merge(&[&good, &bad])?.0, Some(0), "{outcome}");
-        // A failure weighs more than a machine where nothing ran.
+        // A failure takes precedence over a machine where nothing ran.
         assert_eq!(merge(&[&skipped, &bad, &good, "--fail"])?.0, Some(1), "{outcome}");
     }
     let (status, said) = merge(&[&good, &skipped, "--fail"])?;
@@ -120,7 +120,7 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
         assert_eq!(status, Some(2), "{name}");
         assert!(said.contains(name) && said.contains(reason), "{said}");
     }
-    // The rest is there, and what is missing is told.
+    // The rest is there, and the missing file is reported.
     let [page, all] = ["all.html", "all.json"].map(|name| folder.path().join(name));
     let [missing, bad] = ["missing.json", "newer.json"].map(|name| folder.path().join(name));
     let files = [text(&missing)?, &good, text(&bad)?, "--html", text(&page)?, "--json", text(&all)?];
@@ -134,7 +134,7 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
     for missing in &merged.not_read {
         assert!(page.text().contains(&format!("{}: {}", missing.source, missing.reason)), "{missing:?}");
     }
-    // A page of nothing is none.
+    // A page without reports is an error.
     std::fs::remove_file(&all)?;
     assert_eq!(merge(&[text(&missing)?, "--json", text(&all)?])?.0, Some(2));
     assert!(!all.exists());

@@ -1,4 +1,4 @@
-//! The page has everything that the reports have, as text, and nothing that is not its own.
+//! The page contains all data of the reports, as text, and no other data.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -9,12 +9,12 @@ use gpu_interop_conformance_cli::{BenchReport, Call, CallTrace, CaseReport, Repo
 use super::html::{self, Node};
 use super::{Tested, committed, full_report, json, printed, report, text};
 
-/// A file's name that a browser would act on. No file of Windows has these characters.
+/// A file name that a browser would interpret as markup. Files of Windows cannot have these characters.
 const HOSTILE_FILE: &str = if cfg!(windows) { "&lt;script' &amp;.json" } else { "<script>.json" };
-/// What nobody should have to read in a report, and no browser may act on.
+/// Text that a browser must not interpret.
 const HOSTILE: &str = "</style></pre><script>alert('1 & \"2\"')</script><img src=x onerror=alert(1)> ' \" &lt; ]]>";
 
-/// The page of these reports, and what it is made of.
+/// The page of these reports, and the reports.
 fn page(reports: &[&Path]) -> Tested<(String, Node)> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("all.html");
@@ -31,7 +31,7 @@ fn written(folder: &Path, name: &str, report: &Report) -> Tested<std::path::Path
     Ok(path)
 }
 
-/// A committed report with one scenario of every outcome, each with everything that a scenario can have.
+/// A committed report with one scenario of every outcome, each with all optional data.
 fn eventful() -> Tested<Report> {
     let mut report = full_report()?;
     for (outcome, case) in Outcome::ALL.into_iter().zip(&mut report.results) {
@@ -59,7 +59,7 @@ fn trace(function: &str) -> CallTrace {
     CallTrace { left_out: 4, newest: vec![call(5, Some(returned)), call(6, None)] }
 }
 
-/// The entry of each scenario, by its id: its line, and what is behind it.
+/// The entry of each scenario, by its id: its line, and its details.
 fn entries(page: &Node) -> HashMap<&str, &Node> {
     fn id(node: &Node) -> Option<&str> {
         node.all().into_iter().find_map(|inner| inner.attribute("id")?.strip_prefix("scenario-"))
@@ -67,7 +67,7 @@ fn entries(page: &Node) -> HashMap<&str, &Node> {
     page.with_class("scenario").into_iter().filter_map(|node| Some((id(node)?, node))).collect()
 }
 
-/// What the line of a scenario says of a report's result.
+/// Text of a report's result in the line of a scenario.
 fn said(number: usize, case: &CaseReport) -> String {
     let exporter = case.exporter.map(|exporter| format!(" {exporter}")).unwrap_or_default();
     let sign = match case.outcome {
@@ -81,7 +81,7 @@ fn said(number: usize, case: &CaseReport) -> String {
     format!("{number}{exporter} {sign} {}", case.outcome.name().replace('_', " "))
 }
 
-/// Every scenario of the reports is on the page, just once each, with its outcome and all that was said of it.
+/// Every scenario of the reports is on the page exactly once, with its outcome and all its text.
 fn check_scenarios(page: &Node, reports: &[Report]) -> Tested {
     let entries = entries(page);
     let mut expected = 0;
@@ -127,7 +127,7 @@ fn has_calls(report: &Report, id: &str) -> bool {
     report.results.iter().any(|case| case.id == id && case.calls.is_some())
 }
 
-/// The matrix counts what the reports have.
+/// The matrix has the counts of the reports.
 fn check_matrix(page: &Node, reports: &[Report]) -> Tested {
     let table = page.with_class("matrix").into_iter().next().ok_or("no matrix")?;
     let rows: Vec<Vec<String>> =
@@ -161,7 +161,7 @@ fn every_scenario_of_the_committed_reports_is_there() -> Tested {
     let reports: Vec<Report> = runs.iter().map(|path| report(path)).collect::<Tested<_>>()?;
     check_scenarios(&page, &reports)?;
     check_matrix(&page, &reports)?;
-    // What ran where.
+    // The machines of the runs.
     let cards = page.with_class("card");
     assert_eq!(cards.len(), reports.len());
     for (card, report) in cards.iter().zip(&reports) {
@@ -191,11 +191,11 @@ fn every_outcome_shows_with_its_reason_and_log() -> Tested {
     let (_, page) = page(&files.each_ref().map(|path| path.as_path()))?;
     check_scenarios(&page, &reports)?;
     check_matrix(&page, &reports)?;
-    // What failed is told at the top and open below, and nothing else is.
+    // Failures are listed at the top and expanded below, and no other cases are.
     let told: Vec<String> = page.with_class("failures")[0].named("li").iter().map(|line| line.text()).collect();
     let failed: Vec<&CaseReport> = reports[0].results.iter().filter(|case| case.outcome.is_failure()).collect();
     assert_eq!(told.len(), failed.len());
-    // With each exporter a case, and behind one entry.
+    // One case per exporter, behind one entry.
     let ids: BTreeSet<&str> = failed.iter().map(|case| case.id.as_str()).collect();
     for (line, case) in told.iter().zip(failed) {
         assert!(line.contains(&case.id) && line.contains(&format!("the reason of {}", case.outcome)), "{line}");
@@ -249,13 +249,13 @@ fn nothing_in_a_report_is_more_than_text() -> Tested {
     let (_, page) = page(&[&file, &hostile_bench])?;
     check_scenarios(&page, &[report])?;
     check_own(&page)?;
-    // Each place at which it was put.
+    // All occurrences.
     assert!(page.text().matches(HOSTILE).count() > 40, "{}", page.text().matches(HOSTILE).count());
     assert!(page.text().contains(HOSTILE_FILE));
     Ok(())
 }
 
-/// No scripts, nothing from elsewhere, nothing that runs; links lead to places of this page.
+/// No scripts and no external resources; links lead to places of this page.
 fn check_own(page: &Node) -> Tested {
     const KNOWN: [&str; 42] = [
         "", "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "article", "h1",
@@ -294,7 +294,7 @@ fn the_page_stands_alone_and_fits_phones_and_nights() -> Tested {
     assert_eq!(viewport.and_then(|meta| meta.attribute("content")), Some("width=device-width, initial-scale=1"));
     let style = page.named("style")[0].text();
     assert!(style.contains("prefers-color-scheme: dark") && style.contains("overflow-x: auto"));
-    // Every colour that stands for an outcome is there by day, and by night.
+    // Every colour of an outcome is defined for the light and the dark theme.
     let (day, night) = style.split_once("prefers-color-scheme: dark").ok_or("no night")?;
     let night = night.split_once("}\n}").ok_or("no end")?.0;
     let names = |part: &str| -> BTreeSet<String> {
@@ -350,7 +350,7 @@ fn measurements_are_plotted_with_their_limits() -> Tested {
     Ok(())
 }
 
-/// On Linux, where measuring is.
+/// On Linux, where benchmarks exist.
 #[cfg(unix)]
 #[test]
 fn measuring_writes_its_own_page() -> Tested {

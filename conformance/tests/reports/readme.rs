@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Tested, printed, text};
 
-/// The beginning of a line that names the reports of the table after it.
+/// Prefix of a line that names the reports of the table after it.
 const BEGIN: &str = "<!-- conformance merge ";
 const END: &str = "<!-- end -->";
 

@@ -1,4 +1,4 @@
-//! The committed schemas are those of this version, and reports old and new fit them.
+//! The committed schemas are those of this version, and old and new reports are valid.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Tested, committed, conformance, full_report, json, printed, text};
 
-/// What `conformance schema` takes, and the file that has what it prints.
+/// Arguments of `conformance schema`, and the files with its output.
 const FORMS: [(&str, &str); 3] =
     [("run", "report.schema.json"), ("bench", "bench.schema.json"), ("merge", "merged.schema.json")];
 
@@ -14,7 +14,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema").join(name)
 }
 
-/// Why a report does not fit a schema; nothing if it does.
+/// The reasons why a report is invalid; empty if it is valid.
 fn complaints(schema: &str, report: &Value) -> Tested<Vec<String>> {
     let validator = jsonschema::draft202012::new(&json(&file(schema))?)?;
     Ok(validator.iter_errors(report).map(|error| format!("{}: {error}", error.instance_path())).collect())
@@ -51,7 +51,7 @@ fn new_reports_fit() -> Tested {
     let [run, bench, merged] = ["run.json", "bench.json", "merged.json"].map(|name| folder.path().join(name));
     printed(&["run", "--backend", "host", "--filter", "{identity.*,memory.fill}", "--json", text(&run)?])?;
     let mut parts = vec![(&run, "report.schema.json")];
-    // Measuring is Linux's.
+    // Benchmarks exist only on Linux.
     if cfg!(unix) {
         printed(&["bench", "--backend", "host", "--quick", "--filter", "{context,signal.1}", "--json", text(&bench)?])?;
         parts.push((&bench, "bench.schema.json"));

@@ -1,4 +1,4 @@
-//! The driver calls of what fails: in the report, also of a process that died in one.
+//! The driver calls of failed scenarios in the report, also after a crash in one.
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::{Call, CallTrace, CaseReport};
@@ -21,7 +21,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 const SCENARIO: &str = "memory.round_trip";
 
-/// The one scenario of a run, and its calls.
+/// The only scenario of a run, and its calls.
 fn trace(report: &Ran) -> Result<(&CaseReport, &CallTrace), Failed> {
     let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };
     case.calls.as_ref().map(|calls| (case, calls)).ok_or_else(|| format!("no calls: {case:?}").into())
@@ -54,7 +54,7 @@ fn failed() -> Result<(), Failed> {
     check(code(import) == Some(999), format!("{import:?}"))?;
     let (kind, native) = (import.arguments.contains("{type 2, "), import.arguments.ends_with(", 1"));
     check(if cfg!(unix) { native } else { kind }, &*import.arguments)?;
-    // What was allocated for it succeeded, and says where.
+    // The allocation succeeded, and the call shows the address.
     let reserve = last(calls, "cuMemAddressReserve")?;
     let made = reserve.returned.as_ref().map(|returned| returned.made.as_str()).unwrap_or_default();
     check(code(reserve) == Some(0) && made.starts_with("0x"), format!("{reserve:?}"))?;
@@ -62,7 +62,7 @@ fn failed() -> Result<(), Failed> {
     let order =
         calls.newest.is_sorted_by_key(|call| call.number) && calls.newest.is_sorted_by_key(|call| call.began_us);
     check(order && calls.newest.iter().all(|call| call.thread > 0 && call.returned.is_some()), format!("{calls:?}"))?;
-    // And for people.
+    // The same in the text.
     check(report.text().contains(&format!("{NATIVE_IMPORT}({}) = 999", import.arguments)), report.text())
 }
 
@@ -92,9 +92,9 @@ fn hung() -> Result<(), Failed> {
     check(running == NATIVE_MAP.split(':').take(1).collect::<Vec<_>>(), format!("{running:?}"))
 }
 
-/// Scenarios that pass have none, and those of others in the same process are not taken for their own.
+/// Passed scenarios have no calls, and calls of other scenarios of the process are not attributed to them.
 fn only_its_own() -> Result<(), Failed> {
-    // The third runs in a process of its own, whose first import it is.
+    // The third scenario runs in a separate process, whose first import it is.
     let run = cuda().filter("memory.{read_device_local,write_device_local,round_trip}");
     let report = run.arg("--verbose").env("GPU_INTEROP_SIM_FAIL", &format!("{NATIVE_IMPORT}:2:999")).run()?;
     let outcomes: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();
@@ -104,7 +104,7 @@ fn only_its_own() -> Result<(), Failed> {
     check(calls.newest.first().is_some_and(|call| call.number > 1), "counted from the process's first")?;
     let of = |function: &str| calls.newest.iter().filter(|call| call.function == function).count();
     check(of(NATIVE_IMPORT) == 1 && of("cuInit") == 0, format!("{calls:?}"))?;
-    // Memory is given back within the scenario; what the process gives back at its end is not the scenario's.
+    // The calls include frees within the scenario, but not those at the end of the process.
     check(of("cuMemRelease") == 1 && of("cuDevicePrimaryCtxRelease") == 0, format!("{calls:?}"))
 }
 

@@ -21,12 +21,12 @@ pub(crate) const NO_SECOND_DEVICE: &str = "needs two devices that differ";
 /// The device imports NvSci objects on NVIDIA's embedded systems only.
 pub(crate) const NO_NVSCI: &str = "memory import, NvSciBuf object";
 pub(crate) const NO_GL_OF_NATIVE: &str = "OpenGL imports memory of Vulkan only";
-/// Of those that Windows has.
+/// Of the memory kinds of Windows.
 pub(crate) const EVERY_KIND: &str = "the device imports every kind of handle";
 pub(crate) const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
 pub(crate) const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cuTexObjectCreate";
 
-/// Without the barrier that keeps signals behind fills, a host function does.
+/// Without the barrier that orders signals after fills, a host function orders them.
 fn without_barriers() -> Result<(), Failed> {
     let run = Run::cuda().exporter("native").filter("timeline.{dependencies,large_values}.native");
     let report = run.env("GPU_INTEROP_SIM_FAIL", "cuStreamBatchMemOp_v2:*:801").run()?;
@@ -47,11 +47,11 @@ fn native() -> Result<(), Failed> {
             NO_GL_OF_NATIVE,
         ],
         &[
-            // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
+            // lavapipe only lacks a GPU's own semaphores.
             ("semaphore.", 20),
             ("timeline.", if cfg!(unix) { 30 } else { 26 }),
             ("stream.", 10),
-            // The driver called without the library, with descriptors.
+            // Direct driver calls with descriptors.
             ("misbehaviour.", if cfg!(unix) { 10 } else { 0 }),
             ("property.", if cfg!(unix) { 4 } else { 3 }),
             ("import.win32_", if cfg!(windows) { 8 } else { 0 }),
@@ -60,8 +60,9 @@ fn native() -> Result<(), Failed> {
     )
 }
 
-/// Two devices of the same model, of which a process may be shown one, both in another order, or none. The exporter lacks
-/// some memory. `pending` is how many scenarios have work pending on both: one, where the devices have memory to export.
+/// Two devices of the same model, of which a process may see one, both in another order, or none. The exporter does not
+/// support some memory. `pending` is the number of scenarios with work pending on both: one, if the devices have
+/// exportable memory.
 pub(crate) fn two_devices(run: Run, unsupported: &[&str], pending: usize) -> Result<(), Failed> {
     let groups = "{identity,capability,environment,memory}.*";
     let report = run.filter(groups).two_devices().run()?;
@@ -69,7 +70,7 @@ pub(crate) fn two_devices(run: Run, unsupported: &[&str], pending: usize) -> Res
     report.sound(unsupported, &least)
 }
 
-/// A driver that gives zeros for the UUID: its device is known by its PCI address.
+/// A driver that returns zeros for the UUID: its device is identified by its PCI address.
 fn without_uuid() -> Result<(), Failed> {
     let run =
         Run::cuda().exporter("native").filter("{identity,environment}.*").env("GPU_INTEROP_SIM_UUID", &"0".repeat(32));
@@ -80,13 +81,13 @@ fn without_uuid() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-/// What imports CUDA's own memory: the driver's own function on Linux.
+/// The function that imports CUDA's own memory: the driver's own one on Linux.
 pub(crate) const NATIVE_IMPORT: &str =
     if cfg!(unix) { "cuMemImportFromShareableHandle" } else { "cuImportExternalMemory" };
-/// What maps such an import first, and which of its uses that is: the allocation itself is mapped before.
+/// The function that first maps such an import, and its call number: the allocation itself is mapped before.
 pub(crate) const NATIVE_MAP: &str = if cfg!(unix) { "cuMemMap:2" } else { "cuExternalMemoryGetMappedBuffer:1" };
 
-/// The suite fails when the driver does, with what the driver answered, and nothing is lost on the way.
+/// The suite fails if the driver fails, with the driver's code, and without leaks.
 fn faults() -> Result<(), Failed> {
     let import = |answer: &str| format!("{NATIVE_IMPORT}:1:{answer}");
     let [unknown, address, other, null] = ["999", "700", "54321", "null"].map(import);
@@ -106,7 +107,7 @@ fn faults() -> Result<(), Failed> {
     reports_faults(Run::cuda, &faults)
 }
 
-/// Nothing depends on how long a call takes.
+/// No result depends on the duration of a call.
 fn latency() -> Result<(), Failed> {
     let slow = "cuMemcpyHtoDAsync_v2:2000,cuStreamSynchronize:2000,cuImportExternalMemory:2000";
     let report =

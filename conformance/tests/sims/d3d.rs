@@ -1,4 +1,4 @@
-//! Direct3D on its simulator, beside the simulator of NVIDIA's driver.
+//! Direct3D on its simulator, with the simulator of NVIDIA's driver.
 
 use gpu_interop_conformance::{ExporterName, Outcome};
 use libtest_mimic::{Failed, Trial};
@@ -18,21 +18,21 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// What `conformance list` says there is.
+/// Number of scenarios in `conformance list`.
 const SCENARIOS: usize = 22;
 
-/// What Direct3D 12 does not have.
+/// Features that Direct3D 12 lacks.
 pub(crate) const NO_BINARY: &str = "Direct3D 12 has no binary semaphores, only fences";
 pub(crate) const NO_HOST_MEMORY: &str = "Direct3D 12 shares no memory that the host can map";
 const NO_IMPORT: &str = "Direct3D 12 imports nothing that compute drivers export";
-/// What HIP does not have of Direct3D 11.
+/// Features of Direct3D 11 that HIP lacks.
 const NO_SEMAPHORES_OF_11: &str = "HIP's header declares this semaphore kind, but every runtime rejects it";
 const NO_NAMES: &str = "imports of semaphores by name: HIP ignores the names of semaphores; pass a handle";
 /// HIP functions on Windows that the simulator lacks.
 const NO_HIP_SURFACES: &str = "has no hipCreateSurfaceObject";
 const NO_HIP_TEXTURES: &str = "has no hipTexObjectCreate";
 const NO_GRAPH_SEMAPHORES: &str = "HIP records no signals and waits of semaphores";
-/// What is left out with the simulators of AMD's runtime and of Direct3D, in every version.
+/// Unsupported features with the simulators of AMD's runtime and of Direct3D, in every version.
 pub(crate) const NOT_OF_HIP: &[&str] = &[
     NO_SEMAPHORES_OF_11,
     NO_NAMES,
@@ -74,8 +74,8 @@ fn suite() -> Result<(), Failed> {
     )
 }
 
-/// HIP has memory and fences of Direct3D, and buffers and textures of 11; no keyed mutexes and no fences of 11. It has no
-/// other exporter here.
+/// HIP supports memory and fences of Direct3D 12, and buffers and textures of 11, but no keyed mutexes and no fences of
+/// 11. It has no other exporter here.
 fn hip() -> Result<(), Failed> {
     let report = Run::hip_d3d().exporter("d3d12").whole().run()?;
     report.sound(
@@ -99,7 +99,7 @@ fn hip() -> Result<(), Failed> {
     )
 }
 
-/// So that no report made with it passes for one of Direct3D.
+/// Reports made with the simulator must be marked.
 fn says_so() -> Result<(), Failed> {
     let report = Run::d3d().exporter("d3d12").filter("memory.fill").run()?;
     let exporter = report.exporters.iter().find(|exporter| exporter.name == ExporterName::D3d12);
@@ -143,7 +143,7 @@ fn not_direct3d() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What the library does wrong on purpose is seen by the scenario that is about it.
+/// The scenario of each feature detects the simulator's fault.
 fn faults() -> Result<(), Failed> {
     for (fault, scenario, reason) in [
         ("short_copy", "d3d.committed_resource", "what Direct3D wrote"),

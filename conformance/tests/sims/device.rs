@@ -30,7 +30,7 @@ fn named() -> Result<(), Failed> {
             .filter(|call| call.function == "cuDevicePrimaryCtxRetain")
             .filter_map(|call| call.arguments.rsplit(", ").next())
             .collect();
-        // What comes first is the device under test; the exporter's is the first that looks like it.
+        // The first matching device is the device under test; the exporter's is the first with the same identity.
         check(retained.first() == Some(&device), format!("{device}: {retained:?}"))?;
     }
     Ok(())
@@ -44,8 +44,8 @@ fn other_processes() -> Result<(), Failed> {
     report.only_unsupported(&[NO_NATIVE_FORMS])
 }
 
-/// Side by side, in one file each of JSON and JUnit XML. The simulated driver dies of its own memory where it is not told
-/// that it is.
+/// All devices in one file each of JSON and JUnit XML. The simulated driver crashes on an import of its own memory that
+/// is not marked as native.
 fn all() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let (json, junit) = (folder.path().join("report.json"), folder.path().join("report.xml"));

@@ -1,4 +1,4 @@
-//! Expectations of a driver by its release, which the name of its file has.
+//! Expectations for a driver's release, which its file name contains.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// One scenario that fails, with sim-cuda under the name of a driver's release, and a file of expectations.
+/// One failing scenario, with sim-cuda under the file name of a driver's release, and a file of expectations.
 fn run(folder: &Path, expectations: &str) -> Result<Ran, Failed> {
     let file = folder.join("expectations.toml");
     fs::write(&file, expectations)?;

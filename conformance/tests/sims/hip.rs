@@ -28,16 +28,16 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
 const LAUNCHED_ONCE: &str = "HIP before 5.7 runs the kernels of a graph at its first launch only";
-/// HIP 5.2 says so, though it has the functions.
+/// HIP 5.2 reports no support, although it has the functions.
 const NO_WORDS: &str = "the device has no stream waits for values in memory";
 
-/// Timelines work, on Linux although no function of external semaphores was called.
+/// Timelines work; on Linux without a call of a function of external semaphores.
 pub(crate) fn bridged(report: &Ran, least: usize) -> Result<(), Failed> {
     report.passed("timeline.", least)?;
     if cfg!(windows) { Ok(()) } else { report.no_calls_for_semaphores() }
 }
 
-/// A driver whose streams cannot wait for words in memory: they signal all the same, by functions of the host.
+/// A driver whose streams cannot wait for words in memory: they still signal, by host functions.
 fn without_words() -> Result<(), Failed> {
     let attribute = format!("{}:0", hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue);
     let report = Run::hip_with_exporter().filter("timeline.*").env("GPU_INTEROP_SIM_ATTRIBUTES", &attribute).run()?;
@@ -46,7 +46,7 @@ fn without_words() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-/// The oldest that is simulated: it ignores the range that is mapped, and its mappings cannot be freed.
+/// The oldest simulated version: it ignores the range of a mapping, and its mappings cannot be freed.
 pub(crate) fn generation_5(run: Run) -> Result<(), Failed> {
     mapped_by_hip_5(run, "HIP 5.2")
 }
@@ -67,7 +67,7 @@ fn mapped_by_hip_5(run: Run, version: &str) -> Result<(), Failed> {
     report.only_unsupported(&[NO_FORMS, NO_WORDS])?;
     report.passed("memory.", 4)?;
     report.passed("map.", 8)?;
-    // A mapping that could not be freed would be logged by the scenario that it failed in.
+    // A mapping that could not be freed would be logged by the scenario in which it failed.
     let logged: Vec<_> = report.results.iter().filter_map(|case| case.log.as_deref()).collect();
     check(logged.iter().all(|log| !log.contains("it is leaked")), logged.join("\n"))?;
     report.nothing_alive()

@@ -1,5 +1,5 @@
-//! The HIP backend on the shim, with `sim-cuda` in place of NVIDIA's driver: every call of
-//! the backend goes through both interfaces. On a machine with an NVIDIA GPU the same library moves data on the GPU.
+//! The HIP backend on hip-on-cuda, with `sim-cuda` instead of NVIDIA's driver: every call of the backend uses both
+//! interfaces. On a machine with an NVIDIA GPU the same library moves data on the GPU.
 
 use libtest_mimic::{Failed, Trial};
 
@@ -43,7 +43,7 @@ fn vulkan(vulkan: &Peer) -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-/// What the suite verified word by word.
+/// The suite has verified every word.
 fn data_moved(report: &Ran) -> Result<(), Failed> {
     for (group, least) in
         [("memory.", 4), ("map.", 3), ("lifetime.", 5), ("threads.", 2), ("process.", 4), ("stream.", 10)]
@@ -53,10 +53,10 @@ fn data_moved(report: &Ran) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What CUDA answers arrives as HIP's, and nothing is lost on the way.
+/// CUDA's codes are reported as HIP's, without leaks.
 fn faults() -> Result<(), Failed> {
     let faults = [
-        // Every import that fails has run out of memory, whether CUDA has closed its descriptor or not.
+        // Every failed import reports "out of memory", whether CUDA has closed its descriptor or not.
         ("cuImportExternalMemory:1:999", "hipErrorOutOfMemory (2)"),
         ("cuImportExternalMemory:1:1", "hipErrorOutOfMemory (2)"),
         ("cuImportExternalMemory:1:null", "hipErrorOutOfMemory (2)"),
@@ -65,7 +65,7 @@ fn faults() -> Result<(), Failed> {
         ("cuStreamCreate:2:2", "hipErrorOutOfMemory (2)"),
         ("cuStreamCreate:2:54321", "hipErrorUnknown (999)"),
         ("cuMemCreate:1:304", "hipErrorOperatingSystem (304)"),
-        // The faults of HIP's own functions are there too.
+        // Faults of HIP's own functions are injected, too.
         ("hipMemcpyDtoHAsync:1:719", "hipErrorLaunchFailure (719)"),
     ];
     reports_faults(Run::hip_on_cuda, &faults)

@@ -1,5 +1,5 @@
-//! The HIP backend on Windows with opaque handles of memory and semaphores. They are Vulkan's on other machines, and no
-//! exporter has any on this one: here they are those of the host backend. HIP itself makes no memory for such handles.
+//! The HIP backend on Windows with opaque handles of memory and semaphores. On other machines Vulkan exports them, but
+//! no exporter of this machine does, so the host backend's are used. HIP itself creates no memory with such handles.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const SIZE: u64 = 64 << 10;
 const HALF: usize = 32 << 10;
 const LONG: Duration = Duration::from_secs(20);
 
-/// Memory of the host, and what HIP made of it.
+/// Memory of the host, and HIP's import of it.
 struct Shared {
     memory: ExportableMemory,
     host: Stream,
@@ -69,7 +69,7 @@ fn import(hip: &Device, semaphore: &HostSemaphore, kind: SemaphoreHandleKind) ->
     hip.import_semaphore(request).expect("import a semaphore")
 }
 
-/// What `hipMemCreate` of the library answers who asks for such handles.
+/// The result of the library's `hipMemCreate` for such handles.
 fn create(handles: hip::hipMemAllocationHandleType) -> u32 {
     type Create = unsafe extern "C" fn(*mut u64, usize, *const hip::hipMemAllocationProp, u64) -> u32;
     let mut attributes = ObjectAttributes::nameless();
@@ -91,7 +91,7 @@ fn create(handles: hip::hipMemAllocationHandleType) -> u32 {
 
 /// The process that loads the library.
 pub(crate) fn main() -> ExitCode {
-    // The backend never asks for it: it knows the answer.
+    // The backend never makes this call, because it knows the result.
     assert_eq!(create(hip::hipMemAllocationHandleType_hipMemHandleTypeWin32), hip::hipError_t_hipErrorNotSupported);
     assert_eq!(create(hip::hipMemAllocationHandleType_hipMemHandleTypeNone), hip::hipError_t_hipSuccess);
 

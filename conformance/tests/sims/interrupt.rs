@@ -1,4 +1,4 @@
-//! A run that is interrupted ends soon, and reports what has finished.
+//! An interrupted run ends soon, and reports the finished scenarios.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -22,7 +22,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Ctrl-C: every process of the terminal's foreground group gets it.
+/// Ctrl-C: every process of the terminal's foreground group receives it.
 fn terminal(run: Pid) -> Result<(), Failed> {
     Ok(rustix::process::kill_process_group(run, Signal::INT)?)
 }
@@ -31,7 +31,7 @@ fn scheduler(run: Pid) -> Result<(), Failed> {
     Ok(rustix::process::kill_process(run, Signal::TERM)?)
 }
 
-/// How a run ended that `signal` was sent to after a scenario had ended so, while another hung.
+/// The end of a run that received `signal` after one scenario had ended, while another one hung.
 fn run(
     run: Run,
     outcome: &str,
@@ -44,7 +44,7 @@ fn run(
     let mut child = command.spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     let seen = lines.find_map(|line| line.ok().filter(|line| line.starts_with(outcome)));
-    // The next begins.
+    // The next scenario begins.
     std::thread::sleep(Duration::from_millis(500));
     let begin = Instant::now();
     signal(Pid::from_child(&child))?;
@@ -56,7 +56,7 @@ fn run(
     Ok((status, said, std::fs::read_to_string(&json).unwrap_or_default()))
 }
 
-/// Scenarios of which the second, which begins behind the first, hangs.
+/// Two scenarios, of which the second one hangs.
 fn hanging() -> Run {
     Run::cuda()
         .filter("memory.{read_device_local,write_device_local,round_trip}")
@@ -74,7 +74,7 @@ fn interrupted(signal: fn(Pid) -> Result<(), Failed>) -> Result<(), Failed> {
 }
 
 fn failed_before() -> Result<(), Failed> {
-    // The first reads, and the second fills.
+    // The first one reads, and the second one fills.
     let both = Run::cuda().filter("memory.{read_device_local,fill}");
     let both = both.env("GPU_INTEROP_SIM_FAIL", "cuMemcpyDtoHAsync_v2:1:719,cuMemsetD8Async:1:hang");
     let (status, said, report) = run(both, "failed", scheduler)?;
@@ -85,7 +85,7 @@ fn failed_before() -> Result<(), Failed> {
 }
 
 fn twice() -> Result<(), Failed> {
-    // In this process nothing can end the scenario that hangs.
+    // A hanging scenario in this process cannot be stopped.
     let both = |run: Pid| {
         terminal(run)?;
         std::thread::sleep(Duration::from_millis(300));

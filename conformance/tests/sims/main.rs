@@ -1,10 +1,10 @@
-//! The whole suite on the real backends, with libraries in the drivers' place that do on the CPU what a GPU does:
-//! asynchronously, and with a real Vulkan driver for the CPU as the exporter.
+//! The whole suite on the real backends, with simulators of the drivers that execute a GPU's work on the CPU:
+//! asynchronously, and with a real CPU Vulkan driver as exporter.
 //!
-//! This program is several things. With the suite's own arguments it is the suite, whose CUDA backend has the host
-//! backend's semaphores to import; with `hip-calls` it is a program that calls HIP by itself, with `hip-opaque` one that
-//! imports the host backend's memory and semaphores into HIP, with `nvsci-calls` one that looks behind what the library
-//! makes of NvSci; without them it is the tests, which start it as the others.
+//! This program has several functions. With the suite's own arguments it is the suite, whose CUDA backend can import
+//! the host backend's semaphores; with `hip-calls` it calls HIP directly, with `hip-opaque` it imports the host
+//! backend's memory and semaphores into HIP, with `nvsci-calls` it inspects the library's NvSci objects; without them
+//! it runs the tests, which start it as the others.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 mod calls;

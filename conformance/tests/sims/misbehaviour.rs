@@ -1,4 +1,4 @@
-//! The rows of measured misbehaviour: the driver called alone beside the library, both in the report.
+//! Measured misbehaviour: direct driver calls and the library's results, both in the report.
 
 use std::process::{Command, Stdio};
 
@@ -17,7 +17,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Of each row a part of the call, of the driver's answer, and of the library's. The answers are those of driver 580.
+/// Parts of the call, of the driver's result, and of the library's, for each row. The results are those of driver 580.
 const ROWS: &[(&str, &str, &str)] = &[
     ("that the driver itself exported", "accepted", "data right at both ends"),
     ("from the number -1", "CUDA_ERROR_UNKNOWN (999)", "invalid argument"),
@@ -91,7 +91,7 @@ fn no_library() -> Result<(), Failed> {
     check(!output.status.success() && text.contains("/nonexistent/libcuda.so.1: "), text)
 }
 
-/// Functions that are younger than CUDA 9.2.
+/// Functions newer than CUDA 9.2.
 const YOUNGER: [&str; 7] = [
     "cuImportExternalMemory",
     "cuImportExternalSemaphore",
@@ -117,7 +117,7 @@ fn old_driver() -> Result<(), Failed> {
     let follows = |line: &str| line.trim_start().starts_with("timelines ") && line.contains("unsupported");
     check(text.contains("GPU_INTEROP_TIMELINE=bridge") && text.lines().any(follows), format!("timelines: {text}"))?;
     check(text.contains("SIMULATED"), text)?;
-    // A driver that fails is not usable, and the run that asks for it ends.
+    // A failing driver is not usable, and a run that requires it ends.
     let output = suite(&["run", "--backend", "cuda"])?.env("GPU_INTEROP_SIM_FAIL", "cuInit:*:100").output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(2) && text.contains("cuInit: "), text)

@@ -24,9 +24,9 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// What `conformance list` says there is.
+/// Number of scenarios in `conformance list`.
 const SCENARIOS: usize = 24;
-/// All but the one with 10,000 cycles, which takes longer than the rest.
+/// All except the one with 10,000 cycles, which takes longer than the others together.
 const QUICK: &str = "nvsci.[!1]*";
 
 fn suite() -> Result<(), Failed> {
@@ -34,7 +34,7 @@ fn suite() -> Result<(), Failed> {
     report.sound(&[], &[("nvsci.", SCENARIOS)])
 }
 
-/// Every scenario of the group is unsupported, for this reason. One of another group keeps the run from being empty.
+/// Every scenario of the group is unsupported, for this reason. One of another group makes the run valid.
 fn unsupported(run: Run, reason: &str) -> Result<(), Failed> {
     let report = run.exporter("native").filter("{nvsci.*,memory.fill}").run()?;
     report.only_unsupported(&[reason])?;
@@ -57,7 +57,7 @@ fn not_embedded() -> Result<(), Failed> {
     )
 }
 
-/// One scenario, which must fail for this reason, and lose nothing on the way.
+/// One scenario, which must fail for this reason, without leaks.
 fn fails(scenario: &str, fault: &str, reason: &str) -> Result<(), Failed> {
     let report = Run::nvsci().filter(scenario).env("GPU_INTEROP_SIM_FAIL", fault).run()?;
     failed(&report, &format!("{scenario} {fault}"), reason)?;
@@ -74,11 +74,7 @@ fn failed(report: &Ran, what: &str, reason: &str) -> Result<(), Failed> {
 fn faults() -> Result<(), Failed> {
     let (both_ways, stream) = ("nvsci.raw_both_ways", "nvsci.signal_to_stream");
     for (scenario, fault, reason) in [
-        (
-            both_ways,
-            "NvSciBufCheckVersionCompatibility:1:256",
-            "could not check the versions of those that it depends on",
-        ),
+        (both_ways, "NvSciBufCheckVersionCompatibility:1:256", "could not check the versions of its dependencies"),
         (both_ways, "NvSciSyncCheckVersionCompatibility:1:256", "NvSciError_BadParameter (256)"),
         (both_ways, "NvSciBufModuleOpen:1:34", "runtime mode"),
         (both_ways, "NvSciBufModuleOpen:1:48", "NvSciBufModuleOpen: out of memory"),
@@ -134,7 +130,7 @@ fn faults() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A library that says success and gives nothing.
+/// A library that reports success without a result.
 fn null_results() -> Result<(), Failed> {
     let (both_ways, stream) = ("nvsci.raw_both_ways", "nvsci.signal_to_stream");
     for (scenario, fault, reason) in [
@@ -158,7 +154,7 @@ fn null_results() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Libraries of version 2.0 know nothing of GPU caches, compression and deterministic fences. Everything else works.
+/// Libraries of version 2.0 have no GPU caches, compression and deterministic fences. All else works.
 fn old() -> Result<(), Failed> {
     let newer = ["nvsci.gpu_cache", "nvsci.gpu_compression", "nvsci.deterministic_fences"];
     for versions in ["buf_2.0,sync_2.0", "buf_2.6,sync_2.3", "buf_2.8,sync_2.5"] {
@@ -178,11 +174,11 @@ fn old() -> Result<(), Failed> {
 
 fn incompatible() -> Result<(), Failed> {
     let report = Run::nvsci().filter("nvsci.attributes").env("GPU_INTEROP_SIM_NVSCI", "incompatible").run()?;
-    failed(&report, "incompatible", "unsupported: the library, or one that it depends on, is of a version")?;
+    failed(&report, "incompatible", "unsupported: the library, or one of its dependencies, is not compatible")?;
     report.nothing_alive()
 }
 
-/// What NVIDIA's documents leave open, or only some systems have.
+/// Behaviour that NVIDIA's documents do not define, or that only some systems have.
 fn variants() -> Result<(), Failed> {
     for variant in ["wide", "invalid_gpu_id", "imports_hold_nothing", "iso_engine,always_mapped"] {
         let report = Run::nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", variant).run()?;
@@ -198,15 +194,15 @@ fn variants() -> Result<(), Failed> {
 
 fn flush() -> Result<(), Failed> {
     let report = Run::nvsci().filter("nvsci.*").env("GPU_INTEROP_SIM_NVSCI", "iso_engine,memsync").run()?;
-    // It says that memory must be synchronised, which one scenario asks not to be so.
+    // It reports that memory must be synchronised, and one scenario requires the opposite.
     let others = report.results.iter().filter(|case| case.id != "nvsci.gpu_cache");
     check(others.clone().all(|case| case.outcome == Outcome::Passed), report.text())?;
     check(others.count() == SCENARIOS - 1, report.text())?;
     report.nothing_alive()
 }
 
-/// What is not given back is seen at the end of a process, and in the descriptors that objects hold. `nvsci_calls` counts it
-/// in a process.
+/// Leaks are detected at the end of a process, and by the descriptors of objects. `nvsci_calls` counts objects within a
+/// process.
 fn leaks() -> Result<(), Failed> {
     for leak in ["leak_list", "leak_fence"] {
         let report = Run::nvsci().filter("nvsci.10000_cycles").env("GPU_INTEROP_SIM_NVSCI", leak).run()?;
@@ -216,7 +212,7 @@ fn leaks() -> Result<(), Failed> {
     failed(&report, "leak_object", "")
 }
 
-/// Streams that go on without the first or second object that is allocated: whoever waits must notice.
+/// Streams that do not wait for the first or second allocated object: the waiting side must detect it.
 fn skipped_waits() -> Result<(), Failed> {
     for (scenario, object, reason) in [
         ("nvsci.signal_to_stream", 1, "the stream did not wait for the signal"),
@@ -231,7 +227,7 @@ fn skipped_waits() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A conflict list is freed with any status code, if there is one. The simulator ends a process that reads it.
+/// A conflict list is freed with any status code, if it exists. The simulator aborts a process that reads it.
 fn conflict_lists() -> Result<(), Failed> {
     for behaviour in ["", "no_conflict_list"] {
         let report =

@@ -1,4 +1,5 @@
-//! Calls that reach the simulators of NvSci and NVIDIA's driver, seen from a process that uses both through the library.
+//! Calls that reach the simulators of NvSci and NVIDIA's driver, inspected from a process that uses both through the
+//! library.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -20,7 +21,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::run::{GPU_INTEROP_SIM_CUDA, GPU_INTEROP_SIM_NVSCI, check};
 use gpu_interop_test_support::{build, this_program};
 
-/// With this argument the program is such a process.
+/// The argument of such a process.
 pub(crate) const COMMAND: &str = "nvsci-calls";
 
 type Check = fn(&Rig) -> Result<(), Failed>;
@@ -38,7 +39,7 @@ const CHECKS: [(&str, Check); 10] = [
     ("a_conflict_list_that_is_read_ends_the_process", conflict_read),
 ];
 
-/// Checks that must end the process, and what is said then.
+/// Checks that must abort the process, with the expected message.
 const ENDED: [(&str, &str); 2] = [
     ("a_second_free_ends_the_process", "an NvSciBufObj was freed twice"),
     ("a_conflict_list_that_is_read_ends_the_process", "attributes of a conflict list were read"),
@@ -53,12 +54,12 @@ pub(crate) fn tests() -> Vec<Trial> {
     tests
 }
 
-/// What a check did in a process of its own: whether it held, and what it said.
+/// The result of a check in a separate process: whether it passed, and its output.
 fn run(name: &str, behaviour: &str) -> Result<Output, Failed> {
     run_with(&build(GPU_INTEROP_SIM_NVSCI)?, name, behaviour)
 }
 
-/// The same with this file as the libraries of NvSci.
+/// The same with this file as both NvSci libraries.
 fn run_with(nvsci: &Path, name: &str, behaviour: &str) -> Result<Output, Failed> {
     let mut command = this_program()?;
     command.args([COMMAND, name]).env("GPU_INTEROP_SIM_ATTRIBUTES", "18:1").env("GPU_INTEROP_SIM_NVSCI", behaviour);
@@ -67,7 +68,7 @@ fn run_with(nvsci: &Path, name: &str, behaviour: &str) -> Result<Output, Failed>
     Ok(command.output()?)
 }
 
-/// The negative control of what counts objects: a library that leaks.
+/// The negative control of the object counts: a library with leaks.
 fn leaks_are_counted() -> Result<(), Failed> {
     for leak in ["leak_list", "leak_object", "leak_fence"] {
         let output = run("everything_is_given_back_in_any_order", leak)?;
@@ -131,7 +132,7 @@ impl Rig {
     fn memsyncs(&self) -> Result<[u64; 4], Failed> {
         // SAFETY: as above.
         let count = unsafe { self.library.get::<unsafe extern "C" fn(u32) -> u64>("sim_nvsci_memsyncs") }?;
-        // SAFETY: it takes any number.
+        // SAFETY: any number is valid.
         Ok([0, 1, 2, 3].map(|which| unsafe { count(which) }))
     }
 
@@ -182,7 +183,7 @@ fn read_only(rig: &Rig) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The simulator knows the layouts apart by the header's numbers, and so must the library.
+/// The simulator distinguishes the layouts by the header's numbers, as the library must.
 fn layouts(rig: &Rig) -> Result<(), Failed> {
     let gpu = GpuAttributes::new(rig.device.identity().uuid.expect("a UUID"));
     let plane = PlaneAttributes { width: 64, height: 64, format: ColorFormat::Y8 };
@@ -207,7 +208,7 @@ fn flushed(rig: &Rig) -> Result<(), Failed> {
     check(found == [7; 100], "other data")?;
     let flushes = rig.number("sim_nvsci_flushes")?;
     check(flushes == 2, format!("{flushes} flushes for a write and a read"))?;
-    // Read before anything was written, by objects that were never mapped for the CPU; and a duplicate has its own pointer.
+    // Reads before any write, of objects that were never mapped for the CPU; a duplicate has a separate pointer.
     let buffer = rig.buffer()?;
     buffer.read(0, &mut found)?;
     check(found == [0; 100], "a new buffer is not zeros")?;
@@ -216,7 +217,7 @@ fn flushed(rig: &Rig) -> Result<(), Failed> {
 
 fn given_back(rig: &Rig) -> Result<(), Failed> {
     let before = rig.number("sim_nvsci_live")?;
-    // Each of four things goes at each place.
+    // Each of four operations occurs at each position.
     for order in 0..24_usize {
         let (object, stream) = (rig.object()?, rig.device.create_stream()?);
         let mut fence = rig.syncs.fence();
@@ -240,7 +241,7 @@ fn given_back(rig: &Rig) -> Result<(), Failed> {
     check(settled, format!("{before} objects before, {} after", rig.number("sim_nvsci_live")?))
 }
 
-/// What is taken out of a request is as good as the request: the simulator ends the process if it is given what was freed.
+/// A handle taken out of a request is as valid as the request: the simulator aborts on a freed object.
 fn handles_keep(rig: &Rig) -> Result<(), Failed> {
     let (live, stream) = (rig.number("sim_nvsci_live")?, rig.device.create_stream()?);
     let buffer = rig.buffer()?;
@@ -277,10 +278,10 @@ fn handles_keep(rig: &Rig) -> Result<(), Failed> {
     check(left == live, format!("{live} objects before, {left} after"))
 }
 
-/// An `NvSciSyncFence`, for calls that the library refuses to make.
+/// An `NvSciSyncFence`, for calls that the library does not make.
 type RawFence = [u64; 6];
 
-/// What `Stream::signal` or `Stream::wait` answers for an object of these lists, past the library's own check.
+/// The result of `Stream::signal` or `Stream::wait` for an object of these lists, without the library's own check.
 fn driver_use(rig: &Rig, uses: [NvSciSyncUse; 2], wanted: NvSciSyncUse) -> Result<Option<i64>, Failed> {
     let options = SyncOptions::default();
     let lists = (
@@ -308,7 +309,7 @@ fn driver_use(rig: &Rig, uses: [NvSciSyncUse; 2], wanted: NvSciSyncUse) -> Resul
     // SAFETY: a function of NvSciSync's of this type.
     let clear = unsafe { rig.library.get::<unsafe extern "C" fn(*mut RawFence)>("NvSciSyncFenceClear") }?;
     if uses[1].contains(NvSciSyncUse::SIGNAL) {
-        // So that the stream ends, should it wait.
+        // So that the stream ends, if it waits.
         object.object().signal()?;
     }
     // SAFETY: the fence is cleared or filled, and nothing uses it any more.
@@ -320,7 +321,7 @@ fn driver_use(rig: &Rig, uses: [NvSciSyncUse; 2], wanted: NvSciSyncUse) -> Resul
     }
 }
 
-/// What the library refuses by itself the driver refuses as well.
+/// The driver also rejects the requests that the library rejects.
 fn unasked(rig: &Rig) -> Result<(), Failed> {
     let (signal, wait) = (NvSciSyncUse::SIGNAL, NvSciSyncUse::WAIT);
     // `CUDA_ERROR_NOT_SUPPORTED`.
@@ -341,7 +342,7 @@ fn freed_early(rig: &Rig) -> Result<(), Failed> {
     let object = rig.object()?;
     // SAFETY: a function of NvSciSync's of this type.
     let free = unsafe { rig.library.get::<unsafe extern "C" fn(usize)>("NvSciSyncObjFree") }?;
-    // SAFETY: the object is live; its owner is leaked below, so that nothing else frees it.
+    // SAFETY: the object is live; its owner is leaked below, so that it is not freed again.
     unsafe { free(object.object().as_raw()) };
     let (stream, mut fence) = (rig.device.create_stream()?, rig.syncs.fence());
     object.signal(&stream, &mut fence, MemSync::Synchronize)?;
@@ -351,7 +352,7 @@ fn freed_early(rig: &Rig) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The library never does; the simulator would notice.
+/// The library never does this; the simulator would detect it.
 fn conflict_read(rig: &Rig) -> Result<(), Failed> {
     type Reconcile = unsafe extern "C" fn(*const usize, usize, *mut usize, *mut usize) -> u32;
     type Pairs = unsafe extern "C" fn(usize, *mut [usize; 3], usize) -> u32;
@@ -370,14 +371,14 @@ fn conflict_read(rig: &Rig) -> Result<(), Failed> {
     unsafe { reconcile([lists.0.as_raw(), lists.1.as_raw()].as_ptr(), 2, &raw mut reconciled, &raw mut conflict) };
     check(reconciled == 0 && conflict != 0, "lists that differ have no conflict list")?;
     let mut pair = [1, 0, 0];
-    // SAFETY: one pair, whose key is the first; the list is live, and must not be read, which is what is tested.
+    // SAFETY: one pair, whose key is the first; the list is live, and reading it is forbidden on purpose.
     unsafe { get(conflict, &raw mut pair, 1) };
     Err("a conflict list was read".into())
 }
 
 const LACKING: &str = "lacking";
 
-/// Libraries from before NvSciSync 2.3, and some after it, lack what makes and reads fences.
+/// Libraries before NvSciSync 2.3, and some later ones, lack the functions that create and read fences.
 fn lacking() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("libnvsci.so");
@@ -409,18 +410,18 @@ fn lacks(rig: &Rig) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The library never does; the simulator would notice.
+/// The library never does this; the simulator would detect it.
 fn freed_twice(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
     // SAFETY: a function of the simulator's of this type.
     let free = unsafe { rig.library.get::<unsafe extern "C" fn(usize)>("NvSciBufObjFree") }?;
-    // SAFETY: the object is live; the second time, it is not, which is what is tested.
+    // SAFETY: the object is live; the second call is invalid on purpose.
     unsafe { free(buffer.as_raw()) };
     drop(buffer);
     Err("a second free went unnoticed".into())
 }
 
-/// The variables are obeyed, and only they.
+/// Only the files that the variables name are loaded.
 fn not_loaded() -> Result<(), Failed> {
     let output = this_program()?
         .args([COMMAND, "flags_of_skipped_memsync_reach_the_driver"])

@@ -1,4 +1,4 @@
-//! Vulkan drivers for the CPU: what a simulator must know of them to be on the same device.
+//! Vulkan CPU drivers, and the settings that give a simulator's device their identity.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use gpu_interop::vulkan::{BufferOptions, DeviceChoice, ExportableBuffer, Headles
 use gpu_interop::{DeviceKind, ErrorKind};
 use libtest_mimic::{Completion, Failed};
 
-/// Settings that make a simulator's device the exporter's.
+/// Settings that give a simulator's device the exporter's identity.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// `GPU_INTEROP_SIM_UUID`.
@@ -15,7 +15,7 @@ pub(crate) struct Peer {
     pub(crate) header: String,
 }
 
-/// The device; `None` if there is no Vulkan, or no device that is a CPU.
+/// The device; `None` without Vulkan or a CPU device.
 fn vulkan() -> Result<Option<Peer>, Failed> {
     let devices = match HeadlessContext::devices() {
         Ok(devices) => devices,

@@ -1,4 +1,4 @@
-//! One run of the suite with a simulator, and what it must have shown.
+//! A run of the suite with a simulator, and its expected results.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -26,24 +26,24 @@ pub(crate) const HIP_ON_CUDA: &str = "gpu-interop-hip-on-cuda";
 /// A run of the suite.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Why a library could not be built.
+    /// The error of building a library.
     missing: Option<String>,
     command: Command,
     backend: &'static str,
-    /// How many contexts a process may leave to its end.
+    /// The number of contexts that a process may keep to its end.
     contexts: usize,
-    /// How processes run scenarios.
+    /// Isolation of scenarios.
     isolation: &'static [&'static str],
 }
 
 impl Run {
-    /// On the simulator of CUDA.
+    /// On sim-cuda.
     pub(crate) fn cuda() -> Self {
         Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA)])
     }
 
     #[cfg(target_os = "linux")]
-    /// On the simulators of CUDA, as on an embedded system, and of NvSci.
+    /// On sim-cuda, as on an embedded system, and sim-nvsci.
     pub(crate) fn nvsci() -> Self {
         let libraries = [
             ("GPU_INTEROP_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA),
@@ -54,14 +54,14 @@ impl Run {
     }
 
     #[cfg(windows)]
-    /// On the simulators of CUDA and Direct3D.
+    /// On sim-cuda and sim-d3d.
     pub(crate) fn d3d() -> Self {
         let libraries =
             [("GPU_INTEROP_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA), ("GPU_INTEROP_D3D_LIBRARY", GPU_INTEROP_SIM_D3D)];
         Self::with("cuda", &libraries)
     }
 
-    /// On the simulators of HIP and Direct3D.
+    /// On sim-hip and sim-d3d.
     #[cfg(windows)]
     pub(crate) fn hip_d3d() -> Self {
         let libraries =
@@ -69,12 +69,12 @@ impl Run {
         Self::with("hip", &libraries)
     }
 
-    /// On the simulator of HIP.
+    /// On sim-hip.
     pub(crate) fn hip() -> Self {
         Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", GPU_INTEROP_SIM_HIP)])
     }
 
-    /// On the simulator of HIP, with memory to import: its own, and on Windows, where it exports none, Direct3D's.
+    /// On sim-hip, with importable memory: its own, and on Windows, where it exports none, Direct3D's.
     pub(crate) fn hip_with_exporter() -> Self {
         #[cfg(windows)]
         let run = Self::hip_d3d().exporter("d3d12");
@@ -84,11 +84,11 @@ impl Run {
     }
 
     #[cfg(target_os = "linux")]
-    /// On the shim of HIP on CUDA, and the simulator of CUDA.
+    /// On hip-on-cuda and sim-cuda.
     pub(crate) fn hip_on_cuda() -> Self {
         let libraries =
             [("GPU_INTEROP_HIP_LIBRARY", HIP_ON_CUDA), ("GPU_INTEROP_SIM_CUDA_LIBRARY", GPU_INTEROP_SIM_CUDA)];
-        // As HIP's own, its context is there until the process ends.
+        // Like HIP's own context, it exists until the process ends.
         Self { contexts: 1, ..Self::with("hip", &libraries) }
     }
 
@@ -105,20 +105,20 @@ impl Run {
         Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "2"].as_slice() }
     }
 
-    /// With this exporter, which must really run.
+    /// With this exporter, which must be used.
     pub(crate) fn exporter(mut self, name: &str) -> Self {
         self.command.args(["--exporter", name, "--require", name]);
         self
     }
 
     #[cfg(target_os = "linux")]
-    /// With a driver that says it is on the same device.
+    /// With a driver that reports the same device.
     pub(crate) fn matching(self, peer: &Peer) -> Self {
         self.env("GPU_INTEROP_SIM_UUID", &peer.uuid).env("GPU_INTEROP_SIM_EXPORT_HEADER", &peer.header)
     }
 
     #[cfg(target_os = "linux")]
-    /// With SwiftShader as the only driver of Vulkan; `folder` gets the file that says so.
+    /// With SwiftShader as the only Vulkan driver; `folder` receives the file that names it.
     pub(crate) fn swiftshader(mut self, library: &Path, folder: &Path) -> Result<Self, Failed> {
         let manifest = folder.join("swiftshader.json");
         let text = serde_json::json!({
@@ -141,7 +141,7 @@ impl Run {
         self
     }
 
-    /// With every scenario in the process of the command.
+    /// With every scenario in the command's process.
     pub(crate) fn in_one_process(self) -> Self {
         Self { isolation: &["--no-isolate"], ..self }
     }
@@ -156,8 +156,8 @@ impl Run {
         self
     }
 
-    /// With every scenario; without optimisation, but those that take a minute then: `size.*`, and under Wine 10,000 turns
-    /// of a timeline, and 10,000 timelines.
+    /// With every scenario in optimised builds; otherwise without those that take a minute: `size.*`, and under Wine
+    /// those with 10,000 turns or 10,000 timelines.
     pub(crate) fn whole(self) -> Self {
         if !cfg!(debug_assertions) {
             return self;
@@ -165,7 +165,7 @@ impl Run {
         self.filter(if cfg!(windows) { "{[!st]*,st*,se*,th*,timeline.[!cp]*}" } else { "{[!s]*,st*,se*}" })
     }
 
-    /// The command, which is to leave its report in a file.
+    /// The command, which writes its report to a file.
     pub(crate) fn command(mut self, json: &Path) -> Result<Command, Failed> {
         if let Some(message) = self.missing {
             return Err(message.into());
@@ -174,7 +174,7 @@ impl Run {
         Ok(self.command)
     }
 
-    /// Runs it. What failed is in the report.
+    /// Runs it. Failures are in the report.
     pub(crate) fn run(self) -> Result<Ran, Failed> {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
@@ -193,7 +193,7 @@ impl Run {
     }
 }
 
-/// A run that has ended.
+/// A finished run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     report: Report,
@@ -211,13 +211,13 @@ impl Deref for Ran {
 }
 
 impl Ran {
-    /// What the run printed.
+    /// The output of the run.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Fails unless everything passed but what is unsupported for one of these reasons, or expected to fail. The machine
-    /// need not have OpenGL, unless `GPU_INTEROP_REQUIRE_GL` says that it has.
+    /// Fails unless all scenarios passed except those that are unsupported for one of these reasons, or expected to
+    /// fail. The machine need not have OpenGL, unless `GPU_INTEROP_REQUIRE_GL` is set.
     pub(crate) fn only_unsupported(&self, reasons: &[&str]) -> Result<(), Failed> {
         let expected = |reason: &str| reasons.iter().any(|part| reason.contains(part));
         for case in &self.results {
@@ -237,27 +237,27 @@ impl Ran {
         Ok(())
     }
 
-    /// Fails unless everything passed but what is unsupported for one of these reasons, of each group at least so many
-    /// scenarios, and everything was given back.
+    /// Fails unless all scenarios passed except those that are unsupported for one of these reasons, each group has at
+    /// least this many scenarios, and nothing leaked.
     pub(crate) fn sound(&self, unsupported: &[&str], passed: &[(&str, usize)]) -> Result<(), Failed> {
         self.only_unsupported(unsupported)?;
         passed.iter().try_for_each(|(start, least)| self.passed(start, *least))?;
         self.nothing_alive()
     }
 
-    /// Fails unless at least so many scenarios passed whose ids begin so.
+    /// Fails unless at least this many scenarios passed whose ids have this prefix.
     pub(crate) fn passed(&self, start: &str, least: usize) -> Result<(), Failed> {
         let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);
         let count = self.results.iter().filter(passed).count();
         check(count >= least, format!("{count} of {start}* passed\n{}", self.text))
     }
 
-    /// Fails unless every process that ended by itself had given everything back to its driver. Not those that call the
-    /// driver without the library; and what belongs to work that never ends is kept.
+    /// Fails unless every process that exited had freed all driver objects. Processes that call the driver without the
+    /// library are excluded, and objects of work that never ends are kept.
     pub(crate) fn nothing_alive(&self) -> Result<(), Failed> {
-        /// Scenarios whose work never ends, with how much of it is kept and what.
+        /// Scenarios whose work never ends, with the number and kind of kept objects.
         const WORK_THAT_NEVER_ENDS: [(&str, usize, &str); 7] = [
-            // With HIP before 5.7 also what fills are copied from, which cannot be freed while a stream waits.
+            // With HIP before 5.7 also the source of fills, which cannot be freed while a stream waits.
             (
                 "lifetime.drop_everything_with_work_pending",
                 7,
@@ -284,7 +284,7 @@ impl Ran {
                 8,
                 "imports: 1, mappings: 1, arrays: 0, semaphores: 1, streams: 1, events: 4, ",
             ),
-            // Native memory, imported by CUDA's own function, and the context that it is of.
+            // Native memory, imported by CUDA's own function, and its context.
             (
                 "lifetime.drop_everything_with_work_pending",
                 7,
@@ -301,7 +301,7 @@ impl Ran {
         let text = self.told(" alive at the end of ")?;
         let ran = |line: &String| !line.contains("(discover)");
         check(text.iter().any(ran), format!("no process that ran a scenario reported: {}", text.join("\n")))?;
-        // A process has one for each device that it used.
+        // A process has one for each used device.
         let contexts: Vec<_> = (0..=self.contexts).map(|n| (format!("{n} alive"), format!("contexts: {n},"))).collect();
         let only_contexts =
             |line: &str| contexts.iter().any(|(alive, of_them)| line.starts_with(alive) && line.contains(of_them));
@@ -326,7 +326,7 @@ impl Ran {
         check(called.is_empty(), called.join("\n"))
     }
 
-    /// The lines of this kind that processes wrote when they ended.
+    /// The lines of this kind that processes wrote at their end.
     fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
         let text = std::fs::read_to_string(self.folder.path().join("report"))?;
         let lines: Vec<String> = text.lines().filter(|line| line.contains(kind)).map(ToOwned::to_owned).collect();
@@ -335,7 +335,7 @@ impl Ran {
     }
 }
 
-/// The suite fails when a driver does, for each reason, and nothing is lost on the way.
+/// The suite fails if a driver fails, for each reason, without leaks.
 pub(crate) fn reports_faults(run: fn() -> Run, faults: &[(&str, &str)]) -> Result<(), Failed> {
     for (fault, reason) in faults {
         let report = run().exporter("native").filter("memory.round_trip").env("GPU_INTEROP_SIM_FAIL", fault).run()?;

@@ -1,4 +1,4 @@
-//! Both backends on the simulators, with Vulkan's drivers for the CPU as the exporters.
+//! Both backends on the simulators, with Vulkan's CPU drivers as exporters.
 
 use libtest_mimic::{Completion, Failed, Trial};
 
@@ -15,14 +15,14 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// What the real driver cannot do either, or what only a GPU can.
+/// Features that the real driver also lacks, or that only a GPU has.
 const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
 const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be exported";
 const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
-/// Mesa's OpenGL of the CPU ignores offsets, and has no semaphores.
+/// Mesa's CPU OpenGL driver ignores offsets, and has no semaphores.
 const NO_GL_OFFSETS: &str = "Mesa's llvmpipe ignores the offset";
 const NO_GL_SEMAPHORES: &str = "the OpenGL context lacks GL_EXT_semaphore";
-/// Of lavapipe, whose buffers have less than 4 GiB.
+/// Limits of lavapipe, whose buffers have less than 4 GiB.
 const NO_GREAT_BUFFERS: &str = "vkCreateBuffer: out of memory";
 pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
     NO_SEMAPHORES,
@@ -65,14 +65,14 @@ fn cuda(vulkan: &Peer) -> Result<(), Failed> {
     )
 }
 
-/// Another renderer, which has binary semaphores that can be exported, and takes memory without a header.
+/// Another renderer, which has exportable binary semaphores, and imports memory without a header.
 fn swiftshader() -> Result<Completion, Failed> {
     let Some(library) = peer::swiftshader_library() else {
         return Ok(Completion::ignored_with(peer::NO_SWIFTSHADER));
     };
     let folder = tempfile::tempdir()?;
     let run = Run::cuda().exporter("vulkan").swiftshader(&library, folder.path())?;
-    // Not images: where their texels lie is not known to the simulator.
+    // Without images, whose layout the simulator does not know.
     let groups =
         "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads,timeline}.*";
     let report = run.filter(groups).run()?;
@@ -82,7 +82,8 @@ fn swiftshader() -> Result<Completion, Failed> {
 }
 
 fn hip(vulkan: &Peer) -> Result<(), Failed> {
-    // HIP tells a device by its PCI address, and a CPU has none: the two are one because both say that they are the CPU.
+    // HIP identifies a device by its PCI address, which a CPU lacks: the two match because both report that they are
+    // the CPU.
     let report = Run::hip().exporter("vulkan").matching(vulkan).whole().run()?;
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     report.passed("memory.", 5)?;

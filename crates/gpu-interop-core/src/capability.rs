@@ -302,11 +302,11 @@ mod tests {
             .with_feature(Feature::HostFunctions, Support::DriverTooOld("no such function yet".into()))
             .with_feature(Feature::MappedBuffer, Support::SymbolMissing("no such function".into()))
             .with_feature(Feature::Kernels, Support::no("no compiler"))
-            .with_known_defect("memory is not given back");
+            .with_known_defect("memory is never freed");
         let json = serde_json::to_string(&capabilities).expect("serializes");
         let read = serde_json::from_str::<Capabilities>(&json).expect("deserializes");
         assert_eq!(read, capabilities);
-        assert_eq!(read.known_defects(), ["memory is not given back"]);
+        assert_eq!(read.known_defects(), ["memory is never freed"]);
         // Reports of earlier versions omit the field.
         let none = serde_json::to_string(&Capabilities::none()).expect("serializes");
         assert!(!none.contains("known_defects"), "{none}");

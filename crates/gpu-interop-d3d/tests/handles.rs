@@ -1,5 +1,5 @@
-//! That no handle is left open and none is closed twice. Counts those of the process, so there is one test, which has
-//! the process to itself. The devices are simulators that give out real handles.
+//! Checks that no handle leaks and none is closed twice. Counts the process's handles, so this is the only test of its
+//! process. The devices are simulators that return real handles.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
@@ -19,11 +19,11 @@ use windows::core::PCWSTR;
 
 const CYCLES: u32 = 10_000;
 
-/// What a cycle gives out: the handle's number, and what owns it.
+/// Result of a cycle: the handle's number and its owner.
 type Exported = (HANDLE, Box<dyn std::any::Any>);
 
-/// Exports over and over. Between two closes somebody else opens a handle, which takes the first's number over: the
-/// system gives out the lowest that is free.
+/// Exports repeatedly. Between two closes a bystander opens a handle, which gets the number of the first: the system
+/// assigns the lowest free number.
 fn cycles(what: &str, mut export: impl FnMut() -> Exported) {
     let before = os::handle_count();
     let mut taken_over = 0;
@@ -38,12 +38,12 @@ fn cycles(what: &str, mut export: impl FnMut() -> Exported) {
         taken_over += u32::from(number == first);
         drop(second_owner);
         assert!(!os::is_open(second), "{what}, {cycle}: closed with its owner");
-        assert!(os::is_open(number), "{what}, {cycle}: somebody else's handle was closed");
+        assert!(os::is_open(number), "{what}, {cycle}: a bystander's handle was closed");
     }
     let after = os::handle_count();
     println!("{what}: {before} handles before {CYCLES} cycles, {after} after; {taken_over} numbers taken over");
     assert!(after <= before + 8, "{what}: {before} handles before, {after} after");
-    assert!(taken_over > CYCLES / 2, "{what}: the bystanders must have numbers that were closed: {taken_over}");
+    assert!(taken_over > CYCLES / 2, "{what}: the bystanders must reuse closed numbers: {taken_over}");
 }
 
 fn exports_of_direct3d_12() {
@@ -61,7 +61,7 @@ fn exports_of_direct3d_12() {
         let request = fence.import_request().expect("a request");
         (os::raw_of_semaphore(request.handle()), Box::new(request))
     });
-    // What is counted is there to be counted.
+    // The counted handles exist.
     let before = os::handle_count();
     let kept: Vec<_> = (0..1000).map(|_| heap.export().expect("a handle")).collect();
     assert_eq!(os::handle_count(), before + 1000);
@@ -125,11 +125,11 @@ fn waits_in_short_turns() {
     let waiter = fence.waiter().expect("a waiter");
     let before = os::handle_count();
     for _ in 0..200 {
-        let error = fence.wait(1, Duration::from_millis(1)).expect_err("nobody signals");
+        let error = fence.wait(1, Duration::from_millis(1)).expect_err("no signal");
         assert_eq!(error.kind(), ErrorKind::Timeout);
         waiter.wait_any(&[(&fence, 1)], Duration::from_millis(1)).expect("no failure");
     }
-    // One event of the wait, and what the fence keeps of it and of the waiter's.
+    // One event of the wait, and the registrations of the fence and of the waiter.
     let counter = state.fences()[0].clone();
     assert_eq!((os::handle_count() - before, counter.waiting()), (3, 2));
     fence.signal(1).expect("the first value");
@@ -146,6 +146,6 @@ fn no_handle_is_left_open_and_none_is_closed_twice() {
     refused_exports();
     let before = os::handle_count();
     waits_in_short_turns();
-    // The waiter's own event was there before the count within.
+    // The waiter's own event existed before the count.
     assert!(os::handle_count() <= before, "{} handles, {before} before", os::handle_count());
 }

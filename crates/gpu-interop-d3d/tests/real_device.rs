@@ -1,6 +1,6 @@
-//! The machine's own Direct3D, where it has one. What an implementation lacks must be a typed error; what was left out,
-//! and why, is printed. Wine's needs a display (`xvfb-run`), and shares nothing. With `GPU_INTEROP_REQUIRE_D3D=1`, for
-//! machines that have it all, nothing may be left out.
+//! Tests with the machine's own Direct3D, if it has one. A missing feature must be a typed error; skipped tests are
+//! printed with the reason. Wine's implementation needs a display (`xvfb-run`), and does not support sharing. With
+//! `GPU_INTEROP_REQUIRE_D3D=1`, for machines with full support, a skipped test fails.
 #![cfg(windows)]
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -30,7 +30,7 @@ fn left_out(what: &str, why: &dyn std::fmt::Display) {
 
 fn device12() -> Option<ID3D12Device> {
     let mut device = None;
-    // SAFETY: the device is asked for by the interface that it is kept as.
+    // SAFETY: the result is kept as the requested interface.
     let answer = unsafe { D3D12CreateDevice(None, D3D_FEATURE_LEVEL_11_0, &raw mut device) };
     if let Err(error) = answer {
         left_out("a device of Direct3D 12", &error);
@@ -41,7 +41,7 @@ fn device12() -> Option<ID3D12Device> {
 
 fn device11() -> Option<ID3D11Device> {
     let mut device = None;
-    // SAFETY: all answers go to live variables.
+    // SAFETY: all results go to live variables.
     let answer = unsafe {
         D3D11CreateDevice(
             None,
@@ -62,7 +62,7 @@ fn device11() -> Option<ID3D11Device> {
     device
 }
 
-/// What an implementation lacks is `Unsupported`, nothing else.
+/// A missing feature is `Unsupported` and no other error.
 fn unless_lacking<T>(what: &str, answer: Result<T, Error>) -> Option<T> {
     match answer {
         Ok(found) => Some(found),
@@ -114,7 +114,7 @@ fn direct3d_12() {
         else {
             panic!("no handle: {handle:?}")
         };
-        // The fence behind the handle is the fence.
+        // The handle refers to the fence.
         let twin = interop.open_fence(&handle).expect("a fence");
         fence.signal(1).expect("above");
         // SAFETY: the fence is live.
@@ -128,14 +128,14 @@ fn fences_of_direct3d_12_wait_and_wake() {
     let interop = D3d12Interop::new(&device).expect("a device of one node");
     let fence = d3d12::ExportableFence::new(&interop, 3).expect("a fence");
     assert_eq!(fence.value().expect("a value"), 3);
-    assert_eq!(fence.wait(4, SOON).expect_err("nobody signals").kind(), ErrorKind::Timeout);
+    assert_eq!(fence.wait(4, SOON).expect_err("no signal").kind(), ErrorKind::Timeout);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| fence.wait(4, LONG));
         std::thread::sleep(SOON);
         fence.signal(4).expect("above");
         waits.join().expect("no panic").expect("reached");
     });
-    // The queue waits for the host and signals back.
+    // The queue waits for the host and signals it.
     let desc = D3D12_COMMAND_QUEUE_DESC { Type: D3D12_COMMAND_LIST_TYPE_DIRECT, ..D3D12_COMMAND_QUEUE_DESC::default() };
     // SAFETY: the description is plain data that outlives the call.
     let queue: ID3D12CommandQueue = unsafe { device.CreateCommandQueue(&raw const desc) }.expect("a queue");
@@ -186,9 +186,9 @@ fn direct3d_11() {
         assert_eq!(fence.value().expect("a value"), 3);
         // SAFETY: the device is live.
         let context = unsafe { device.GetImmediateContext() }.expect("a context");
-        // SAFETY: the context is the device's, and this thread's alone.
+        // SAFETY: the context is the device's, and only this thread uses it.
         unsafe { fence.context_signal(&context, 4) }.expect("enqueued");
-        // SAFETY: the context is live, and this thread's alone.
+        // SAFETY: the context is live, and only this thread uses it.
         unsafe { context.Flush() };
         fence.wait(4, LONG).expect("reached");
         unless_lacking("exporting a fence", fence.export());

@@ -1,4 +1,4 @@
-//! What Direct3D 11 is asked for, and what its resources are exported as. The device is a simulator.
+//! Calls to Direct3D 11, and exports of its resources. The device is a simulator.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
@@ -139,7 +139,7 @@ fn what_cannot_be_shared_is_refused_before_the_device_is_asked() {
     let name = ObjectName::new("gpu-interop-d3d-kmt").expect("a name");
     assert_eq!(plain.import_request_by_name(&name).expect_err("no name").kind(), ErrorKind::InvalidArgument);
     assert_eq!(state.textures2d.lock().expect("no panic").len(), 1);
-    // Fewer bytes than 64 bits count, and more with the gaps that a device needs.
+    // The packed size fits 64 bits; with a device's padding it does not.
     let great = TextureSpec::new(SrvDimension::TEXTURE2D, (u32::MAX.into(), u32::MAX, 1), DxgiFormat::R8_UNORM);
     let refused = ExportableResource::texture(&interop, &great, BindFlags::empty(), Sharing::NtHandle);
     assert_eq!(refused.expect_err("too great").kind(), ErrorKind::Driver);
@@ -177,7 +177,7 @@ fn fences_and_mutexes_are_exported_as_what_they_are() {
         request.validate("op", interop.identity()).expect("a request that devices take");
     }
     let name = ObjectName::new(&format!("gpu-interop-d3d11-{}", std::process::id())).expect("a name");
-    // The simulator names only what it has not shared yet.
+    // The simulator assigns names only to resources that it has not shared yet.
     let fence = ExportableFence::new(&interop, 5).expect("a fence");
     let (_handle, request) = fence.import_request_by_name(&name).expect("a free name");
     assert!(matches!(request.handle(), SemaphoreHandle::D3d11Fence(Win32Object::Name(found)) if *found == name));
@@ -199,10 +199,10 @@ fn a_mutex_has_the_name_of_its_resource() {
     assert!(matches!(of_memory.handle(), MemoryHandle::D3d11Resource(Win32Object::Name(found)) if *found == name));
     assert!(matches!(of_mutex.handle(), SemaphoreHandle::D3d11KeyedMutex(Win32Object::Name(found)) if *found == name));
     of_mutex.validate("op", interop.identity()).expect("a request that devices take");
-    // No second handle was made, which would keep the name.
+    // No second handle was created, which would keep the name valid.
     interop.open_resource_by_name(&name).expect("the resource");
     drop((kept, of_memory));
-    let error = interop.open_resource_by_name(&name).expect_err("nobody keeps it");
+    let error = interop.open_resource_by_name(&name).expect_err("no handle keeps it");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 
     let by_number = make(Sharing::KmtKeyedMutex).keyed_mutex().expect("a mutex");
@@ -236,7 +236,7 @@ fn names_that_are_too_long_are_refused_and_told() {
     }
 }
 
-/// As no driver should.
+/// An invalid result.
 #[test]
 fn success_without_a_handle_is_an_error_of_the_driver() {
     let (device, _) = Device11::new(Behavior11 { share: Some(HRESULT(0)), ..Behavior11::default() });
@@ -265,7 +265,7 @@ fn resources_are_opened_by_handle_and_by_name() {
     drop(handle);
     interop.open_resource_by_name(&name).expect("the request keeps it");
     drop(request);
-    let error = interop.open_resource_by_name(&name).expect_err("nobody keeps it");
+    let error = interop.open_resource_by_name(&name).expect_err("no handle keeps it");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("gpu-interop-d3d11-resource-"), "{error}");
 }

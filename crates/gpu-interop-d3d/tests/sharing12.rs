@@ -1,4 +1,4 @@
-//! What Direct3D 12 is asked for, and who owns the handles that it gives out. The device is a simulator.
+//! Calls to Direct3D 12, and ownership of the returned handles. The device is a simulator.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
@@ -86,7 +86,7 @@ fn a_committed_buffer_is_shared_dedicated_and_as_large_as_its_allocation() {
     request.validate("op", &compute(1)).expect("a request for the same device");
     let mismatch = request.validate("op", &compute(2)).expect_err("a request for another");
     assert_eq!(mismatch.kind(), ErrorKind::DeviceMismatch);
-    // The handle is a real one, to memory.
+    // A real handle, to memory.
     let view = os::view(os::raw_of_memory(request.handle()), 4096);
     view.write(0x5a);
     assert_eq!(view.read(), [0x5a; 4096]);
@@ -145,7 +145,7 @@ fn what_cannot_be_shared_is_refused_before_the_device_is_asked() {
             ErrorKind::InvalidArgument,
         ),
         (ExportableFence::new(&interop, u64::MAX).map(drop), ErrorKind::InvalidArgument),
-        // The simulator answers that it has none so wide.
+        // The simulator rejects this width.
         (make(&texture(SrvDimension::TEXTURE2D, (16_385, 1, 1)), ResourceFlags::empty()), ErrorKind::Unsupported),
     ];
     for (index, (answer, kind)) in cases.into_iter().enumerate() {
@@ -258,7 +258,7 @@ fn names_work_until_the_handle_is_closed() {
     drop((handle, found));
     interop.open_by_name(&name).expect("the request keeps it");
     drop(request);
-    assert_eq!(interop.open_by_name(&name).expect_err("nobody keeps it").kind(), ErrorKind::InvalidArgument);
+    assert_eq!(interop.open_by_name(&name).expect_err("no handle keeps it").kind(), ErrorKind::InvalidArgument);
 
     let fence = ExportableFence::new(&interop, 0).expect("a fence");
     let (handle, request) = fence.import_request_by_name(&name).expect("free again");

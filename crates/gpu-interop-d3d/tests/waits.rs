@@ -1,4 +1,4 @@
-//! Fences and keyed mutexes: their values, their waits, and how these end. The devices are simulators.
+//! Fences and keyed mutexes: values, waits, and the ends of waits. The devices are simulators.
 #![cfg(windows)]
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -47,7 +47,7 @@ fn a_fence_goes_up_and_wakes_who_waits() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| fence.wait(9, LONG));
         std::thread::sleep(SOON);
-        // Not enough.
+        // A smaller value does not end the wait.
         fence.signal(8).expect("above");
         std::thread::sleep(SOON);
         assert!(!waits.is_finished());
@@ -57,7 +57,7 @@ fn a_fence_goes_up_and_wakes_who_waits() {
     assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
 }
 
-/// As of another process: neither knows of the other but by the handle.
+/// As in another process: the two share only the handle.
 #[test]
 fn a_fence_that_was_opened_is_the_same() {
     let (fence, _) = fence12(3);
@@ -87,12 +87,12 @@ fn a_fence_that_was_opened_is_the_same() {
 fn a_wait_ends_in_time_and_may_be_repeated() {
     let (fence, state) = fence12(0);
     let start = Instant::now();
-    let error = fence.wait(1, SOON).expect_err("nobody signals");
+    let error = fence.wait(1, SOON).expect_err("no signal");
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(start.elapsed() >= SOON && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     assert!(error.to_string().contains("value: 1") && error.to_string().contains("present: 0"), "{error}");
-    // The second takes up the event of the first.
-    assert_eq!(fence.wait(1, SOON).expect_err("nobody signals").kind(), ErrorKind::Timeout);
+    // The second wait reuses the event of the first.
+    assert_eq!(fence.wait(1, SOON).expect_err("no signal").kind(), ErrorKind::Timeout);
     assert_eq!(state.fences()[0].waiting(), 1);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| fence.wait(1, LONG));
@@ -155,7 +155,7 @@ fn both_fences_are_timelines_of_exporters() {
         assert_eq!(timeline.export().expect("a request").handle().kind(), kind);
         let method =
             if kind == kinds[0] { "ID3D12Fence::SetEventOnCompletion" } else { "ID3D11Fence::SetEventOnCompletion" };
-        let error = timeline.wait(2, SOON).expect_err("nobody signals");
+        let error = timeline.wait(2, SOON).expect_err("no signal");
         assert_eq!((error.kind(), error.operation()), (ErrorKind::Timeout, method));
         let error = timeline.wait(u64::MAX, SOON).expect_err("never");
         assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "ExportableFence::wait"));
@@ -183,7 +183,7 @@ fn a_waiter_waits_for_any_of_many_fences() {
     let start = Instant::now();
     waiter.wait_any(&waits, SOON).expect("no failure");
     assert!(start.elapsed() >= SOON, "nothing was reached");
-    // Any of them ends the wait, also the hundredth, and the one of Direct3D 11; what is signalled before does not.
+    // Any of them ends the wait, also the hundredth and the Direct3D 11 one; earlier signals do not.
     for wake in 0..2 {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
@@ -203,7 +203,7 @@ fn a_waiter_waits_for_any_of_many_fences() {
         waiter.wait_any(&waits, LONG).expect("no failure");
         waits.remove(if wake == 0 { 99 } else { waits.len() - 1 });
     }
-    // Each fence was asked once, however often the waiter waited.
+    // Each fence got one registration, in any number of waits.
     assert!(state.fences().iter().take(99).all(|fence| fence.waiting() == 1));
 }
 
@@ -221,7 +221,7 @@ fn a_waiter_asks_each_fence_once_and_keeps_none_for_ever() {
     }
     let waiting: Vec<usize> = state.fences().iter().map(|fence| fence.waiting()).collect();
     assert_eq!(waiting, [1, 1], "calls for the two alternated");
-    // What was asked for before still ends a wait, if it is waited for again.
+    // An earlier registration still ends a repeated wait.
     std::thread::scope(|scope| {
         let start = Instant::now();
         let waiting = scope.spawn(|| waiter.wait_any(&[(&second, 1)], LONG));
@@ -230,13 +230,13 @@ fn a_waiter_asks_each_fence_once_and_keeps_none_for_ever() {
         waiting.join().expect("no panic").expect("no failure");
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     });
-    // Nobody but the waiter has the first, and nobody waits for it.
+    // Only the waiter has the first fence, and no wait uses it.
     drop(first);
     for _ in 0..200 {
         waiter.wait_any(&[(&second, 2)], SHORT).expect("no failure");
     }
-    assert_eq!(state.fences().len(), 1, "a fence is kept that nobody waits for");
-    // One that is reached is let go at once.
+    assert_eq!(state.fences().len(), 1, "an unused fence is kept");
+    // A reached fence is released at once.
     let third = make();
     waiter.wait_any(&[(&third, 1)], SHORT).expect("no failure");
     third.signal(1).expect("above");
@@ -260,7 +260,7 @@ fn an_interruption_ends_the_present_wait_or_the_next() {
         waiting.join().expect("no panic").expect("no failure");
     });
     assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
-    // Both were seen.
+    // The waiter saw both.
     let start = Instant::now();
     waiter.wait_any(&[(&fence, 1)], SOON).expect("no failure");
     assert!(start.elapsed() >= SOON);
@@ -297,7 +297,7 @@ fn a_keyed_mutex_is_acquired_with_the_key_it_was_released_with() {
     release(&mutex, 1).expect("acquired");
     assert_eq!(acquire(&mutex, 2, Some(Duration::ZERO)).expect_err("another key").kind(), ErrorKind::Timeout);
 
-    // The other side's turn, without end on this one.
+    // An infinite wait ends with the release by the other side.
     let other = state.mutex();
     assert_eq!(other.acquire(1, 0).0, 0);
     std::thread::scope(|scope| {

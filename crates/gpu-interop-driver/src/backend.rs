@@ -84,7 +84,7 @@ impl<V: Vendor> VendorBackend<V> {
 /// Identity of a device whose properties cannot be queried. It stays in the list so that the other devices keep their
 /// ordinals; without UUID, LUID and PCI address it matches no exporter.
 fn unidentified(error: &Error) -> DeviceIdentity {
-    DeviceIdentity::default().with_name(format!("a device that does not answer ({error})"))
+    DeviceIdentity::default().with_name(format!("a device that cannot be queried ({error})"))
 }
 
 /// Declares a vendor's public backend type, which keeps the implementation of [`Vendor`] private to its crate.

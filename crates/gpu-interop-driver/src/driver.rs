@@ -61,15 +61,15 @@ impl<V: Vendor> Driver<V> {
         // SAFETY: the pointer is valid for the call, and the function may be called before initialisation.
         let status = unsafe { version.get().traced(version.operation, (&raw mut number,)) };
         driver.check_for(Doing::Initialising, version.operation, status).map_err(|error| {
-            let unversioned = format!("{}, whose version it does not tell", V::NAMING.api());
+            let unversioned = format!("{}, which does not report its version", V::NAMING.api());
             error.with_context("driver", unversioned).with_context("library", driver.file.display())
         })?;
         driver.version = V::version(u32::try_from(number).unwrap_or(0));
         if V::UNKNOWN_SINCE.is_some_and(|since| driver.version.major >= since) {
             let api = V::NAMING.api();
             let message = format!(
-                "the structs of this version of {api} are not known here; use a newer version of gpu-interop, or an older \
-                 {api}"
+                "the structs of this version of {api} are unknown to this version of gpu-interop; use a newer version of \
+                 gpu-interop, or an older {api}"
             );
             return Err(Error::unsupported(version.operation, message)
                 .with_context("driver", driver.version)

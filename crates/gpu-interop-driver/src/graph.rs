@@ -135,7 +135,7 @@ impl Graphs {
         // SAFETY: the caller's promise; the pointer is valid for the call.
         unsafe { call!(driver.stream_end_capture(stream.get(), &raw mut graph)) }?;
         let graph = not_null(driver.functions.stream_end_capture.operation, graph)?;
-        // SAFETY: the graph was just made; the pointer is valid for the call.
+        // SAFETY: the graph is new; the pointer is valid for the call.
         let made = unsafe { call!(driver.graph_instantiate(&raw mut ready, graph, 0)) };
         match made.and_then(|()| not_null(driver.functions.graph_instantiate.operation, ready)) {
             Ok(ready) => {

@@ -11,7 +11,7 @@ use crate::vendor::Vendor;
 /// Last launch of a graph.
 #[derive(Debug, Clone, Copy)]
 enum Last {
-    /// Not launched.
+    /// Kernel that has not been launched.
     Never,
     /// Launched on this stream, with the event recorded after it.
     On(Handle),

@@ -6,7 +6,7 @@
 //! the differences by implementing [`Vendor`].
 //!
 //! # Guarantees
-//! * A library is never unloaded. Each backend that is loaded looks it up again and finds the copy already in the
+//! * A library is never unloaded. Loading another backend looks the library up again and finds the copy already in the
 //!   process.
 //! * The current directory is never searched. A file named by the vendor's environment variable is loaded as named.
 //! * A missing library is one error that lists every path tried, with the dynamic linker's message for each.
@@ -14,8 +14,8 @@
 //!   loading. Both name the symbol, the driver's version and the version that introduced the symbol.
 //! * Encoding a request is a pure function, the same on every operating system.
 //!
-//! * A device's method adds to the driver's function only what makes the device current, the check of the status, and
-//!   the workarounds that the constants of [`Vendor`] enable.
+//! * A device's method adds to the driver's function only the switch of the current device, the check of the status,
+//!   and the workarounds that the constants of [`Vendor`] enable.
 //!
 //! # Tracing
 //! * Every call of a driver's function emits two `tracing` events with the target [`DRIVER_CALL`]: one with the

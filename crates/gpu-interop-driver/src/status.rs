@@ -48,5 +48,5 @@ pub(crate) const NO_KERNEL: (ErrorKind, &str) = (
 /// Meaning of the codes of [`Status::says_lost`].
 pub const LOST: (ErrorKind, &str) = (
     ErrorKind::DeviceLost,
-    "nothing runs on the device any more; something that ran there failed. Start the process anew",
+    "an earlier operation on the device failed, and no further work can run; restart the process",
 );

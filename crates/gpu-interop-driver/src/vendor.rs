@@ -134,8 +134,8 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Decodes the driver's version number.
     fn version(number: u32) -> ApiVersion;
 
-    /// Release version of the driver according to the library's file name; `None` if the name has none. `file` is the
-    /// loaded file, with symbolic links resolved.
+    /// Release version of the driver according to the library's file name; `None` if the name contains none. `file` is
+    /// the loaded file, with symbolic links resolved.
     fn release(_file: &Path) -> Option<String> {
         None
     }

@@ -46,7 +46,7 @@ pub(crate) fn storage(operation: &'static str, code: c_uint) -> Error {
         sys::INVALID_OPERATION => coded(
             ErrorKind::ImportRejected,
             operation,
-            "the driver has no memory behind the imported handle, or supports no such object in it",
+            "the driver has no memory behind the imported handle, or does not support such an object in it",
             code,
         ),
         sys::INVALID_ENUM => {

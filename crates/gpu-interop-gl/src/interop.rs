@@ -218,7 +218,7 @@ impl GlInterop {
         &self.shared.driver
     }
 
-    /// Fails if `exporter` is known to be none of the context's devices.
+    /// Fails if `exporter` is known not to be a device of the context.
     ///
     /// Imports check this for requests that name an exporter; applications with bare handles can call it first.
     ///
@@ -267,7 +267,7 @@ impl GlInterop {
         Rc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Reports whether the context is current, as its owner knows; without an owner, only the absence of any current
+    /// Reports whether the context is current according to its owner; without an owner, only the absence of any current
     /// context is detected.
     pub(crate) fn is_current(&self) -> bool {
         match &self.shared.owner {
@@ -351,7 +351,7 @@ fn other_platform(is_current: bool) -> Option<Support> {
     (!is_current).then(|| Support::no("this operating system has no such handles"))
 }
 
-/// The reason for handle kinds that this version does not know.
+/// The reason for handle kinds unknown to this version.
 fn unknown() -> Support {
     Support::no("this crate does not know this kind of handle")
 }

@@ -82,7 +82,7 @@ impl GlInterop {
         let mut name = 0;
         // SAFETY: the context is current and has the extension; `name` has space for one name.
         self.named("glCreateMemoryObjectsEXT", &mut name, |name| unsafe { (functions.create)(1, name) })?;
-        // Its drop deletes the name after any failure.
+        // Dropping this deletes the name after a failure.
         let inner = Inner {
             interop: self.clone(),
             name,

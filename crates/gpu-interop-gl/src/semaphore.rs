@@ -90,7 +90,7 @@ impl GlInterop {
         request.validate(OPERATION, self.importer(request.exporter()))?;
         self.check_current(OPERATION)?;
         let functions = need(&self.functions().semaphore, OPERATION)?;
-        // Its drop deletes the name after any failure.
+        // Dropping this deletes the name after a failure.
         let mut semaphore = ImportedSemaphore { interop: self.clone(), name: 0, handle: kind, signalled: Cell::new(0) };
         let is_timeline = matches!(kind, SemaphoreHandleKind::TimelineFd | SemaphoreHandleKind::TimelineWin32);
         let operation = if is_timeline { "glCreateSemaphoresNV" } else { "glGenSemaphoresEXT" };
@@ -126,7 +126,7 @@ impl ImportedSemaphore {
                 std::ptr::without_provenance_mut(handle.as_raw()),
             ),
             // `semaphore_support` rejected these.
-            _ => Err(Error::unsupported(OPERATION, "OpenGL has no import of such handles")),
+            _ => Err(Error::unsupported(OPERATION, "OpenGL cannot import handles of this kind")),
         }
     }
 
@@ -177,7 +177,7 @@ impl ImportedSemaphore {
         self.signal_with(OPERATION, barriers)
     }
 
-    /// As [`signal`](Self::signal), for a timeline or a Direct3D 12 fence, which gets this value. Also calls
+    /// As [`signal`](Self::signal), for a timeline or a Direct3D 12 fence: sets it to `value`. Also calls
     /// `glSemaphoreParameterui64vEXT`.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ impl ImportedSemaphore {
         unsafe { self.wait_with(OPERATION, barriers) }
     }
 
-    /// As [`wait`](Self::wait), until a timeline or a Direct3D 12 fence is at least at this value.
+    /// As [`wait`](Self::wait), until the value of a timeline or a Direct3D 12 fence is at least `value`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; otherwise as [`signal`](Self::signal).

@@ -18,7 +18,7 @@ pub(crate) const RECONCILIATION_FAILED: u32 = 0x1_0100;
 pub(crate) const UNSUPPORTED_CONFIG: u32 = 0x200_0001;
 pub(crate) const CLEARED_FENCE: u32 = 0x200_0002;
 
-/// The codes that this crate's functions are documented to return.
+/// Codes that this crate's functions are documented to return.
 const NAMES: [(u32, &str); 20] = [
     (0x1, "NvSciError_Unknown"),
     (NOT_IMPLEMENTED, "NvSciError_NotImplemented"),
@@ -42,7 +42,7 @@ const NAMES: [(u32, &str); 20] = [
     (CLEARED_FENCE, "NvSciError_ClearedFence"),
 ];
 
-/// A status code as a result. `operation` is the function's name.
+/// Converts a status code to a result. `operation` is the function's name.
 pub(crate) fn check(operation: &'static str, code: Status) -> Result<()> {
     if code == Status::SUCCESS { Ok(()) } else { Err(error(operation, code)) }
 }
@@ -52,15 +52,15 @@ fn error(operation: &'static str, code: Status) -> Error {
     let (kind, message) = match code.0 {
         NOT_IMPLEMENTED | NOT_SUPPORTED => (ErrorKind::Unsupported, "this system does not support the operation"),
         INSUFFICIENT_MEMORY => (ErrorKind::OutOfMemory, "memory ran out"),
-        TIMEOUT => (ErrorKind::Timeout, "the fence was not signalled in time; wait again, or longer"),
+        TIMEOUT => (ErrorKind::Timeout, "the fence was not signalled in time; wait again or increase the timeout"),
         RECONCILIATION_FAILED | UNSUPPORTED_CONFIG => (
             ErrorKind::ReconciliationFailed,
             "no object satisfies all of the attribute lists; change one of them where they differ",
         ),
-        BAD_PARAMETER => (ErrorKind::Driver, "the library refused a value"),
+        BAD_PARAMETER => (ErrorKind::Driver, "the library rejected a value"),
         INVALID_STATE => (
             ErrorKind::Driver,
-            "the library refuses the call in its present state, as in the system's runtime mode; make objects before that",
+            "the library rejects the call in its present state, as in the system's runtime mode; make objects before that",
         ),
         _ => (ErrorKind::Driver, "the library reported a failure"),
     };
@@ -73,7 +73,7 @@ pub(crate) fn failure(kind: ErrorKind, operation: &'static str, message: &'stati
     Error::new(kind, operation, message).with_code(i64::from(code.0), name)
 }
 
-/// As [`check`], for a function that reconciles attribute lists: two of its codes are about the lists.
+/// As [`check`], for a function that reconciles attribute lists: two of its codes concern the lists.
 pub(crate) fn check_reconciled(operation: &'static str, code: Status) -> Result<()> {
     let message = match code.0 {
         NOT_SUPPORTED => {
@@ -88,18 +88,18 @@ pub(crate) fn check_reconciled(operation: &'static str, code: Status) -> Result<
     Err(failure(ErrorKind::ReconciliationFailed, operation, message, code))
 }
 
-/// A handle that the library gave with success, which does not keep every library from giving none.
+/// Rejects a null handle: a library may report success without one.
 pub(crate) fn not_null(operation: &'static str, handle: Handle) -> Result<NonNull<c_void>> {
     not_null_pointer(operation, with_exposed_provenance_mut(handle))
 }
 
-/// The same of a pointer.
+/// As [`not_null`], for a pointer.
 pub(crate) fn not_null_pointer<T>(operation: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
-    let null = || Error::new(ErrorKind::Driver, operation, "the library reported success but gave a null handle");
+    let null = || Error::new(ErrorKind::Driver, operation, "the library reported success but returned a null handle");
     NonNull::new(pointer).ok_or_else(null)
 }
 
-/// A function that an older library lacks.
+/// The error for a function that an older library lacks.
 pub(crate) fn missing(operation: &'static str) -> Error {
     Error::new(ErrorKind::SymbolMissing, operation, "the library lacks this function; NvSciSync 2.3 has it")
 }

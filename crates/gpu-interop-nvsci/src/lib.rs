@@ -1,9 +1,10 @@
 //! The NvSci side of gpu-interop: buffers and synchronisation objects that NVIDIA's embedded systems (DRIVE, Jetson) share
 //! between the GPU, the CPU and their other engines.
 //!
-//! [`NvSci::load`] finds both libraries at run time, so a binary starts without them. Buffers and objects are made as
-//! NVIDIA's programming guide has it ("NVIDIA Software Communication Interface Interoperability"): every user says what it
-//! needs in an attribute list, the lists are reconciled, an object is allocated, and a device imports it.
+//! [`NvSci::load`] finds both libraries at run time, so a binary starts without them. Buffers and objects are created
+//! as NVIDIA's programming guide describes ("NVIDIA Software Communication Interface Interoperability"): every user
+//! states its requirements in an attribute list, the lists are reconciled, an object is allocated, and a device imports
+//! it.
 //!
 //! ```no_run,ignore-windows
 //! use std::time::Duration;
@@ -41,38 +42,38 @@
 //! ```
 //!
 //! # What this crate promises
-//! * It links nothing. A missing library is a typed error with every path tried.
-//! * **Objects free themselves**, each once: lists and objects before their module, fences by clearing them. Neither an
-//!   NvSciBuf nor an NvSciSync object is freed before the driver has ended its last import, whatever is dropped first.
-//! * **Bad requests are typed errors** before a library or driver sees them: lists of two modules, or of which none
-//!   names a size; a GPU that no list names, also where none names any
-//!   ([`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch)); more mip levels than one, writes to what
-//!   may only be read, waits for a fence that nothing has filled, fences in graphs; a signal or wait of a device or the CPU
-//!   that no attribute list of its own asked for; a fence with a value that the object cannot hold. Lists that do not go
-//!   together are [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed), with the attributes
-//!   in which they differ. The library's own conflict list is freed and never read, as NVIDIA's guides ask.
-//! * Attributes that an older library does not know are unknown (`None`), not an error.
-//! * Every call that can fail is an event of `tracing`, as those of CUDA's driver are.
+//! * The crate links neither library. A missing library is a typed error with every path tried.
+//! * **Objects are freed automatically**, each once: lists and objects before their module, fences by clearing them. An
+//!   NvSciBuf or NvSciSync object is freed only after the driver has ended its last import, in any drop order.
+//! * **Invalid requests are typed errors** before a library or driver receives them: lists of two modules, or lists
+//!   none of which sets a size; a GPU that no list names, also if no list names any
+//!   ([`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch)); more than one mip level; writes to
+//!   read-only objects; waits for a cleared fence; fences in graphs; a signal or wait by a device or the CPU that none
+//!   of its attribute lists requested; a fence with a value that the object cannot hold. Incompatible lists are
+//!   [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed), with the attributes in
+//!   which they differ. The library's own conflict list is freed and never read, as NVIDIA's guides require.
+//! * Attributes unknown to an older library are `None`, not an error.
+//! * Every call that can fail emits a `tracing` event, as in the CUDA backend.
 //!
 //! # What the caller must do
 //! * Order the accesses of CPU and GPU, with fences or by waiting for the stream.
-//! * Ask to signal and to wait in the attribute list of the device or CPU that will do it:
+//! * Request signals and waits in the attribute list of the device or CPU that performs them:
 //!   [`SyncAttributeList::for_device`], [`SyncAttributeList::for_cpu`].
-//! * Leave [`MemSync::Skip`] alone unless [`needs_memsync`](gpu_interop_core::NvSciBufGpu::needs_memsync) says that memory
-//!   stays coherent without.
+//! * Use [`MemSync::Skip`] only if [`needs_memsync`](gpu_interop_core::NvSciBufGpu::needs_memsync) states that memory
+//!   stays coherent without the synchronisation.
 //!
 //! # What was not seen
-//! No machine with these libraries was at hand. Numbers, layouts and signatures are those of NVIDIA's public headers
-//! (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`); the tests run on a simulator that was written from
-//! the same documents. Not in any of them, and assumed here:
-//! * that `NvSciBufObjGetCpuPtr` maps as many bytes as the reconciled size, as NVIDIA's samples use it;
-//! * that no library deviates from its header.
+//! The crate has not been tested with NVIDIA's libraries. Numbers, layouts and signatures are those of NVIDIA's public
+//! headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`); the tests use a simulator written from
+//! the same documents. Two assumptions are not documented:
+//! * `NvSciBufObjGetCpuPtr` maps as many bytes as the reconciled size, as NVIDIA's samples assume;
+//! * no library deviates from its header.
 //!
 //! # Threads and blocking
-//! Every object may be used from every thread. Only [`CpuWaitContext::wait`] blocks, and it has a time limit.
+//! Objects may be used from any thread. Only [`CpuWaitContext::wait`] blocks, and it has a timeout.
 //!
 //! # Platforms
-//! Linux. Elsewhere the crate is empty: there are no such libraries (QNX's are not supported).
+//! Linux. On other systems the crate is empty, because they lack the libraries. QNX's libraries are not supported.
 #![cfg(target_os = "linux")]
 
 mod buffer;

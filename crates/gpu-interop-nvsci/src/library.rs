@@ -12,12 +12,13 @@ use crate::error::{BAD_PARAMETER, check, failure};
 use crate::sync::SyncModule;
 use crate::sys::{buf, sync};
 
-/// The variable that names the file of NvSciBuf. If it is set, nothing else is tried.
+/// The environment variable that names the file of NvSciBuf. If it is set, no other file is tried.
 pub const NVSCIBUF_VARIABLE: &str = "GPU_INTEROP_NVSCIBUF_LIBRARY";
-/// The variable that names the file of NvSciSync. If it is set, nothing else is tried.
+/// The environment variable that names the file of NvSciSync. If it is set, no other file is tried.
 pub const NVSCISYNC_VARIABLE: &str = "GPU_INTEROP_NVSCISYNC_LIBRARY";
 
-/// Where Jetson's packages put their libraries, if the dynamic linker was not told: since L4T 36, and before.
+/// Library folders of Jetson's packages, for systems whose dynamic linker does not search them: since L4T 36, and
+/// before.
 const FOLDERS: &[(Option<&str>, &str)] =
     &[(None, "/usr/lib/aarch64-linux-gnu/nvidia"), (None, "/usr/lib/aarch64-linux-gnu/tegra")];
 const INSTALL: &str = "it is part of NVIDIA's DRIVE OS and Jetson Linux; set the variable if it is in another folder";
@@ -37,7 +38,7 @@ const SYNC: LibrarySearch = LibrarySearch {
     install: INSTALL,
 };
 
-/// A simulator of NvSci says so with this symbol.
+/// A simulator of NvSci exports this symbol.
 const MARKER: &CStr = c"gpu_interop_simulated";
 
 #[derive(Debug)]
@@ -55,22 +56,23 @@ pub struct NvSci {
 }
 
 impl NvSci {
-    /// Loads both libraries: the files that [`NVSCIBUF_VARIABLE`] and [`NVSCISYNC_VARIABLE`] name, and only these; else
-    /// those in the process already; else by name, and in Jetson's folders.
+    /// Loads both libraries: the files that [`NVSCIBUF_VARIABLE`] and [`NVSCISYNC_VARIABLE`] name, and only these;
+    /// otherwise libraries already loaded in the process, then by name, then in Jetson's folders.
     ///
     /// # Errors
-    /// [`ErrorKind::DriverNotFound`] with every path tried and why it was not loaded; [`ErrorKind::SymbolMissing`] for a
-    /// library that lacks a function; [`ErrorKind::Unsupported`] for one that says that it, or a library that it depends on,
-    /// is not compatible with version 2.0 (`NvSciBufCheckVersionCompatibility`); else what that function answers.
+    /// [`ErrorKind::DriverNotFound`] with every path tried and the reason of each failure; [`ErrorKind::SymbolMissing`]
+    /// for a library that lacks a function; [`ErrorKind::Unsupported`] for a library that reports that it, or one of
+    /// its dependencies, is not compatible with version 2.0 (`NvSciBufCheckVersionCompatibility`); otherwise the error
+    /// of that function.
     pub fn load() -> Result<Self> {
         let (buf, sync) = (DriverLibrary::find(&BUF)?, DriverLibrary::find(&SYNC)?);
         let missing = |missing: MissingSymbol, library: &DriverLibrary, api| missing.error(library, api, None, (2, 0));
-        // SAFETY: the library is NvSciBuf, or what the user named as such.
+        // SAFETY: the library is NvSciBuf, or the file that the user named as such.
         let buf_functions = unsafe { buf::Functions::load(&buf) }.map_err(|name| missing(name, &buf, "NvSciBuf"))?;
-        // SAFETY: the same of NvSciSync.
+        // SAFETY: the library is NvSciSync, or the file that the user named as such.
         let sync_functions =
             unsafe { sync::Functions::load(&sync) }.map_err(|name| missing(name, &sync, "NvSciSync"))?;
-        // SAFETY: the symbol's type wherever there is one; it is not followed.
+        // SAFETY: the symbol has this type in every library that exports it; it is not dereferenced.
         let is_simulated = |library: &DriverLibrary| unsafe { library.symbol::<*const c_int>(MARKER) }.is_some();
         let libraries = Libraries {
             files: [buf.file(c"NvSciBufModuleOpen"), sync.file(c"NvSciSyncModuleOpen")],
@@ -93,7 +95,7 @@ impl NvSci {
         [&self.libraries.files[0], &self.libraries.files[1]]
     }
 
-    /// Whether a library is a simulator and not NVIDIA's. Reports must say so.
+    /// Whether a library is a simulator. Reports must state it.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.libraries.simulated
@@ -102,7 +104,7 @@ impl NvSci {
     /// Opens a module of buffers (`NvSciBufModuleOpen`). Objects of two modules do not mix.
     ///
     /// # Errors
-    /// What the library answers.
+    /// The library's error.
     pub fn open_buffers(&self) -> Result<BufferModule> {
         BufferModule::open(self)
     }
@@ -110,7 +112,7 @@ impl NvSci {
     /// Opens a module of synchronisation objects (`NvSciSyncModuleOpen`). Objects of two modules do not mix.
     ///
     /// # Errors
-    /// What the library answers.
+    /// The library's error.
     pub fn open_syncs(&self) -> Result<SyncModule> {
         SyncModule::open(self)
     }
@@ -118,8 +120,8 @@ impl NvSci {
 
 type CheckVersion = unsafe extern "system" fn(u32, u32, *mut u8) -> Status;
 
-/// Fails if a library says that it is not compatible with a version: its own major version is another one, its minor version
-/// is less, or a library that it depends on is of a wrong version. A library without this function is accepted.
+/// Fails if a library reports incompatibility with a version: another major version, a lower minor version, or a
+/// dependency of a wrong version. A library without this function is accepted.
 fn compatible(name: &'static str, function: Option<CheckVersion>, wanted: ApiVersion, file: &Path) -> Result<()> {
     let Some(function) = function else { return Ok(()) };
     let mut is_compatible = 0;
@@ -128,7 +130,7 @@ fn compatible(name: &'static str, function: Option<CheckVersion>, wanted: ApiVer
     let named = |error: Error| error.with_context("library", file.display());
     if result.0 == BAD_PARAMETER {
         let message =
-            "the library could not check the versions of those that it depends on; install all of one release";
+            "the library could not check the versions of its dependencies; install all libraries of one release";
         return Err(named(failure(ErrorKind::Driver, name, message, result)));
     }
     check(name, result).map_err(named)?;
@@ -136,7 +138,7 @@ fn compatible(name: &'static str, function: Option<CheckVersion>, wanted: ApiVer
         return Ok(());
     }
     let message = format!(
-        "the library, or one that it depends on, is of a version that is not compatible with {wanted}, whose functions this \
+        "the library, or one of its dependencies, is not compatible with version {wanted}, whose functions this \
          crate calls; install the libraries of one release that has major version {}",
         wanted.major
     );

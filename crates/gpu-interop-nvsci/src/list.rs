@@ -1,4 +1,4 @@
-//! Attribute lists, which both libraries have alike.
+//! Attribute lists, common to both libraries.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ type Free = unsafe extern "system" fn(Handle);
 type Pairs = unsafe extern "system" fn(Handle, *mut KeyValuePair, usize) -> Status;
 type Reconcile = unsafe extern "system" fn(*const Handle, usize, *mut Handle, *mut Handle) -> Status;
 
-/// One library's functions of attribute lists, with their names.
+/// One library's functions for attribute lists, with their names.
 #[derive(Clone, Copy)]
 pub(crate) struct ListFunctions {
     pub(crate) create: (&'static str, Create),
@@ -28,7 +28,7 @@ pub(crate) struct ListFunctions {
     pub(crate) reconcile: (&'static str, Reconcile),
 }
 
-/// A value of an attribute, to be set.
+/// An attribute value to set.
 pub(crate) struct Value {
     pub(crate) key: u32,
     pub(crate) bytes: Vec<u8>,
@@ -56,15 +56,15 @@ impl Value {
     }
 }
 
-/// An attribute list, which this owns.
+/// An owned attribute list.
 pub(crate) struct List {
     functions: ListFunctions,
     raw: NonNull<c_void>,
-    /// Freed after the list.
+    /// Dropped after the list is freed.
     module: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: an address that the library takes from any thread.
+// SAFETY: the library accepts the address from any thread.
 unsafe impl Send for List {}
 // SAFETY: a shared reference only reads the list, which NVIDIA documents as safe from several threads.
 unsafe impl Sync for List {}
@@ -83,10 +83,10 @@ impl Drop for List {
 }
 
 impl List {
-    /// A new list without values, of a live module.
+    /// Creates a list without values, of a live module.
     ///
     /// # Safety
-    /// `module_raw` is live as long as `module` is, and the functions are its library's.
+    /// `module_raw` is live as long as `module` is, and the functions are of its library.
     pub(crate) unsafe fn create(
         functions: ListFunctions,
         module_raw: Handle,
@@ -107,10 +107,10 @@ impl List {
         self.raw
     }
 
-    /// Sets attributes. Each can be set once.
+    /// Sets attributes. Each can be set only once.
     pub(crate) fn set(&mut self, values: &[Value]) -> Result<()> {
         let (name, set) = self.functions.set;
-        // Aligned to 8 bytes, as any type of a value may have to be.
+        // Aligned to 8 bytes, the greatest alignment of a value's type.
         let stored: Vec<Vec<u64>> = values.iter().map(|value| aligned(&value.bytes)).collect();
         let pair = |(value, stored): (&Value, &Vec<u64>)| KeyValuePair {
             key: value.key,
@@ -129,13 +129,13 @@ impl List {
         })
     }
 
-    /// The values of an attribute; none if it was never set.
+    /// The values of an attribute; empty if it was never set.
     pub(crate) fn get<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
         // SAFETY: the list is live as long as `self`.
         unsafe { get(self.functions, self.as_raw(), key) }
     }
 
-    /// As [`List::get`], of an attribute that this library may not know, or not for a list of this type: none then.
+    /// As [`List::get`]; empty also for an attribute unknown to this library or not valid for lists of this type.
     pub(crate) fn get_if_known<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
         // SAFETY: the list is live as long as `self`.
         unsafe { get_if_known(self.functions, self.as_raw(), key) }
@@ -168,7 +168,7 @@ impl List {
         Ok(own(not_null(name, reconciled)?))
     }
 
-    /// The names of those attributes that lists set to different values, of `keys`.
+    /// The names of those attributes in `keys` for which lists have different values.
     pub(crate) fn differences(lists: &[&Self], keys: &[(u32, &'static str)]) -> Vec<&'static str> {
         let differs = |key: u32| {
             let mut values =
@@ -180,7 +180,7 @@ impl List {
     }
 }
 
-/// What is answered where there is nothing to reconcile.
+/// The error for an empty set of lists.
 pub(crate) fn no_list(operation: &'static str) -> Error {
     Error::invalid(operation, "there must be at least one attribute list")
 }
@@ -196,10 +196,10 @@ fn aligned(bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// The values of an attribute of a list that is not owned here.
+/// The values of an attribute of a borrowed list.
 ///
 /// # Safety
-/// The list is live, and of the library whose functions these are.
+/// The list is live, and of the library of these functions.
 pub(crate) unsafe fn get<T: Plain>(functions: ListFunctions, list: Handle, key: u32) -> Result<Vec<T>> {
     let (name, get) = functions.get;
     let mut pair = KeyValuePair { key, value: ptr::null::<c_void>(), length: 0 };
@@ -211,28 +211,28 @@ pub(crate) unsafe fn get<T: Plain>(functions: ListFunctions, list: Handle, key: 
     }
     if !pair.length.is_multiple_of(size_of::<T>()) {
         let error =
-            Error::new(ErrorKind::Driver, name, "the library gave a value of another size than its header says");
+            Error::new(ErrorKind::Driver, name, "the library returned a value whose size differs from its header");
         return Err(named(error.with_context("length", pair.length)));
     }
     let value = pair.value.cast::<T>();
-    // SAFETY: the library gave so many bytes, which live as long as the list and are not written by anybody; every bit
+    // SAFETY: the library returned that many bytes, which live as long as the list and are not written; every bit
     // pattern is a value.
     Ok((0..pair.length / size_of::<T>()).map(|index| unsafe { value.add(index).read_unaligned() }).collect())
 }
 
-/// As [`get`], of an attribute that older libraries do not know: none then.
+/// As [`get`]; empty for an attribute unknown to an older library.
 ///
 /// # Safety
-/// As there.
+/// As for [`get`].
 pub(crate) unsafe fn get_if_known<T: Plain>(functions: ListFunctions, list: Handle, key: u32) -> Result<Vec<T>> {
     // SAFETY: the caller's promise.
     Ok(unsafe { find(functions, list, key) }?.unwrap_or_default())
 }
 
-/// As [`get`]; `None` for an attribute that this library does not know, which it documents to refuse so.
+/// As [`get`]; `None` for an attribute unknown to this library, which rejects it with a documented code.
 ///
 /// # Safety
-/// As there.
+/// As for [`get`].
 unsafe fn find<T: Plain>(functions: ListFunctions, list: Handle, key: u32) -> Result<Option<Vec<T>>> {
     // SAFETY: the caller's promise.
     match unsafe { get(functions, list, key) } {

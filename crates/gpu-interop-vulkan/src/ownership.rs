@@ -95,7 +95,7 @@ impl OwnedBuffer {
     pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
         let barrier = from.release("OwnedBuffer::record_release")?;
         // SAFETY: the caller's promises; the buffer is live and owned by the source family.
-        unsafe { self.record(commands, barrier) };
+        unsafe { record_buffer(self.interop(), commands, self.as_raw(), barrier) };
         Ok(())
     }
 
@@ -112,23 +112,8 @@ impl OwnedBuffer {
     pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
         let barrier = to.acquire("OwnedBuffer::record_acquire")?;
         // SAFETY: the caller's promises; the buffer is live.
-        unsafe { self.record(commands, barrier) };
+        unsafe { record_buffer(self.interop(), commands, self.as_raw(), barrier) };
         Ok(())
-    }
-
-    /// # Safety
-    /// As [`record_release`](Self::record_release), with the owner and the family of `barrier`.
-    unsafe fn record(&self, commands: vk::CommandBuffer, barrier: Barrier) {
-        let buffers = [vk::BufferMemoryBarrier::default()
-            .buffer(self.as_raw())
-            .offset(0)
-            .size(vk::WHOLE_SIZE)
-            .src_queue_family_index(barrier.families[0])
-            .dst_queue_family_index(barrier.families[1])
-            .src_access_mask(barrier.access[0])
-            .dst_access_mask(barrier.access[1])];
-        // SAFETY: the caller's promises.
-        unsafe { record(self.interop(), commands, barrier.stages, &buffers, &[]) };
     }
 }
 
@@ -149,7 +134,15 @@ impl OwnedImage {
             access: [vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE],
         };
         // SAFETY: the caller's promises; the image is live.
-        unsafe { self.record(commands, barrier, [vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL]) };
+        unsafe {
+            record_image(
+                self.interop(),
+                commands,
+                self.as_raw(),
+                barrier,
+                [vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL],
+            )
+        };
     }
 
     /// Records the release of the whole image to `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from `layout` to
@@ -175,7 +168,7 @@ impl OwnedImage {
         let barrier = from.release(OPERATION)?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises; the image is live and owned by the source family.
-        unsafe { self.record(commands, barrier, [layout, vk::ImageLayout::GENERAL]) };
+        unsafe { record_image(self.interop(), commands, self.as_raw(), barrier, [layout, vk::ImageLayout::GENERAL]) };
         Ok(())
     }
 
@@ -202,30 +195,142 @@ impl OwnedImage {
         let barrier = to.acquire(OPERATION)?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises; the image is live.
-        unsafe { self.record(commands, barrier, [vk::ImageLayout::GENERAL, layout]) };
+        unsafe { record_image(self.interop(), commands, self.as_raw(), barrier, [vk::ImageLayout::GENERAL, layout]) };
+        Ok(())
+    }
+}
+
+/// Ownership transfers of buffers and images that the application created itself.
+impl VulkanInterop {
+    /// Records the release of a whole buffer to `VK_QUEUE_FAMILY_EXTERNAL`, as [`OwnedBuffer::record_release`].
+    ///
+    /// # Errors
+    /// As [`OwnedBuffer::record_release`].
+    ///
+    /// # Safety
+    /// As [`OwnedBuffer::record_release`]; the buffer must be live until the commands have completed, and have sharing
+    /// mode `EXCLUSIVE`.
+    pub unsafe fn record_buffer_release(
+        &self,
+        commands: vk::CommandBuffer,
+        buffer: vk::Buffer,
+        from: OwnershipTransfer,
+    ) -> Result<()> {
+        let barrier = from.release("VulkanInterop::record_buffer_release")?;
+        // SAFETY: the caller's promises.
+        unsafe { record_buffer(self, commands, buffer, barrier) };
         Ok(())
     }
 
+    /// Records the acquire of a whole buffer from `VK_QUEUE_FAMILY_EXTERNAL`, as [`OwnedBuffer::record_acquire`].
+    ///
+    /// # Errors
+    /// As [`OwnedBuffer::record_acquire`].
+    ///
     /// # Safety
-    /// As [`record_release`](Self::record_release), with the owner and the family of `barrier`, and all of the image in
-    /// the layout `old`.
-    unsafe fn record(&self, commands: vk::CommandBuffer, barrier: Barrier, [old, new]: [vk::ImageLayout; 2]) {
-        let range = vk::ImageSubresourceRange::default()
-            .aspect_mask(vk::ImageAspectFlags::COLOR)
-            .level_count(vk::REMAINING_MIP_LEVELS)
-            .layer_count(vk::REMAINING_ARRAY_LAYERS);
-        let images = [vk::ImageMemoryBarrier::default()
-            .image(self.as_raw())
-            .subresource_range(range)
-            .old_layout(old)
-            .new_layout(new)
-            .src_queue_family_index(barrier.families[0])
-            .dst_queue_family_index(barrier.families[1])
-            .src_access_mask(barrier.access[0])
-            .dst_access_mask(barrier.access[1])];
+    /// As [`record_buffer_release`](Self::record_buffer_release), except that the other side owns the buffer and
+    /// releases it before the commands execute.
+    pub unsafe fn record_buffer_acquire(
+        &self,
+        commands: vk::CommandBuffer,
+        buffer: vk::Buffer,
+        to: OwnershipTransfer,
+    ) -> Result<()> {
+        let barrier = to.acquire("VulkanInterop::record_buffer_acquire")?;
         // SAFETY: the caller's promises.
-        unsafe { record(self.interop(), commands, barrier.stages, &[], &images) };
+        unsafe { record_buffer(self, commands, buffer, barrier) };
+        Ok(())
     }
+
+    /// Records the release of a whole colour image to `VK_QUEUE_FAMILY_EXTERNAL` and its transition from `layout` to
+    /// `VK_IMAGE_LAYOUT_GENERAL`, as [`OwnedImage::record_release`].
+    ///
+    /// # Errors
+    /// As [`OwnedImage::record_release`].
+    ///
+    /// # Safety
+    /// As [`OwnedImage::record_release`]; the image must be live until the commands have completed, have a colour format
+    /// and sharing mode `EXCLUSIVE`.
+    pub unsafe fn record_image_release(
+        &self,
+        commands: vk::CommandBuffer,
+        image: vk::Image,
+        from: OwnershipTransfer,
+        layout: vk::ImageLayout,
+    ) -> Result<()> {
+        const OPERATION: &str = "VulkanInterop::record_image_release";
+        let barrier = from.release(OPERATION)?;
+        check_layout(OPERATION, layout)?;
+        // SAFETY: the caller's promises.
+        unsafe { record_image(self, commands, image, barrier, [layout, vk::ImageLayout::GENERAL]) };
+        Ok(())
+    }
+
+    /// Records the acquire of a whole colour image from `VK_QUEUE_FAMILY_EXTERNAL` and its transition from
+    /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`, as [`OwnedImage::record_acquire`].
+    ///
+    /// # Errors
+    /// As [`OwnedImage::record_acquire`].
+    ///
+    /// # Safety
+    /// As [`record_image_release`](Self::record_image_release), except that the other side owns the image, leaves it in
+    /// `GENERAL`, and releases it before the commands execute.
+    pub unsafe fn record_image_acquire(
+        &self,
+        commands: vk::CommandBuffer,
+        image: vk::Image,
+        to: OwnershipTransfer,
+        layout: vk::ImageLayout,
+    ) -> Result<()> {
+        const OPERATION: &str = "VulkanInterop::record_image_acquire";
+        let barrier = to.acquire(OPERATION)?;
+        check_layout(OPERATION, layout)?;
+        // SAFETY: the caller's promises.
+        unsafe { record_image(self, commands, image, barrier, [vk::ImageLayout::GENERAL, layout]) };
+        Ok(())
+    }
+}
+
+/// # Safety
+/// As [`OwnedBuffer::record_release`], with the owner and the family of `barrier`.
+unsafe fn record_buffer(interop: &VulkanInterop, commands: vk::CommandBuffer, buffer: vk::Buffer, barrier: Barrier) {
+    let buffers = [vk::BufferMemoryBarrier::default()
+        .buffer(buffer)
+        .offset(0)
+        .size(vk::WHOLE_SIZE)
+        .src_queue_family_index(barrier.families[0])
+        .dst_queue_family_index(barrier.families[1])
+        .src_access_mask(barrier.access[0])
+        .dst_access_mask(barrier.access[1])];
+    // SAFETY: the caller's promises.
+    unsafe { record(interop, commands, barrier.stages, &buffers, &[]) };
+}
+
+/// # Safety
+/// As [`OwnedImage::record_release`], with the owner and the family of `barrier`, and all of the image in the layout
+/// `old`.
+unsafe fn record_image(
+    interop: &VulkanInterop,
+    commands: vk::CommandBuffer,
+    image: vk::Image,
+    barrier: Barrier,
+    [old, new]: [vk::ImageLayout; 2],
+) {
+    let range = vk::ImageSubresourceRange::default()
+        .aspect_mask(vk::ImageAspectFlags::COLOR)
+        .level_count(vk::REMAINING_MIP_LEVELS)
+        .layer_count(vk::REMAINING_ARRAY_LAYERS);
+    let images = [vk::ImageMemoryBarrier::default()
+        .image(image)
+        .subresource_range(range)
+        .old_layout(old)
+        .new_layout(new)
+        .src_queue_family_index(barrier.families[0])
+        .dst_queue_family_index(barrier.families[1])
+        .src_access_mask(barrier.access[0])
+        .dst_access_mask(barrier.access[1])];
+    // SAFETY: the caller's promises.
+    unsafe { record(interop, commands, barrier.stages, &[], &images) };
 }
 
 fn check_layout(operation: &'static str, layout: vk::ImageLayout) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Binary and timeline semaphores, and their export.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ struct Inner {
     semaphore: vk::Semaphore,
     payload: SemaphorePayload,
     pending: PendingSignals,
+    /// What keeps a semaphore of the application alive; `None` if this object destroys the semaphore.
+    lender: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl OwnedSemaphore {
@@ -76,7 +79,31 @@ impl OwnedSemaphore {
             .checked("vkCreateSemaphore")
             .map_err(|error| error.with_device(interop.identity()))?;
         let (interop, pending) = (interop.clone(), PendingSignals::default());
-        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, pending }) })
+        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, pending, lender: None }) })
+    }
+
+    /// Borrows a timeline semaphore that the application created, for a bridge: any
+    /// [`Timeline`](gpu_interop_core::Timeline) accepts it. The semaphore is not destroyed on drop; `owner` is kept until
+    /// then. If it was created for export, [`ExportableSemaphore::timeline_from_raw`] can avoid the bridge.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a null semaphore; otherwise as for [`timeline`](Self::timeline).
+    ///
+    /// # Safety
+    /// `semaphore` is a timeline semaphore of this device, and live as long as `owner`. Host signals through this object
+    /// and signals of submitted work must raise the value in order: work submitted through ash is unknown to it.
+    pub unsafe fn timeline_from_raw(
+        interop: &VulkanInterop,
+        semaphore: vk::Semaphore,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        const OPERATION: &str = "OwnedSemaphore::timeline_from_raw";
+        if semaphore == vk::Semaphore::null() {
+            return Err(Error::invalid(OPERATION, "the semaphore is null").with_device(interop.identity()));
+        }
+        interop.timeline(OPERATION)?;
+        let (interop, pending, payload) = (interop.clone(), PendingSignals::default(), SemaphorePayload::Timeline);
+        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, pending, lender: Some(owner) }) })
     }
 
     /// The `VkSemaphore`, valid as long as a clone of this object lives.
@@ -221,6 +248,9 @@ impl OwnedSemaphore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.lender.is_some() {
+            return;
+        }
         // SAFETY: this object owns the semaphore, and nothing uses it any more, by the contract of `OwnedSemaphore`.
         unsafe { self.interop.device().destroy_semaphore(self.semaphore, None) };
     }
@@ -280,6 +310,40 @@ impl ExportableSemaphore {
         handle: SemaphoreHandleKind,
         initial: u64,
     ) -> Result<Self> {
+        let types = Self::check(operation, interop, handle)?;
+        let semaphore = OwnedSemaphore::create(operation, interop, handle.payload(), initial, types)?;
+        Ok(Self { semaphore, handle, exported: Arc::default() })
+    }
+
+    /// Borrows a timeline semaphore that the application created for export, for a
+    /// [`Timeline`](gpu_interop_core::Timeline) that is native where the compute device imports timelines. The semaphore
+    /// is not destroyed on drop; `owner` is kept until then.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a null semaphore; otherwise as for [`timeline`](Self::timeline).
+    ///
+    /// # Safety
+    /// As [`OwnedSemaphore::timeline_from_raw`], and the semaphore was created with
+    /// `VkExportSemaphoreCreateInfo::handleTypes` of `OPAQUE_FD`, on Windows `OPAQUE_WIN32`. On Windows, no NT handle was
+    /// exported from it before.
+    pub unsafe fn timeline_from_raw(
+        interop: &VulkanInterop,
+        semaphore: vk::Semaphore,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        let handle = handles::TIMELINE_SEMAPHORE;
+        Self::check("ExportableSemaphore::timeline_from_raw", interop, handle)?;
+        // SAFETY: the caller's promises.
+        let semaphore = unsafe { OwnedSemaphore::timeline_from_raw(interop, semaphore, owner) }?;
+        Ok(Self { semaphore, handle, exported: Arc::default() })
+    }
+
+    /// The flag of `handle`, if the device exports such semaphores.
+    fn check(
+        operation: &'static str,
+        interop: &VulkanInterop,
+        handle: SemaphoreHandleKind,
+    ) -> Result<vk::ExternalSemaphoreHandleTypeFlags> {
         if handle.payload() == SemaphorePayload::Timeline {
             interop.timeline(operation)?;
         }
@@ -296,8 +360,7 @@ impl ExportableSemaphore {
             .with_context("handle", handle));
         };
         interop.functions().semaphore(operation).map_err(|error| error.with_device(interop.identity()))?;
-        let semaphore = OwnedSemaphore::create(operation, interop, handle.payload(), initial, types)?;
-        Ok(Self { semaphore, handle, exported: Arc::default() })
+        Ok(types)
     }
 
     /// The semaphore itself.

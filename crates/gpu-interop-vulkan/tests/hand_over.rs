@@ -1,4 +1,5 @@
-//! Copies to and from shared buffers, handed over in the same submission: every byte, and what is refused.
+//! Copies to and from shared buffers with transfers of ownership in the same submission: every byte, and rejected
+//! calls.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -18,14 +19,14 @@ use gpu_interop_vulkan::{
 const SIZE: u64 = 20_480;
 const LONG: Duration = Duration::from_secs(30);
 
-/// A buffer of one side's own, with a pattern in it.
+/// An unshared buffer with a pattern.
 fn own(context: &HeadlessContext, seed: u32) -> OwnedBuffer {
     let buffer = OwnedBuffer::new(context.interop(), SIZE, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
     context.upload(&buffer, 0, &pattern(seed, SIZE)).expect("upload");
     buffer
 }
 
-/// A shared buffer, the other side's, as it must be before its first hand-over.
+/// A shared buffer, released to the other API for its first hand-over.
 fn shared(context: &HeadlessContext) -> ExportableBuffer {
     let shared = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
     context.release(shared.buffer()).expect("release");
@@ -45,7 +46,7 @@ fn finish(submission: Result<Submission>) {
     submission.expect("submit").wait(LONG).expect("it ends");
 }
 
-/// What one side sends, the other receives, and back, in turns.
+/// Both sides send and receive in turns.
 fn exchange(first: &HeadlessContext, second: &HeadlessContext) {
     let exported = shared(first);
     let imported = import(second, &exported);
@@ -67,7 +68,7 @@ fn what_is_sent_is_received() {
     exchange(&first, &second);
 }
 
-/// On the queue that only copies, where there is one; and what the library says where there is none.
+/// Uses the transfer-only queue if there is one; otherwise checks the error.
 #[test]
 fn transfer_only_queues_exchange_or_are_missing() {
     let Some(general) = vulkan() else { return };
@@ -76,7 +77,7 @@ fn transfer_only_queues_exchange_or_are_missing() {
     let Some(family) = general.interop().transfer_only_queue_family() else {
         let error = HeadlessContext::new(&options).expect_err("the device has no such queue");
         assert_eq!(error.kind(), ErrorKind::NoDevice);
-        assert!(error.to_string().contains("TransferOnly; a queue of the kind General copies too"), "{error}");
+        assert!(error.to_string().contains("TransferOnly; queues of the kind General also support copies"), "{error}");
         return;
     };
     let transfer = vulkan_with(options).expect("the same device");
@@ -98,7 +99,7 @@ fn an_application_s_own_queue_serves() {
     assert_eq!(context.queue_family(), first.queue_family());
 }
 
-/// Several parts of several buffers, in one submission; what lies around them stays.
+/// Several ranges of several buffers in one submission; bytes around them are unchanged.
 #[test]
 fn parts_are_exact() {
     let Some(context) = vulkan() else { return };

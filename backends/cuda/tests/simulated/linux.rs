@@ -144,7 +144,7 @@ fn a_stub_that_fails_every_call_is_named() {
     let parts = [
         "cuDriverGetVersion",
         "CUDA_ERROR_STUB_LIBRARY (34)",
-        "driver: CUDA, whose version it does not tell",
+        "driver: CUDA, which does not report its version",
         "library: ",
         FILE,
         "LD_LIBRARY_PATH",

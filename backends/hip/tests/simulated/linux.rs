@@ -235,7 +235,7 @@ fn a_device_that_does_not_respond_hides_no_other() {
     assert_line(&text, "data|", &["true"]);
     assert_line(&text, "device 0|the GPU under test, pci 0001:c3:00.0", &[]);
     assert_line(&text, "open 0|ok", &[]);
-    assert_line(&text, "device 1|a device that does not answer (", &["hipDeviceGetName", "(719)"]);
+    assert_line(&text, "device 1|a device that cannot be queried (", &["hipDeviceGetName", "(719)"]);
     assert_line(&text, "comparable 1|Unknown", &[]);
     assert_line(&text, "open 1|DeviceLost|", &["hipDeviceGetName", "(719)"]);
     assert_line(&text, "open 2|NoDevice|", &["the driver reports 2 devices", "ordinal: 2"]);

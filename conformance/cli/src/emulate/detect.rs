@@ -6,11 +6,11 @@ use super::emulation::BACKEND;
 use super::{manifest, runtime};
 use crate::report::Emulated;
 
-/// What is emulated beneath a backend that this process has loaded; `None` for a GPU, and for a simulator, which needs no
-/// kernel driver and is marked by itself.
+/// The emulation below a backend that this process has loaded; `None` for a GPU, and for a simulator, which needs no
+/// kernel driver and has its own mark.
 ///
-/// An emulated driver has a function that names it. Looked up in the whole process, so that a report says it also where
-/// the driver was preloaded by other means than `--emulate`.
+/// An emulated driver exports a function that returns its name. Looked up in the whole process, so that a report states
+/// the emulation even if the driver was preloaded by other means than `--emulate`.
 pub(crate) fn detect(backend: &BackendInfo) -> Option<Emulated> {
     let kernel_driver = kernel_driver().filter(|_| backend.name == BACKEND && !backend.simulated)?;
     let library = backend.library.as_deref();
@@ -21,18 +21,19 @@ pub(crate) fn detect(backend: &BackendInfo) -> Option<Emulated> {
     })
 }
 
-/// What the emulated kernel driver in this process calls itself.
+/// The name of the emulated kernel driver in this process.
 #[cfg(unix)]
 pub(super) fn kernel_driver() -> Option<String> {
     use std::ffi::{CStr, c_char};
 
-    /// Defined by emulated kernel drivers, and by nothing else.
+    /// Exported only by emulated kernel drivers.
     const MARKER: &[u8] = b"gpu_interop_emulated_driver\0";
 
     let process = libloading::os::unix::Library::this();
-    // SAFETY: the symbol's type wherever it is defined; the project reserves names that begin with `gpu_interop_`.
+    // SAFETY: the function has this type in every library that exports it; the project reserves names that begin with
+    // `gpu_interop_`.
     let name = unsafe { process.get::<unsafe extern "C" fn() -> *const c_char>(MARKER) }.ok()?;
-    // SAFETY: takes nothing, and may be called at any time.
+    // SAFETY: the function has no arguments and may be called at any time.
     let name = unsafe { name() };
     if name.is_null() {
         return Some("unnamed".into());
@@ -41,7 +42,7 @@ pub(super) fn kernel_driver() -> Option<String> {
     Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
-/// There are none.
+/// Emulated drivers do not exist on this system.
 #[cfg(not(unix))]
 pub(super) fn kernel_driver() -> Option<String> {
     None

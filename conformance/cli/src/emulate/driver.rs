@@ -1,4 +1,4 @@
-//! The library that emulates the kernel driver: where it is.
+//! Finds the library that emulates the kernel driver.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::files::beside;
 
-/// Names the library's file.
+/// The variable that names the library's file.
 pub(super) const VARIABLE: &str = "GPU_INTEROP_EMULATED_AMDGPU";
-/// The library as Cargo names it.
+/// The library's name as built by Cargo.
 const FILE: &str = "libgpu_interop_emulated_amdgpu.so";
 
-/// Finds it: the file that `named` names, or the one beside `program`.
+/// Finds the library: the file that `named` contains, or the one beside `program`.
 ///
 /// # Errors
-/// If there is none, or one that the dynamic loader cannot preload.
+/// If it does not exist, or the dynamic loader cannot preload it.
 pub(super) fn find(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
     let file = match named.filter(|file| !file.is_empty()) {
         Some(file) => {
@@ -27,7 +27,7 @@ pub(super) fn find(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
         }
         None => beside(program, FILE).ok_or_else(|| missing(program))?,
     };
-    // What separates the libraries of LD_PRELOAD.
+    // Separators of the libraries in LD_PRELOAD.
     if file.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         let message = "the dynamic loader preloads no file with a space or a colon in its path";
         return Err(Stop::Failed(format!("{}: {message}; copy it, and name the copy with {VARIABLE}", file.display())));

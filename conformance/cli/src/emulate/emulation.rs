@@ -1,15 +1,15 @@
-//! What is emulated, and for how long.
+//! An emulation: its backend, option and temporary files.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The backend that the emulation is for.
+/// The backend on the emulation.
 pub(super) const BACKEND: &str = "hip";
 
-/// What `--emulate` names.
+/// The vendor in `--emulate`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Emulation {
-    /// The release of the runtime, or its first numbers; none for any.
+    /// The release of the runtime, or its first numbers; `None` for any.
     pub(super) version: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Left behind, it costs two small files.
+        // If the removal fails, two small files remain.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,11 +1,11 @@
-//! What `ci/amd-runtimes.sh` writes of a runtime that it has set up, and what Debian knows of one that is installed.
+//! The manifest that `ci/amd-runtimes.sh` writes for a runtime, and Debian's data of an installed one.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The file, in the folder of a runtime: a line a package, with its name, version and the SHA-256 of its file.
+/// The file in the folder of a runtime, with one line per package: its name, version and the SHA-256 of its file.
 pub(super) const FILE: &str = "manifest";
-/// What the package of the runtime begins with; its generation follows.
+/// Prefix of the runtime's package; its generation follows.
 const RUNTIME: &str = "libamdhip64-";
 
 /// The packages of a runtime.
@@ -15,7 +15,7 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest of a runtime's folder; `None` if there is none.
+    /// Reads the manifest of a runtime's folder; `None` if it does not exist.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         std::fs::read_to_string(folder.join(FILE)).ok().map(|text| Self::parse(&text))
     }
@@ -28,7 +28,7 @@ impl Manifest {
         Self { packages: text.lines().filter_map(package).collect() }
     }
 
-    /// AMD's release that the runtime is of.
+    /// AMD's release of the runtime.
     pub(super) fn release(&self) -> Option<String> {
         self.packages.iter().find(|(name, _)| name.starts_with(RUNTIME)).map(|(_, version)| upstream(version))
     }
@@ -43,15 +43,15 @@ impl Manifest {
     }
 }
 
-/// The release that a runtime is of: as the manifest of its folder says, or Debian of an installed package.
+/// The release of a runtime, according to the manifest of its folder, or Debian's data of the installed package.
 pub(super) fn release_of(library: &Path) -> Option<String> {
     let of_folder = library.ancestors().skip(1).find_map(Manifest::read);
     of_folder.map_or_else(|| installed(&library.canonicalize().ok()?), |manifest| manifest.release())
 }
 
-/// The upstream version of the installed package that has a file.
+/// The upstream version of the installed package that contains a file.
 fn installed(file: &Path) -> Option<String> {
-    // The query is no part of the emulation.
+    // The query must not run on the emulation.
     let ask = |arguments: &[&std::ffi::OsStr]| {
         let mut query = Command::new("dpkg-query");
         query.args(arguments).env_remove("LD_PRELOAD").stdin(Stdio::null()).stderr(Stdio::null());
@@ -64,7 +64,7 @@ fn installed(file: &Path) -> Option<String> {
     Some(upstream(&version))
 }
 
-/// The upstream part of a Debian version, its leading numbers: `1:5.7.1-6+deb13u1` is 5.7.1, `2.41-12` 2.41.
+/// The upstream part of a Debian version, its leading numbers: `1:5.7.1-6+deb13u1` is 5.7.1, `2.41-12` is 2.41.
 fn upstream(version: &str) -> String {
     let version = version.trim();
     let version = version.split_once(':').map_or(version, |(_, version)| version);

@@ -1,11 +1,11 @@
-//! `--emulate amd`: AMD's own HIP runtime over an emulated kernel driver, on a machine without an AMD GPU.
+//! `--emulate amd`: AMD's own HIP runtime on an emulated kernel driver, on a machine without an AMD GPU.
 //!
-//! The commands that load a backend call [`EmulateArgs::enter`] first. It finds the emulated driver and the runtime, and
-//! replaces this process by itself with both in its environment: a library to preload can only be named before a process
-//! starts. Nothing is fetched or built: what is missing is an error that names the package or the command.
+//! The commands that load a backend call [`EmulateArgs::enter`] first. It finds the emulated driver and the runtime,
+//! and replaces this process by itself with both in its environment, because a library can only be preloaded when a
+//! process starts. Nothing is downloaded or built: a missing part is an error that names the package or the command.
 //!
-//! The runtime and everything above the kernel is AMD's. [`detect`] says in every report that the rest is emulated,
-//! whoever has preloaded the driver.
+//! The runtime and the libraries above the kernel driver are AMD's. [`detect`] states in every report that the kernel
+//! driver is emulated, also if it was preloaded by hand.
 
 mod detect;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
@@ -41,13 +41,13 @@ pub(crate) struct EmulateArgs {
     /// Linux on x86-64. The report says EMULATED.
     #[arg(long, value_name = "RUNTIME")]
     emulate: Option<Emulation>,
-    /// The folder of the runtimes that `ci/amd-runtimes.sh` has set up; without it, `target/amd`.
+    /// The folder with the runtimes that `ci/amd-runtimes.sh` has set up; default: `target/amd`.
     #[arg(long, value_name = "FOLDER", env = "GPU_INTEROP_AMD_RUNTIMES")]
     emulate_root: Option<PathBuf>,
 }
 
 impl EmulateArgs {
-    /// Starts the emulation where it is asked for: this process is replaced, and comes here again.
+    /// Starts the requested emulation: this process is replaced by itself, and calls this function again.
     ///
     /// # Errors
     /// If something is missing, or this is another system than Linux on x86-64.
@@ -61,7 +61,7 @@ impl EmulateArgs {
         )));
     }
 
-    /// The option as it was given, and its backend.
+    /// The option as given, and its backend.
     pub(crate) fn backend(&self) -> Option<(String, &'static str)> {
         self.emulate.as_ref().map(|emulation| (emulation.to_string(), BACKEND))
     }

@@ -1,8 +1,8 @@
-//! This program, to be run with the libraries of a runtime's folder.
+//! A copy of this program that uses the libraries of a runtime's folder.
 //!
 //! Runtimes of newer Debian releases need a newer C library. A program is bound to its C library by the dynamic loader
-//! that it names, so a copy names that of the folder, and where to find libraries. The environment stays as it is: a
-//! variable such as LD_LIBRARY_PATH would reach the system's own programs too, which cannot run so.
+//! that it names, so a copy names the loader and the library paths of the folder. The environment is not changed: a
+//! variable such as LD_LIBRARY_PATH would also affect the system's own programs, which then fail.
 
 use std::ffi::{CStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -14,19 +14,19 @@ use gpu_interop_conformance::{Stop, Verdict};
 
 use super::manifest::Manifest;
 
-/// Where the system's libraries are.
+/// Folders of the system's libraries.
 const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
 /// The loader, in a folder's part for the C library.
 const LOADER: &str = "libc/ld-linux-x86-64.so.2";
-/// Copies are in this part of the folder.
+/// The part of the folder for copies.
 const COPIES: &str = "programs";
-/// How long a copy is kept of a program that is not there any more.
+/// Time that a copy is kept after its program no longer exists.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The copy of `program` for the runtime in `folder`, made unless it is there.
+/// The copy of `program` for the runtime in `folder`, created if necessary.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub(super) fn copy_for(folder: &Path, program: &Path) -> Verdict<PathBuf> {
     let folder = folder.canonicalize()?;
     let found = std::fs::metadata(program)?;
@@ -39,7 +39,7 @@ pub(super) fn copy_for(folder: &Path, program: &Path) -> Verdict<PathBuf> {
     let cannot = |error: std::io::Error| Stop::Failed(format!("cannot write {}: {error}", copy.display()));
     std::fs::create_dir_all(&copies).map_err(cannot)?;
     remove_old(&copies);
-    // Complete as soon as it has its name.
+    // Renamed last, so that a file with this name is complete.
     let new = tempfile::Builder::new().tempfile_in(&copies).map_err(cannot)?.into_temp_path();
     std::fs::copy(program, &new).map_err(cannot)?;
     let c_library = Manifest::read(&folder).and_then(|manifest| manifest.c_library());
@@ -48,7 +48,7 @@ pub(super) fn copy_for(folder: &Path, program: &Path) -> Verdict<PathBuf> {
     Ok(copy)
 }
 
-/// Names loader and libraries in a copy: those of AMD first, then those of the newer system, the folder's or this one.
+/// Sets loader and library paths of a copy: AMD's first, then those of the newer system, the folder's or this one.
 fn change(copy: &Path, folder: &Path, with_own_c_library: bool) -> Verdict {
     let part = |name: &str| folder.join(name).into_os_string();
     let mut command = Command::new("patchelf");
@@ -58,7 +58,7 @@ fn change(copy: &Path, folder: &Path, with_own_c_library: bool) -> Verdict {
     } else {
         vec![part("amd"), SYSTEM.into(), part("lib")]
     };
-    // Of the older kind, which also counts for the libraries of libraries.
+    // RPATH instead of RUNPATH, because it also applies to the dependencies of libraries.
     command.arg("--force-rpath").arg("--set-rpath").arg(parts.join(&OsString::from(":"))).arg(copy);
     let output = command.output().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Stop::Failed("patchelf is not installed (Debian: patchelf)".into()),
@@ -71,26 +71,27 @@ fn change(copy: &Path, folder: &Path, with_own_c_library: bool) -> Verdict {
     Err(Stop::Failed(format!("patchelf: {}: {}", output.status, said.trim())))
 }
 
-/// The version of the C library that this process runs on.
+/// The version of this process's C library.
 fn c_library_here() -> String {
-    // SAFETY: takes nothing, and returns a static NUL-terminated string.
+    // SAFETY: the function has no arguments, and returns a static NUL-terminated string.
     unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_string_lossy().into_owned()
 }
 
-/// Whether a folder's C library, of this version, is newer than the system's. One of an unknown version is.
+/// Whether a folder's C library, of this version, is newer than the system's. An unknown version counts as newer.
 fn is_newer(folder: Option<&str>, system: &str) -> bool {
     let numbers = |version: &str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>();
     folder.is_none_or(|folder| numbers(folder) > numbers(system))
 }
 
-/// Removes copies of programs that have been built anew since. Another process may still start itself from a young one.
+/// Removes copies of programs that have been rebuilt since. A recent copy is kept, because another process may still
+/// start it.
 fn remove_old(copies: &Path) {
     let now = SystemTime::now();
     for entry in std::fs::read_dir(copies).into_iter().flatten().flatten() {
         let made = entry.metadata().and_then(|found| found.modified());
         let age = made.ok().and_then(|made| now.duration_since(made).ok());
         if age.is_some_and(|age| age > KEPT) {
-            // What stays only takes space.
+            // A copy that cannot be removed only takes space.
             let _ = std::fs::remove_file(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! AMD's runtime: which one is used, and where it is.
+//! Selection of AMD's runtime.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use gpu_interop_conformance::{Stop, Verdict};
 use super::emulation::Emulation;
 use super::manifest::{self, Manifest};
 
-/// Where Debian installs it.
+/// Debian's folder of the library.
 const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
-/// What its file is called, but for the generation.
+/// The name of the library without its generation.
 const NAME: &str = "libamdhip64.so.";
-/// The generations that the library knows, the newest first.
+/// Generations known to the library, newest first.
 const GENERATIONS: [u32; 3] = [7, 6, 5];
 
 /// A runtime.
@@ -21,12 +21,12 @@ pub(super) struct Runtime {
     pub(super) library: PathBuf,
     /// AMD's release.
     pub(super) release: String,
-    /// Its folder, with the libraries that it needs; none for the system's own.
+    /// Its folder, with the libraries that it needs; `None` for the system's runtime.
     pub(super) folder: Option<PathBuf>,
 }
 
 impl Runtime {
-    /// The runtimes that `ci/amd-runtimes.sh` has set up in a folder, the oldest first.
+    /// The runtimes that `ci/amd-runtimes.sh` has set up in a folder, oldest first.
     fn set_up_in(root: &Path) -> Vec<Self> {
         let folders = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut all: Vec<Self> = folders.filter_map(Self::of_folder).collect();
@@ -39,7 +39,7 @@ impl Runtime {
         Some(Self { library: library_in(&folder.join("amd"))?, release, folder: Some(folder) })
     }
 
-    /// The one that the system has installed.
+    /// The system's installed runtime.
     fn of_system() -> Option<Self> {
         let library = library_in(Path::new(SYSTEM))?;
         let release = manifest::release_of(&library).or_else(|| version_of_library(&library))?;
@@ -48,11 +48,11 @@ impl Runtime {
 
     fn is_of(&self, version: Option<&str>) -> bool {
         let Some(version) = version else { return true };
-        // By whole numbers: 5 and 5.2 are 5.2.3, and 5.20 is not.
+        // Compares whole numbers: 5 and 5.2 match 5.2.3, 5.20 does not.
         self.release.strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// Where it is, for messages.
+    /// Its location, for messages.
     fn place(&self) -> String {
         let place = self.folder.as_ref().map_or_else(|| "the system's".into(), |folder| folder.display().to_string());
         format!("{} ({place})", self.release)
@@ -65,7 +65,7 @@ fn library_in(folder: &Path) -> Option<PathBuf> {
     files.into_iter().find(|file| file.is_file())
 }
 
-/// The version that the name of a runtime's file has, which the library's name is a link to.
+/// The version in the name of a runtime's file, to which the library's name is a link.
 pub(super) fn version_of_library(library: &Path) -> Option<String> {
     version_of_file(&library.canonicalize().ok()?)
 }
@@ -80,8 +80,8 @@ fn numbers(version: &str) -> Option<Vec<u32>> {
     version.split('.').map(|part| part.parse().ok()).collect()
 }
 
-/// The folders that may have runtimes: the one that is named, or `amd` in those around the program. Cargo puts programs
-/// into `target/release`, and tests one folder deeper.
+/// The folders that may contain runtimes: the named one, or `amd` in those around the program. Cargo puts programs into
+/// `target/release`, and tests one folder deeper.
 fn roots(named: Option<&Path>, program: &Path) -> Vec<PathBuf> {
     named.map_or_else(
         || program.ancestors().skip(1).take(3).map(|folder| folder.join("amd")).collect(),
@@ -89,14 +89,14 @@ fn roots(named: Option<&Path>, program: &Path) -> Vec<PathBuf> {
     )
 }
 
-/// Finds the runtime that is asked for: without a version, the system's.
+/// Finds the requested runtime; without a version, the system's.
 ///
 /// # Errors
-/// If there is none: with what there is, and how to get it.
+/// If it does not exist, with the existing runtimes and the command to set one up.
 pub(super) fn find(emulation: &Emulation, named: Option<&Path>, program: &Path) -> Verdict<Runtime> {
     let roots = roots(named, program);
     let set_up = roots.iter().flat_map(|root| Runtime::set_up_in(root)).collect();
-    // Cargo's folder: programs are in one of its own.
+    // Cargo's folder: programs are in a subfolder of it.
     let root = roots.get(1).or(roots.first()).map_or_else(|| PathBuf::from("target/amd"), Clone::clone);
     choose(emulation, Runtime::of_system(), set_up, &root)
 }
@@ -104,7 +104,7 @@ pub(super) fn find(emulation: &Emulation, named: Option<&Path>, program: &Path) 
 fn choose(emulation: &Emulation, system: Option<Runtime>, set_up: Vec<Runtime>, root: &Path) -> Verdict<Runtime> {
     let version = emulation.version.as_deref();
     let all: Vec<Runtime> = match version {
-        // A folder's is complete and checked.
+        // A runtime in a folder is complete and verified.
         Some(_) => set_up.into_iter().chain(system).collect(),
         None => system.into_iter().chain(set_up).collect(),
     };
@@ -175,7 +175,7 @@ mod tests {
             let manifest = format!("libamdhip64-{generation} {version}-1 00\n");
             std::fs::write(root.path().join(version).join(manifest::FILE), manifest).expect("a manifest");
         }
-        // Begun, and never finished.
+        // Incomplete.
         std::fs::create_dir_all(root.path().join("6.0.0/amd")).expect("folders");
         let found = Runtime::set_up_in(root.path());
         let releases: Vec<&str> = found.iter().map(|runtime| runtime.release.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Starting this program again, emulated.
+//! Starts this program again, emulated.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,21 +10,21 @@ use super::emulation::{Emulation, Session};
 use super::{detect, driver, program, runtime, vulkan};
 use crate::hidden_devices;
 
-/// Says that this process is the emulated one: the folder of its temporary files.
+/// Marks the emulated process; its value is the folder of its temporary files.
 const SESSION: &str = "GPU_INTEROP_EMULATE_SESSION";
-/// Which library the backend loads.
+/// The library that the backend loads.
 const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
 const PRELOAD: &str = "LD_PRELOAD";
-/// Which GPUs the driver emulates; the user's choice stays.
+/// The GPUs that the driver emulates; a value set by the user is kept.
 const DEVICES: &str = "GPU_INTEROP_SIM_AMDGPU_DEVICES";
-/// Two, for scenarios of more than one device. HIP 5.2 denies the smaller gfx906 streams that wait for words, and with them
-/// timelines.
+/// Two GPUs, for scenarios with several devices. HIP 5.2 does not support stream waits for words on the smaller gfx906,
+/// and therefore no timelines.
 const TWO_GPUS: &str = "gfx908,gfx908";
 
-/// Replaces this process by the emulated one. Where this is it, answers what ends with it.
+/// Replaces this process by the emulated one. In the emulated process, returns the object that cleans up at its end.
 ///
 /// # Errors
-/// If something is missing, or the emulated driver was not loaded.
+/// If a part is missing, or the emulated driver was not loaded.
 pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Session> {
     if let Some(folder) = std::env::var_os(SESSION) {
         let session = Session { folder: folder.into() };
@@ -52,7 +52,7 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
         command.env(DEVICES, TWO_GPUS);
     }
     hidden_devices::remove_from(&mut command);
-    // Returns only if it fails. The other process removes the folder.
+    // Returns only on failure. The other process removes the folder.
     let kept = folder.keep();
     let error = command.exec();
     drop(Session { folder: kept });

@@ -1,7 +1,7 @@
-//! Vulkan beside the emulated GPU: the driver for the CPU, with the GPU's PCI address.
+//! Vulkan on the emulated GPU: the CPU driver, with the GPU's PCI address.
 //!
-//! The emulated driver's library is also a layer of Vulkan, which gives lavapipe the address: a device of HIP and one of
-//! Vulkan are matched by it, as on hardware.
+//! The emulated driver's library is also a Vulkan layer, which sets lavapipe's PCI address: a HIP device and a Vulkan
+//! device are matched by it, as on hardware.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use gpu_interop_conformance::Verdict;
 
 /// The layer's name.
 const LAYER: &str = "VK_LAYER_gpu_interop_emulated_amdgpu";
-/// Where the files are that name drivers.
+/// Folders of the files that name drivers.
 const DRIVERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
-/// How the file of Mesa's driver for the CPU begins.
+/// Prefix of the file of Mesa's CPU driver.
 const LAVAPIPE: &str = "lvp_icd";
 
-/// Writes the layer's manifest into `folder`; the variables that use it. `current` reads the environment.
+/// Writes the layer's manifest to `folder` and returns the variables that activate it. `current` reads the environment.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -40,7 +40,7 @@ pub(super) fn variables(
         ("VK_ADD_LAYER_PATH", joined(folder.as_os_str(), current("VK_ADD_LAYER_PATH"))),
         ("VK_INSTANCE_LAYERS", joined(OsStr::new(LAYER), current("VK_INSTANCE_LAYERS"))),
     ];
-    // The second name is the older one. A driver that the user has chosen stays.
+    // The second name is the older one. A driver chosen by the user is kept.
     let names = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
     let chosen = |name: &&str| current(name).is_some_and(|files| !files.is_empty());
     if !names.iter().any(chosen)
@@ -51,7 +51,7 @@ pub(super) fn variables(
     Ok(variables)
 }
 
-/// A value before those that a variable has.
+/// Prepends a value to a variable's list.
 pub(super) fn joined(first: &OsStr, others: Option<OsString>) -> OsString {
     let mut all = first.to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {
@@ -67,7 +67,7 @@ fn lavapipe(folders: &[PathBuf]) -> Option<PathBuf> {
     let is_lavapipe = |file: &PathBuf| {
         file.file_name().is_some_and(|name| {
             let name = name.to_string_lossy();
-            // Debian for several architectures has one file each.
+            // Debian has one file per architecture.
             name.starts_with(LAVAPIPE) && (name.contains("x86_64") || name == "lvp_icd.json")
         })
     };

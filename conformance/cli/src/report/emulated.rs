@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A run on the vendor's runtime with an emulated kernel driver and GPU beneath it.
+/// A run of the vendor's runtime on an emulated kernel driver and GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulated {
     /// The emulated kernel driver's own name.

@@ -23,9 +23,9 @@ const MESSAGE: usize = 128 << 10;
 const CALLS: &str = "calls";
 /// Time for a process to release its resources and exit after a failure.
 const LEAVING: Duration = Duration::from_secs(3);
-/// The number of hardware queues that CUDA's streams share, 8 by default. Streams on one queue wait for each
-/// other's waits: a wait that is enqueued before its signal needs one queue a stream. With 32 queues a
-/// process takes three times as long to start and exit (H200: 1.0 s instead of 0.37 s), and delays others meanwhile.
+/// Number of hardware queues that CUDA's streams share, 8 by default. A wait on one stream blocks the other streams of
+/// its queue, so a wait that is enqueued before its signal needs a separate queue. With 32 queues a process takes three
+/// times as long to start and exit (H200: 1.0 s instead of 0.37 s), and delays others meanwhile.
 const CONNECTIONS_VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 const MOST_CONNECTIONS: &str = "32";
 
@@ -38,7 +38,7 @@ pub(crate) fn record_calls() -> Verdict {
 
 /// Sends the result of a scenario to the parent.
 pub(crate) fn answer(ran: &Ran) -> Verdict {
-    // Calls that free what a failed scenario left do not belong to its trace.
+    // Later calls free objects of the failed scenario and do not belong to its trace.
     if matches!(ran.verdict, Err(Stop::Failed(_))) {
         call_trace::stop();
     } else {
@@ -170,7 +170,7 @@ impl Process {
             Event::TimedOut => timed_out(limit),
             Event::Interrupted => Ended::of(Err(interrupt::stop())),
             Event::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
-                Ended::without_log(Outcome::Crashed, Some("its process ended well, but without an answer".into()))
+                Ended::without_log(Outcome::Crashed, Some("its process exited successfully without a result".into()))
             }),
         };
         if is_last
@@ -204,7 +204,7 @@ impl Process {
         if !ended.outcome.is_failure() || before.is_empty() {
             return ended;
         }
-        /// How many are named.
+        /// Maximum number of listed scenarios.
         const MOST: usize = 12;
         let (others, last) = before.split_at(before.len().saturating_sub(MOST));
         let mut ids: Vec<&str> = last.iter().map(|case| case.scenario.id).collect();
@@ -213,7 +213,8 @@ impl Process {
             ids.insert(0, &number);
         }
         let reason = ended.reason.unwrap_or_default();
-        let history = format!("its process had run {} before; --isolate-each tells them apart", ids.join(", "));
+        let history =
+            format!("its process had run {} before; --isolate-each runs each in a separate process", ids.join(", "));
         Ended { reason: Some(format!("{reason} [{history}]")), ..ended }
     }
 
@@ -259,7 +260,7 @@ impl Process {
         }
         let Received::Message(bytes, _) = self.channel.connection().receive(MESSAGE)? else { return Ok(Event::Ended) };
         let ran = serde_json::from_slice(&bytes)
-            .map_err(|error| Stop::Failed(format!("the scenario's process sent something unreadable: {error}")))?;
+            .map_err(|error| Stop::Failed(format!("the scenario's process sent an invalid message: {error}")))?;
         Ok(Event::Ran(ran))
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the library of a simulator, or builds it.
+//! Finds or builds the library of a simulator.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::files::beside;
 
-/// The library of `package` beside `program`. If there is none and the sources are there, Cargo builds it.
+/// The library of `package` beside `program`. If it does not exist but its sources do, Cargo builds it.
 ///
 /// # Errors
-/// If there is neither, with the command that builds it.
+/// If neither exists, with the command that builds the library.
 pub(super) fn find(package: &str, program: &Path) -> Verdict<PathBuf> {
     let file = format!("{DLL_PREFIX}{}{DLL_SUFFIX}", package.replace('-', "_"));
     let here = std::env::current_dir().unwrap_or_default();
@@ -31,8 +31,8 @@ pub(super) fn find(package: &str, program: &Path) -> Verdict<PathBuf> {
     })
 }
 
-/// The command that builds a package with the profile of `program`, if that is in a target folder of Cargo's, and the
-/// sources are in a folder above it or above `here`.
+/// The command that builds a package with the profile of `program`, if the program is in a target folder of Cargo, and
+/// the sources are in a folder above it or above `here`.
 fn build(package: &str, program: &Path, here: &Path) -> Option<Command> {
     let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file())?;
     let profile = program.strip_prefix(target).ok()?.iter().next()?.to_str()?;

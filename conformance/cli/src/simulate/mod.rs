@@ -1,8 +1,8 @@
-//! `--simulate`: a simulator in place of a vendor's driver, on a machine without a GPU.
+//! `--simulate`: a simulator instead of a vendor's driver, on a machine without a GPU.
 //!
-//! The commands that load a backend call [`SimulateArgs::enter`] first. It finds or builds the simulator and replaces this
-//! process by itself, with the simulator and the identity of Vulkan's device for the CPU in its environment: drivers
-//! read both when they are loaded. Every report says SIMULATED: a backend recognises a simulator by itself.
+//! The commands that load a backend call [`SimulateArgs::enter`] first. It finds or builds the simulator and replaces
+//! this process by itself, with the simulator and the identity of Vulkan's CPU device in its environment, because
+//! drivers read both when they are loaded. Every report says SIMULATED, because a backend recognises a simulator.
 
 mod library;
 mod release;
@@ -20,7 +20,7 @@ use gpu_interop_conformance::Verdict;
 
 use release::Release;
 
-/// The version that the simulator of AMD's runtime reports and behaves as.
+/// The version that the simulator of AMD's runtime simulates.
 const VERSION: &str = "GPU_INTEROP_SIM_VERSION";
 
 /// The option of the simulation, shared by the commands that load a backend.
@@ -41,11 +41,11 @@ struct Driver {
     libraries: &'static [(&'static str, &'static str)],
     /// Settings of the simulator.
     settings: &'static [(&'static str, &'static str)],
-    /// The device is the CPU, as Vulkan's driver for the CPU has it.
+    /// The device has the identity of Vulkan's CPU device.
     is_cpu: bool,
 }
 
-/// Simulates Direct3D, which comes with each driver on Windows.
+/// Simulates Direct3D as well, which every driver supports on Windows.
 #[cfg(windows)]
 const D3D: (&str, &str) = ("GPU_INTEROP_D3D_LIBRARY", "gpu-interop-sim-d3d");
 const CUDA: (&str, &str) = ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda");
@@ -82,7 +82,7 @@ const DRIVERS: &[Driver] = &[
             ("GPU_INTEROP_NVSCIBUF_LIBRARY", "gpu-interop-sim-nvsci"),
             ("GPU_INTEROP_NVSCISYNC_LIBRARY", "gpu-interop-sim-nvsci"),
         ],
-        // An integrated GPU: NvSci is on embedded systems only.
+        // An integrated GPU: NvSci exists only on embedded systems.
         settings: &[("GPU_INTEROP_SIM_ATTRIBUTES", "18:1")],
         is_cpu: true,
     },
@@ -129,7 +129,7 @@ impl fmt::Display for Simulation {
 }
 
 impl Simulation {
-    /// The environment of the simulation. The user's settings stay, but for a version that the option names.
+    /// The environment of the simulation. The user's settings are kept, except for a version that the option names.
     ///
     /// # Errors
     /// If a simulator is missing and cannot be built.
@@ -151,7 +151,7 @@ impl Simulation {
 }
 
 impl SimulateArgs {
-    /// Starts the requested simulation: this process is replaced, and comes here again.
+    /// Starts the requested simulation: this process is replaced by itself, and calls this function again.
     ///
     /// # Errors
     /// If a simulator is missing and cannot be built, or this program cannot be started again.
@@ -160,7 +160,7 @@ impl SimulateArgs {
         start::enter(&simulation.to_string(), |program| simulation.variables(program))
     }
 
-    /// The option as it was given, and its backend.
+    /// The option as given, and its backend.
     pub(crate) fn backend(&self) -> Option<(String, &'static str)> {
         self.simulate.as_ref().map(|simulation| (simulation.to_string(), simulation.driver.backend))
     }

@@ -1,10 +1,10 @@
-//! Releases of AMD's runtime that are simulated.
+//! Simulated releases of AMD's runtime.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Releases, oldest first, with the version number that the runtime reports: those that the simulator's tests run the
-/// suite on.
+/// Releases, oldest first, with the version number that the runtime reports: those with which the simulator's tests run
+/// the suite.
 const RELEASES: &[(&str, u32)] = &[
     ("5.2.3", 50_221_153),
     ("5.6.0", 50_631_061),
@@ -37,7 +37,7 @@ impl Release {
 impl FromStr for Release {
     type Err = String;
 
-    /// A release, or its first numbers: then the newest that begins with them.
+    /// Finds a release by its numbers, or the newest one that begins with these numbers.
     fn from_str(text: &str) -> Result<Self, String> {
         let begins = |name: &str| name.strip_prefix(text).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         match RELEASES.iter().rfind(|(name, _)| begins(name)) {

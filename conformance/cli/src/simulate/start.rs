@@ -9,11 +9,11 @@ use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::hidden_devices;
 
-/// The simulation that this process runs on.
+/// The simulation of this process.
 const SESSION: &str = "GPU_INTEROP_SIMULATE_SESSION";
 
-/// Replaces this process by the one on the simulator that `session` names, with the variables for this program, unless this
-/// is it.
+/// Replaces this process by one on the simulator that `session` names, with the variables for this program, unless it
+/// is that process.
 ///
 /// # Errors
 /// If a simulator is missing and cannot be built, or this program cannot be started again.

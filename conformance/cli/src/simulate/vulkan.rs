@@ -1,11 +1,11 @@
-//! Settings that make a simulator's device the one of Vulkan's driver for the CPU.
+//! Settings that give a simulator's device the identity of Vulkan's CPU device.
 
 use std::ffi::OsString;
 
 use gpu_interop::vulkan::{BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions, ash::vk};
 use gpu_interop::{DeviceIdentity, DeviceKind, Result};
 
-/// The settings; none without such a device: then the exporter says what to install.
+/// The settings; empty without such a device: the exporter then reports the packages to install.
 pub(super) fn settings() -> Vec<(&'static str, OsString)> {
     let devices = HeadlessContext::devices().unwrap_or_default();
     let Some(cpu) = devices.into_iter().find(|device| device.kind == DeviceKind::Cpu) else { return Vec::new() };
@@ -17,8 +17,8 @@ pub(super) fn settings() -> Vec<(&'static str, OsString)> {
     uuid.into_iter().chain(export).collect()
 }
 
-/// Bytes 16 to 31 of memory that the device exports. lavapipe recognises its own memory by them; data begins after
-/// them. Zeros: data begins with the first byte.
+/// Bytes 16 to 31 of the device's exported memory, by which lavapipe recognises its own memory; data begins after them.
+/// Zeros mean that data begins with the first byte.
 fn exported(device: DeviceIdentity) -> Result<[u8; 16]> {
     let context = HeadlessContext::new(&HeadlessOptions::default().device(DeviceChoice::Identity(device)))?;
     let options = BufferOptions::new(4096, vk::BufferUsageFlags::TRANSFER_SRC);

@@ -1,7 +1,8 @@
-//! A backend that is not of this project, and the suite on it.
+//! An example of another project's backend, with the suite.
 //!
-//! Its "device" is the processor: memory is a memory file, mapped; work is done at once, so a stream is only a name. It
-//! declares that and no more, and the suite leaves out what needs more. `cargo run -- --backend third-party`.
+//! Its device is the processor: memory is a mapped memory file, and work is executed at once, so a stream is only a
+//! name. It declares only that, and the suite omits the scenarios with further requirements. `cargo run -- --backend
+//! third-party`.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -79,7 +80,7 @@ impl Map {
         let size =
             usize::try_from(size).map_err(|_| Error::invalid(operation, "the size exceeds the address space"))?;
         let (access, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping, of no address in use.
+        // SAFETY: a new mapping at an unused address.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), size, access, shared, &file, 0) }.map_err(failed)?;
         Ok(Self { file, address: start.expose_provenance(), size })
     }
@@ -87,7 +88,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made, which nothing uses any more.
+        // SAFETY: the mapping of `new`, which is no longer used.
         let _ = unsafe { rustix::mm::munmap(at(self.address as u64).cast(), self.size) };
     }
 }
@@ -100,7 +101,7 @@ fn at(address: u64) -> *mut u8 {
 struct Device {
     identity: DeviceIdentity,
     capabilities: Capabilities,
-    /// Imports and exportable allocations, by their names.
+    /// Imports and exportable allocations, by their numbers.
     maps: Mutex<HashMap<usize, Map>>,
     names: AtomicUsize,
 }
@@ -119,9 +120,9 @@ impl Device {
     }
 }
 
-// SAFETY (of the methods): what the safe objects promise, which `gpu_interop::backend` lists: ranges are inside live
-// memory, names are live. Work is done when its method returns.
-// SAFETY: each method does on the CPU what is asked, at once: what it answers has run.
+// SAFETY (of the methods): the safe objects guarantee the contract in `gpu_interop::backend`: ranges are inside live
+// memory, raw values are live. Work is done when its method returns. SAFETY: each method executes its work on the CPU
+// at once: a completed query means that all work has run.
 unsafe impl BackendDevice for Device {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
@@ -222,13 +223,13 @@ unsafe impl BackendDevice for Device {
     }
 
     unsafe fn copy(&self, _stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
-        // SAFETY: inside live memory, and apart.
+        // SAFETY: inside live memory, and disjoint.
         unsafe { at(target.get()).copy_from_nonoverlapping(at(source.get()), size as usize) };
         Ok(())
     }
 
     unsafe fn copy_to_host(&self, _stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
-        // SAFETY: inside live memory; the caller's memory is as long.
+        // SAFETY: inside live memory; the caller's memory has that size.
         unsafe { target.copy_from_nonoverlapping(at(source.get()), size as usize) };
         Ok(())
     }

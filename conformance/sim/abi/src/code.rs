@@ -1,32 +1,32 @@
-//! Status codes: those that both vendors have, with the same number.
+//! Status codes with the same number in both vendors' APIs.
 
-/// An argument is wrong.
+/// An argument is invalid.
 pub const INVALID_VALUE: u32 = 1;
-/// There is no memory left.
+/// Out of memory.
 pub const OUT_OF_MEMORY: u32 = 2;
-/// The driver was not initialised.
+/// The driver is not initialised.
 pub const NOT_INITIALIZED: u32 = 3;
-/// There is no device.
+/// The machine has no device.
 pub const NO_DEVICE: u32 = 100;
-/// There is no such device.
+/// The device does not exist.
 pub const INVALID_DEVICE: u32 = 101;
-/// A module's image is not one.
+/// A module's image is invalid.
 pub const INVALID_IMAGE: u32 = 200;
 /// No context is current.
 pub const INVALID_CONTEXT: u32 = 201;
-/// There is no such object.
+/// The object does not exist.
 pub const INVALID_HANDLE: u32 = 400;
-/// There is nothing of this name.
+/// The name does not exist.
 pub const NOT_FOUND: u32 = 500;
 /// Work is pending.
 pub const NOT_READY: u32 = 600;
-/// The device or the system cannot do that.
+/// The device or the system does not support the operation.
 pub const NOT_SUPPORTED: u32 = 801;
-/// A stream that records a graph does not take that.
+/// A capturing stream does not support the operation.
 pub const CAPTURE_UNSUPPORTED: u32 = 900;
-/// What was recorded was spoilt meanwhile.
+/// The capture was invalidated.
 pub const CAPTURE_INVALIDATED: u32 = 901;
-/// The stream records no graph.
+/// The stream is not capturing.
 pub const ILLEGAL_STATE: u32 = 401;
-/// Something else.
+/// Another failure.
 pub const UNKNOWN: u32 = 999;

@@ -1,19 +1,19 @@
-//! Descriptors that callers pass as numbers.
+//! File descriptors that callers pass as numbers.
 
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// The descriptor, unless its number is not open.
+/// The descriptor; `None` if the number is not open.
 #[must_use]
 pub fn borrow<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
-    // SAFETY: the borrow is only asked whether it is open, and if it is, the caller of the driver lent it for the call.
+    // SAFETY: the borrow is only queried, and if it is open, the caller of the driver lent it for the call.
     let fd = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })?;
     rustix::io::fcntl_getfd(fd).is_ok().then_some(fd)
 }
 
-/// Closes a descriptor that was given away.
+/// Closes a descriptor whose ownership was transferred.
 ///
 /// # Safety
-/// Whoever owned it reckons with that.
+/// The previous owner expects the close.
 pub unsafe fn close(fd: RawFd) {
     if borrow(fd).is_some() {
         // SAFETY: open, and the caller's promise.

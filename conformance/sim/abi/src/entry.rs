@@ -1,8 +1,8 @@
-//! How a function of a driver's C interface is written.
+//! Declarations of the functions of a driver's C interface.
 
 /// Declares functions of a driver's interface: exported under their names, counted, and subject to the faults of
-/// [`settings`](crate::settings). A body answers `Result<(), u32>`. `gives` names the pointer to the result, which
-/// becomes zeros where success with a null result is injected. `failing` runs, with the code, where a failure is.
+/// [`settings`](crate::settings). A body returns `Result<(), u32>`. `gives` names the pointer to the result, which is
+/// zeroed if success with a null result is injected. `failing` runs after an injected failure, with its code.
 #[macro_export]
 macro_rules! entries {
     ($(
@@ -11,8 +11,8 @@ macro_rules! entries {
         #[doc = concat!("Simulates `", stringify!($name), "`.")]
         ///
         /// # Safety
-        /// As the vendor's documentation asks for: pointers are valid for the call, and what work on a stream touches until
-        /// that has run.
+        /// As the vendor's documentation requires: pointers are valid for the call, and memory used by work on a stream
+        /// is valid until that work has run.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, unused_unsafe, clippy::too_many_arguments, reason = "the vendor's interface")]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {

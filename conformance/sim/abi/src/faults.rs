@@ -1,4 +1,4 @@
-//! Faults on demand: calls that fail, answer null or take their time. Also counts the calls.
+//! Injected faults: calls that fail, return null or are delayed. Also counts the calls.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
@@ -8,39 +8,39 @@ use std::time::Duration;
 
 use crate::{lock, lost, report, settings};
 
-/// What befalls a call.
+/// Fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strike {
-    /// Nothing.
+    /// No fault.
     None,
-    /// It fails with this code.
+    /// The call fails with this code.
     Code(u32),
-    /// It answers success and a null result.
+    /// The call returns success and a null result.
     Null,
 }
 
-/// What a rule has happen.
+/// Effect of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// The call is answered so.
+    /// The call returns this.
     Strike(Strike),
-    /// The process ends in it, as with a driver's own assertions.
+    /// The process aborts in the call, as on a failed assertion of a driver.
     Abort,
-    /// It does not return.
+    /// The call does not return.
     Hang,
 }
 
 /// A rule of `GPU_INTEROP_SIM_FAIL`.
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
-    /// `*` is every function.
+    /// `*` matches every function.
     function: String,
     /// Counted from 1.
     uses: RangeInclusive<u64>,
     answer: Answer,
 }
 
-/// The calls of a function.
+/// The number of calls of a function.
 #[derive(Debug, Default)]
 struct Calls {
     count: u64,
@@ -51,7 +51,7 @@ struct Calls {
 struct State {
     rules: Vec<Rule>,
     calls: HashMap<&'static str, Calls>,
-    /// Of functions that touch the device.
+    /// Calls of functions that touch the device.
     all: u64,
 }
 
@@ -89,20 +89,20 @@ fn rules(text: &str) -> Vec<Rule> {
     text.split(',').filter_map(rule).collect()
 }
 
-/// Tells how often semaphores were called for, which a library may have to leave alone.
+/// Reports the number of calls for semaphores, because a library may have to avoid them.
 extern "C" fn tell_calls() {
     let is_one = |name: &str| name.contains("ExternalSemaphore");
     let count: u64 = lock(&STATE).calls.iter().filter(|(name, _)| is_one(name)).map(|(_, calls)| calls.count).sum();
     report::add(|process| format!("{count} calls for external semaphores in {process}"));
 }
 
-/// Whether a function touches the device. The rest goes on working when the device is lost.
+/// Whether a function touches the device. Other functions keep working when the device is lost.
 fn touches_device(function: &str) -> bool {
     !function.contains("GetError")
 }
 
-/// Counts a call of `function`, which `gives` a result or not, lets it take its time, and says what befalls it, if that is
-/// for the caller to do: not for a call that ends the process or does not return.
+/// Counts a call of `function`, which `gives` a result or not, delays it, and returns the fault that the caller must
+/// apply. Aborts and hangs happen here.
 #[must_use]
 pub fn strike(function: &'static str, gives: bool) -> Strike {
     for (name, latency) in &*LATENCY {
@@ -135,8 +135,8 @@ pub fn strike(function: &'static str, gives: bool) -> Strike {
     }
 }
 
-/// Replaces the rules of `GPU_INTEROP_SIM_FAIL` by others and begins to count anew, within a process. NULL is no rules. Answers how
-/// many rules there are now, so that a rule that was not understood is noticed.
+/// Replaces the rules of `GPU_INTEROP_SIM_FAIL` and resets the counts, within a process. NULL means no rules. Returns
+/// the number of valid rules, so that the caller notices an invalid one.
 ///
 /// # Safety
 /// `text` is NULL or a string.
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn sim_fail(text: *const c_char) -> c_int {
     c_int::try_from(state.rules.len()).unwrap_or(c_int::MAX)
 }
 
-/// How often `function` was called since the last [`sim_fail`]; `*` is every function that `*` in a rule is.
+/// The number of calls of `function` since the last [`sim_fail`]; `*` counts all functions that a rule's `*` matches.
 ///
 /// # Safety
 /// `function` is a string.
@@ -170,8 +170,8 @@ pub unsafe extern "C" fn sim_calls(function: *const c_char) -> u64 {
     }
 }
 
-/// Whether `function` gives a result, so that `null` is an answer of it: 1 or 0. Known of what was called since the
-/// last [`sim_fail`].
+/// 1 if `function` returns a result, so that `null` is a possible fault; otherwise 0. Known for functions called since
+/// the last [`sim_fail`].
 ///
 /// # Safety
 /// `function` is a string.
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn sim_gives(function: *const c_char) -> c_int {
 mod tests {
     use super::*;
 
-    /// Rules are the process's.
+    /// The rules are global to the process.
     #[test]
     fn the_named_use_of_the_named_function_fails() {
         // SAFETY: strings.

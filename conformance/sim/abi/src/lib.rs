@@ -1,10 +1,10 @@
-//! Shared by the simulators and the shim: libraries with a vendor's C interface that are not that vendor's driver.
+//! Common code of the simulators and the shim: libraries with a vendor's C interface that are not that vendor's driver.
 //!
-//! A simulator's functions are written with [`entries!`], which exports, counts and fails them. Whatever does the work
-//! behind them, what the environment asks for ([`settings`]) is done here, and so is what HIP's runtime decides by itself
-//! ([`hip`]).
+//! The functions of a simulator are declared with [`entries!`], which exports, counts and fails them. The settings of
+//! the environment ([`settings`]) and the behaviour of HIP's runtime that does not depend on the device ([`hip`]) are
+//! implemented here.
 //!
-//! Whatever links this crate says what it is: it exports [`mark::gpu_interop_simulated`].
+//! Every library that links this crate identifies itself as simulated: it exports [`mark::gpu_interop_simulated`].
 //!
 //! Linux and Windows only.
 #![cfg(any(target_os = "linux", windows))]
@@ -26,7 +26,7 @@ mod entry;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, whatever happened to others that did: nothing under the locks of a simulator can be left half-done by a panic.
+/// Locks a mutex, ignoring poison: a panic does not invalidate the data of a simulator's locks.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -34,7 +34,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Writes a result.
 ///
 /// # Errors
-/// [`code::INVALID_VALUE`] if there is nowhere to write it to.
+/// [`code::INVALID_VALUE`] for a null target.
 ///
 /// # Safety
 /// `target` is NULL or valid.
@@ -47,16 +47,16 @@ pub unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
     Ok(())
 }
 
-/// An address or a handle as what it is everywhere in here.
+/// Converts an address or a handle to the number that simulators use.
 #[must_use]
 pub fn address(address: u64) -> usize {
     usize::try_from(address).unwrap_or(usize::MAX)
 }
 
-/// Copies text and a NUL to a buffer of `length` bytes, cut if it is too long. `false` if there is no room at all.
+/// Copies text and a NUL to a buffer of `length` bytes, truncated if it is too long. `false` if the length is 0.
 ///
 /// # Safety
-/// The buffer is as long.
+/// The buffer has that length.
 pub unsafe fn write_text(target: *mut c_char, length: c_int, text: &str) -> bool {
     let Some(room) = usize::try_from(length).ok().and_then(|length| length.checked_sub(1)) else { return false };
     let bytes = &text.as_bytes()[..text.len().min(room)];

@@ -1,12 +1,12 @@
-//! A device that is lost: a rule of [`settings`](crate::settings) has every call fail from some point on, as after an
-//! error that a real driver does not recover from. What was enqueued then touches no memory any more, where a simulator
-//! does the work by itself.
+//! Device loss: a rule of [`settings`](crate::settings) makes every call fail from some point on, as after an error
+//! that a real driver does not recover from. Work enqueued before then touches no memory any more, if the simulator
+//! runs the work itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 static LOST: AtomicBool = AtomicBool::new(false);
-/// Held by whoever touches memory.
+/// Held during accesses to memory.
 static TOUCHING: RwLock<()> = RwLock::new(());
 
 /// Whether the device is lost.
@@ -22,7 +22,7 @@ pub(crate) fn lose() {
     }
 }
 
-/// Finds it again.
+/// Restores the device.
 pub(crate) fn find() {
     LOST.store(false, Ordering::SeqCst);
 }

@@ -1,4 +1,4 @@
-//! The symbol by which a simulator identifies itself, so that no report made with one passes for a driver's.
+//! The symbol by which a simulator identifies itself, so that reports made with one are marked.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -7,13 +7,13 @@ const CPU: i32 = 1;
 /// The work is done by a GPU.
 const GPU: i32 = 2;
 
-/// Backends look for this symbol in what they have loaded, report that it is there, and read, once the driver is
-/// initialised, what sort of device does the work: 1 for the CPU, 2 for a GPU.
+/// Backends look up this symbol in the loaded library, report it, and after initialisation read the kind of device that
+/// does the work: 1 for the CPU, 2 for a GPU.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "the name that backends look for")]
+#[allow(non_upper_case_globals, reason = "the name that backends look up")]
 pub static gpu_interop_simulated: AtomicI32 = AtomicI32::new(CPU);
 
-/// Says that a GPU does the work. Without this, it is the CPU.
+/// Declares that a GPU does the work. The default is the CPU.
 pub fn works_on_gpu() {
     gpu_interop_simulated.store(GPU, Ordering::SeqCst);
 }

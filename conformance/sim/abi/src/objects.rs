@@ -1,4 +1,4 @@
-//! Objects by the handles that stand for them.
+//! Objects by handle.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::lock;
 
-/// Handles look like pointers, and are none: who follows one dies.
+/// Handles look like pointers, but are not: dereferencing one crashes.
 static NEXT: AtomicUsize = AtomicUsize::new(0x51_0000_1000);
 
 /// The live objects of one kind.
@@ -16,20 +16,20 @@ pub struct Objects<T> {
 }
 
 impl<T> Objects<T> {
-    /// None yet.
+    /// An empty table.
     #[must_use]
     pub const fn new() -> Self {
         Self { live: Mutex::new(BTreeMap::new()) }
     }
 
-    /// A handle for an object.
+    /// Inserts an object and returns its handle.
     pub fn insert(&self, object: impl Into<Arc<T>>) -> usize {
         let handle = NEXT.fetch_add(16, Ordering::Relaxed);
         self.insert_as(handle, object);
         handle
     }
 
-    /// As [`Objects::insert`], with a handle that the object itself gives.
+    /// As [`Objects::insert`], with a handle chosen by the object.
     pub fn insert_as(&self, handle: usize, object: impl Into<Arc<T>>) {
         lock(&self.live).insert(handle, object.into());
     }
@@ -40,24 +40,24 @@ impl<T> Objects<T> {
         lock(&self.live).get(&handle).cloned()
     }
 
-    /// Ends a handle.
+    /// Removes a handle.
     pub fn remove(&self, handle: usize) -> Option<Arc<T>> {
         lock(&self.live).remove(&handle)
     }
 
-    /// How many there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.live).len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them.
+    /// All objects.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<T>> {
         lock(&self.live).values().cloned().collect()

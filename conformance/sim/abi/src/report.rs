@@ -1,20 +1,20 @@
-//! What is told when the process ends, to the file that `GPU_INTEROP_SIM_REPORT` names.
+//! Report at the end of the process, to the file that `GPU_INTEROP_SIM_REPORT` names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
 use crate::settings;
 
-/// Has `tell` called at the end of the process, if there is a file to tell it to.
+/// Registers `tell` to run at the end of the process, if the file is set.
 pub fn at_exit(tell: extern "C" fn()) {
     if settings::text("GPU_INTEROP_SIM_REPORT").is_some() {
-        // SAFETY: a simulator is never unloaded, so the function is there at the end.
+        // SAFETY: a simulator is never unloaded, so the function exists at the end.
         unsafe { libc::atexit(tell) };
     }
 }
 
-/// Adds a line, which `line` makes of this process's name: its number and the arguments that tell processes of one program
-/// apart. Those are the first, and the name of a request in JSON that follows it.
+/// Adds a line, which `line` builds from this process's name: its number and the arguments that distinguish processes
+/// of one program. These are the first argument, and the name of a JSON request after it.
 pub fn add(line: impl FnOnce(&str) -> String) {
     let Some(path) = settings::text("GPU_INTEROP_SIM_REPORT") else { return };
     if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {

@@ -31,11 +31,11 @@
 //! | `GPU_INTEROP_NVSCIBUF_LIBRARY` | sim-cuda: sim-nvsci, whose objects it imports if `GPU_INTEROP_SIM_ATTRIBUTES` has `18:1` | none |
 //! | `GPU_INTEROP_SIM_REPORT` | A file that receives lines when the process ends: what is still alive, and how often functions of external semaphores were called | none |
 //!
-//! The shim reads `GPU_INTEROP_SIM_FAIL`, `GPU_INTEROP_SIM_LATENCY`, `GPU_INTEROP_SIM_VERSION` and HIP's settings only;
-//! sim-cuda reads the others if it is the driver beneath.
+//! The shim reads only `GPU_INTEROP_SIM_FAIL`, `GPU_INTEROP_SIM_LATENCY`, `GPU_INTEROP_SIM_VERSION` and HIP's settings;
+//! sim-cuda reads the others if it is the driver below.
 //!
-//! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with copies of these libraries
-//! in which one symbol has another name.
+//! The environment cannot hide a symbol from `dlsym`: missing symbols are tested with copies of these libraries in
+//! which one symbol is renamed.
 
 use std::ffi::c_int;
 use std::str::FromStr;
@@ -59,7 +59,7 @@ pub fn bytes(name: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Numbers, each with a value or with the code of a failure: `102:0,103:!999`.
+/// Numbers, each with a value or the code of a failure: `102:0,103:!999`.
 #[must_use]
 pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
     let answer = |text: &str| {
@@ -73,7 +73,7 @@ pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
     text(name).iter().flat_map(|text| text.split(',')).filter_map(answer).collect()
 }
 
-/// The devices that a list of numbers shows, of `count`: all without a list, and none after the first that there is not.
+/// The visible devices, of `count`: all without a list, and none after the first invalid number.
 #[must_use]
 pub fn visible(list: Option<&str>, count: c_int) -> Vec<c_int> {
     let Some(list) = list else { return (0..count).collect() };

@@ -1,7 +1,7 @@
-//! The simulator of NVIDIA's driver, with all that `gpu-interop-sim-cuda` has, and surfaces and textures.
+//! A simulator of NVIDIA's driver: `gpu-interop-sim-cuda` with surfaces and textures.
 //!
-//! They are made and destroyed, and counted while they live; no kernel of the simulator reads or writes them. So the
-//! suite, which looks for data, runs on the library without them, and what looks for failures runs on this one.
+//! Surfaces and textures are created, destroyed and counted; no kernel of the simulator reads or writes them. The suite
+//! verifies data and therefore runs on the library without them; tests of failures run on this one.
 #![cfg(target_os = "linux")]
 
 use std::ffi::c_uint;
@@ -17,7 +17,7 @@ type Resource = cuda::CUDA_RESOURCE_DESC_st;
 const ARRAY: c_uint = cuda::CUresourcetype_enum::CU_RESOURCE_TYPE_ARRAY as c_uint;
 const MIPMAPPED_ARRAY: c_uint = cuda::CUresourcetype_enum::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY as c_uint;
 
-/// Fails unless a description is of a live array: of one level, or, if `all` are wanted too, of an image.
+/// Fails unless a description is of a live array: of one level, or with `all` also of an image.
 ///
 /// # Safety
 /// `desc` is NULL or valid. Its enum is read as a number.

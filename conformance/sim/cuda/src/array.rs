@@ -1,5 +1,5 @@
-//! Mipmapped arrays of external memory, and copies of them. No surfaces and textures: `dlsym` does not find their
-//! functions, as in a driver that lacks them.
+//! Mipmapped arrays of external memory, and copies of them. Surfaces and textures are not supported: `dlsym` does not
+//! find their functions, as in a driver that lacks them.
 
 use std::ffi::{c_uint, c_void};
 
@@ -15,10 +15,10 @@ use crate::{address, code, context, give};
 type Desc = cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st;
 type Copy = cuda::CUDA_MEMCPY3D_st;
 
-/// The flags that this version of CUDA knows.
+/// The flags of this version of CUDA.
 const FLAGS: u32 = 0x1ff;
 
-/// Bytes of a channel, and the number of channels that the format has in it, if it has.
+/// Bytes of a channel, and the number of channels if the format determines it.
 fn format(format: u32) -> Option<(usize, Option<u32>)> {
     Some(match format {
         0x01 | 0x08 => (1, None),
@@ -32,10 +32,10 @@ fn format(format: u32) -> Option<(usize, Option<u32>)> {
     })
 }
 
-/// What a description describes.
+/// The image of a description.
 ///
 /// # Safety
-/// `desc` is valid. Its enum is read as a number: any value may be there.
+/// `desc` is valid. Its enum is read as a number, because callers may pass any value.
 unsafe fn image(desc: *const Desc) -> Result<Image, u32> {
     // SAFETY: the caller's promise.
     let (number, [width, height, depth], channels, flags) = unsafe {
@@ -63,7 +63,7 @@ unsafe fn image(desc: *const Desc) -> Result<Image, u32> {
     Ok(Image { width, height, depth: depth.max(1), layered, texel: size * channels as usize })
 }
 
-/// What a side is, by its memory type: host, device or array.
+/// The kind of a side, by its memory type: host, device or array.
 fn place(kind: u32, host: usize, device: u64, array: usize) -> Place {
     match kind {
         1 => Place::Memory(host),
@@ -105,7 +105,7 @@ unsafe fn sides(copy: *const Copy) -> [Side; 2] {
     }
 }
 
-/// Whether the fields that must be empty are.
+/// Whether the reserved fields are zero.
 ///
 /// # Safety
 /// `copy` is valid.
@@ -125,7 +125,7 @@ entries! {
         }
         let levels = (*desc).numLevels;
         if levels == 0 {
-            // Measured: glibc finds the heap corrupted.
+            // Measured: glibc detects heap corruption.
             std::process::abort();
         }
         let image = image(desc)?;

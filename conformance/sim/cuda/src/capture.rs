@@ -1,6 +1,6 @@
-//! Which threads record graphs, and what that forbids to others. As the driver's documentation has it for
-//! `cuThreadExchangeStreamCaptureMode`, and as driver 580 was seen to do: what is forbidden answers 900 and spoils the
-//! recordings that forbid it.
+//! Capturing threads, and the calls that they forbid on other threads: as documented for
+//! `cuThreadExchangeStreamCaptureMode`, and as observed with driver 580. A forbidden call returns 900 and invalidates
+//! the captures that forbid it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -12,7 +12,7 @@ use gpu_interop_sim_device::{code, graph};
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
 const WRONG_THREAD: u32 = 908;
 
-/// A graph that is being recorded.
+/// A graph in capture.
 #[derive(Debug)]
 struct Capture {
     stream: usize,
@@ -24,16 +24,16 @@ struct Capture {
 static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
 
 fn captures() -> MutexGuard<'static, Vec<Capture>> {
-    // Nothing under the lock is left half-done by a panic.
+    // A panic does not invalidate the data under the lock.
     CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives this thread another mode: the one before.
+/// Sets this thread's mode and returns the previous one.
 pub(crate) fn exchange(mode: u32) -> Result<u32, u32> {
     if mode > RELAXED { Err(code::INVALID_VALUE) } else { Ok(capture_mode::exchange(mode)) }
 }
 
-/// Fails, and spoils the recordings, where one forbids this thread to ask for progress, to allocate and to free.
+/// Fails and invalidates the captures, if one forbids this thread to query progress, to allocate and to free.
 pub(crate) fn allow() -> Result<(), u32> {
     let (here, mode) = (thread::current().id(), capture_mode::now());
     if mode == RELAXED {
@@ -74,7 +74,7 @@ pub(crate) fn end(stream: usize) -> Result<usize, u32> {
     graph::end(stream)
 }
 
-/// Ends what a stream records, which is destroyed.
+/// Ends the capture of a stream that is being destroyed.
 pub(crate) fn forget(stream: usize) {
     captures().retain(|capture| capture.stream != stream);
 }

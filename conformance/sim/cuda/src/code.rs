@@ -15,7 +15,7 @@ pub use gpu_interop_sim_device::code::{
 /// `CUDA_ERROR_INVALID_PTX`.
 pub const INVALID_PTX: u32 = Code::CUDA_ERROR_INVALID_PTX as u32;
 
-/// The codes that this library has names for; the rest are unknown, as those of a newer driver are to an older one.
+/// The codes with names in this library; others are unknown, as newer codes are to an older driver.
 const NAMES: &[(Code, &CStr)] = &[
     (Code::CUDA_SUCCESS, c"CUDA_SUCCESS"),
     (Code::CUDA_ERROR_INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE"),

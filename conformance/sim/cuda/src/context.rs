@@ -1,4 +1,4 @@
-//! Contexts: the one primary context, and which thread it is current on.
+//! Contexts: the primary context, and the threads on which it is current.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -11,24 +11,24 @@ use crate::{code, give};
 /// The primary context's handle.
 const PRIMARY: usize = 0x51_0000_0100;
 
-/// The handle of somebody else's context, which nothing can be done with.
+/// The handle of a foreign context, which supports no operation.
 const FOREIGN: usize = 0x51_0000_0200;
 
 thread_local! {
-    /// The contexts of this thread; the last is current. `GPU_INTEROP_SIM_CONTEXT` says whether there is one from the beginning.
+    /// The contexts of this thread; the last is current. `GPU_INTEROP_SIM_CONTEXT` sets the initial one.
     static STACK: RefCell<Vec<usize>> = RefCell::new(match settings::text("GPU_INTEROP_SIM_CONTEXT").as_deref() {
         Some("foreign") => vec![FOREIGN],
         _ => Vec::new(),
     });
 }
 
-/// The context that is current on this thread. No function of the driver: not counted, and without faults.
+/// The context that is current on this thread. Not a function of the driver: not counted, and without faults.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_current() -> usize {
     with_stack(|stack| stack.last().copied()).ok().flatten().unwrap_or(0)
 }
 
-/// Makes the primary context current on this thread and leaves it so, for tests of who notices.
+/// Makes the primary context current on this thread and does not restore it, for tests that detect this.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_leave_current() {
     let _ = with_stack(|stack| stack.push(PRIMARY));
@@ -49,7 +49,7 @@ pub fn need() -> Result<(), u32> {
 }
 
 /// Waits as driver 580 does in `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy`, `cuModuleUnload` and
-/// `cuModuleLoadData`: until every stream has run what it has.
+/// `cuModuleLoadData`: until every stream has run its work.
 pub(crate) fn drain() {
     stream::drain_all();
 }

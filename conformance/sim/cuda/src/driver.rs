@@ -10,12 +10,12 @@ use crate::{code, give};
 /// The UUID of the first device.
 const UUID: [u8; 16] = *b"sim-cuda stand-i";
 
-/// The devices that there are, by their numbers if all were visible. An empty list shows none.
+/// The visible devices, by their numbers among all devices. An empty list shows none.
 fn visible() -> Vec<c_int> {
     device::visible(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref())
 }
 
-/// A device's number if all were visible. Fails before `cuInit`, and for devices that there are not.
+/// A device's number among all devices. Fails before `cuInit`, and for devices that do not exist.
 pub(crate) fn check(device: c_int) -> Result<c_int, u32> {
     initialised()?;
     usize::try_from(device).ok().and_then(|device| visible().get(device).copied()).ok_or(code::INVALID_DEVICE)
@@ -42,7 +42,7 @@ fn attribute(device: c_int, number: c_int) -> Result<c_int, u32> {
     device::attribute(number).unwrap_or(Ok(value))
 }
 
-/// Whether the devices say that they are part of an embedded system. `GPU_INTEROP_SIM_ATTRIBUTES=18:1` makes them so.
+/// Whether the devices report that they are part of an embedded system: with `GPU_INTEROP_SIM_ATTRIBUTES=18:1`.
 pub(crate) fn is_integrated() -> bool {
     attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int).is_ok_and(|value| value != 0)
 }

@@ -19,22 +19,22 @@ use crate::{capture, code, context, give, nvsci};
 type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
 type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 
-/// Objects of NvSci.
+/// NvSci objects.
 const MEMORY_NVSCI: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY_HANDLE_TYPE_NVSCIBUF as u32;
 const SYNC_NVSCI: u32 = cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_NVSCISYNC as u32;
 /// The last kinds of CUDA 13. The bindings' enums may lack some, so kinds are numbers here.
 const LAST_MEMORY: u32 = 9;
 const LAST_SEMAPHORE: u32 = 10;
 
-/// The memory of a handle. A driver that is given another follows it, and dies.
+/// The memory of a handle. The driver dereferences an invalid handle and crashes.
 pub(crate) fn memory_of(handle: usize) -> Arc<Imported> {
     IMPORTED.get(handle).unwrap_or_else(|| die())
 }
 
-/// The semaphores of a batch, and what is to be done with each.
+/// The semaphores of a batch, with the operation for each.
 ///
 /// # Safety
-/// The arrays have as many elements, which are there as long as what is answered.
+/// The arrays have that many elements, which live as long as the result.
 unsafe fn arrays<'a, P>(
     semaphores: *const usize,
     params: *const P,
@@ -47,10 +47,10 @@ unsafe fn arrays<'a, P>(
     Ok(unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) })
 }
 
-/// What a batch of signals does.
+/// Enqueues a batch of signals.
 ///
 /// # Safety
-/// The arrays have as many elements.
+/// The arrays have that many elements.
 pub(crate) unsafe fn signals(
     semaphores: *const usize,
     params: *const SignalParams,
@@ -64,7 +64,7 @@ pub(crate) unsafe fn signals(
     })
 }
 
-/// What a batch of waits does.
+/// Enqueues a batch of waits.
 ///
 /// # Safety
 /// As for [`signals`].

@@ -33,7 +33,7 @@ entries! {
         give(status, if graph::records(stream)? { ACTIVE } else { NONE })
     }
 
-    // The one dependency that the next work of a stream has: with a single stream there is no other.
+    // The only dependency of a stream's next work: a capture has a single stream.
     fn cuStreamGetCaptureInfo_v2(
         stream: usize,
         status: *mut c_uint,

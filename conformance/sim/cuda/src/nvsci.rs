@@ -1,8 +1,8 @@
-//! Objects of NvSciBuf and NvSciSync, as a simulator of their libraries has them.
+//! NvSciBuf and NvSciSync objects of sim-nvsci.
 //!
-//! NVIDIA's driver is linked with the real libraries. This looks for the simulator where the application does, by the variable
-//! `GPU_INTEROP_NVSCIBUF_LIBRARY`, and asks it what is behind an object. Without it, or of any other library, nothing can be
-//! imported.
+//! NVIDIA's driver is linked with the real libraries. This simulator finds sim-nvsci as the application does, by the
+//! variable `GPU_INTEROP_NVSCIBUF_LIBRARY`, and queries the contents of objects. Without it, or with another library,
+//! imports fail.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
@@ -19,10 +19,10 @@ use libloading::Library;
 use crate::code;
 use crate::driver::{self, check};
 
-/// Imported objects of NvSciSync. Their handles are apart from those of other semaphores.
+/// Imported NvSciSync objects. Their handles differ from those of other semaphores.
 pub(crate) static SYNCS: Objects<Sync> = Objects::new();
 
-/// An imported object of NvSciSync.
+/// An imported NvSciSync object.
 #[derive(Debug)]
 pub(crate) struct Sync {
     interface: &'static Interface,
@@ -36,7 +36,7 @@ impl Drop for Sync {
     }
 }
 
-/// The buffer behind an import, which is noted while this lives.
+/// The buffer of an import, which is recorded while this lives.
 #[derive(Debug)]
 struct Noted {
     interface: &'static Interface,
@@ -50,30 +50,30 @@ impl Drop for Noted {
     }
 }
 
-/// A point of an object, held until the work that uses it is gone.
+/// A point of an object, held until the work that uses it has been dropped.
 #[derive(Debug)]
 struct Held {
     interface: &'static Interface,
     point: Point,
 }
 
-// SAFETY: the simulator's primitives are used from any thread.
+// SAFETY: the simulator's primitives may be used from any thread.
 unsafe impl Send for Held {}
 // SAFETY: as above.
 unsafe impl std::marker::Sync for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: given once, released once.
+        // SAFETY: created once, released once.
         unsafe { (self.interface.release_point)(&raw const self.point) };
     }
 }
 
-/// The simulator, if it is there. Never unloaded.
+/// The simulator, if it is set. Never unloaded.
 fn interface() -> Result<&'static Interface, u32> {
     static FOUND: LazyLock<Option<&'static Interface>> = LazyLock::new(|| {
         let file = settings::text("GPU_INTEROP_NVSCIBUF_LIBRARY")?;
-        // SAFETY: a simulator's library; the symbol has this type, and gives what lives as long as the library.
+        // SAFETY: a simulator's library; the symbol has this type, and its result lives as long as the library.
         unsafe {
             let library = ManuallyDrop::new(Library::new(file).ok()?);
             library.get::<Entry>(ENTRY).ok()?().as_ref()
@@ -82,7 +82,7 @@ fn interface() -> Result<&'static Interface, u32> {
     (*FOUND).ok_or(code::NOT_SUPPORTED)
 }
 
-/// As the library answers, in the driver's terms.
+/// Converts a result of the library to the driver's codes.
 fn answer(status: u32) -> Result<(), u32> {
     match status {
         0 => Ok(()),
@@ -91,12 +91,12 @@ fn answer(status: u32) -> Result<(), u32> {
     }
 }
 
-/// Whether the device is one that has NvSci at all.
+/// Whether the device supports NvSci.
 fn need_embedded() -> Result<(), u32> {
     if driver::is_integrated() { Ok(()) } else { Err(code::NOT_SUPPORTED) }
 }
 
-/// The id of the GPU whose context is current: all contexts are the first's.
+/// The id of the GPU whose context is current: all contexts belong to the first GPU.
 fn gpu() -> GpuId {
     driver::uuid(0)
 }
@@ -111,7 +111,7 @@ pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
     }
     let gpu = gpu();
     let mut view = BufferView { fd: -1, read_only: 0, image: 0, block_linear: 0, size: 0 };
-    // SAFETY: the application vouches for the object; the rest is valid for the call.
+    // SAFETY: the application guarantees the object; the rest is valid for the call.
     answer(unsafe { (interface.import_buffer)(object, &raw const gpu, &raw mut view) })?;
     let noted = Noted { interface, object };
     let imported = open(view.fd).ok_or(code::UNKNOWN)?;
@@ -124,13 +124,13 @@ fn open(fd: c_int) -> Option<Imported> {
     Imported::open(fd)
 }
 
-/// There is no NvSci with file mappings.
+/// NvSci does not exist with file mappings.
 #[cfg(windows)]
 fn open(_fd: c_int) -> Option<Imported> {
     None
 }
 
-/// Imports an object of NvSciSync.
+/// Imports an NvSciSync object.
 pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
     need_embedded()?;
     let (interface, object) = (interface()?, object.expose_provenance());
@@ -138,15 +138,15 @@ pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
         return Err(code::INVALID_VALUE);
     }
     let (gpu, mut import) = (gpu(), 0);
-    // SAFETY: the application vouches for the object; the rest is valid for the call.
+    // SAFETY: the application guarantees the object; the rest is valid for the call.
     answer(unsafe { (interface.import_sync)(object, &raw const gpu, &raw mut import) })?;
     Ok(Sync { interface, import })
 }
 
-/// Whether a batch is of objects of NvSciSync; mixed ones are not simulated.
+/// Whether a batch consists of NvSciSync objects; mixed batches are not simulated.
 ///
 /// # Safety
-/// There are so many handles.
+/// `handles` points to that many elements.
 pub(crate) unsafe fn is_batch(semaphores: *const usize, count: c_uint) -> bool {
     // SAFETY: the caller's promise.
     !semaphores.is_null() && count > 0 && SYNCS.get(unsafe { *semaphores }).is_some()
@@ -155,10 +155,10 @@ pub(crate) unsafe fn is_batch(semaphores: *const usize, count: c_uint) -> bool {
 type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
 type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 
-/// What a batch of signals does. Their fences are filled at once.
+/// Enqueues a batch of signals. Their fences are filled at once.
 ///
 /// # Safety
-/// The arrays have as many elements, whose fences are valid.
+/// The arrays have that many elements, whose fences are valid.
 pub(crate) unsafe fn signals(
     semaphores: *const usize,
     params: *const SignalParams,
@@ -179,7 +179,7 @@ pub(crate) unsafe fn signals(
     })
 }
 
-/// What a batch of waits does. Their fences are read at once.
+/// Enqueues a batch of waits. Their fences are read at once.
 ///
 /// # Safety
 /// As for [`signals`].
@@ -203,7 +203,7 @@ pub(crate) unsafe fn waits(
     })
 }
 
-/// The points of a batch. `skip` is the flag that this sort of batch knows.
+/// The points of a batch. `skip` is the flag that this kind of batch accepts.
 ///
 /// # Safety
 /// As for [`signals`].
@@ -229,7 +229,7 @@ unsafe fn points<P>(
         }
         let mut point = Point { primitive: std::ptr::null(), value: 0 };
         let interface = sync.interface;
-        // SAFETY: the application vouches for the fence.
+        // SAFETY: the application guarantees the fence.
         answer(unsafe {
             if skip == 1 {
                 (interface.next_point)(sync.import, fence, &raw mut point)

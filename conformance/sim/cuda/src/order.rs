@@ -1,4 +1,4 @@
-//! Streams, events, and what orders their work.
+//! Streams, events, and the order of their work.
 
 use std::ffi::{c_uint, c_void};
 
@@ -10,7 +10,7 @@ use gpu_interop_sim_device::{entries, work};
 
 use crate::{capture, code, context, give};
 
-/// The one operation of batches that is simulated.
+/// The only simulated operation of batches.
 const BARRIER: u32 = cuda::CUstreamBatchMemOpType::CU_STREAM_MEM_OP_BARRIER as u32;
 
 /// `CUstreamWaitValue_flags`.
@@ -120,12 +120,12 @@ entries! {
         if operations.is_null() || flags != 0 {
             return Err(code::INVALID_VALUE);
         }
-        // The union begins with the operation's number, which may be any.
+        // The union begins with the operation's number, which may have any value.
         let of = |index| operations.wrapping_add(index).cast::<u32>().read();
         if (0..count as usize).any(|index| of(index) != BARRIER) {
             return Err(code::INVALID_VALUE);
         }
-        // Work behind it does not overtake what is in front.
+        // Later work does not overtake earlier work.
         work::stream_of(stream)?.enqueue(|| Ok(()));
         Ok(())
     }

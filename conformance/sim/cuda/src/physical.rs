@@ -11,7 +11,7 @@ use crate::{code, context, give};
 type Prop = cuda::CUmemAllocationProp_st;
 type Access = cuda::CUmemAccessDesc_st;
 
-/// The numbers of a description. Its enums are read as such: any value may be there.
+/// The numbers of a description. Its enums are read as numbers, because callers may pass any value.
 ///
 /// # Safety
 /// `prop` is valid.
@@ -44,7 +44,7 @@ entries! {
         }
         physical::check(numbers(prop))?;
         if cfg!(windows) && (&raw const (*prop).requestedHandleTypes).cast::<u32>().read() != 0 {
-            // As documented: who exports must say whom to.
+            // As documented: Win32 exports require security attributes.
             if (*prop).win32HandleMetaData.is_null() {
                 return Err(code::INVALID_VALUE);
             }

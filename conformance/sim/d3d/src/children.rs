@@ -1,6 +1,6 @@
-//! What all objects of a device have, and nothing here calls.
+//! Interfaces of all objects of a device that are not called here.
 
-/// What an application keeps with an object.
+/// Private data of an object.
 macro_rules! private_data {
     () => {
         fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {

@@ -14,8 +14,8 @@ use crate::resource11::{Fence, common};
 use crate::section::Part;
 use crate::{E_INVALIDARG, faults};
 
-/// A device's context: what it is told is done in order, and not before a flush, a map or the release of a keyed mutex. A
-/// driver may begin sooner, and need not.
+/// A device's immediate context. It executes commands in order, and starts at a flush, a map or the release of a keyed
+/// mutex, the latest time that Direct3D permits.
 pub(crate) struct Context11(Arc<Queue>);
 
 impl Stand for Context11 {
@@ -33,7 +33,7 @@ impl Context11 {
     pub(crate) fn create(queue: Arc<Queue>) -> ID3D11DeviceContext4 {
         static TABLE: OnceLock<ID3D11DeviceContext4_Vtbl> = OnceLock::new();
         let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
+            // SAFETY: the table is that of the interface.
             let mut table = unsafe { table::<ID3D11DeviceContext4_Vtbl>() };
             table.Signal = signal;
             table.Wait = wait;
@@ -47,7 +47,7 @@ impl Context11 {
             first.CopySubresourceRegion = copy_region;
             table
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
+        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
         unsafe { create(methods, Arc::new(Self(queue))) }
     }
 }
@@ -55,10 +55,10 @@ impl Context11 {
 // SAFETY of all below: Direct3D's rules: `this` is such a context, pointers are valid, and resources and fences are of its
 // device.
 
-/// What is behind a resource.
+/// The implementation of a resource.
 ///
 /// # Safety
-/// It is live.
+/// The resource is live.
 unsafe fn resource(raw: *mut c_void) -> (Part, Layout, bool) {
     // SAFETY: the caller's promise.
     let resource = unsafe { borrowed::<ID3D11Resource>(raw) };
@@ -66,10 +66,10 @@ unsafe fn resource(raw: *mut c_void) -> (Part, Layout, bool) {
     (common.part.clone(), common.layout.clone(), common.staging)
 }
 
-/// What is behind a fence.
+/// The implementation of a fence.
 ///
 /// # Safety
-/// It is live.
+/// The fence is live.
 unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
     // SAFETY: the caller's promise.
     let fence = unsafe { borrowed::<ID3D11Fence>(fence) };
@@ -112,7 +112,7 @@ unsafe extern "system" fn map(
     context.0.drain();
     let rows = layout.subresource(subresource);
     let [row, slice] = [rows.pitch, rows.slice_pitch].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
-    // What may be mapped is not shared, so that the address stays.
+    // Mappable resources are not shared, so the address stays valid.
     part.with(rows.offset, 0, |data| {
         // SAFETY: see above.
         unsafe { *mapped = D3D11_MAPPED_SUBRESOURCE { pData: data.cast(), RowPitch: row, DepthPitch: slice } };
@@ -122,7 +122,7 @@ unsafe extern "system" fn map(
 
 unsafe extern "system" fn unmap(_: *mut c_void, _: *mut c_void, _: u32) {}
 
-/// The part of some rows that a box has; all for null.
+/// The rows of a box, or all rows for null.
 ///
 /// # Safety
 /// The box is valid.
@@ -153,9 +153,9 @@ unsafe extern "system" fn update(
     let rows = unsafe { part_of(layout.subresource(subresource), layout.texel, area) };
     let [width, height, slices] = rows.extent;
     let (pitch, slice_pitch) = (row_pitch as usize, slice_pitch as usize);
-    // What the caller has is read now, and not behind its last row.
+    // The caller's data is read now, and not beyond its last row.
     let size = (slices - 1) * slice_pitch + (height - 1) * pitch + width;
-    // SAFETY: see above: the caller has as much.
+    // SAFETY: see above: the caller's data has that size.
     let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
     context.0.record(move |_| rows.write(&to, &data, pitch, slice_pitch));
 }

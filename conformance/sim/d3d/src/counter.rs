@@ -1,4 +1,4 @@
-//! Fences: a counter in a section, with the events that wait for it.
+//! Fences: a counter in a section, with the waiting events.
 
 use std::os::windows::io::OwnedHandle;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::os;
 use crate::section::Section;
 use crate::{AbortOnPanic, E_INVALIDARG, faults};
 
-/// How a timeline semaphore of the host backend begins.
+/// The first bytes of a timeline semaphore of the host backend.
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuisem\x01");
 const TIMELINE: u32 = 2;
 
@@ -35,7 +35,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// A new one.
+    /// Creates a fence.
     pub(crate) fn new(value: u64) -> Result<Arc<Self>> {
         let section = Section::new(size_of::<State>())?;
         let counter = Self { section, waiting: Mutex::default() };
@@ -47,7 +47,7 @@ impl Counter {
         Ok(Arc::new(counter))
     }
 
-    /// Another's.
+    /// Opens another module's fence.
     pub(crate) fn open(handle: HANDLE) -> Result<Arc<Self>> {
         let counter = Self { section: Section::open(handle)?, waiting: Mutex::default() };
         let known = counter.state(|state| state.magic.load(Ordering::SeqCst) == MAGIC);
@@ -55,7 +55,7 @@ impl Counter {
     }
 
     fn state<T>(&self, run: impl FnOnce(&State) -> T) -> T {
-        // SAFETY: a section is at least a page, which is aligned and holds words of which any value is valid.
+        // SAFETY: a section is at least a page, which is aligned and holds words for which any value is valid.
         self.section.with(|base| run(unsafe { &*base.cast::<State>() }))
     }
 
@@ -63,17 +63,17 @@ impl Counter {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value as the memory has it.
+    /// The value in memory.
     fn load(&self) -> u64 {
         self.state(|state| state.value.load(Ordering::SeqCst))
     }
 
-    /// The present value. Whoever sees it finds the events that waited for it signalled and let go.
+    /// The current value. When it is returned, the events that waited for it are signalled and closed.
     pub fn value(&self) -> u64 {
         self.notice(&mut self.waiters())
     }
 
-    /// Sets the value, and signals and lets go the events that waited for it.
+    /// Sets the value, and signals and closes the events that waited for it.
     pub fn set(&self, value: u64) {
         let mut waiting = self.waiters();
         self.state(|state| {
@@ -83,13 +83,13 @@ impl Counter {
         self.notice(&mut waiting);
     }
 
-    /// Signals the events whose value is reached, which may be another's doing.
+    /// Signals the events whose value is reached, possibly by another process.
     fn notice(&self, waiting: &mut Vec<(u64, OwnedHandle)>) -> u64 {
         let value = self.load();
         waiting.retain(|(at, event)| {
             let waits = *at > value;
             if !waits {
-                // SAFETY: an open handle to an event, this object's own.
+                // SAFETY: an open handle to an event, owned by this object.
                 unsafe { SetEvent(os::raw(event)) }.expect("an event");
             }
             waits
@@ -97,8 +97,8 @@ impl Counter {
         value
     }
 
-    /// Waits a little for what is at work with it to let it go, so that a program which counts its handles finds none of a
-    /// fence that it has seen signalled and released. What waits for a value may keep it for ever.
+    /// Waits briefly for threads that use the fence to drop it, so that a program which counts its handles finds none
+    /// of a fence that was signalled and released. Waits for a value may keep it without limit.
     pub(crate) fn settle(self: &Arc<Self>) {
         const PATIENCE: Duration = Duration::from_millis(5);
         WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|watched| !is(watched, self));
@@ -108,7 +108,7 @@ impl Counter {
         }
     }
 
-    /// As Windows does, this refers to the event itself, whatever becomes of the caller's handle.
+    /// As on Windows, this refers to the event itself and does not depend on the caller's handle.
     pub(crate) fn notify(self: &Arc<Self>, value: u64, event: HANDLE) -> Result<()> {
         let event = os::duplicate(event)?;
         let mut waiting = self.waiters();
@@ -121,14 +121,14 @@ impl Counter {
         Ok(())
     }
 
-    /// How many events wait.
+    /// The number of waiting events.
     pub fn waiting(&self) -> usize {
         self.waiters().len()
     }
 
-    /// Waits on this thread until the value is reached, or `stopped`.
+    /// Blocks this thread until the value is reached, or `stopped`.
     pub(crate) fn wait(&self, value: u64, stopped: &AtomicBool) {
-        /// How long one looks before one sleeps: a millisecond is longer than most work here.
+        /// Time of polling before sleeping: a millisecond is longer than most work here.
         const LOOK: Duration = Duration::from_micros(300);
         let start = Instant::now();
         while self.load() < value && !stopped.load(Ordering::SeqCst) && !faults::wanted(faults::NO_WAIT) {
@@ -136,7 +136,7 @@ impl Counter {
         }
     }
 
-    /// A new handle of the caller's.
+    /// A new handle, owned by the caller.
     pub(crate) fn share(self: &Arc<Self>, name: PCWSTR) -> Result<HANDLE> {
         let handle = self.section.share(name)?;
         if self.waiting() > 0 {
@@ -157,13 +157,13 @@ impl Fences {
         fences.push(Arc::downgrade(fence));
     }
 
-    /// Those that there are.
+    /// The existing fences.
     pub(crate) fn all(&self) -> Vec<Arc<Counter>> {
         self.0.lock().expect("no panic").iter().filter_map(Weak::upgrade).collect()
     }
 }
 
-/// What a thread looks at every millisecond: fences that others may signal, and that events wait for.
+/// The fences polled every millisecond: those with waiting events, which others may signal.
 static WATCHED: Mutex<Vec<Weak<Counter>>> = Mutex::new(Vec::new());
 static MORE: Condvar = Condvar::new();
 
@@ -179,7 +179,7 @@ fn watch(counter: &Arc<Counter>) {
     }
     MORE.notify_one();
     if !STARTED.swap(true, Ordering::SeqCst) {
-        // For as long as the process lives: nothing unloads this library.
+        // Runs for the life of the process: this library is never unloaded.
         std::thread::Builder::new().name("Direct3D fences".into()).spawn(look).expect("a thread");
     }
 }

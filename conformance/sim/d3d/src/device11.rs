@@ -22,32 +22,32 @@ use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D};
 use crate::section::{Part, Section};
 use crate::{DEVICE_REMOVED, E_HANDLE, E_INVALIDARG, answered, note};
 
-/// What the device does.
+/// Behaviour of a device.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Behavior11 {
-    /// What sharing answers, if not a handle.
+    /// Result of sharing, instead of a handle.
     pub share: Option<HRESULT>,
-    /// What creating buffers and textures answers, if not one.
+    /// Result of creating buffers and textures, instead of an object.
     pub create: Option<HRESULT>,
     /// The flags it was created with.
     pub flags: u32,
 }
 
-/// The device, and what it was asked for.
+/// The device, and the recorded requests.
 pub struct Device11 {
-    /// What it does.
+    /// Its behaviour.
     pub behavior: Behavior11,
-    /// Whether it is.
+    /// The immediate context.
     pub lost: AtomicBool,
-    /// Of buffers.
+    /// Requests for buffers.
     pub buffers: Mutex<Vec<D3D11_BUFFER_DESC>>,
-    /// Of textures of one dimension.
+    /// Requests for one-dimensional textures.
     pub textures1d: Mutex<Vec<D3D11_TEXTURE1D_DESC>>,
-    /// Of two.
+    /// Requests for two-dimensional textures.
     pub textures2d: Mutex<Vec<D3D11_TEXTURE2D_DESC>>,
-    /// Of three.
+    /// Requests for three-dimensional textures.
     pub textures3d: Mutex<Vec<D3D11_TEXTURE3D_DESC>>,
-    /// Of fences.
+    /// Requests for fences.
     pub fence_flags: Mutex<Vec<D3D11_FENCE_FLAG>>,
     fences: Fences,
     mutex: Mutex<Weak<KeyedMutex>>,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Device11 {
 }
 
 impl Device11 {
-    /// A new one, and what is behind it.
+    /// Creates a device, and returns it with its state.
     #[must_use]
     pub fn new(behavior: Behavior11) -> (ID3D11Device, Arc<Self>) {
         let state = Arc::new(Self {
@@ -78,7 +78,7 @@ impl Device11 {
         });
         static TABLE: OnceLock<ID3D11Device5_Vtbl> = OnceLock::new();
         let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
+            // SAFETY: the table is that of the interface.
             let mut table = unsafe { table::<ID3D11Device5_Vtbl>() };
             table.CreateFence = create_fence;
             table.OpenSharedFence = open_fence;
@@ -96,7 +96,7 @@ impl Device11 {
             first.GetImmediateContext = immediate_context;
             table
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
+        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
         let device: ID3D11Device5 = unsafe { create(methods, state.clone()) };
         (device.into(), state)
     }
@@ -106,19 +106,19 @@ impl Device11 {
         Context11::create(self.queue.clone()).into()
     }
 
-    /// The fences that there are.
+    /// The existing fences.
     ///
     /// # Panics
-    /// If a thread did that uses the device.
+    /// If a thread that uses the device panicked.
     #[must_use]
     pub fn fences(&self) -> Vec<Arc<Counter>> {
         self.fences.all()
     }
 
-    /// The mutex of the resource that was created last with one.
+    /// The mutex of the newest resource with one.
     ///
     /// # Panics
-    /// As [`fences`](Self::fences), and if there is none.
+    /// As [`fences`](Self::fences), and if there is no such resource.
     #[must_use]
     pub fn mutex(&self) -> Arc<KeyedMutex> {
         self.mutex.lock().expect("no panic").upgrade().expect("a resource with a mutex")
@@ -131,7 +131,7 @@ impl Device11 {
         let by_handle = has(D3D11_RESOURCE_MISC_SHARED_NTHANDLE);
         let by_number = (with_mutex || has(D3D11_RESOURCE_MISC_SHARED)) && !by_handle;
         let staging = usage == D3D11_USAGE_STAGING;
-        // What the host may map is not shared.
+        // Mappable resources are not shared.
         if staging && (by_number || by_handle) {
             return Err(E_INVALIDARG.into());
         }
@@ -262,7 +262,7 @@ unsafe extern "system" fn immediate_context(this: *mut c_void, context: *mut *mu
     unsafe { *context = state::<Device11>(this).context().into_raw() };
 }
 
-/// Hands out a buffer, if the handle is one to memory: what else it is cannot be seen.
+/// Returns a buffer if the handle refers to memory; the kind of resource cannot be determined.
 unsafe extern "system" fn open_resource(
     this: *mut c_void,
     handle: HANDLE,

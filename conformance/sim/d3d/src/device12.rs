@@ -19,16 +19,16 @@ use crate::resource12::{Allocator, Fence, Heap, Resource, layout};
 use crate::section::{Part, Section};
 use crate::{DEVICE_HUNG, E_HANDLE, E_INVALIDARG, answered, faults, note};
 
-/// What the device does.
+/// Behaviour of a device.
 #[derive(Debug, Clone, Copy)]
 pub struct Behavior12 {
-    /// How many there are of it.
+    /// Number of nodes.
     pub nodes: u32,
     /// `D3D12_RESOURCE_HEAP_TIER`.
     pub heap_tier: i32,
-    /// What sharing answers, if not a handle.
+    /// Result of sharing, instead of a handle.
     pub share: Option<HRESULT>,
-    /// What an allocation is rounded up to, bytes.
+    /// Granularity of allocations, bytes.
     pub alignment: u64,
 }
 
@@ -38,26 +38,26 @@ impl Default for Behavior12 {
     }
 }
 
-/// The device, and what it was asked for.
+/// The device, and the recorded requests.
 #[derive(Debug)]
 pub struct Device12 {
-    /// What it does.
+    /// Its behaviour.
     pub behavior: Behavior12,
-    /// Whether it is.
+    /// Whether the device is lost.
     pub lost: AtomicBool,
-    /// Of heaps.
+    /// Requests for heaps.
     pub heaps: Mutex<Vec<D3D12_HEAP_DESC>>,
-    /// Of committed resources.
+    /// Requests for committed resources.
     pub committed: Mutex<Vec<(D3D12_HEAP_PROPERTIES, D3D12_HEAP_FLAGS, D3D12_RESOURCE_DESC)>>,
-    /// Of placed resources, each with its offset.
+    /// Requests for placed resources, with their offsets.
     pub placed: Mutex<Vec<(u64, D3D12_RESOURCE_DESC)>>,
-    /// Of fences.
+    /// Requests for fences.
     pub fence_flags: Mutex<Vec<D3D12_FENCE_FLAGS>>,
     fences: Fences,
 }
 
 impl Device12 {
-    /// A new one, and what is behind it.
+    /// Creates a device, and returns it with its state.
     #[must_use]
     pub fn new(behavior: Behavior12) -> (ID3D12Device, Arc<Self>) {
         let state = Arc::new(Self {
@@ -71,7 +71,7 @@ impl Device12 {
         });
         static TABLE: OnceLock<ID3D12Device_Vtbl> = OnceLock::new();
         let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
+            // SAFETY: the table is that of the interface.
             let mut table = unsafe { table::<ID3D12Device_Vtbl>() };
             table.base__.base__ = unknown::<Self>();
             table.GetNodeCount = node_count;
@@ -91,20 +91,20 @@ impl Device12 {
             table.OpenSharedHandleByName = open_by_name;
             table
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
+        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
         (unsafe { create(methods, state.clone()) }, state)
     }
 
-    /// Loses the device, as a driver does: every fence answers its greatest value.
+    /// Loses the device, as a driver does: every fence has the greatest value then.
     ///
     /// # Panics
-    /// If a thread did that uses the device.
+    /// If a thread that uses the device panicked.
     pub fn lose(&self) {
         self.lost.store(true, Ordering::SeqCst);
         self.fences().iter().for_each(|fence| fence.set(u64::MAX));
     }
 
-    /// The fences that there are.
+    /// The existing fences.
     ///
     /// # Panics
     /// As [`lose`](Self::lose).
@@ -118,7 +118,7 @@ impl Stand for Device12 {
     const LINE: &'static [GUID] = &[ID3D12Object::IID, ID3D12Device::IID];
 }
 
-/// Hands a new object out by the interface that is asked for.
+/// Returns a new object by the requested interface.
 ///
 /// # Safety
 /// COM's rules: both are valid.
@@ -172,7 +172,7 @@ unsafe extern "system" fn allocation_info(
     // SAFETY: see above.
     let (desc, alignment) = unsafe { (&*desc, state::<Device12>(this).behavior.alignment) };
     let bytes = layout(desc).and_then(|layout| (layout.size as u64).checked_next_multiple_of(alignment));
-    // What Direct3D answers to what the device does not have.
+    // Direct3D's result for an unsupported description.
     let bytes = bytes.unwrap_or(u64::MAX);
     // SAFETY: see above.
     unsafe { *info = D3D12_RESOURCE_ALLOCATION_INFO { SizeInBytes: bytes, Alignment: alignment } };
@@ -244,7 +244,7 @@ unsafe extern "system" fn create_committed(
     let (device, memory, desc) = unsafe { (state::<Device12>(this), *memory, *desc) };
     let (shareable, mappable) = (flags.contains(D3D12_HEAP_FLAG_SHARED), memory.Type != D3D12_HEAP_TYPE_DEFAULT);
     let Some(layout) = layout(&desc) else { return E_INVALIDARG };
-    // As large as importers are told.
+    // The size that importers receive.
     let Some(size) = layout.size.checked_next_multiple_of(bytes(device.behavior.alignment)) else {
         return E_INVALIDARG;
     };
@@ -299,7 +299,7 @@ unsafe extern "system" fn create_fence(
     }
 }
 
-/// A new handle to what may have one.
+/// A new handle to a shareable object.
 fn share(object: &IUnknown, name: PCWSTR) -> Result<HANDLE> {
     if let Ok(fence) = object.cast_object_ref::<Fence>() {
         return fence.0.share(name);
@@ -323,7 +323,7 @@ unsafe extern "system" fn create_shared_handle(
     handle: *mut HANDLE,
 ) -> HRESULT {
     assert!(attributes.is_null());
-    // GENERIC_ALL, the only access that Direct3D 12 takes.
+    // GENERIC_ALL, the only access that Direct3D 12 accepts.
     assert_eq!(access, 0x1000_0000);
     // SAFETY: see above; children of a device are objects.
     let (device, object) = unsafe { (state::<Device12>(this), borrowed::<IUnknown>(object)) };
@@ -336,7 +336,7 @@ unsafe extern "system" fn create_shared_handle(
     HRESULT(0)
 }
 
-/// What is behind a handle is told by the interface that is asked for. A resource is taken for a buffer.
+/// The requested interface determines the kind of the object behind a handle. A resource is opened as a buffer.
 unsafe extern "system" fn open_shared_handle(
     this: *mut c_void,
     handle: HANDLE,

@@ -1,4 +1,4 @@
-//! Adapters, and what finds them.
+//! Adapters and factories.
 
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
@@ -65,7 +65,7 @@ impl IDXGIAdapter_Impl for DxgiAdapter_Impl {
     }
 }
 
-/// What finds the one adapter.
+/// A factory with one adapter.
 pub(crate) struct Factory;
 
 impl Stand for Factory {
@@ -83,13 +83,13 @@ impl Factory {
     pub(crate) fn create() -> IDXGIFactory4 {
         static TABLE: OnceLock<IDXGIFactory4_Vtbl> = OnceLock::new();
         let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
+            // SAFETY: the table is that of the interface.
             let mut table = unsafe { table::<IDXGIFactory4_Vtbl>() };
             table.base__.base__.base__.base__.base__.base__ = unknown::<Self>();
             table.EnumAdapterByLuid = adapter_by_luid;
             table
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
+        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
         unsafe { create(methods, Arc::new(Self)) }
     }
 }

@@ -1,4 +1,4 @@
-//! What the library exports.
+//! Exported functions of the library.
 
 use std::ffi::c_void;
 use std::sync::atomic::AtomicI32;
@@ -13,12 +13,12 @@ use crate::dxgi::Factory;
 
 const S_FALSE: HRESULT = HRESULT(1);
 
-/// Says what this library is, as the simulators of compute drivers do: 1, because the CPU does the work.
+/// Identifies the library as a simulator, as in the simulators of compute drivers: 1, because the CPU does the work.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "the name that is looked for")]
+#[allow(non_upper_case_globals, reason = "the name that is looked up")]
 pub static gpu_interop_simulated: AtomicI32 = AtomicI32::new(1);
 
-/// Opens the one device, whatever the adapter.
+/// Opens the only device, for any adapter.
 ///
 /// # Safety
 /// Direct3D's rules: pointers are valid or null.
@@ -73,7 +73,7 @@ pub unsafe extern "system" fn D3D11CreateDevice(
     HRESULT(0)
 }
 
-/// What finds the one adapter.
+/// Creates the factory with one adapter.
 ///
 /// # Safety
 /// DXGI's rules: pointers are valid.

@@ -1,37 +1,40 @@
-//! What the simulators do wrong when the environment asks for it: `GPU_INTEROP_SIM_D3D`, names with commas between them.
+//! Faults of the simulators, requested by the environment: `GPU_INTEROP_SIM_D3D`, names separated by commas.
 
 use std::sync::OnceLock;
 
-/// A copy of the queue's leaves the first byte of its target as it was.
+/// A copy of the queue leaves the first byte of its target unchanged.
 pub(crate) const SHORT_COPY: &str = "short_copy";
-/// A placed resource begins 256 bytes before where it was asked for, where there are as many.
+/// A placed resource begins 256 bytes before its offset, if the offset is large enough.
 pub(crate) const WRONG_OFFSET: &str = "wrong_offset";
-/// A queue or context forgets to signal fences.
+/// A queue or context does not signal fences.
 pub(crate) const NO_SIGNAL: &str = "no_signal";
 /// A queue or context does not wait for fences.
 pub(crate) const NO_WAIT: &str = "no_wait";
-/// A context's flush begins with nothing.
+/// A flush of a context does not start its commands.
 pub(crate) const NO_FLUSH: &str = "no_flush";
-/// Every fiftieth export leaves a handle open.
+/// Every fiftieth export leaks a handle.
 pub(crate) const LEAK_HANDLE: &str = "leak_handle";
 /// A keyed mutex is acquired with any key.
 pub(crate) const ANY_KEY: &str = "any_key";
-/// Nobody is told that a keyed mutex was abandoned.
+/// An abandoned keyed mutex is not reported.
 pub(crate) const FORGET_ABANDONED: &str = "forget_abandoned";
 
 const ALL: [&str; 8] = [SHORT_COPY, WRONG_OFFSET, NO_SIGNAL, NO_WAIT, NO_FLUSH, LEAK_HANDLE, ANY_KEY, FORGET_ABANDONED];
 
-/// Whether a fault is asked for.
+/// Whether a fault is requested.
 ///
 /// # Panics
-/// If one is asked for that there is not.
+/// If an unknown fault is requested.
 pub(crate) fn wanted(fault: &str) -> bool {
     static ASKED: OnceLock<Vec<String>> = OnceLock::new();
     let asked = ASKED.get_or_init(|| {
         let text = std::env::var("GPU_INTEROP_SIM_D3D").unwrap_or_default();
         let names: Vec<String> = text.split(',').filter(|name| !name.is_empty()).map(ToOwned::to_owned).collect();
         for name in &names {
-            assert!(ALL.contains(&name.as_str()), "GPU_INTEROP_SIM_D3D: there is no fault `{name}`; there are {ALL:?}");
+            assert!(
+                ALL.contains(&name.as_str()),
+                "GPU_INTEROP_SIM_D3D: unknown fault `{name}`; the faults are {ALL:?}"
+            );
         }
         names
     });

@@ -11,7 +11,7 @@ use crate::section::Section;
 use crate::{INVALID_CALL, faults};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuikmx\x01");
-/// What it takes at the end of a resource's section, bytes.
+/// Its size at the end of a resource's section, bytes.
 pub(crate) const SIZE: usize = 4096;
 
 const FREE: u32 = 0;
@@ -25,13 +25,13 @@ const WAIT_TIMEOUT: HRESULT = HRESULT(0x102);
 #[repr(C)]
 struct State {
     magic: AtomicU64,
-    /// The key that it was released with last.
+    /// The key of the last release.
     key: AtomicU64,
     owner: AtomicU32,
     sequence: AtomicU32,
 }
 
-/// The keyed mutex at the end of a resource's section, as one device sees it.
+/// The keyed mutex at the end of a resource's section, for one device.
 #[derive(Debug)]
 pub struct KeyedMutex {
     section: Arc<Section>,
@@ -40,14 +40,14 @@ pub struct KeyedMutex {
 }
 
 impl KeyedMutex {
-    /// A new one, released with 0.
+    /// Creates a mutex, released with key 0.
     pub(crate) fn new(section: Arc<Section>) -> Arc<Self> {
         let mutex = Self { section, held: AtomicBool::new(false) };
         mutex.state(|state| state.magic.store(MAGIC, Ordering::SeqCst));
         Arc::new(mutex)
     }
 
-    /// That of a resource which another device made, if it has one.
+    /// Opens the mutex of another device's resource, if it has one.
     pub(crate) fn open(section: &Arc<Section>) -> Option<Arc<Self>> {
         let mutex = Self { section: section.clone(), held: AtomicBool::new(false) };
         let known = section.length() > SIZE && mutex.state(|state| state.magic.load(Ordering::SeqCst) == MAGIC);
@@ -56,7 +56,7 @@ impl KeyedMutex {
 
     fn state<T>(&self, run: impl FnOnce(&State) -> T) -> T {
         let place = self.section.length() - SIZE;
-        // SAFETY: the last page of the section, which is aligned and holds words of which any value is valid.
+        // SAFETY: the last page of the section, which is aligned and holds words for which any value is valid.
         self.section.with(|base| run(unsafe { &*base.add(place).cast::<State>() }))
     }
 
@@ -90,7 +90,7 @@ impl KeyedMutex {
         OK
     }
 
-    /// What becomes of it when the device that has acquired it goes.
+    /// Abandons it when the device that has acquired it is destroyed.
     pub fn abandon(&self) {
         if !faults::wanted(faults::FORGET_ABANDONED) {
             self.state(|state| state.owner.store(ABANDONED, Ordering::SeqCst));
@@ -98,7 +98,7 @@ impl KeyedMutex {
     }
 }
 
-/// Acquires it if it is free and was released with the key; else nothing, or that it never will be.
+/// Acquires it if it is free and was released with the key; otherwise returns `None`, or that it is abandoned.
 fn take(state: &State, key: u64) -> Option<HRESULT> {
     let fits = || faults::wanted(faults::ANY_KEY) || state.key.load(Ordering::SeqCst) == key;
     if state.owner.load(Ordering::SeqCst) == ABANDONED {
@@ -107,7 +107,7 @@ fn take(state: &State, key: u64) -> Option<HRESULT> {
     if !fits() || state.owner.compare_exchange(FREE, HELD, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return None;
     }
-    // Whoever had it in between may have released it with another key.
+    // Another holder may have released it with another key in between.
     if fits() {
         return Some(OK);
     }

@@ -1,18 +1,18 @@
-//! Where texels are: as the simulators of compute drivers expect of memory whose images they know.
+//! Layout of texels: the layout that the simulators of compute drivers use for images.
 
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
 use crate::section::Part;
 
-/// Rows are multiples of a cache line, and images multiples of a raster block: lavapipe's layout, in which levels follow
-/// one another, and a level's slices and layers.
+/// Rows are aligned to a cache line, and images to a raster block: lavapipe's layout, in which levels follow one
+/// another, and a level's slices and layers.
 const LINE: usize = 64;
 const BLOCK: usize = 4;
 
-/// What a texture is.
+/// Description of a texture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Texture {
-    /// Texels in a row of level 0.
+    /// Texels per row of level 0.
     pub(crate) width: usize,
     /// Rows of level 0; 0 for textures of one dimension.
     pub(crate) height: usize,
@@ -24,38 +24,38 @@ pub(crate) struct Texture {
     pub(crate) format: DXGI_FORMAT,
 }
 
-/// Where the rows of a subresource are.
+/// Layout of a subresource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rows {
-    /// The first byte.
+    /// Offset of the first byte.
     pub(crate) offset: usize,
-    /// From row to row, bytes.
+    /// Row pitch, bytes.
     pub(crate) pitch: usize,
-    /// From slice to slice, bytes.
+    /// Slice pitch, bytes.
     pub(crate) slice_pitch: usize,
-    /// Bytes of a row without its gap, rows, slices.
+    /// Bytes per row without padding, rows, slices.
     pub(crate) extent: [usize; 3],
 }
 
-/// Where every subresource is.
+/// Layout of all subresources.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     levels: Vec<Rows>,
     layers: usize,
-    /// Bytes of a texel.
+    /// Bytes per texel.
     pub(crate) texel: usize,
-    /// Bytes of all.
+    /// Size in bytes.
     pub(crate) size: usize,
 }
 
 impl Layout {
-    /// A buffer: one row.
+    /// The layout of a buffer: one row.
     pub(crate) fn buffer(size: usize) -> Self {
         let rows = Rows { offset: 0, pitch: size, slice_pitch: size, extent: [size, 1, 1] };
         Self { levels: vec![rows], layers: 1, texel: 1, size }
     }
 
-    /// A texture; none if it exceeds the address space.
+    /// The layout of a texture; `None` if it exceeds the address space.
     pub(crate) fn texture(texture: &Texture) -> Option<Self> {
         let texel = texel_size(texture.format);
         let mut offset = 0_usize;
@@ -75,10 +75,10 @@ impl Layout {
         Some(Self { levels, layers: if texture.layered { texture.depth } else { 1 }, texel, size: offset })
     }
 
-    /// One subresource, by Direct3D's number: levels of the first layer, then of the next.
+    /// A subresource by Direct3D's number: levels of the first layer, then of the next.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the subresource does not exist.
     pub(crate) fn subresource(&self, number: u32) -> Rows {
         let number = number as usize;
         let (layer, level) = (number / self.levels.len(), number % self.levels.len());
@@ -93,7 +93,7 @@ impl Layout {
 }
 
 impl Rows {
-    /// A part of the rows: byte in the row, row and slice where it begins, and its extent.
+    /// A box in the rows: byte in the row, row and slice of its origin, and its extent.
     ///
     /// # Panics
     /// If it is not inside.
@@ -105,10 +105,10 @@ impl Rows {
         Self { offset: self.offset + z * self.slice_pitch + y * self.pitch + x, extent, ..self }
     }
 
-    /// Bytes from the first to behind the last.
+    /// Bytes from the first to the end of the last.
     ///
     /// # Panics
-    /// If there are no rows, or more than there are addresses.
+    /// If it is empty, or exceeds the address space.
     pub(crate) fn size(&self) -> usize {
         let [width, height, slices] = self.extent;
         let [last_row, last_slice] = [height, slices].map(|count| count.checked_sub(1).expect("rows"));
@@ -130,7 +130,7 @@ impl Rows {
         }
     }
 
-    /// Writes rows that lie elsewhere with these pitches.
+    /// Writes rows from memory with these pitches.
     pub(crate) fn write(self, to: &Part, data: &[u8], pitch: usize, slice_pitch: usize) {
         let [width, height, slices] = self.extent;
         for slice in 0..slices {
@@ -142,10 +142,10 @@ impl Rows {
     }
 }
 
-/// Bytes of a texel.
+/// Bytes per texel.
 ///
 /// # Panics
-/// For formats without texels of their own.
+/// For formats that the simulator does not support.
 pub(crate) fn texel_size(format: DXGI_FORMAT) -> usize {
     match format.0 {
         1..=4 => 16,

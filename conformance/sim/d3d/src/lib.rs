@@ -1,31 +1,31 @@
-//! Simulates the parts of Direct3D that no machine without a GPU has: devices whose shared handles are real handles
-//! of the operating system, and whose copies, signals and waits move the data behind them.
+//! Simulates the parts of Direct3D that a machine without a GPU lacks: devices whose shared handles are real handles of
+//! the operating system, and whose copies, signals and waits access the real memory.
 //!
-//! As a library of Rust it gives out devices that tests look into (`Device11`, `Device12`). As a DLL it has the
-//! functions by which a program opens one: `D3D11CreateDevice`, `D3D12CreateDevice` and `CreateDXGIFactory2`. It says
-//! what it is, by the symbol by which all simulators do.
+//! As a Rust library it creates devices whose state tests can inspect (`Device11`, `Device12`). As a DLL it exports the
+//! functions by which a program opens a device: `D3D11CreateDevice`, `D3D12CreateDevice` and `CreateDXGIFactory2`, and
+//! the symbol by which all simulators identify themselves.
 //!
-//! A method that nothing here calls ends the process, or answers `E_NOTIMPL` or nothing. A call that Direct3D's rules forbid
-//! ends it where these are known here, whichever thread notices: copies behind a buffer's end, lists that are executed while
-//! they record.
+//! A method that this project does not call aborts the process, or returns `E_NOTIMPL` or nothing. A call that violates
+//! a rule of Direct3D known here aborts it, on any thread: copies beyond a buffer's end, execution of a list that is
+//! still recording.
 //!
 //! # What is shared
-//! All simulators agree on this, and no driver does it so:
-//! * Memory is a section of the paging file. A buffer or heap begins at its first byte; a texture's texels are where
-//!   `layout` has them. What is exported under a name is the section of that name: it gets the name with the first export,
-//!   and other exports of it are refused, by another name or by none.
-//! * A fence is a section of a page that begins as a timeline semaphore of the host backend does. Whoever raises the
-//!   value may be another module or process, so who waits looks every millisecond.
+//! All simulators share these conventions, which no driver has:
+//! * Memory is a section of the paging file. A buffer or heap begins at its first byte; a texture has the layout of
+//!   `layout`. A named export is the section of that name: it gets the name with the first export, and later exports
+//!   with another name or none are rejected.
+//! * A fence is a section of one page that begins as a timeline semaphore of the host backend. Another module or
+//!   process may raise the value, so waits poll it every millisecond.
 //! * A keyed mutex is the last page of its resource's section: Direct3D has one handle for both.
 //! * A KMT handle `N` is the section `Local\gpu-interop-sim-kmt-N`, in hexadecimal, as long as its resource lives.
 //!
 //! # What the environment asks for
-//! * `GPU_INTEROP_SIM_LUID`: the LUID of the adapter, 16 hexadecimal digits, as compute drivers give its bytes.
-//! * `GPU_INTEROP_SIM_D3D`: faults, by which tests see that they are found; `faults.rs` lists them.
+//! * `GPU_INTEROP_SIM_LUID`: the LUID of the adapter, 16 hexadecimal digits, in the byte order of compute drivers.
+//! * `GPU_INTEROP_SIM_D3D`: faults, for tests of their detection; `faults.rs` lists them.
 //!
 //! Windows only.
 #![cfg(windows)]
-#![allow(clippy::expect_used, clippy::panic, reason = "whoever breaks the rules of a simulator is to end")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a violation of a simulator's rules ends the process")]
 
 mod children;
 mod context11;
@@ -66,11 +66,10 @@ const DEVICE_REMOVED: HRESULT = HRESULT(0x887a_0005_u32.cast_signed());
 const DEVICE_HUNG: HRESULT = HRESULT(0x887a_0006_u32.cast_signed());
 const NAME_ALREADY_EXISTS: HRESULT = HRESULT(0x887a_002c_u32.cast_signed());
 
-/// The bytes of the LUID unless the environment asks for others.
+/// The default LUID.
 pub const LUID_BYTES: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
 
-/// Ends the process if the thread that has it panics, as a method that panics does: nobody waits for that thread to find
-/// that it is gone.
+/// Aborts the process if a thread panics, as a panicking method does: no other thread would notice its end.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {
@@ -81,7 +80,7 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// Notes what was asked for, as far as a test looks back.
+/// Records a request for tests.
 fn note<T>(log: &Mutex<Vec<T>>, entry: T) {
     let mut log = log.lock().expect("no panic");
     if log.len() < 1000 {
@@ -89,7 +88,7 @@ fn note<T>(log: &Mutex<Vec<T>>, entry: T) {
     }
 }
 
-/// The value of a result, or its code as the answer of a method.
+/// The value of a result, or its code as the result of a method.
 macro_rules! answered {
     ($result:expr) => {
         match $result {
@@ -103,7 +102,7 @@ use answered;
 /// The adapter's LUID.
 ///
 /// # Panics
-/// If the environment asks for one that is none.
+/// If the environment contains an invalid LUID.
 pub(crate) fn luid() -> LUID {
     static READ: OnceLock<[u8; 8]> = OnceLock::new();
     let bytes = READ.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Command lists of Direct3D 12, which copy.
+//! Command lists of Direct3D 12, for copies.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,10 +11,10 @@ use crate::resource12::Resource;
 use crate::section::Part;
 use crate::{E_INVALIDARG, layout};
 
-/// Something that a list has recorded.
+/// A recorded command.
 pub(crate) type Command = Arc<dyn Fn() + Send + Sync>;
 
-/// A list, which records from the start.
+/// A list, created in the recording state.
 #[derive(Default)]
 pub(crate) struct List(Mutex<Recorded>);
 
@@ -33,7 +33,7 @@ impl List {
     pub(crate) fn create() -> ID3D12GraphicsCommandList {
         static TABLE: OnceLock<ID3D12GraphicsCommandList_Vtbl> = OnceLock::new();
         let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
+            // SAFETY: the table is that of the interface.
             let mut table = unsafe { table::<ID3D12GraphicsCommandList_Vtbl>() };
             table.base__.base__.base__.base__ = unknown::<Self>();
             table.Close = close;
@@ -43,7 +43,7 @@ impl List {
             table.CopyTextureRegion = copy_texture;
             table
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
+        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
         unsafe { create(methods, Arc::<Self>::default()) }
     }
 
@@ -51,10 +51,10 @@ impl List {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was recorded.
+    /// The recorded commands.
     ///
     /// # Panics
-    /// If the list still records.
+    /// If the list is still recording.
     pub(crate) fn commands(&self) -> Vec<Command> {
         let recorded = self.recorded();
         assert!(recorded.closed, "a list is executed while it records");
@@ -84,10 +84,10 @@ unsafe extern "system" fn reset(this: *mut c_void, _: *mut c_void, _: *mut c_voi
 
 unsafe extern "system" fn barrier(_: *mut c_void, _: u32, _: *const D3D12_RESOURCE_BARRIER) {}
 
-/// What is behind a resource.
+/// The implementation of a resource.
 ///
 /// # Safety
-/// It is live, or null.
+/// The resource is live, or null.
 unsafe fn resource(raw: *mut c_void) -> (Part, layout::Layout) {
     assert!(!raw.is_null(), "no resource");
     // SAFETY: the caller's promise.
@@ -108,16 +108,16 @@ unsafe extern "system" fn copy_buffer(
     let (list, (to, _), (from, _)) = unsafe { (state::<List>(this), resource(target), resource(source)) };
     let [to_offset, from_offset, size] =
         [target_offset, source_offset, size].map(|bytes| usize::try_from(bytes).expect("64 bits"));
-    // Here, where it is seen who asks for it.
+    // Checked here, so that the failing call is visible.
     to.with(to_offset, size, |_| ());
     from.with(from_offset, size, |_| ());
     list.record(move || Part::copy((&from, from_offset), (&to, to_offset), size));
 }
 
-/// The rows of a location, and what they are part of.
+/// The rows of a location, and their resource.
 ///
 /// # Safety
-/// It is valid.
+/// The location is valid.
 unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> (Part, layout::Rows, usize) {
     // SAFETY: the caller's promise; what is behind the union is told by the type.
     unsafe {

@@ -1,4 +1,4 @@
-//! A COM object of which only some methods are there. The devices have dozens that nothing here calls.
+//! A COM object with some methods only. The devices have dozens that this project does not call.
 
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -9,7 +9,7 @@ use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface};
 
 const E_NOINTERFACE: HRESULT = HRESULT(0x8000_4002_u32.cast_signed());
 
-/// What a simulator is: its interfaces, all in one line of ancestors, and what else it can be asked for.
+/// A simulated object: its interfaces, which are all ancestors of one, and other interfaces that it supports.
 pub(crate) trait Stand: Send + Sync + Sized + 'static {
     const LINE: &'static [GUID];
 
@@ -25,7 +25,7 @@ pub(crate) struct Object<S> {
     pub(crate) state: Arc<S>,
 }
 
-/// A table of methods of which each ends the process, until it is replaced.
+/// A table in which each method aborts the process, until it is replaced.
 ///
 /// # Safety
 /// `V` must be the table of a COM interface.
@@ -37,31 +37,31 @@ pub(crate) unsafe fn table<V>() -> V {
     let mut table = MaybeUninit::<V>::uninit();
     let slots = table.as_mut_ptr().cast::<extern "system" fn()>();
     for slot in 0..size_of::<V>() / size_of::<usize>() {
-        // SAFETY: the table is that long, and of nothing but pointers to functions.
+        // SAFETY: the table has that size, and consists of function pointers.
         unsafe { slots.add(slot).write(absent) };
     }
-    // SAFETY: every slot was written. The process ends in a slot before the function's arguments matter.
+    // SAFETY: every slot was written. The function of a slot aborts before its arguments matter.
     unsafe { table.assume_init() }
 }
 
-/// The methods that every object has.
+/// Methods of all objects.
 pub(crate) fn unknown<S: Stand>() -> IUnknown_Vtbl {
     IUnknown_Vtbl { QueryInterface: query::<S>, AddRef: add::<S>, Release: release::<S> }
 }
 
-/// The object behind a pointer to it.
+/// The object behind a pointer.
 ///
 /// # Safety
-/// `this` must be a live object of this sort.
+/// `this` must be a live object of this kind.
 pub(crate) unsafe fn state<'a, S>(this: *mut c_void) -> &'a S {
     // SAFETY: the caller's promise.
     unsafe { &(*this.cast::<Object<S>>()).state }
 }
 
-/// A new object with these methods.
+/// Creates an object with these methods.
 ///
 /// # Safety
-/// `T` must be the last interface of the line, and `table` its methods.
+/// `T` must be the last of its ancestors, and `table` its methods.
 pub(crate) unsafe fn create<S: Stand, T: Interface, V>(table: &'static V, state: Arc<S>) -> T {
     let table = std::ptr::from_ref(table).cast();
     let object = Box::new(Object { table, references: AtomicU32::new(1), state });
@@ -100,7 +100,7 @@ unsafe extern "system" fn release<S>(this: *mut c_void) -> u32 {
     left
 }
 
-/// A reference that the caller passed in, without taking it.
+/// A borrowed reference of the caller.
 ///
 /// # Safety
 /// `raw` must be a live object with this interface.

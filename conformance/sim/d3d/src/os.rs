@@ -13,15 +13,15 @@ use windows::Win32::System::Memory::{
 use windows::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount, Sleep};
 use windows::core::{PCWSTR, Result};
 
-/// A new section of so many bytes, under a name or none; refuses a name that is taken.
+/// Creates a section of this size, with or without a name; rejects a name that is taken.
 ///
 /// # Errors
-/// What the system answers.
+/// The system's error.
 pub fn create_section(size: usize, name: PCWSTR) -> Result<OwnedHandle> {
     let size = size as u64;
     let (high, low) = ((size >> 32) as u32, (size & 0xffff_ffff) as u32);
-    // SAFETY: the name is null or ends with NUL, as those of Direct3D's methods do; the answer is a new handle, and the
-    // error is asked for before anything else can set one.
+    // SAFETY: the name is null or ends with NUL, as in Direct3D's methods; the result is a new handle, and the error is
+    // queried before another call can set one.
     let (created, taken) = unsafe {
         let created = CreateFileMappingW(INVALID_HANDLE_VALUE, None, PAGE_READWRITE, high, low, name);
         (created, GetLastError() == ERROR_ALREADY_EXISTS)
@@ -31,22 +31,22 @@ pub fn create_section(size: usize, name: PCWSTR) -> Result<OwnedHandle> {
     if taken && !name.is_null() { Err(super::NAME_ALREADY_EXISTS.into()) } else { Ok(created) }
 }
 
-/// The section of this name.
+/// Opens the section of this name.
 ///
 /// # Errors
-/// What the system answers, above all that there is none.
+/// The system's error, in particular if the name does not exist.
 pub fn open_section(name: PCWSTR) -> Result<OwnedHandle> {
-    // SAFETY: the name ends with NUL; the answer is a new handle.
+    // SAFETY: the name ends with NUL; the result is a new handle.
     unsafe { Ok(OwnedHandle::from_raw_handle(OpenFileMappingW(FILE_MAP_ALL_ACCESS.0, false, name)?.0)) }
 }
 
-/// A second handle to what `handle` is one to.
+/// Duplicates `handle`.
 ///
 /// # Errors
-/// What the system answers, above all that it is not open.
+/// The system's error, in particular if the handle is not open.
 pub fn duplicate(handle: HANDLE) -> Result<OwnedHandle> {
     let mut twin = HANDLE::default();
-    // SAFETY: the process is this one, and the answer, a new handle, is written to a live variable.
+    // SAFETY: the process is this one, and the result, a new handle, is written to a live variable.
     unsafe {
         let process = GetCurrentProcess();
         DuplicateHandle(process, handle, process, &raw mut twin, 0, false, DUPLICATE_SAME_ACCESS)?;
@@ -64,18 +64,18 @@ pub fn raw(handle: &OwnedHandle) -> HANDLE {
 #[must_use]
 pub fn is_open(handle: HANDLE) -> bool {
     let mut flags = 0;
-    // SAFETY: the answer is written to a live variable; any number may be asked about.
+    // SAFETY: the result is written to a live variable; any number is valid.
     unsafe { GetHandleInformation(handle, &raw mut flags) }.is_ok()
 }
 
-/// How many handles the process has open. Wine always answers 0; then each number that can be one is asked about.
+/// The number of open handles of the process. Wine always returns 0; then each possible number is tested.
 ///
 /// # Panics
-/// If the system does not answer.
+/// If the query fails.
 #[must_use]
 pub fn handle_count() -> u32 {
     let mut count = 0;
-    // SAFETY: the answer is written to a live variable.
+    // SAFETY: the result is written to a live variable.
     unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) }.expect("the number of handles");
     if count > 0 {
         return count;
@@ -84,13 +84,13 @@ pub fn handle_count() -> u32 {
     u32::try_from(open).expect("few")
 }
 
-/// Sleeps for a millisecond, without the timer object that the standard library makes for it.
+/// Sleeps for a millisecond, without the timer object that the standard library creates.
 pub(crate) fn pause() {
     // SAFETY: no pointers.
     unsafe { Sleep(1) };
 }
 
-/// The bytes behind a handle to a section.
+/// The mapped memory of a section.
 #[derive(Debug)]
 pub struct View {
     base: MEMORY_MAPPED_VIEW_ADDRESS,
@@ -106,7 +106,7 @@ impl View {
     /// Maps the first `length` bytes; all of them for 0.
     ///
     /// # Errors
-    /// What the system answers, above all that the handle is no section's.
+    /// The system's error, in particular for a handle that is not a section.
     pub fn new(handle: HANDLE, length: usize) -> Result<Self> {
         // SAFETY: the system checks handle and size.
         let base = unsafe { MapViewOfFile(handle, FILE_MAP_ALL_ACCESS, 0, 0, length) };
@@ -116,7 +116,7 @@ impl View {
         let mut view = Self { base, length };
         if length == 0 {
             let mut region = MEMORY_BASIC_INFORMATION::default();
-            // SAFETY: the answer is written to a live variable, whose size is told.
+            // SAFETY: the result is written to a live variable of the stated size.
             let told =
                 unsafe { VirtualQuery(Some(base.Value), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
             if told == 0 {
@@ -133,7 +133,7 @@ impl View {
         self.base.Value.cast()
     }
 
-    /// How many bytes there are.
+    /// Size in bytes.
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
@@ -145,10 +145,10 @@ impl View {
         unsafe { self.base().write_bytes(byte, self.length) };
     }
 
-    /// Every byte.
+    /// A copy of every byte.
     #[must_use]
     pub fn read(&self) -> Vec<u8> {
-        // SAFETY: the view is that long; the test that reads sees to it that nothing writes meanwhile.
+        // SAFETY: the view has that size; the calling test excludes concurrent writes.
         unsafe { std::slice::from_raw_parts(self.base(), self.length) }.to_vec()
     }
 }

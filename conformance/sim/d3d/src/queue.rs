@@ -1,4 +1,4 @@
-//! What a device does in order, and later than it is told to.
+//! Work that a device executes in order, possibly later than it was submitted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -10,8 +10,8 @@ use crate::{AbortOnPanic, faults};
 
 type Job = Box<dyn FnOnce(&AtomicBool) + Send>;
 
-/// A thread that does one thing after another. What is recorded is held back until it is submitted, with which the thread
-/// starts; dropped, it gives up what waits.
+/// A thread that executes work in order. Recorded work is executed after it is submitted; dropping the queue discards
+/// pending work.
 #[derive(Default)]
 pub(crate) struct Queue {
     held: Mutex<Vec<Job>>,
@@ -49,7 +49,7 @@ impl Queue {
         self.held().push(Box::new(job));
     }
 
-    /// Has the thread do what was recorded.
+    /// Submits the recorded work to the thread.
     pub(crate) fn submit(&self) {
         let mut held = self.held();
         if held.is_empty() {
@@ -62,7 +62,7 @@ impl Queue {
         }
     }
 
-    /// Submits what was recorded, and waits until all is done.
+    /// Submits the recorded work, and waits until all work has completed.
     pub(crate) fn drain(&self) {
         let (done, waits) = channel();
         self.record(move |_| drop(done));
@@ -70,7 +70,7 @@ impl Queue {
         waits.recv().unwrap_or(());
     }
 
-    /// As [`drain`](Self::drain), and starts nothing where nothing was ever recorded.
+    /// As [`drain`](Self::drain), but starts no thread if no work was ever recorded.
     pub(crate) fn drain_if_used(&self) {
         let started = self.worker.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if started || !self.held().is_empty() {
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Without that, who waits for the queue would wait in vain, and not know why.
+    /// Otherwise a wait for the queue would never end, without a reason.
     #[test]
     fn a_job_that_panics_ends_the_process() {
         const CHILD: &str = "GPU_INTEROP_SIM_D3D_TEST_PANIC";

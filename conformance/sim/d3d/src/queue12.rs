@@ -12,7 +12,7 @@ use crate::object::{Stand, borrowed, create, state, table, unknown};
 use crate::queue::Queue;
 use crate::resource12::Fence;
 
-/// A queue, with a thread of its own.
+/// A queue with its own thread.
 #[derive(Default)]
 pub(crate) struct Queue12(Queue);
 
@@ -25,7 +25,7 @@ impl Queue12 {
     pub(crate) fn create() -> ID3D12CommandQueue {
         static TABLE: OnceLock<ID3D12CommandQueue_Vtbl> = OnceLock::new();
         let methods = TABLE.get_or_init(|| {
-            // SAFETY: it is the interface's table.
+            // SAFETY: the table is that of the interface.
             let mut table = unsafe { table::<ID3D12CommandQueue_Vtbl>() };
             table.base__.base__.base__.base__ = unknown::<Self>();
             table.ExecuteCommandLists = execute;
@@ -33,7 +33,7 @@ impl Queue12 {
             table.Wait = wait;
             table
         });
-        // SAFETY: it is the last interface of the line, and these are its methods.
+        // SAFETY: the interface is the last of its ancestors, and the methods are its own.
         unsafe { create(methods, Arc::<Self>::default()) }
     }
 }
@@ -51,10 +51,10 @@ unsafe extern "system" fn execute(this: *mut c_void, count: u32, lists: *const *
     }
 }
 
-/// What is behind a fence.
+/// The implementation of a fence.
 ///
 /// # Safety
-/// It is live.
+/// The fence is live.
 unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
     // SAFETY: the caller's promise.
     let fence = unsafe { borrowed::<ID3D12Fence>(fence) };

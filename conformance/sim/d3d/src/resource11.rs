@@ -17,14 +17,14 @@ use crate::queue::Queue;
 use crate::section::Part;
 use crate::{E_INVALIDARG, E_NOTIMPL, INVALID_CALL};
 
-/// What buffers and textures have in common.
+/// State common to buffers and textures.
 pub(crate) struct Common {
-    /// What sharing answers, if not a handle.
+    /// Result of sharing, instead of a handle.
     pub(crate) share: Option<HRESULT>,
     pub(crate) part: Part,
     pub(crate) layout: Layout,
     pub(crate) mutex: Option<Arc<KeyedMutex>>,
-    /// Whether it may have NT handles.
+    /// Whether it supports NT handles.
     pub(crate) by_handle: bool,
     /// Whether the host may map it.
     pub(crate) staging: bool,
@@ -62,10 +62,10 @@ pub(crate) struct Texture2D(pub(crate) Common, pub(crate) D3D11_TEXTURE2D_DESC);
 #[implement(ID3D11Texture3D, IDXGIResource1, IDXGIKeyedMutex)]
 pub(crate) struct Texture3D(pub(crate) Common, pub(crate) D3D11_TEXTURE3D_DESC);
 
-/// What buffers and textures have in common, of whichever this is.
+/// The common state of a buffer or texture.
 ///
 /// # Panics
-/// If it is none of the simulator's.
+/// If the resource is not of the simulator.
 pub(crate) fn common(resource: &ID3D11Resource) -> &Common {
     if let Ok(buffer) = resource.cast_object_ref::<Buffer>() {
         &buffer.0
@@ -80,7 +80,7 @@ pub(crate) fn common(resource: &ID3D11Resource) -> &Common {
 
 #[implement(ID3D11Fence)]
 pub(crate) struct Fence {
-    /// What sharing answers, if not a handle.
+    /// Result of sharing, instead of a handle.
     pub(crate) share: Option<HRESULT>,
     pub(crate) counter: Arc<Counter>,
 }
@@ -148,7 +148,7 @@ macro_rules! resources {
             }
             fn ReleaseSync(&self, key: u64) -> Result<()> {
                 let mutex = self.0.mutex()?;
-                // What the context was told before comes before.
+                // Earlier commands of the context complete first.
                 self.0.queue.drain_if_used();
                 mutex.release(key).ok()
             }

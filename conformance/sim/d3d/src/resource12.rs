@@ -30,13 +30,13 @@ pub(crate) struct Resource {
     pub(crate) desc: D3D12_RESOURCE_DESC,
     pub(crate) part: Part,
     pub(crate) layout: Layout,
-    /// Whether it may have a handle: committed, and made to be shared.
+    /// Whether it may be exported: committed, and created for sharing.
     pub(crate) shareable: bool,
     /// Whether the host may map it.
     pub(crate) mappable: bool,
 }
 
-/// Where the texels or bytes of a resource are; none of a texture that no device has.
+/// Layout of the texels or bytes of a resource; `None` for an unsupported texture.
 pub(crate) fn layout(desc: &D3D12_RESOURCE_DESC) -> Option<Layout> {
     let size = |n: u64| usize::try_from(n).expect("64 bits");
     if desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER {
@@ -60,7 +60,8 @@ impl ID3D12Resource_Impl for Resource_Impl {
         if !self.mappable || subresource != 0 {
             return Err(E_INVALIDARG.into());
         }
-        // SAFETY: Direct3D's rules: the pointer is valid. What may be mapped is not shared, so that the address stays.
+        // SAFETY: Direct3D's rules: the pointer is valid. Mappable resources are not shared, so the address stays
+        // valid.
         self.part.with(0, 0, |base| unsafe { *address = base.cast() });
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Memory that is shared as a section.
+//! Memory shared as a section.
 
 use std::os::windows::io::{IntoRawHandle, OwnedHandle};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,17 +17,17 @@ const PAGE: usize = 4096;
 pub(crate) struct Section {
     state: RwLock<State>,
     length: usize,
-    /// The number of the KMT handle that it has, if it has one.
+    /// The number of its KMT handle, if any.
     kmt: Option<u32>,
 }
 
 #[derive(Debug)]
 struct State {
     view: View,
-    /// None if it has a name, which ends with the last handle: that is somebody else's. Without a handle, what has the name
-    /// by then cannot be told from what had it first.
+    /// `None` if it has a name: the name ends with the last handle, which others own. Without a handle, a later section
+    /// of that name cannot be distinguished from this one.
     handle: Option<OwnedHandle>,
-    /// Whether others may have it.
+    /// Whether it can be shared.
     shared: bool,
 }
 
@@ -39,14 +39,14 @@ impl State {
 }
 
 impl Section {
-    /// At least so many bytes, all 0.
+    /// Creates a section of at least this size, zeroed.
     pub(crate) fn new(size: usize) -> Result<Self> {
         let length = pages(size)?;
         let handle = os::create_section(length, PCWSTR::null())?;
         Ok(Self { state: RwLock::new(State::new(handle, length, false)?), length, kmt: None })
     }
 
-    /// As [`new`](Self::new), of which nobody gets a handle, and so there is none.
+    /// As [`new`](Self::new), for memory that is never exported and therefore has no handle.
     pub(crate) fn private(size: usize) -> Result<Self> {
         let mut section = Self::new(size)?;
         section.state.get_mut().unwrap_or_else(PoisonError::into_inner).handle = None;
@@ -57,7 +57,7 @@ impl Section {
     pub(crate) fn with_kmt_handle(size: usize) -> Result<Self> {
         let length = pages(size)?;
         let process = std::process::id() << 12;
-        // As many as a process may have at once.
+        // The maximum number of KMT handles of a process.
         for counter in 1..1 << 12 {
             let number = process | counter;
             let name = wide(&format!(r"Local\gpu-interop-sim-kmt-{number:x}"));
@@ -67,7 +67,7 @@ impl Section {
         Err(E_NOTIMPL.into())
     }
 
-    /// What somebody else made.
+    /// Opens another module's section.
     pub(crate) fn open(handle: HANDLE) -> Result<Self> {
         let state = State::new(os::duplicate(handle)?, 0, true)?;
         let length = state.view.length();
@@ -87,13 +87,13 @@ impl Section {
         self.state.read().unwrap_or_else(PoisonError::into_inner).shared
     }
 
-    /// Runs with the first byte's address. Not for long: who names the section waits.
+    /// Calls a function with the first byte's address. It must be short: naming the section waits for it.
     pub(crate) fn with<T>(&self, run: impl FnOnce(*mut u8) -> T) -> T {
         run(self.state.read().unwrap_or_else(PoisonError::into_inner).view.base())
     }
 
-    /// A new handle, which is the caller's. A section gets its name when it is made, so that a name comes too late for what
-    /// was shared already.
+    /// A new handle, owned by the caller. A section gets its name when it is created, so a section that was shared
+    /// already cannot be named.
     pub(crate) fn share(&self, name: PCWSTR) -> Result<HANDLE> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let handle = if name.is_null() { state.share()? } else { state.name(self.length, name)? };
@@ -106,7 +106,7 @@ impl Section {
 }
 
 impl State {
-    /// A new handle.
+    /// Returns a new handle.
     fn share(&mut self) -> Result<OwnedHandle> {
         let Some(handle) = &self.handle else {
             eprintln!("the simulator cannot share what it has named once more");
@@ -116,7 +116,7 @@ impl State {
         os::duplicate(os::raw(handle))
     }
 
-    /// A new handle, with a name.
+    /// Returns a new handle, with a name.
     fn name(&mut self, length: usize, name: PCWSTR) -> Result<OwnedHandle> {
         let handle = os::create_section(length, name)?;
         if self.shared {
@@ -124,7 +124,7 @@ impl State {
             return Err(E_NOTIMPL.into());
         }
         let view = View::new(os::raw(&handle), length)?;
-        // SAFETY: both views are that long, and apart from each other; this is the only user of either.
+        // SAFETY: both views have that size and do not overlap; neither has another user.
         unsafe { view.base().copy_from_nonoverlapping(self.view.base(), length) };
         self.view = view;
         (self.handle, self.shared) = (None, true);
@@ -132,7 +132,7 @@ impl State {
     }
 }
 
-/// So many bytes in whole pages, and at least one.
+/// The size rounded up to whole pages, at least one.
 fn pages(size: usize) -> Result<usize> {
     Ok(size.max(1).checked_next_multiple_of(PAGE).ok_or(E_INVALIDARG)?)
 }
@@ -141,7 +141,7 @@ fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 
-/// A part of a section, in bytes.
+/// A range of a section, in bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) section: Arc<Section>,
@@ -150,24 +150,24 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The address of a range, for `run`.
+    /// Calls `run` with the address of a range.
     ///
     /// # Panics
     /// If the range is not inside.
     pub(crate) fn with<T>(&self, offset: usize, size: usize, run: impl FnOnce(*mut u8) -> T) -> T {
         let inside = offset.checked_add(size).is_some_and(|end| end <= self.size);
         assert!(inside, "{size} bytes from {offset} of a resource of {} bytes", self.size);
-        // SAFETY: the part is inside of its section, and the range inside of the part.
+        // SAFETY: this range is inside of its section, and the requested one inside of this one.
         self.section.with(|base| run(unsafe { base.add(self.offset + offset) }))
     }
 
     pub(crate) fn write(&self, offset: usize, data: &[u8]) {
-        // SAFETY: as many bytes are there; what they hold is nobody's but the devices'.
+        // SAFETY: the range has that many bytes; only devices access their content.
         self.with(offset, data.len(), |to| unsafe { to.copy_from(data.as_ptr(), data.len()) });
     }
 
-    /// Copies rows of `size` bytes from one part to another, which may be the same. Not all at once: a lock is not taken
-    /// twice.
+    /// Copies rows of `size` bytes from one range to another, possibly of the same section. The locks are taken in
+    /// sequence, because a lock cannot be taken twice.
     pub(crate) fn copy(from: (&Self, usize), to: (&Self, usize), size: usize) {
         let skip = usize::from(faults::wanted(faults::SHORT_COPY)).min(size);
         let mut data = vec![0_u8; size];

@@ -1,4 +1,4 @@
-//! Direct3D's rules, as far as the simulators know them.
+//! Direct3D's rules in the simulators.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
@@ -45,7 +45,7 @@ fn a_context_begins_when_it_is_flushed() {
     // SAFETY: the buffer is as large as the data.
     unsafe { context.UpdateSubresource(&buffer, 0, None, data.as_ptr().cast(), 0, 0) };
     std::thread::sleep(Duration::from_millis(50));
-    assert!(view.read().iter().all(|byte| *byte == 0), "the context begins by itself");
+    assert!(view.read().iter().all(|byte| *byte == 0), "the context starts without a flush");
     // SAFETY: the context is live.
     unsafe { context.Flush() };
     for _ in 0..1000 {
@@ -54,7 +54,7 @@ fn a_context_begins_when_it_is_flushed() {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(view.read(), data, "the context does not begin when it is flushed");
+    assert_eq!(view.read(), data, "the context does not start at a flush");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn resource12(device: &ID3D12Device, memory: D3D12_HEAP_TYPE, texture: bool) -> 
     resource.expect("a resource")
 }
 
-/// A name comes with the first handle; what has it later may be another's.
+/// The name belongs to the first handle; a later section of this name may be another one.
 #[test]
 fn what_is_named_is_shared_once() {
     let (device, _) = Device12::new(Behavior12::default());
@@ -144,7 +144,7 @@ fn copy_behind_the_end() {
             PlacedFootprint: D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: 0, Footprint: footprint },
         },
     };
-    // SAFETY: all are live and of one device; that the buffer is too short is what this is about.
+    // SAFETY: all are live and of one device; the buffer is too short on purpose.
     unsafe {
         let allocator: ID3D12CommandAllocator =
             device.CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT).expect("an allocator");
@@ -154,7 +154,7 @@ fn copy_behind_the_end() {
     }
 }
 
-/// Where it is recorded, so that who did it is seen.
+/// Reported at the recording, where the caller is visible.
 #[test]
 fn a_copy_behind_a_buffers_end_ends_the_process() {
     const CHILD: &str = "GPU_INTEROP_SIM_D3D_TEST_COPY";

@@ -1,12 +1,12 @@
-//! Each thread's capture mode: what recordings of graphs it heeds (`CUstreamCaptureMode`, `hipStreamCaptureMode`).
+//! Each thread's capture mode: the captures that restrict its calls (`CUstreamCaptureMode`, `hipStreamCaptureMode`).
 
 use std::cell::Cell;
 
-/// Heeds the recordings of every thread.
+/// Restricted by the captures of all threads.
 pub const GLOBAL: u32 = 0;
-/// Heeds its own.
+/// Restricted by its own captures.
 pub const THREAD_LOCAL: u32 = 1;
-/// Heeds none.
+/// Not restricted.
 pub const RELAXED: u32 = 2;
 
 thread_local! {
@@ -19,7 +19,7 @@ pub fn now() -> u32 {
     MODE.get()
 }
 
-/// Gives the calling thread another mode: the one before.
+/// Sets the calling thread's mode and returns the previous one.
 pub fn exchange(mode: u32) -> u32 {
     MODE.replace(mode)
 }

@@ -32,25 +32,25 @@ pub fn release() -> bool {
     RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok()
 }
 
-/// How often the primary context is retained.
+/// The number of times that the primary context is retained.
 #[must_use]
 pub fn retained() -> u64 {
     RETAINED.load(Ordering::SeqCst)
 }
 
-/// Whether there is more than one device in the machine, shown or not.
+/// Whether the machine has more than one device, visible or not.
 #[must_use]
 pub fn has_others() -> bool {
     settings::number("GPU_INTEROP_SIM_DEVICES", 1) > 1
 }
 
-/// The devices that a list of numbers shows, by their numbers without it.
+/// The devices that a list of numbers makes visible, by their numbers among all devices.
 #[must_use]
 pub fn visible(list: Option<&str>) -> Vec<c_int> {
     settings::visible(list, settings::number("GPU_INTEROP_SIM_DEVICES", 1))
 }
 
-/// An attribute that `GPU_INTEROP_SIM_ATTRIBUTES` sets: its value, or the code with which the query fails.
+/// An attribute set by `GPU_INTEROP_SIM_ATTRIBUTES`: its value, or the code that the query returns.
 #[must_use]
 pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
     settings::answers("GPU_INTEROP_SIM_ATTRIBUTES")
@@ -59,13 +59,13 @@ pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
         .map(|(_, answer)| answer)
 }
 
-/// Whether there is such a device, visible or not.
+/// Whether the device exists, visible or not.
 #[must_use]
 pub fn exists(device: c_int) -> bool {
     (0..settings::number("GPU_INTEROP_SIM_DEVICES", 1)).contains(&device)
 }
 
-/// A device's UUID, of which that of the first device is given.
+/// A device's UUID, derived from that of the first device.
 #[must_use]
 pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
     let mut uuid = settings::bytes("GPU_INTEROP_SIM_UUID").unwrap_or(first);
@@ -73,10 +73,10 @@ pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
     uuid
 }
 
-/// A device's LUID, which only Windows knows.
+/// A device's LUID, which exists on Windows only.
 #[must_use]
 pub fn luid(device: c_int) -> [u8; 8] {
-    /// That of the simulators of Direct3D.
+    /// The LUID of sim-d3d.
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
     let given = settings::text("GPU_INTEROP_SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
     let mut luid = given.map_or(FIRST, u64::to_be_bytes);
@@ -95,7 +95,7 @@ pub fn pci(device: c_int) -> [c_int; 3] {
     [domain, (bus + told_apart(device)) & 0xff, slot]
 }
 
-/// A device's number, unless all say that they are the same one.
+/// A device's number, or 0 if all devices report the same identity.
 fn told_apart(device: c_int) -> c_int {
     if settings::number("GPU_INTEROP_SIM_ALIKE", 0) == 0 { device } else { 0 }
 }

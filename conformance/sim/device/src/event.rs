@@ -26,13 +26,13 @@ impl Event {
         *lock(&self.last) = Some(record);
     }
 
-    /// The last record; none if the event was never recorded.
+    /// The last record; `None` if the event was never recorded.
     #[must_use]
     pub fn last(&self) -> Option<Arc<Record>> {
         lock(&self.last).clone()
     }
 
-    /// Whether everything before the last record has run.
+    /// Whether all work before the last record has run.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.last().is_none_or(|record| *lock(&record.passed))
@@ -45,7 +45,7 @@ impl Record {
         self.changed.notify_all();
     }
 
-    /// Waits, for as long as it takes.
+    /// Waits without a time limit.
     pub fn wait(&self) {
         let mut passed = lock(&self.passed);
         while !*passed {

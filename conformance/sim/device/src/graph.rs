@@ -1,4 +1,4 @@
-//! Graphs: work that was recorded. What is launched is a copy of it.
+//! Graphs: captured work. A launch enqueues a copy of it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use crate::objects::Objects;
 use crate::stream::Work;
 use crate::work::stream_of;
 
-/// Recorded graphs by handle.
+/// Captured graphs by handle.
 pub static GRAPHS: Objects<Graph> = Objects::new();
-/// Graphs that can be launched, by handle.
+/// Executable graphs by handle.
 pub static READY: Objects<Graph> = Objects::new();
 
-/// Recorded work.
+/// Captured work.
 pub struct Graph {
     work: Mutex<Vec<Work>>,
 }
@@ -26,7 +26,7 @@ impl fmt::Debug for Graph {
     }
 }
 
-/// A node is a place in a graph, and this: it looks like a pointer.
+/// A node's handle is its index in the graph plus this base, so that it looks like a pointer.
 const FIRST_NODE: usize = 0x52_0000_1000;
 
 impl Graph {
@@ -35,47 +35,47 @@ impl Graph {
     }
 }
 
-/// Begins to record a stream. Of the three modes, two fail calls that have nothing to do with it: not simulated.
+/// Begins the capture of a stream. Two of the three modes make unrelated calls fail: not simulated.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn begin(stream: usize, mode: u32) -> Result<(), u32> {
-    // Not the default stream.
+    // The default stream cannot be captured.
     if mode > 2 || stream == 0 {
         return Err(code::INVALID_VALUE);
     }
     stream_of(stream)?.begin_capture()
 }
 
-/// Ends a recording: the graph's handle.
+/// Ends a capture and returns the graph's handle.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn end(stream: usize) -> Result<usize, u32> {
     Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
 }
 
-/// Whether a stream records a graph.
+/// Whether a stream is capturing.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn records(stream: usize) -> Result<bool, u32> {
     Ok(stream_of(stream)?.recording().is_some())
 }
 
-/// The node that was recorded last, where it stays as long as the process: a few bytes for each batch that is recorded.
+/// The node that was captured last. Its memory is never freed: a few bytes per captured batch.
 ///
 /// # Errors
-/// What is wrong; [`code::INVALID_VALUE`] if there is none.
+/// The status code of the failure; [`code::INVALID_VALUE`] without a node.
 pub fn last_kept(stream: usize) -> Result<&'static usize, u32> {
     let place = stream_of(stream)?.captured()?.checked_sub(1).ok_or(code::INVALID_VALUE)?;
     Ok(Box::leak(Box::new(FIRST_NODE + 16 * place)))
 }
 
-/// Makes a graph ready to be launched: the handle.
+/// Instantiates a graph and returns the handle.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn instantiate(graph: usize) -> Result<usize, u32> {
     let graph = GRAPHS.get(graph).ok_or(code::INVALID_HANDLE)?;
     let work = lock(&graph.work).clone();
@@ -85,17 +85,17 @@ pub fn instantiate(graph: usize) -> Result<usize, u32> {
 /// Enqueues a graph.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn launch(graph: usize, stream: usize) -> Result<(), u32> {
     let (graph, stream) = (ready(graph)?, stream_of(stream)?);
     stream.repeat(&lock(&graph.work));
     Ok(())
 }
 
-/// Replaces a node's work. A node that was not recorded is followed, as a bad pointer is.
+/// Replaces a node's work. An invalid node crashes the process, as an invalid pointer does.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn replace(
     graph: usize,
     node: usize,
@@ -109,10 +109,10 @@ pub fn replace(
     }
 }
 
-/// Ends a graph by its handle in `graphs`.
+/// Destroys a graph by its handle in `graphs`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn destroy(graphs: &Objects<Graph>, graph: usize) -> Result<(), u32> {
     graphs.remove(graph).map(drop).ok_or(code::INVALID_HANDLE)
 }

@@ -1,5 +1,5 @@
-//! Functions of the host that streams call: one thread calls them all, one after another. Drivers may do it so, and who
-//! blocks in one keeps those of every other stream waiting.
+//! Host functions of streams: one thread calls all of them in sequence. Drivers may do the same, so a function that
+//! blocks delays those of all other streams.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -8,10 +8,10 @@ use std::sync::mpsc::{Sender, channel};
 /// A host function.
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// A call, and who waits for its end.
+/// A call, and the channel that reports its end.
 struct Call {
     function: HostFunction,
-    /// An address: the data is the function's own.
+    /// An address, because the data belongs to the function.
     data: usize,
     done: Sender<()>,
 }
@@ -22,7 +22,7 @@ fn caller() -> Option<&'static Sender<Call>> {
         let (calls, incoming) = channel::<Call>();
         let call = move || {
             for Call { function, data, done } in incoming {
-                // SAFETY: the promise of whoever called `call`.
+                // SAFETY: the caller of `call` guarantees it.
                 unsafe { function(std::ptr::with_exposed_provenance_mut(data)) };
                 let _ = done.send(());
             }
@@ -32,10 +32,10 @@ fn caller() -> Option<&'static Sender<Call>> {
     CALLER.get_or_init(start).as_ref()
 }
 
-/// Has a function called, after those that other streams have called before, and waits for its end.
+/// Calls a function after the earlier calls of all streams, and waits for its end.
 ///
 /// # Safety
-/// The function fits its data, whose provenance is exposed, and does not unwind.
+/// The function accepts the data, whose provenance is exposed, and does not unwind.
 pub(crate) unsafe fn call(function: HostFunction, data: usize) {
     let (done, end) = channel();
     if caller().is_some_and(|caller| caller.send(Call { function, data, done }).is_ok()) {

@@ -1,19 +1,19 @@
-//! How much of the device's memory is in use: what is allocated, and what is imported or mapped, each counted for itself.
+//! Used memory of the device: allocations, imports and mappings, each counted separately.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that the device has.
+/// Size of the device's memory, bytes.
 pub const TOTAL: u64 = 64 << 30;
 
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that are not in use.
+/// Free memory, bytes.
 #[must_use]
 pub fn free() -> u64 {
     TOTAL.saturating_sub(BYTES.load(Ordering::SeqCst))
 }
 
-/// Bytes that are in use while this lives.
+/// Used bytes while this lives.
 #[derive(Debug)]
 pub(crate) struct InUse(u64);
 

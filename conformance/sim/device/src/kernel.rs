@@ -1,4 +1,4 @@
-//! Modules and kernels: CPU versions of the project's own, found by name.
+//! Modules and kernels: CPU versions of the project's kernels, looked up by name.
 
 use std::ffi::{CStr, c_void};
 use std::slice;
@@ -18,14 +18,14 @@ pub struct Kernel {
     run: fn(&[u64]),
 }
 
-/// Every kernel there is. Its place makes the handle.
+/// Every kernel. The index determines the handle.
 pub const KERNELS: &[Kernel] = &[
     Kernel { signature: FILL_PATTERN, run: fill_pattern },
     Kernel { signature: VERIFY_PATTERN, run: verify_pattern },
     Kernel { signature: INCREMENT, run: increment },
 ];
 
-/// The handle of the first: it looks like a pointer.
+/// The handle of the first kernel, which looks like a pointer.
 const FIRST: usize = 0x53_0000_1000;
 
 /// The handle of the kernel with this name.
@@ -41,10 +41,11 @@ pub fn of(handle: usize) -> Option<&'static Kernel> {
 }
 
 impl Kernel {
-    /// Reads the arguments as the signature says, and answers what runs them.
+    /// Reads the arguments by the signature and returns the work.
     ///
     /// # Safety
-    /// `pointers` has a pointer to each argument. What the arguments point to is there until the work has run.
+    /// `pointers` has a pointer to each argument. The memory that the arguments refer to is valid until the work has
+    /// run.
     pub unsafe fn launch(&self, pointers: *const *mut c_void) -> impl Fn() + Send + Sync + use<> {
         let argument = |index: usize, ty: ParameterType| {
             // SAFETY: the caller's promise.
@@ -63,14 +64,14 @@ impl Kernel {
     }
 }
 
-/// The words that an address and a count name.
+/// The words at an address, by their count.
 fn words<'a>(address: u64, count: u64) -> &'a [AtomicU32] {
     let address = usize::try_from(address).unwrap_or(0);
-    // SAFETY: whoever launched the kernel promised that there are as many words until it has run.
+    // SAFETY: the caller of the launch guarantees that many words until the work has run.
     unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), usize::try_from(count).unwrap_or(0)) }
 }
 
-/// A 32-bit argument, which was read as one.
+/// A 32-bit argument, read as such.
 fn narrow(argument: u64) -> u32 {
     u32::try_from(argument).unwrap_or(u32::MAX)
 }

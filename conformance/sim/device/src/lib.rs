@@ -1,12 +1,13 @@
-//! A GPU that is the CPU: the part that the simulators of drivers share.
+//! A GPU on the CPU: the common part of the simulators of drivers.
 //!
 //! `sim-cuda` and `sim-hip` are libraries with the C interfaces of the vendors' drivers, so that the real backends run
-//! without a GPU, against real exporters. Device memory is this process's memory, exported memory is memory files, on
-//! Windows file mappings, and streams are queues with a thread each. They behave as the real drivers were measured to, faults included, which
-//! [`settings`] lists. They prove what a backend asks of a driver and does with its answers, not what a driver does.
+//! without a GPU, with real exporters. Device memory is this process's memory, exported memory is memory files (file
+//! mappings on Windows), and streams are queues with a thread each. They have the measured behaviour of the real
+//! drivers, including faults, which [`settings`] lists. They verify a backend's calls and its use of the results, not a
+//! driver.
 //!
-//! The structs of the interfaces come from bindings that others generated from the vendors' headers, not from this
-//! project's own declarations: those are what is tested.
+//! The structs of the interfaces come from bindings that other projects generated from the vendors' headers, because
+//! this project's own declarations are under test.
 //!
 //! Linux and Windows only.
 #![cfg(any(target_os = "linux", windows))]

@@ -1,4 +1,4 @@
-//! What is alive, for checks that a backend gives everything back.
+//! Live objects, for leak checks.
 
 use std::sync::Once;
 
@@ -12,7 +12,7 @@ use crate::semaphore::SEMAPHORES;
 use crate::stream::STREAMS;
 use crate::{device, report};
 
-/// How many objects of each sort are alive.
+/// The number of live objects of each kind.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Live {
@@ -20,11 +20,11 @@ pub struct Live {
     pub imports: u64,
     /// Mapped ranges of imported memory.
     pub mappings: u64,
-    /// Mapped images, and levels that do not end with theirs.
+    /// Mapped images, and levels that outlive theirs.
     pub arrays: u64,
     /// Imported semaphores.
     pub semaphores: u64,
-    /// Streams, without the default one.
+    /// Streams, without the default stream.
     pub streams: u64,
     /// Events.
     pub events: u64,
@@ -32,22 +32,22 @@ pub struct Live {
     pub modules: u64,
     /// Allocations that cannot be exported.
     pub allocations: u64,
-    /// Exportable memory: each has one descriptor.
+    /// Exportable memory, with one descriptor each.
     pub descriptors: u64,
     /// Reserved ranges of addresses.
     pub reservations: u64,
-    /// Primary contexts that were retained and not released.
+    /// References to primary contexts.
     pub contexts: u64,
     /// Surfaces.
     pub surfaces: u64,
     /// Textures.
     pub textures: u64,
-    /// Graphs, recorded ones and those that can be launched.
+    /// Graphs, captured and executable.
     pub graphs: u64,
 }
 
 impl Live {
-    /// What is alive now.
+    /// The current numbers.
     #[must_use]
     pub fn now() -> Self {
         let (mappings, allocations) = memory::live();
@@ -69,7 +69,7 @@ impl Live {
         }
     }
 
-    /// All of it.
+    /// The total.
     #[must_use]
     pub fn total(&self) -> u64 {
         let Self { imports, mappings, arrays, semaphores, streams, events, modules, .. } = *self;
@@ -91,7 +91,7 @@ impl Live {
     }
 }
 
-/// How many objects are alive, all sorts together. Writes how many of each sort where `each` is not NULL.
+/// The number of live objects of all kinds. Writes the number of each kind if `each` is not NULL.
 ///
 /// # Safety
 /// `each` is NULL or valid.
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn sim_live(each: *mut Live) -> u64 {
     live.total()
 }
 
-/// Has the end of the process reported to the file that `GPU_INTEROP_SIM_REPORT` names, if it names one.
+/// Registers a report at the end of the process to the file that `GPU_INTEROP_SIM_REPORT` names, if it is set.
 pub fn report_at_exit() {
     static ONCE: Once = Once::new();
     extern "C" fn tell() {

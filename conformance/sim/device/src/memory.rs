@@ -1,4 +1,4 @@
-//! Imported memory, and what is mapped or allocated.
+//! Imported memory, mappings and allocations.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use crate::in_use::InUse;
 use crate::objects::Objects;
 use crate::system::{self, Given, Mapping, Opened, PAGE};
 
-/// A memory file that was imported.
+/// An imported memory file.
 #[derive(Debug)]
 pub struct Imported {
     file: Mapping,
-    /// Where the data begins.
+    /// Offset of the data.
     header: usize,
-    /// Bytes of data, as far as ranges are checked.
+    /// Size of the data in bytes, for checks of ranges.
     size: u64,
-    /// Mapped from its first byte on only.
+    /// Can be mapped only from its first byte.
     dedicated: bool,
-    /// Whether it may only be read.
+    /// Only permits reads.
     read_only: bool,
-    /// Whether images lie in it as in lavapipe's memory.
+    /// Whether images have lavapipe's layout.
     images: bool,
-    /// Whether what is in it means nothing in a buffer.
+    /// Whether its image is not pitch-linear, so that its content cannot be used as a buffer.
     no_rows: bool,
     /// Dropped with it.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
@@ -39,12 +39,12 @@ struct Buffer {
     imported: bool,
 }
 
-/// What an address keeps alive.
+/// The object that an address keeps alive.
 #[derive(Debug)]
 enum Kept {
-    /// A mapping of its own.
+    /// A separate mapping.
     Mapping { _mapping: Mapping, _in_use: InUse },
-    /// The mapping that the import made.
+    /// The import's own mapping.
     Import { _import: Arc<Imported> },
 }
 
@@ -55,8 +55,8 @@ impl Kept {
 }
 
 impl Imported {
-    /// Imports what was given, which stays the caller's. `None` if it is no memory. Any memory will do, a semaphore's
-    /// too, as with the real drivers.
+    /// Imports a handle, which the caller still owns. `None` if it is not memory. Any memory is accepted, also a
+    /// semaphore's, as by the real drivers.
     #[must_use]
     pub fn open(given: Given) -> Option<Self> {
         let Opened { mapping: file, header, images } = system::open(given)?;
@@ -65,56 +65,57 @@ impl Imported {
         Some(Self { file, header, size, dedicated, read_only, images, no_rows, _keeps: None, _in_use: in_use })
     }
 
-    /// Bytes of data.
+    /// Size of the data, bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Imported with an object behind it, which lives as long.
+    /// Keeps an object alive with the import.
     #[must_use]
     pub fn keeping(self, keeps: Arc<dyn Any + Send + Sync>) -> Self {
         Self { _keeps: Some(keeps), ..self }
     }
 
-    /// Whatever is mapped may only be read: who writes dies, as with a GPU's fault.
+    /// Makes all mappings read-only: a write crashes the process, as a GPU fault does.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
     }
 
-    /// Images lie in it as in lavapipe's memory.
+    /// Sets whether images have lavapipe's layout.
     #[must_use]
     pub fn with_images(self, images: bool) -> Self {
         Self { images, ..self }
     }
 
-    /// Its image does not lie in rows: it cannot be mapped as a buffer.
+    /// Sets whether its image is not pitch-linear: it cannot be mapped as a buffer.
     #[must_use]
     pub fn without_rows(self, no_rows: bool) -> Self {
         Self { no_rows, ..self }
     }
 
-    /// Imported as a dedicated allocation, which is mapped from its first byte on only.
+    /// Sets whether it is a dedicated allocation, which is mapped only from its first byte.
     #[must_use]
     pub fn dedicated(self, dedicated: bool) -> Self {
         Self { dedicated, ..self }
     }
 
-    /// Whether images lie in it as [`crate::array`] has them: in the memory of lavapipe, and in what looks like it.
+    /// Whether images have the layout of [`crate::array`]: in lavapipe's memory, and in memory with the same header.
     #[must_use]
     pub fn has_known_images(&self) -> bool {
         self.images
     }
 
-    /// As much memory as the importer said. Who uses more than there is dies, as with a runtime that does not look.
+    /// Sets the size to the importer's value. Accesses beyond the real size crash the process, as with a runtime that
+    /// does not check it.
     #[must_use]
     pub fn sized(self, size: u64) -> Self {
         Self { size, ..self }
     }
 
-    /// Maps a range at an address of its own; [`free`] ends it. `None` if the range is not inside, or
-    /// empty, or there are no rows.
+    /// Maps a range at a new address; [`free`] unmaps it. `None` if the range is empty or not inside, or the image is
+    /// not pitch-linear.
     #[must_use]
     pub fn map(&self, offset: u64, size: u64) -> Option<usize> {
         let end = offset.checked_add(size)?;
@@ -127,40 +128,40 @@ impl Imported {
         Some(address)
     }
 
-    /// As much of the device's memory is in use for ever.
+    /// Leaks as much of the device's memory as the import has.
     pub fn lose(&self) {
         std::mem::forget(InUse::new(self.file.length()));
     }
 
-    /// The first address of the mapping that the import made.
+    /// The first address of the import's own mapping.
     #[must_use]
     pub fn first(&self) -> usize {
         self.file.base() + self.header
     }
 
-    /// Notes an address in the mapping that the import made, which [`free`] forgets; until then the memory lives. There is
-    /// one entry for each address, however often it is noted.
+    /// Records an address in the import's own mapping, which keeps the memory alive until [`free`]. An address has one
+    /// entry, however often it is recorded.
     pub fn note(self: Arc<Self>, address: usize) {
         MAPPED.insert_as(address, Buffer { _keeps: Kept::Import { _import: self }, imported: true });
     }
 }
 
 impl Imported {
-    /// The memory from `offset` on, once more, for an image. Also how many bytes lie before the image. `None` if there is
-    /// nothing at this offset.
+    /// Maps the memory starting at `offset` again, for an image. Also returns the number of bytes before the image.
+    /// `None` if the memory ends before `offset`.
     #[must_use]
     pub fn map_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
         self.again(offset, self.size.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
-    /// As [`Imported::map_rest`], whatever size the importer said.
+    /// As [`Imported::map_rest`], up to the real size of the memory.
     #[must_use]
     pub fn map_real_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
         let real = (self.file.length() - self.header) as u64;
         self.again(offset, real.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
-    /// A mapping that begins where one can, and where in it the range begins.
+    /// A mapping at a valid offset, and the position of the range in it.
     fn again(&self, offset: u64, size: u64) -> Option<(Mapping, usize)> {
         let start = self.header + usize::try_from(offset).ok()?;
         let lead = start % PAGE;
@@ -181,12 +182,12 @@ pub fn allocate(size: usize) -> Option<usize> {
     Some(address)
 }
 
-/// Frees a mapped range or an allocation by its first address; `false` if there is none.
+/// Frees a mapped range or an allocation by its first address; `false` if the address is unknown.
 pub fn free(address: usize) -> bool {
     MAPPED.remove(address).is_some()
 }
 
-/// How many mapped ranges of imported memory there are, and how many allocations.
+/// The number of mapped ranges of imported memory, and of allocations.
 pub(crate) fn live() -> (u64, u64) {
     let all: Vec<Arc<Buffer>> = MAPPED.all();
     let imported = all.iter().filter(|buffer| buffer.imported).count() as u64;
@@ -206,7 +207,7 @@ mod tests {
         fd
     }
 
-    /// What is not inside, or empty, is not mapped: a driver that maps it would hide a library that asks for it.
+    /// Ranges that are empty or not inside are rejected: a driver that maps them would hide a defect of the library.
     #[test]
     fn ranges_are_those_of_the_import() {
         let fd = file(8192);

@@ -1,4 +1,4 @@
-//! Memory that can be exported: memory files, and the ranges of addresses at which they are mapped.
+//! Exportable memory: memory files, and the address ranges at which they are mapped.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -19,25 +19,25 @@ pub struct Physical {
 
 /// Memory files by handle.
 pub static PHYSICAL: Objects<Physical> = Objects::new();
-/// Reserved addresses by the first of them.
+/// Reserved address ranges by their first address.
 pub static RESERVED: Objects<Mapping> = Objects::new();
 
-/// What sizes are multiples of: bytes, as on NVIDIA's GPU that was measured, unless a driver has chosen otherwise.
+/// Granularity of sizes in bytes, as measured on an NVIDIA GPU, unless a driver sets another one.
 static GRANULARITY: OnceLock<usize> = OnceLock::new();
 
-/// What sizes are multiples of, bytes.
+/// Granularity of sizes, bytes.
 #[must_use]
 pub fn granularity() -> usize {
     *GRANULARITY.get_or_init(|| 2 << 20)
 }
 
-/// Chooses what sizes are multiples of, once, before anything asks for it.
+/// Sets the granularity of sizes. Must be called once, before the first query.
 pub fn choose_granularity(bytes: usize) {
     GRANULARITY.get_or_init(|| bytes);
 }
 
 impl Physical {
-    /// Maps a part of it into reserved addresses, not accessible yet.
+    /// Maps a range of it into reserved addresses, not accessible yet.
     fn map(&self, reserved: &Mapping, at: usize, size: usize, offset: usize) -> io::Result<()> {
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -46,17 +46,17 @@ impl Physical {
     }
 }
 
-// What the functions of both vendors' interfaces do. A failure is a status code.
+// Implementations of the functions of both vendors. A failure is a status code.
 
-/// The numbers of both vendors: an allocation that is pinned, on a device, and accessed to read and write.
+/// Numbers that both vendors use: pinned allocation, device location, access for reads and writes.
 const PINNED: u32 = 1;
 const DEVICE: u32 = 1;
 const READ_WRITE: u32 = 3;
 
-/// Fails unless a description is one of device memory: type, handle types, location and device.
+/// Fails unless a description is of device memory: type, handle types, location and device.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
     if kind != PINNED || location != DEVICE || !device::exists(number.cast_signed()) {
         return Err(code::INVALID_VALUE);
@@ -64,12 +64,12 @@ pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
     if handles & !EXPORTED_AS != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }
 }
 
-/// A size that is a multiple of the granularity, and not 0.
+/// Returns the size, which must be a non-zero multiple of the granularity.
 fn whole(size: usize) -> Result<usize, u32> {
     if size == 0 || !size.is_multiple_of(granularity()) { Err(code::INVALID_VALUE) } else { Ok(size) }
 }
 
-/// The reserved range that an address is in.
+/// The reserved range that contains an address.
 ///
 /// # Errors
 /// [`code::INVALID_VALUE`].
@@ -83,10 +83,10 @@ fn physical(handle: u64) -> Result<Arc<Physical>, u32> {
     PHYSICAL.get(address(handle)).ok_or(code::INVALID_VALUE)
 }
 
-/// Makes memory: its handle.
+/// Creates memory and returns its handle.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     if flags != 0 {
         return Err(code::INVALID_VALUE);
@@ -96,18 +96,18 @@ pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
-/// Ends a handle. The memory goes with its last mapping.
+/// Releases a handle. The memory is freed with its last mapping.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn release(handle: u64) -> Result<(), u32> {
     PHYSICAL.remove(address(handle)).map(drop).ok_or(code::INVALID_VALUE)
 }
 
-/// Reserves addresses: the first.
+/// Reserves addresses and returns the first.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
     if flags != 0 || !(alignment == 0 || alignment.is_power_of_two()) {
         return Err(code::INVALID_VALUE);
@@ -118,10 +118,10 @@ pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
     Ok(base as u64)
 }
 
-/// Gives addresses back, as many as were reserved.
+/// Frees a whole reservation.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     if range.base() != pointer || range.length() != size {
@@ -130,10 +130,10 @@ pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
     RESERVED.remove(pointer).map(drop).ok_or(code::INVALID_VALUE)
 }
 
-/// Maps memory from its beginning on.
+/// Maps memory from its first byte.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn map(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     if flags != 0 || offset != 0 {
@@ -145,16 +145,16 @@ pub fn map(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
 /// Undoes [`map`].
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn unmap(pointer: u64, size: usize) -> Result<(), u32> {
     let (pointer, range) = reserved(pointer)?;
     range.clear(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
 }
 
-/// Makes mapped memory accessible to the device: its location and the flags, as numbers.
+/// Makes mapped memory accessible to the device: location and flags, as numbers.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(), u32> {
     if location != DEVICE || flags != READ_WRITE {
         return Err(code::INVALID_VALUE);
@@ -163,10 +163,10 @@ pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(
     range.allow(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
 }
 
-/// Makes a handle of memory that was exported, by whichever process. What was given stays the caller's.
+/// Creates a handle of memory that any process exported. The caller still owns the exported handle.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
     if kind != EXPORTED_AS {
         return Err(code::INVALID_VALUE);
@@ -175,10 +175,10 @@ pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
-/// Exports memory: a handle that is the caller's.
+/// Exports memory as a handle that the caller owns.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn export(handle: u64, kind: u32, flags: u64) -> Result<Export, u32> {
     if kind != EXPORTED_AS || flags != 0 {
         return Err(code::INVALID_VALUE);

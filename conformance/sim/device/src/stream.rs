@@ -10,30 +10,30 @@ use crate::event::{Event, Record};
 use crate::objects::Objects;
 use gpu_interop_sim_abi::lock;
 
-/// Streams by handle. The default stream is not among them.
+/// Streams by handle, without the default stream.
 pub static STREAMS: Objects<Stream> = Objects::new();
 
-/// What a stream runs, once, or as often as a graph is launched. A failure is the code that the next synchronisation
-/// answers.
+/// Work of a stream, run once, or once per launch of a graph. An error is the code that the next synchronisation
+/// returns.
 #[derive(Clone)]
 pub(crate) struct Work {
     run: Arc<dyn Fn() -> Result<(), u32> + Send + Sync>,
     order: Order,
 }
 
-/// How work comes to lie among other work.
+/// Position of work in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Behind all that is there.
+    /// At the end.
     Plain,
-    /// As that, but [`Order::Overtaking`] may pass it as long as nothing else is behind it.
+    /// At the end, but [`Order::Overtaking`] may pass it as long as only slow work follows it.
     Slow,
-    /// In front of what is slow and has not begun.
+    /// Before slow work at the end of the queue that has not begun.
     Overtaking,
 }
 
 impl Work {
-    /// Does something else from now on, at the same place.
+    /// Replaces the operation, at the same position.
     pub(crate) fn replace(&mut self, run: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
         self.run = Arc::new(run);
     }
@@ -43,7 +43,7 @@ impl Work {
     }
 }
 
-/// A graph that is being recorded, by one stream or several: what they enqueue, in the order in which they do.
+/// A graph in capture, by one stream or several: the captured work, in order.
 #[derive(Default)]
 pub struct Recording {
     state: Mutex<Recorded>,
@@ -62,18 +62,18 @@ impl fmt::Debug for Recording {
 }
 
 impl Recording {
-    /// Has its end fail.
+    /// Makes the end of the capture fail.
     pub fn spoil(&self) {
         lock(&self.state).spoilt = true;
     }
 
-    /// Whether its end fails.
+    /// Whether the end of the capture fails.
     #[must_use]
     pub fn is_spoilt(&self) -> bool {
         lock(&self.state).spoilt
     }
 
-    /// How much was recorded.
+    /// The number of captured operations.
     #[must_use]
     pub fn length(&self) -> usize {
         lock(&self.state).work.len()
@@ -95,7 +95,7 @@ pub struct Stream {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Work>,
-    /// What is enqueued goes here instead.
+    /// The capture that receives enqueued work.
     capture: Option<Arc<Recording>>,
     enqueued: u64,
     done: u64,
@@ -110,7 +110,7 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// A stream and its thread.
+    /// Creates a stream and its thread.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -122,7 +122,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The stream of this handle; 0 is the default stream, which is made when it is first asked for.
+    /// The stream of this handle; 0 is the default stream, which is created at the first use.
     #[must_use]
     pub fn of(handle: usize) -> Option<Arc<Self>> {
         static DEFAULT: OnceLock<Option<Arc<Stream>>> = OnceLock::new();
@@ -144,7 +144,7 @@ impl Stream {
             };
             drop(queue);
             let result = (work.run)();
-            // What it holds goes before it counts as done.
+            // The work's references are dropped before it counts as done.
             drop(work);
             let mut queue = lock(&self.queue);
             queue.done += 1;
@@ -161,17 +161,17 @@ impl Stream {
         self.push(Work::new(Order::Plain, work));
     }
 
-    /// Enqueues work that [`Stream::overtake`] may pass as long as nothing else is behind it.
+    /// Enqueues work that [`Stream::overtake`] may pass as long as only slow work follows it.
     pub fn enqueue_slow(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
         self.push(Work::new(Order::Slow, work));
     }
 
-    /// Enqueues work in front of what may be overtaken and has not begun.
+    /// Enqueues work before slow work at the end of the queue that has not begun.
     pub fn overtake(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
         self.push(Work::new(Order::Overtaking, work));
     }
 
-    /// Enqueues work that is run also where a graph is recorded, and is not part of it.
+    /// Enqueues work that runs even during a capture, and is not part of the graph.
     pub fn enqueue_now(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
         Self::append(&mut lock(&self.queue), Work::new(Order::Plain, work));
         self.changed.notify_all();
@@ -195,24 +195,24 @@ impl Stream {
         };
         let first = queue.waiting.len() - slow;
         let Some(overtaken) = queue.waiting.get_mut(first) else { return queue.waiting.push_back(work) };
-        // Together, so that whoever counts what was enqueued before still counts right.
+        // Combined into one operation, so that counts of earlier operations stay correct.
         let behind = std::mem::replace(overtaken, Work::new(Order::Plain, || Ok(())));
         *overtaken = Work::new(Order::Plain, move || (work.run)().and((behind.run)()));
         queue.waiting.push_back(Work::new(Order::Plain, || Ok(())));
     }
 
-    /// Records what is enqueued from here on, instead of running it.
+    /// Begins to capture enqueued work instead of running it.
     ///
     /// # Errors
-    /// If it does already.
+    /// If the stream is already capturing.
     pub fn begin_capture(&self) -> Result<(), u32> {
         self.join(Arc::default())
     }
 
-    /// As [`Stream::begin_capture`], together with the streams that record into the same.
+    /// As [`Stream::begin_capture`], into the same graph as other streams.
     ///
     /// # Errors
-    /// If it records already.
+    /// If the stream is already capturing.
     pub fn join(&self, recording: Arc<Recording>) -> Result<(), u32> {
         let mut queue = lock(&self.queue);
         if queue.capture.is_some() {
@@ -222,40 +222,40 @@ impl Stream {
         Ok(())
     }
 
-    /// What it records into, if it does.
+    /// The current capture, if any.
     #[must_use]
     pub fn recording(&self) -> Option<Arc<Recording>> {
         lock(&self.queue).capture.clone()
     }
 
-    /// Records no longer, and leaves what was recorded.
+    /// Ends the capture and discards the work.
     pub fn leave(&self) {
         lock(&self.queue).capture = None;
     }
 
-    /// How much was recorded.
+    /// The number of captured operations.
     ///
     /// # Errors
-    /// If nothing is.
+    /// If the stream is not capturing.
     pub fn captured(&self) -> Result<usize, u32> {
         self.recording().map(|recording| recording.length()).ok_or(code::ILLEGAL_STATE)
     }
 
-    /// Ends a recording.
+    /// Ends a capture.
     ///
     /// # Errors
-    /// If there is none, or it was spoilt.
+    /// If the stream is not capturing, or the capture is invalid.
     pub(crate) fn end_capture(&self) -> Result<Vec<Work>, u32> {
         let capture = lock(&self.queue).capture.take().ok_or(code::ILLEGAL_STATE)?;
         capture.end()
     }
 
-    /// Enqueues recorded work, or records it once more.
+    /// Enqueues captured work, or captures it again.
     pub(crate) fn repeat(&self, work: &[Work]) {
         work.iter().for_each(|work| self.push(work.clone()));
     }
 
-    /// Fails, and spoils the recording, if there is one.
+    /// Fails, and invalidates the capture, if the stream is capturing.
     fn need_no_capture(queue: &mut Queue) -> Result<(), u32> {
         match &mut queue.capture {
             Some(capture) => {
@@ -269,7 +269,7 @@ impl Stream {
     /// Records an event.
     ///
     /// # Errors
-    /// Where a graph is recorded. Real drivers have more to say there.
+    /// If the stream is capturing. Real drivers support more here.
     pub fn record(&self, event: &Event) -> Result<(), u32> {
         let record = Arc::new(Record::default());
         let mut queue = lock(&self.queue);
@@ -280,22 +280,21 @@ impl Stream {
             Ok(())
         };
         Self::append(&mut queue, Work::new(Order::Plain, pass));
-        // Under the lock: who sees the record finds it enqueued.
+        // Under the lock, so that a visible record is already enqueued.
         event.set(record);
         drop(queue);
         self.changed.notify_all();
         Ok(())
     }
 
-    /// Whether something has not run.
+    /// Whether work is pending.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let queue = lock(&self.queue);
         queue.done < queue.enqueued
     }
 
-    /// Waits until everything that is enqueued now has run, whether a graph is recorded or not. What failed is left to
-    /// others.
+    /// Waits until all work enqueued so far has run, also during a capture. Does not report failures.
     pub fn drain(&self) {
         drop(self.wait(lock(&self.queue)));
     }
@@ -308,7 +307,7 @@ impl Stream {
         queue
     }
 
-    /// Whether everything has run; the code of what failed.
+    /// Whether all work has run; the code of failed work.
     ///
     /// # Errors
     /// As for [`Stream::synchronize`].
@@ -321,7 +320,7 @@ impl Stream {
         }
     }
 
-    /// Waits until everything that is enqueued now has run.
+    /// Waits until all work enqueued so far has run.
     ///
     /// # Errors
     /// The code of the first work that failed since the last call.
@@ -331,7 +330,7 @@ impl Stream {
         self.wait(queue).failure.take().map_or(Ok(()), Err)
     }
 
-    /// Lets the thread end once everything has run. If it has, the thread ends before this returns.
+    /// Ends the thread once all work has run. If it has run, the thread ends before this returns.
     pub fn close(&self) {
         let mut queue = lock(&self.queue);
         queue.closing = true;
@@ -354,12 +353,12 @@ pub fn synchronize_all() -> Result<(), u32> {
     streams.map(|stream| stream.synchronize()).fold(Ok(()), Result::and)
 }
 
-/// Waits until every stream has run what it has now. What failed is left to others.
+/// Waits until every stream has run the work enqueued so far. Does not report failures.
 pub fn drain_all() {
     STREAMS.all().into_iter().chain(Stream::of(0)).for_each(|stream| stream.drain());
 }
 
-/// Waits until everything that is enqueued now has run. Not a call of a driver: no fault befalls it.
+/// Waits until all work enqueued so far has run. Not a call of a driver: no fault applies to it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_settle() {
     let _ = synchronize_all();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::lost;
 
-/// A word's width and a value.
+/// A value with the word's width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// 32 bits.
@@ -14,23 +14,23 @@ pub enum Word {
     Wide(u64),
 }
 
-/// When a wait ends.
+/// Condition that ends a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// The word is as far as the value, wrapping around: CUDA's.
+    /// The difference between word and value, wrapping around, is not negative: CUDA's condition.
     Reached,
-    /// The word is not less than the value: HIP's.
+    /// The word is at least the value: HIP's condition.
     AtLeast,
     /// They are equal.
     Equal,
-    /// They have a bit in common.
+    /// The word and the value have a common bit.
     And,
-    /// There is a bit that neither has.
+    /// A bit is 0 in both.
     Nor,
 }
 
 impl Condition {
-    /// By its number, which both vendors share. `first` is what 0 means.
+    /// The condition with this number, which both vendors share. `first` is the meaning of 0.
     #[must_use]
     pub fn of(first: Self, number: u32) -> Option<Self> {
         [first, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
@@ -38,7 +38,7 @@ impl Condition {
 }
 
 impl Word {
-    /// Bytes.
+    /// Width in bytes.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
@@ -47,16 +47,16 @@ impl Word {
         }
     }
 
-    /// Whether the word at this address lies as processors have their words.
+    /// Whether the address is aligned for the word.
     fn is_aligned(self, address: usize) -> bool {
         address.is_multiple_of(self.size())
     }
 
-    /// The bits that a word of this width has at `address`. Where it is not aligned, others may see half of a write, as
-    /// with a device.
+    /// The bits of a word of this width at `address`. If it is not aligned, a concurrent write may be seen partially,
+    /// as on a device.
     ///
     /// # Safety
-    /// There is a word of this width.
+    /// The word is valid for reads.
     unsafe fn load(self, address: usize) -> u64 {
         let aligned = self.is_aligned(address);
         // SAFETY: the caller's promise. Whoever else writes it does so as a device does.
@@ -73,7 +73,7 @@ impl Word {
     /// Writes the value.
     ///
     /// # Safety
-    /// There is a word of this width at `address`.
+    /// The word at `address` is valid for writes.
     pub unsafe fn store(self, address: usize) {
         let aligned = self.is_aligned(address);
         // SAFETY: as in `load`.
@@ -87,11 +87,10 @@ impl Word {
         }
     }
 
-    /// Waits, for as long as it takes, or until the device is lost. Nobody tells when a word changes: this looks ever
-    /// more rarely.
+    /// Waits until the condition holds or the device is lost. Polls the word with increasing pauses.
     ///
     /// # Safety
-    /// There is a word of this width at `address` until this returns.
+    /// The word at `address` is valid for reads until this returns.
     pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
         let mut pause = Duration::from_micros(1);
         // SAFETY: the caller's promise. Who loses the device frees nothing.

@@ -1,4 +1,4 @@
-//! The work of streams, as the functions of both vendors' interfaces enqueue it. A failure is a status code.
+//! Work of streams, as the functions of both vendors enqueue it. A failure is a status code.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
@@ -16,7 +16,7 @@ use crate::lost;
 use crate::stream::{STREAMS, Stream};
 use crate::word::{Condition, Word};
 
-/// The most threads of a block.
+/// The maximum number of threads of a block.
 const THREADS: u32 = 1024;
 
 /// The stream of a handle.
@@ -35,10 +35,10 @@ pub fn event_of(handle: usize) -> Result<Arc<Event>, u32> {
     EVENTS.get(handle).ok_or(code::INVALID_HANDLE)
 }
 
-/// Makes a stream. Both vendors have one flag.
+/// Creates a stream. Both vendors have one flag.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn create_stream(flags: u32) -> Result<usize, u32> {
     if flags > 1 {
         return Err(code::INVALID_VALUE);
@@ -46,10 +46,10 @@ pub fn create_stream(flags: u32) -> Result<usize, u32> {
     Stream::start().map(|stream| STREAMS.insert(stream)).map_err(|_| code::OUT_OF_MEMORY)
 }
 
-/// Ends a stream, once its work has run.
+/// Destroys a stream once its work has run.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn destroy_stream(stream: usize) -> Result<(), u32> {
     STREAMS.remove(stream).ok_or(code::INVALID_HANDLE)?.close();
     Ok(())
@@ -58,15 +58,15 @@ pub fn destroy_stream(stream: usize) -> Result<(), u32> {
 /// Success if a stream is idle.
 ///
 /// # Errors
-/// What is wrong, also with its work; [`code::NOT_READY`].
+/// The status code of the failure, also of the stream's work; [`code::NOT_READY`].
 pub fn query_stream(stream: usize) -> Result<(), u32> {
     if stream_of(stream)?.is_idle()? { Ok(()) } else { Err(code::NOT_READY) }
 }
 
-/// Has a stream wait for what an event has recorded by now.
+/// Makes a stream wait for the last record of an event.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
     let (stream, event) = (stream_of(stream)?, event_of(event)?);
     if flags > 1 {
@@ -81,15 +81,15 @@ pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
     Ok(())
 }
 
-/// Ends an event.
+/// Destroys an event.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn destroy_event(event: usize) -> Result<(), u32> {
     EVENTS.remove(event).map(drop).ok_or(code::INVALID_HANDLE)
 }
 
-/// Success if an event has passed.
+/// Success if an event has completed.
 ///
 /// # Errors
 /// What is wrong; [`code::NOT_READY`].
@@ -100,10 +100,10 @@ pub fn query_event(event: usize) -> Result<(), u32> {
 /// Enqueues a copy.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
-/// The ranges are there until it has run.
+/// The ranges are valid until the copy has run.
 pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Result<(), u32> {
     let stream = stream_of(stream)?;
     if size > 0 && (target == 0 || source == 0) {
@@ -117,16 +117,16 @@ pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> 
     Ok(())
 }
 
-/// The most bytes of a fill that work of other sorts may overtake.
+/// The maximum size in bytes of a fill that other work may overtake.
 const SLOW_FILL: usize = 4096;
 
-/// Enqueues a fill. Small ones are slow: signals of semaphores overtake them on some drivers.
+/// Enqueues a fill. Small fills are slow: on some drivers signals of semaphores overtake them.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
-/// The range is there until it has run.
+/// The range is valid until the fill has run.
 pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
     target: u64,
     value: T,
@@ -142,10 +142,10 @@ pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
     Ok(())
 }
 
-/// As [`fill`], also where the address is no multiple of the value's size.
+/// As [`fill`], also for an address that is not a multiple of the value's size.
 ///
 /// # Safety
-/// The range is there until it has run.
+/// The range is valid until the fill has run.
 pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, target: usize, value: T, count: usize) {
     let fill = move || {
         lost::touch(|| {
@@ -169,13 +169,13 @@ fn word(pointer: u64, value: Word) -> Result<usize, u32> {
     if pointer == 0 || !pointer.is_multiple_of(value.size()) { Err(code::INVALID_VALUE) } else { Ok(pointer) }
 }
 
-/// Has a stream wait for a word.
+/// Makes a stream wait for a word.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
-/// The word is there until the stream has seen it.
+/// The word is valid until the wait has ended.
 pub unsafe fn wait_value(
     stream: usize,
     pointer: u64,
@@ -193,13 +193,13 @@ pub unsafe fn wait_value(
     Ok(())
 }
 
-/// Has a stream write a word.
+/// Makes a stream write a word.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
-/// The word is there until it is written.
+/// The word is valid until it is written.
 pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
     stream.enqueue(move || {
@@ -213,10 +213,10 @@ pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<()
 /// Enqueues a function.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
-/// The function fits its data, and does not unwind.
+/// The function accepts the data, and does not unwind.
 pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data: *mut c_void) -> Result<(), u32> {
     let (stream, function) = (stream_of(stream)?, function.ok_or(code::INVALID_VALUE)?);
     let data = data.expose_provenance();
@@ -247,10 +247,10 @@ pub unsafe fn module_kernel(module: usize, name: *const c_char) -> Result<usize,
 /// Enqueues a kernel.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
-/// The arguments are those of the kernel, and what they point to is there until it has run.
+/// The arguments are those of the kernel, and their memory is valid until it has run.
 pub unsafe fn launch(
     function: usize,
     grid: [u32; 3],

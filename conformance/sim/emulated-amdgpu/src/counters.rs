@@ -1,4 +1,4 @@
-//! Counts of what happened, for the report.
+//! Counters for the report.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

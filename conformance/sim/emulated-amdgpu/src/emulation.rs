@@ -1,7 +1,8 @@
 //! The state of the emulated driver in one process.
 //!
-//! It is made when a process first opens a device. After a fork the child has none of it, as the kernel driver's state belongs
-//! to the process that opened the device: descriptors that it inherited fail with EBADF, and what it opens is new.
+//! It is created when a process first opens a device. A child does not inherit it at a fork, because the kernel
+//! driver's state belongs to the process that opened the device: inherited descriptors fail with EBADF, and devices
+//! that the child opens are new.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -29,7 +30,7 @@ pub(crate) struct Emulation {
     pub(crate) memory: Memory,
     /// The page of doorbells of each GPU.
     pub(crate) doorbells: Vec<std::sync::Arc<Storage>>,
-    /// The page of registers of each GPU that processes may write: of cache flushes. Nothing reads it.
+    /// The page of registers of each GPU that processes may write, for cache flushes. No code reads it.
     pub(crate) registers: Vec<std::sync::Arc<Storage>>,
     pub(crate) events: Events,
     pub(crate) queues: Queues,
@@ -41,32 +42,32 @@ pub(crate) struct Emulation {
 static CURRENT: AtomicPtr<Emulation> = AtomicPtr::new(std::ptr::null_mut());
 static START: Mutex<()> = Mutex::new(());
 
-/// Bytes of a GPU's doorbells, one of 8 bytes for each queue.
+/// Size of a GPU's doorbells, 8 bytes per queue.
 pub(crate) const DOORBELL_BYTES: u64 = 8192;
 
 fn process() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// The state of this process, if it opened a device.
+/// The state of this process, if it has opened a device.
 pub(crate) fn current() -> Option<&'static Emulation> {
-    // SAFETY: what is stored is leaked, and never freed.
+    // SAFETY: the stored state is leaked and therefore never freed.
     let emulation = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
     (emulation.process == process()).then_some(emulation)
 }
 
-/// Whether this process, or one that it was forked from, opened a device.
+/// Whether this process, or a process that it was forked from, has opened a device.
 pub(crate) fn inherited() -> bool {
     !CURRENT.load(Ordering::Acquire).is_null()
 }
 
-/// The state of this process, made now if there is none. None where the settings are wrong or memory is missing.
+/// The state of this process, created if necessary. `None` if the settings are invalid or memory is missing.
 pub(crate) fn start() -> Option<&'static Emulation> {
     if let Some(emulation) = current() {
         return Some(emulation);
     }
     let settings = settings()?;
-    // Only contended by threads that open a device at the same time, and never held while the process forks, but by chance.
+    // Contended only by threads that open a device at the same time, so it is unlikely to be held during a fork.
     let _start = START.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(emulation) = current() {
         return Some(emulation);
@@ -90,7 +91,7 @@ impl Emulation {
         let memory = Memory::new(&gpus)?;
         let doorbells = gpus.iter().map(|_| {
             let page = memory.new_system(DOORBELL_BYTES)?;
-            // SAFETY: the page was just made, has this many bytes, and nothing else refers to it.
+            // SAFETY: the page is new, has this size, and no other reference exists.
             unsafe { page.address().write_bytes(0xff, native(DOORBELL_BYTES)) };
             Ok(page)
         });
@@ -111,7 +112,7 @@ impl Emulation {
         })
     }
 
-    /// Executes an ioctl, unless it was made to fail: counted and logged.
+    /// Executes an ioctl, unless a fault makes it fail; counts and logs it.
     pub(crate) fn ioctl(&self, name: &str, execute: impl FnOnce() -> crate::abi::Result<()>) -> crate::abi::Result<()> {
         self.counters.add("ioctls", name);
         let result = self.faults.at(&format!("ioctl-{name}")).map_or_else(execute, Err);
@@ -126,13 +127,13 @@ impl Emulation {
         result
     }
 
-    /// The GPU that an ioctl names.
+    /// The GPU of an ioctl.
     pub(crate) fn gpu(&self, id: u32) -> crate::abi::Result<&Gpu> {
         self.gpus.iter().find(|gpu| gpu.id() == id).ok_or(Errno::INVAL)
     }
 }
 
-/// The GPUs that the settings ask for.
+/// The GPUs in the settings.
 pub(crate) fn gpus(settings: &Settings) -> Vec<Gpu> {
     let gpus = settings.gpus.iter().enumerate();
     gpus.map(|(index, gpu)| Gpu::new(index, gpu, settings.vram, settings.large_bar)).collect()

@@ -1,8 +1,8 @@
-//! KFD's events: what sets them, what waits for them.
+//! KFD's events and waits for them.
 //!
-//! The rules are the kernel's. Setting an event activates everything that waits for it now; the event stays set if it does not
-//! reset itself, or if nothing waits. Each setting makes it one older, and a wait that states another age than the event's
-//! is active at once.
+//! The rules are the kernel's. Setting an event activates all current waits for it; the event stays set if it has no
+//! automatic reset, or if there are no waits. Each set increments its age, and a wait that states another age than the
+//! event's is active at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ struct Event {
 #[derive(Debug, Default)]
 struct Table(BTreeMap<u32, Event>);
 
-/// An event as one wait sees it.
+/// The state of an event in one wait.
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
     id: u32,
@@ -70,7 +70,7 @@ impl Table {
         data.iter().map(begin).collect()
     }
 
-    /// Whether the wait is over, and how: none if it is not.
+    /// The result of the wait; `None` while it continues.
     fn poll(&self, waiters: &mut [Waiter], all: bool) -> Option<u32> {
         for waiter in &mut *waiters {
             match self.0.get(&waiter.id) {
@@ -95,7 +95,7 @@ impl Table {
     }
 }
 
-/// The events of a process, and who waits for them.
+/// The events of a process, and the waits for them.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     table: Mutex<Table>,
@@ -128,7 +128,7 @@ impl Events {
         Ok(())
     }
 
-    /// Sets all events of a kind, each with an exception's data.
+    /// Sets all events of a kind, with an exception's data for each.
     pub(crate) fn raise(&self, kind: u32, data: [u64; 4]) {
         let mut table = self.table();
         let ids: Vec<_> = table.0.iter().filter(|(_, event)| event.kind == kind).map(|(id, _)| *id).collect();
@@ -142,9 +142,9 @@ impl Events {
         self.changed.notify_all();
     }
 
-    /// Waits for one of the events, or for all. Returns how it ended.
+    /// Waits for one of the events, or for all, and returns the result.
     pub(crate) fn wait(&self, data: &mut [EventData], all: bool, timeout: Option<Duration>) -> Result<u32> {
-        // None is no limit, and so is what the clock cannot represent.
+        // `None` means no limit, also for a time that the clock cannot represent.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut table = self.table();
         let mut waiters = table.begin(data)?;

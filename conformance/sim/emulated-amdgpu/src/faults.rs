@@ -1,4 +1,4 @@
-//! Faults on demand: `GPU_INTEROP_SIM_AMDGPU_FAULTS`, a comma list of `name[:n[:argument]]`.
+//! Injected faults: `GPU_INTEROP_SIM_AMDGPU_FAULTS`, a comma list of `name[:n[:argument]]`.
 //!
 //! | name | effect |
 //! |---|---|
@@ -20,10 +20,10 @@ use rustix::io::Errno;
 
 use crate::settings::SettingsError;
 
-/// A fault that is asked for.
+/// A requested fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What is counted: the name without its argument.
+    /// The counted name, without its argument.
     point: String,
     n: u64,
     error: Errno,
@@ -84,7 +84,7 @@ impl FromStr for Fault {
     }
 }
 
-/// The faults of a process, with what was counted of each.
+/// The faults of a process, with the counts of their points.
 #[derive(Debug)]
 pub(crate) struct Faults(Vec<(Fault, AtomicU64)>);
 
@@ -93,12 +93,12 @@ impl Faults {
         Self(faults.iter().map(|fault| (fault.clone(), AtomicU64::new(0))).collect())
     }
 
-    /// Counts one arrival at a point. Returns the error if this is the arrival that a fault is asked for.
+    /// Counts one arrival at a point. Returns the error if a fault is requested for this arrival.
     pub(crate) fn at(&self, point: &str) -> Option<Errno> {
         self.count(point, |n, asked| n == asked)
     }
 
-    /// As [`at`](Self::at), for faults that last from the asked arrival on.
+    /// As [`at`](Self::at), for faults that last from the requested arrival on.
     pub(crate) fn from(&self, point: &str) -> Option<Errno> {
         self.count(point, |n, asked| n >= asked)
     }

@@ -1,7 +1,7 @@
 //! Open files of the emulated devices.
 //!
-//! Each open of a device makes a memfd. A descriptor is recognised by its inode, so duplicates are the same file, whatever made
-//! them.
+//! Each open of a device creates a memfd. A descriptor is recognised by its inode, so duplicates of any kind are the
+//! same file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) struct File {
     pub(crate) handles: Mutex<Handles>,
 }
 
-/// Those of a process.
+/// The open files of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Files(Mutex<HashMap<Inode, Arc<File>>>);
 
@@ -47,18 +47,18 @@ impl Files {
         Ok(file)
     }
 
-    /// The file behind a descriptor, if it is one of these.
+    /// The open file of a descriptor, if it is one of a device.
     pub(crate) fn find(&self, descriptor: i32) -> Option<Arc<File>> {
         if descriptor < 0 {
             return None;
         }
-        // SAFETY: the descriptor is only asked for its status; if it is closed meanwhile that fails.
+        // SAFETY: only the status of the descriptor is queried, which fails if the descriptor is closed meanwhile.
         let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let status = rustix::fs::fstat(descriptor).ok()?;
         self.lock().get(&(status.st_dev, status.st_ino)).map(Arc::clone)
     }
 
-    /// Forgets the files that no descriptor of this process refers to any more. Returns how many descriptors refer to the rest.
+    /// Removes files without a descriptor in this process. Returns the number of descriptors of the remaining files.
     pub(crate) fn collect(&self) -> usize {
         let mut open = Vec::new();
         for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
@@ -71,7 +71,7 @@ impl Files {
         open.iter().filter(|inode| files.contains_key(inode)).count()
     }
 
-    /// How many GEM handles the open files have.
+    /// The number of GEM handles of the open files.
     pub(crate) fn handles(&self) -> usize {
         let count = |file: &Arc<File>| file.handles.lock().unwrap_or_else(PoisonError::into_inner).len();
         self.lock().values().map(count).sum()

@@ -1,8 +1,8 @@
-//! The GPUs that can be emulated, and the identity of each.
+//! The GPUs that can be emulated, and their identities.
 
 use crate::settings::{GpuSetting, PciAddress};
 
-/// A kind of GPU.
+/// A model of a GPU.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Model {
     /// The target's name.
@@ -74,7 +74,7 @@ impl Gpu {
         Self { index, model: setting.model, address: setting.address, vram, large_bar }
     }
 
-    /// The number that names the GPU in KFD's ioctls: not 0, and at most 16 bits.
+    /// The GPU's number in KFD's ioctls: not 0, and at most 16 bits.
     pub(crate) fn id(&self) -> u32 {
         0x4321 + 0x0101 * self.number()
     }
@@ -94,12 +94,12 @@ impl Gpu {
         u32::from(self.address.bus) << 8 | u32::from(self.address.device) << 3 | u32::from(self.address.function)
     }
 
-    /// `unique_id` of the topology, which the runtime makes the UUID of.
+    /// `unique_id` of the topology, from which the runtime derives the UUID.
     pub(crate) fn unique_id(&self) -> u64 {
         0x0123_4567_89ab_cdef + u64::from(self.number())
     }
 
-    /// The first processor number of the GPU, as caches of the topology name it.
+    /// The first processor number of the GPU in the topology's caches.
     pub(crate) fn first_simd(&self) -> u32 {
         0x8000_1000 + 0x1000 * self.number()
     }

@@ -1,13 +1,14 @@
 //! An emulated amdgpu kernel driver for AMD's unmodified user-space runtime.
 //!
-//! `LD_PRELOAD` loads this library under libamdhip64, ROCR, the thunk and libdrm. It implements what the Linux kernel gives
-//! them: `/dev/kfd`, the render nodes, the topology below `/sys`, buffer objects, events and queues. A thread for each queue
-//! executes the packets that copies, fills and signals consist of; the runtime's own kernels are executed by name. The same
-//! file is a Vulkan layer, `VK_LAYER_gpu_interop_emulated_amdgpu`, which gives a Vulkan device the PCI address of an emulated
-//! GPU. [`settings`] lists the environment variables, [`faults`] the faults on demand, [`report`] the report at exit.
+//! `LD_PRELOAD` loads this library before libamdhip64, ROCR, the thunk and libdrm. It implements the kernel interfaces
+//! that they use: `/dev/kfd`, the render nodes, the topology below `/sys`, buffer objects, events and queues. A thread
+//! per queue executes the packets of copies, fills and signals; the runtime's own kernels are executed by name. The
+//! same file is a Vulkan layer, `VK_LAYER_gpu_interop_emulated_amdgpu`, which sets the PCI address of a Vulkan device
+//! to that of an emulated GPU. [`settings`] lists the environment variables, [`faults`] the injected faults, [`report`]
+//! the report at exit.
 //!
-//! Limits. dma-bufs are memfds. Caches, page tables below the granularity of a buffer, timing and the instruction set are not
-//! emulated. A process that never opens a device of the driver is not changed.
+//! Limits: dma-bufs are memfds. Caches, page tables below the granularity of a buffer, timing and the instruction set
+//! are not emulated. A process that opens no device of the driver is not affected.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod abi;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
-/// Sets the level up to which [`say`] writes.
+/// Sets the maximum level that [`say`] writes.
 pub(crate) fn set_level(level: u8) {
     LEVEL.store(level, Ordering::Relaxed);
 }
@@ -16,12 +16,12 @@ pub(crate) fn enabled(level: u8) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level
 }
 
-/// Writes a message, whatever the level.
+/// Writes a message at any level.
 pub(crate) fn failure(message: Arguments<'_>) {
     let mut line = String::with_capacity(160);
     let thread = rustix::thread::gettid().as_raw_nonzero();
     if writeln!(line, "[emulated-amdgpu {thread}] {message}").is_ok() {
-        // SAFETY: descriptor 2 is only written to; if it is closed the write fails and nothing else happens.
+        // SAFETY: descriptor 2 is only written to; if it is closed, the write fails without effect.
         let stderr = unsafe { rustix::fd::BorrowedFd::borrow_raw(2) };
         let _ = rustix::io::write(stderr, line.as_bytes());
     }

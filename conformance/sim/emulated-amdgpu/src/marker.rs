@@ -1,8 +1,8 @@
-//! The function by which a process knows that its kernel driver is emulated, so that no report passes for one of hardware.
+//! The function by which a process detects that its kernel driver is emulated, so that reports are marked.
 
 use std::ffi::{CStr, c_char};
 
-/// What reports call this driver.
+/// The name of this driver in reports.
 const NAME: &CStr = c"gpu-interop-emulated-amdgpu";
 
 /// The name of the emulated driver, a static string.

@@ -1,7 +1,8 @@
-//! The report at the end of a process: `GPU_INTEROP_SIM_AMDGPU_REPORT` names a file, to which each process that opened a device
-//! appends one line of JSON.
+//! The report at the end of a process: `GPU_INTEROP_SIM_AMDGPU_REPORT` names a file, to which each process that has
+//! opened a device appends one line of JSON.
 //!
-//! A process that ends by a signal writes none. `left` counts what the process had not given back; `counters` what happened.
+//! A process that ends by a signal writes no line. `left` has the objects that the process did not free, `counters` the
+//! counted operations.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,13 +13,13 @@ use serde::Serialize;
 use crate::emulation::{self, Emulation};
 use crate::log;
 
-/// What is left at exit.
+/// Objects left at exit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Left {
     buffer_objects: usize,
     mapped_buffer_objects: usize,
     imported_buffer_objects: usize,
-    /// Ranges of GPU addresses that are mapped, all GPUs together.
+    /// Mapped GPU address ranges, of all GPUs.
     mapped_ranges: usize,
     /// Bytes, by GPU.
     vram: Vec<u64>,
@@ -55,7 +56,7 @@ fn left(emulation: &Emulation) -> Left {
     let (buffer_objects, mapped_buffer_objects, imported_buffer_objects) =
         (count(|_| true), count(|it| !it.mapped.is_empty()), count(|it| it.imported));
     drop(buffers);
-    // Forgets files that were closed, and their handles.
+    // Removes closed files and their handles.
     let descriptors = emulation.files.collect();
     Left {
         buffer_objects,
@@ -95,7 +96,7 @@ pub(crate) fn at_exit() {
         Some(String::from_utf8_lossy(bytes.get(..length)?).trim_end_matches('\0').replace('\0', " "))
     });
     let report = Report { process, command: arguments.unwrap_or_default(), left: left(emulation), counters: totals };
-    // One write, so that lines of processes that end at the same time do not mix.
+    // A single write, so that lines of processes that end at the same time do not mix.
     let written = serde_json::to_string(&report).map_err(|_| rustix::io::Errno::IO).and_then(|line| {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;

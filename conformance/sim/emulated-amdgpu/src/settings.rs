@@ -1,4 +1,4 @@
-//! The environment variables that the emulation reads, all optional.
+//! Environment variables of the emulation, all optional.
 //!
 //! | variable (`GPU_INTEROP_SIM_AMDGPU_...`) | meaning | default |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | `REPORT` | file that gets one line of JSON at exit, see [`crate::report`] | none |
 //! | `VULKAN_GPU` | index of the GPU whose address the Vulkan layer gives out, or `none` | 0 |
 //!
-//! They are read once, when a process first looks for a device of the driver. With a wrong value there is no device, and a
-//! message on stderr says which variable is wrong.
+//! They are read once, when a process first looks up a device of the driver. With an invalid value there is no device,
+//! and a message on stderr names the variable.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -61,7 +61,7 @@ impl FromStr for PciAddress {
     }
 }
 
-/// A variable with a wrong value.
+/// A variable with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("GPU_INTEROP_SIM_AMDGPU_{variable} is wrong: `{value}`")]
 pub struct SettingsError {
@@ -75,14 +75,14 @@ impl SettingsError {
     }
 }
 
-/// A GPU as asked for.
+/// A requested GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GpuSetting {
     pub(crate) model: &'static Model,
     pub(crate) address: PciAddress,
 }
 
-/// What the environment asks for.
+/// The settings of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) gpus: Vec<GpuSetting>,
@@ -94,7 +94,7 @@ pub(crate) struct Settings {
     pub(crate) vulkan_gpu: Option<usize>,
 }
 
-/// The settings of this process; none if a variable is wrong.
+/// The settings of this process; `None` if a variable is invalid.
 pub(crate) fn settings() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
     let read = || match Settings::read(|name| std::env::var_os(format!("GPU_INTEROP_SIM_AMDGPU_{name}"))) {
@@ -145,7 +145,7 @@ impl Settings {
     }
 }
 
-/// Parses the list of GPUs. The n-th without an address gets a bus of its own: 03, 43, 83, c3.
+/// Parses the list of GPUs. The n-th GPU without an address gets its own bus: 03, 43, 83, c3.
 fn gpus(list: &str) -> Result<Vec<GpuSetting>, SettingsError> {
     let mut gpus = Vec::new();
     for (item, bus) in list.split(',').zip([0x03, 0x43, 0x83, 0xc3]) {

@@ -1,4 +1,4 @@
-//! Status codes of CUDA as those of HIP.
+//! Conversion of CUDA's status codes to HIP's.
 
 use cubecl_hip_sys as hip;
 use cudarc::driver::sys::cudaError_enum as Code;
@@ -8,7 +8,7 @@ pub(crate) use gpu_interop_sim_abi::code::{INVALID_HANDLE, INVALID_VALUE, NOT_FO
 /// `CUDA_SUCCESS`.
 const SUCCESS: u32 = Code::CUDA_SUCCESS as u32;
 
-/// What means the same. Most have the same number too; that is not relied on.
+/// Codes with the same meaning. Most have the same number, too, which the table does not rely on.
 const SAME: &[(Code, hip::hipError_t)] = &[
     (Code::CUDA_ERROR_INVALID_VALUE, hip::hipError_t_hipErrorInvalidValue),
     (Code::CUDA_ERROR_OUT_OF_MEMORY, hip::hipError_t_hipErrorOutOfMemory),
@@ -42,7 +42,7 @@ const SAME: &[(Code, hip::hipError_t)] = &[
     (Code::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, hip::hipError_t_hipErrorInsufficientDriver),
 ];
 
-/// What CUDA answered, as HIP would have: a code that HIP has no word for is `hipErrorUnknown`.
+/// HIP's code for a CUDA code; codes without an equivalent are `hipErrorUnknown`.
 pub(crate) fn check(answer: u32) -> Result<(), u32> {
     if answer == SUCCESS {
         return Ok(());
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_translated_and_strangers_are_unknown() {
+    fn codes_are_translated_and_others_are_unknown() {
         assert_eq!(check(0), Ok(()));
         assert_eq!(check(719), Err(hip::hipError_t_hipErrorLaunchFailure));
         assert_eq!(check(803), Err(hip::hipError_t_hipErrorInsufficientDriver));

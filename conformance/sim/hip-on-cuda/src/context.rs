@@ -1,4 +1,4 @@
-//! Contexts of CUDA, which HIP has no notion of: a call makes its device's current, and what was current before again.
+//! CUDA contexts, which HIP does not have: a call makes its device's context current, and restores the previous one.
 
 use std::ffi::c_int;
 use std::ops::Deref;
@@ -19,12 +19,12 @@ pub(crate) struct Current {
     pushed: bool,
 }
 
-/// Makes the thread's current device so for CUDA.
+/// Makes the thread's current device current in CUDA.
 pub(crate) fn enter() -> Result<Current, u32> {
     enter_device(device::current())
 }
 
-/// Makes a device current for CUDA.
+/// Makes a device current in CUDA.
 pub(crate) fn enter_device(device: c_int) -> Result<Current, u32> {
     let cuda = cuda()?;
     let context = cuda.context(device)?;
@@ -33,7 +33,7 @@ pub(crate) fn enter_device(device: c_int) -> Result<Current, u32> {
     check(unsafe { (cuda.functions.cuCtxGetCurrent)(&raw mut current) })?;
     let pushed = current != context;
     if pushed {
-        // SAFETY: the context is retained, so live.
+        // SAFETY: the context is retained and therefore live.
         check(unsafe { (cuda.functions.cuCtxPushCurrent_v2)(context) })?;
     }
     Ok(Current { cuda, pushed })
@@ -51,15 +51,15 @@ impl Drop for Current {
     fn drop(&mut self) {
         if self.pushed {
             let mut popped = ptr::null_mut();
-            // SAFETY: pops what `enter_device` pushed on this same thread: this never leaves the call that made it.
+            // SAFETY: pops what `enter_device` pushed on this thread: this never leaves the call that created it.
             let _ = unsafe { (self.cuda.functions.cuCtxPopCurrent_v2)(&raw mut popped) };
         }
     }
 }
 
 impl Cuda {
-    /// The primary context of a device, retained once, and never released: as long as it is, what a caller leaves behind is
-    /// as alive as it would be with HIP.
+    /// The primary context of a device, retained once and never released, so that objects that a caller leaks live as
+    /// long as with HIP.
     fn context(&self, device: c_int) -> Result<CUcontext, u32> {
         let place = usize::try_from(device).ok().and_then(|device| self.devices.get(device));
         let (device, kept) = place.ok_or(INVALID_DEVICE)?;
@@ -71,15 +71,14 @@ impl Cuda {
         // SAFETY: the pointer is valid for the call.
         check(unsafe { (self.functions.cuDevicePrimaryCtxRetain)(&raw mut context, *device) })?;
         if kept.compare_exchange(ptr::null_mut(), context, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // Another thread was first, with the same context.
-            // SAFETY: undoes the call above.
+            // Another thread retained the same context first. SAFETY: undoes the call above.
             let _ = unsafe { (self.functions.cuDevicePrimaryCtxRelease_v2)(*device) };
         }
         Ok(context)
     }
 }
 
-/// Calls a function of CUDA's with the thread's device current. In an unsafe block.
+/// Calls a CUDA function with the thread's device current. Expands inside an unsafe block.
 macro_rules! call {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         let cuda = $crate::context::enter()?;
@@ -88,7 +87,7 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// As [`call`], for functions that write what they make to their first argument.
+/// As [`call`], for functions that write their result to their first argument.
 macro_rules! make {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         let mut made = ::std::default::Default::default();

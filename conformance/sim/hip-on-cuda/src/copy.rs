@@ -8,7 +8,7 @@ use gpu_interop_sim_abi::entries;
 use crate::code::INVALID_VALUE;
 use crate::context::call;
 
-/// Fails if there is no memory where there must be some.
+/// Rejects a null address.
 fn need(size: usize, addresses: &[u64]) -> Result<(), u32> {
     if size > 0 && addresses.contains(&0) { Err(INVALID_VALUE) } else { Ok(()) }
 }

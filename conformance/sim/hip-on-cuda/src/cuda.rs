@@ -1,4 +1,4 @@
-//! NVIDIA's driver, looked for and loaded with the first call.
+//! NVIDIA's driver, loaded at the first call.
 
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use cudarc::driver::sys::{
 use gpu_interop_sim_abi::{code, mark, settings};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// What the environment names instead of [`LIBRARY`].
+/// The variable that replaces [`LIBRARY`].
 const VARIABLE: &str = "GPU_INTEROP_SIM_CUDA_LIBRARY";
 const LIBRARY: &str = "libcuda.so.1";
 /// The symbol of a simulator of NVIDIA's driver.
@@ -22,7 +22,7 @@ const MARKER: &[u8] = b"gpu_interop_simulated\0";
 
 macro_rules! functions {
     ($($name:ident($($type:ty),* $(,)?);)*) => {
-        /// The driver's functions, by its own names. They answer a number: it need not be one that the header knows.
+        /// The driver's functions, by their own names. They return a number, which the header need not define.
         #[derive(Debug)]
         #[allow(non_snake_case, reason = "the vendor's names")]
         pub(crate) struct Functions {
@@ -117,7 +117,7 @@ pub(crate) struct Cuda {
     pub(crate) devices: Vec<(CUdevice, AtomicPtr<CUctx_st>)>,
 }
 
-/// The driver, loaded once. A failure is a code of HIP's, and final.
+/// The driver, loaded once. A failure is a HIP code, and final.
 pub(crate) fn cuda() -> Result<&'static Cuda, u32> {
     static CUDA: OnceLock<Result<Cuda, u32>> = OnceLock::new();
     CUDA.get_or_init(Cuda::start).as_ref().map_err(|code| *code)
@@ -126,11 +126,11 @@ pub(crate) fn cuda() -> Result<&'static Cuda, u32> {
 impl Cuda {
     fn start() -> Result<Self, u32> {
         let functions = load().map_err(|problem| {
-            // Whoever runs this wants to know, and HIP has no words for it.
+            // HIP has no code for the reason, so it is printed.
             let _ = writeln!(std::io::stderr(), "HIP on CUDA: {problem}; name the library with {VARIABLE}");
             code::NO_DEVICE
         })?;
-        // SAFETY: 0 is the only flag there is.
+        // SAFETY: 0 is the only valid flag.
         crate::code::check(unsafe { (functions.cuInit)(0) })?;
         let mut count = 0;
         // SAFETY: the pointer is valid for the call.
@@ -141,14 +141,14 @@ impl Cuda {
             crate::code::check(unsafe { (functions.cuDeviceGet)(&raw mut device, ordinal) })?;
             Ok((device, AtomicPtr::default()))
         };
-        // Of those that CUDA shows by its own variable. An empty list is none.
+        // Of the devices that CUDA shows by its own variable. An empty list shows none.
         let list = settings::text("HIP_VISIBLE_DEVICES");
         let visible = settings::visible(list.as_deref(), count);
         let devices = visible.into_iter().map(device).collect::<Result<Vec<_>, u32>>()?;
         if devices.is_empty() { Err(code::NO_DEVICE) } else { Ok(Self { functions, devices }) }
     }
 
-    /// How many devices there are.
+    /// The number of devices.
     pub(crate) fn count(&self) -> c_int {
         c_int::try_from(self.devices.len()).unwrap_or(c_int::MAX)
     }
@@ -156,12 +156,12 @@ impl Cuda {
 
 fn load() -> Result<Functions, libloading::Error> {
     let name = settings::text(VARIABLE).unwrap_or_else(|| LIBRARY.into());
-    // SAFETY: NVIDIA's driver, or what the user named as such: made for being loaded at run time. Leaked, so that it is
-    // never unloaded.
+    // SAFETY: NVIDIA's driver, or the file that the user named as such: supports loading at run time. Leaked, so that
+    // it is never unloaded.
     let library = Box::leak(Box::new(unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }?));
     // SAFETY: as above.
     let functions = unsafe { Functions::load(library) }?;
-    // SAFETY: the address is never used.
+    // SAFETY: the address is never dereferenced.
     if unsafe { library.get::<*const c_void>(MARKER) }.is_err() {
         mark::works_on_gpu();
     }

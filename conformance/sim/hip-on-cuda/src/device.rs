@@ -1,4 +1,4 @@
-//! The runtime and its devices: CUDA's, under HIP's names for what they are.
+//! The runtime and its devices: CUDA's, in HIP's terms.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
@@ -16,7 +16,7 @@ use crate::cuda::cuda;
 #[derive(Debug)]
 struct OnCuda;
 
-/// Attributes that mean the same.
+/// Attributes with the same meaning.
 const ATTRIBUTES: &[(c_uint, Attribute)] = &[
     (hip::hipDeviceAttribute_t_hipDeviceAttributePciDomainId, Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
     (hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId, Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
@@ -53,11 +53,11 @@ fn attribute(device: c_int, attribute: Attribute) -> Result<c_int, u32> {
     Ok(value)
 }
 
-/// 16 letters made of 16 bytes. HIP's are a serial number in hexadecimal, which no other API knows.
+/// 16 characters made of 16 bytes. HIP's are a serial number in hexadecimal, unknown to other APIs.
 fn letters(uuid: [u8; 16]) -> [u8; 16] {
     let number = u128::from_be_bytes(uuid);
     let digit = |place: usize| {
-        // Both halves count.
+        // Both halves contribute.
         let both = (number >> (4 * place)) ^ (number >> (4 * place + 64));
         b"0123456789abcdef"[usize::try_from(both & 0xf).unwrap_or(0)]
     };
@@ -75,9 +75,9 @@ impl Runtime for OnCuda {
 
     fn name(&self, device: c_int) -> Result<String, u32> {
         let (device, mut text) = (device_of(device)?, [0 as c_char; 256]);
-        // SAFETY: the buffer is longer than the call is told.
+        // SAFETY: the buffer is longer than the stated size.
         check(unsafe { (cuda()?.functions.cuDeviceGetName)(text.as_mut_ptr(), 255, device) })?;
-        // SAFETY: whatever was written, the last byte is a NUL.
+        // SAFETY: the last byte is a NUL, whatever the call wrote.
         let name = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
         Ok(format!("{name} (HIP on CUDA)"))
     }
@@ -103,11 +103,11 @@ impl Runtime for OnCuda {
     }
 
     fn synchronize(&self) -> Result<(), u32> {
-        // SAFETY: takes nothing.
+        // SAFETY: the function has no arguments.
         unsafe { call!(cuCtxSynchronize()) }
     }
 
-    /// CUDA knows, and says so in the calls that use one.
+    /// CUDA validates it in the calls that use it.
     fn has_stream(&self, _stream: usize) -> bool {
         true
     }

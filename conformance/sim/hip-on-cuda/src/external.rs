@@ -1,4 +1,4 @@
-//! External memory, mapped as sim-hip has it: see there.
+//! External memory, mapped as in sim-hip.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -26,12 +26,13 @@ static IMPORTED: Objects<Imported> = Objects::new();
 /// Memory that CUDA has imported.
 #[derive(Debug)]
 struct Imported {
-    /// CUDA's handle, as a number: it is passed around between threads.
+    /// CUDA's handle, as a number, because threads share it.
     memory: usize,
-    /// Bytes.
+    /// Size in bytes.
     size: u64,
     device: c_int,
-    /// All of it, once a range was mapped. Lives as long as the import, and as the addresses that `hipFree` is to free.
+    /// The mapping of all of it, created with the first range. Lives as long as the import and the addresses that
+    /// `hipFree` frees.
     whole: Mutex<Option<Arc<Mapped>>>,
 }
 
@@ -40,7 +41,7 @@ impl Imported {
         ptr::with_exposed_provenance_mut(self.memory)
     }
 
-    /// All of it, mapped.
+    /// Maps all of it.
     fn whole(&self) -> Result<Arc<Mapped>, u32> {
         let mut whole = lock(&self.whole);
         if let Some(whole) = &*whole {
@@ -55,7 +56,7 @@ impl Imported {
     }
 }
 
-/// What CUDA is told. Whatever the kind, it is a descriptor for HIP.
+/// The description for CUDA. For HIP every kind is a descriptor.
 fn encode(desc: Memory, fd: c_int) -> CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
     let nothing =
         CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1__bindgen_ty_1 { handle: ptr::null_mut(), name: ptr::null() };
@@ -70,11 +71,11 @@ fn encode(desc: Memory, fd: c_int) -> CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
     }
 }
 
-/// Has CUDA import a duplicate of the descriptor. CUDA closes what it imports, and some of what it does not: what became
-/// of the duplicate is looked at.
+/// Imports a duplicate of the descriptor into CUDA. CUDA closes descriptors that it imports, and some that it rejects,
+/// so the duplicate is checked afterwards.
 ///
 /// # Safety
-/// The description that `desc` was read from is still there.
+/// The description that `desc` was read from is still valid.
 unsafe fn import(desc: Memory) -> Option<Imported> {
     // SAFETY: the caller's promise.
     let fd = unsafe { desc.handle.fd() };
@@ -104,7 +105,7 @@ entries! {
             return Err(INVALID_VALUE);
         }
         let desc = Generation::now().memory(desc).checked()?;
-        // Whatever fails, memory has run out.
+        // Every failure is reported as "out of memory".
         give(memory, IMPORTED.insert(import(desc).ok_or(OUT_OF_MEMORY)?))
     }
 

@@ -8,7 +8,7 @@ use gpu_interop_sim_abi::{entries, give};
 use crate::code::INVALID_VALUE;
 use crate::context::{call, make};
 
-/// A mode of HIP's as CUDA's: they have the same numbers.
+/// Converts HIP's capture mode to CUDA's, which has the same numbers.
 fn mode(mode: c_uint) -> Result<CUstreamCaptureMode, u32> {
     use CUstreamCaptureMode as Mode;
     let modes = [

@@ -1,5 +1,5 @@
-//! Memory that is not shared. HIP frees all of it, and what is mapped, with either of two functions; CUDA has one for the
-//! device's and one for the host's.
+//! Memory that is not shared. HIP frees all of it, and mappings, with either of two functions; CUDA has one for device
+//! memory and one for host memory.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -15,18 +15,18 @@ use crate::code::{INVALID_VALUE, check};
 use crate::context::{call, enter_device, make};
 use crate::cuda::cuda;
 
-/// What can be freed, by its first address.
+/// Memory that can be freed, by its first address.
 static ALLOCATIONS: Objects<Allocation> = Objects::new();
 
 #[derive(Debug)]
 enum Allocation {
-    /// By CUDA.
+    /// Allocated by CUDA.
     Own { place: Place, device: c_int },
     /// An address in imported memory.
     Mapped { _whole: Arc<Mapped> },
 }
 
-/// Imported memory as CUDA has mapped it, until this is dropped.
+/// Imported memory, mapped by CUDA until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) address: u64,
@@ -36,30 +36,29 @@ pub(crate) struct Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         if let Ok(cuda) = enter_device(self.device) {
-            // SAFETY: mapped by CUDA, and freed once. HIP has no place to tell a failure.
+            // SAFETY: mapped by CUDA, and freed once. HIP cannot report a failure here.
             let _ = unsafe { (cuda.cuMemFree_v2)(self.address) };
         }
     }
 }
 
-/// Notes an address in imported memory, which `hipFree` forgets. There is one entry for each address, however often it
-/// is noted.
+/// Records an address in imported memory until `hipFree`. An address has one entry, however often it is recorded.
 pub(crate) fn note(pointer: u64, whole: Arc<Mapped>) {
     ALLOCATIONS.insert_as(address(pointer), Allocation::Mapped { _whole: whole });
 }
 
-/// Allocates; nothing for nothing.
+/// Allocates memory; a size of 0 gives a null address.
 fn allocate(size: usize, place: Place) -> Result<*mut c_void, u32> {
     cuda()?;
     if size == 0 {
         return Ok(ptr::null_mut());
     }
     let pointer = match place {
-        // SAFETY: takes a number.
+        // SAFETY: the argument is a number.
         Place::Device => unsafe { make!(cuMemAlloc_v2(size)) }?,
-        // At the same address for the device, as everywhere where the two share an address space.
+        // The device uses the same address, as wherever the two share an address space.
         Place::Host => {
-            // SAFETY: takes numbers.
+            // SAFETY: the arguments are numbers.
             let pointer: *mut c_void =
                 unsafe { make!(cuMemHostAlloc(size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)) }?;
             pointer.expose_provenance() as u64
@@ -69,18 +68,18 @@ fn allocate(size: usize, place: Place) -> Result<*mut c_void, u32> {
     Ok(ptr::with_exposed_provenance_mut(address(pointer)))
 }
 
-/// Frees whatever it is; nothing is freed where there is nothing.
+/// Frees memory of any kind; a null address has no effect.
 fn free(pointer: *mut c_void) -> Result<(), u32> {
     cuda()?;
     if pointer.is_null() {
         return Ok(());
     }
-    // Removed first: once it is free, another thread may be given the same address.
+    // Removed first: after the free another thread may get the same address.
     let address = pointer.expose_provenance();
     let allocation = ALLOCATIONS.remove(address).ok_or(INVALID_VALUE)?;
     let Allocation::Own { place, device } = *allocation else { return Ok(()) };
     let freed = enter_device(device).and_then(|cuda| {
-        // SAFETY: allocated by this, and freed once: who removed it, frees it.
+        // SAFETY: allocated here, and freed once, by the thread that removed it.
         check(unsafe {
             match place {
                 Place::Device => (cuda.cuMemFree_v2)(address as u64),

@@ -1,4 +1,4 @@
-//! Modules and kernels. A code object is looked at, and PTX of the same source runs.
+//! Modules and kernels. A code object is validated, and PTX of the same source runs.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
@@ -11,7 +11,7 @@ use crate::code::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
 use crate::context::{call, make};
 use crate::cuda::cuda;
 
-/// Whether code objects have a kernel: the PTX has more.
+/// Whether code objects contain a kernel: the PTX has more.
 fn is_in_code_objects(name: &CStr) -> bool {
     KERNELS.iter().any(|kernel| !kernel.nvidia_only && kernel.name == name)
 }
@@ -62,7 +62,7 @@ entries! {
         if function.is_null() || (arguments.is_null() && extra.is_null()) {
             return Err(INVALID_VALUE);
         }
-        // The two mark the end of such arguments with different numbers.
+        // The two APIs mark the end of such arguments with different numbers.
         if !extra.is_null() {
             return Err(NOT_SUPPORTED);
         }

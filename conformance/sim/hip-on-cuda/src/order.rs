@@ -1,4 +1,4 @@
-//! Streams, events, and what orders their work. The handles are CUDA's own.
+//! Streams, events, and the order of their work. The handles are CUDA's own.
 
 use std::ffi::{c_uint, c_void};
 
@@ -9,12 +9,12 @@ use gpu_interop_sim_abi::{entries, give};
 use crate::code::{INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED};
 use crate::context::{call, make};
 
-/// What an event does to caches of AMD's GPUs. CUDA does what the strongest asks for.
+/// Effects of an event on caches of AMD's GPUs. CUDA always has the strongest.
 const FENCES: u32 = hip::hipEventDisableSystemFence | hip::hipEventReleaseToDevice | hip::hipEventReleaseToSystem;
 /// The last condition of a wait: the four have the same numbers.
 const LAST_CONDITION: u32 = hip::hipStreamWaitValueNor;
 
-/// Fails for a wait that there is not, or that CUDA has not.
+/// Rejects unknown waits, and those that CUDA does not support.
 fn check_wait(pointer: u64, flags: u32, whole: bool) -> Result<(), u32> {
     if pointer == 0 || flags > LAST_CONDITION {
         return Err(INVALID_VALUE);
@@ -22,12 +22,12 @@ fn check_wait(pointer: u64, flags: u32, whole: bool) -> Result<(), u32> {
     if whole { Ok(()) } else { Err(NOT_SUPPORTED) }
 }
 
-/// Fails where there is no word to write.
+/// Rejects a null word.
 fn need(pointer: u64) -> Result<(), u32> {
     if pointer == 0 { Err(INVALID_VALUE) } else { Ok(()) }
 }
 
-/// Fails for an event that there is not.
+/// Rejects a null event.
 fn event(event: CUevent) -> Result<CUevent, u32> {
     if event.is_null() { Err(INVALID_HANDLE) } else { Ok(event) }
 }
@@ -41,7 +41,7 @@ entries! {
     }
 
     fn hipStreamDestroy(stream: CUstream) {
-        // Not the default one.
+        // Not the default stream.
         if stream.is_null() {
             return Err(INVALID_HANDLE);
         }

@@ -1,4 +1,4 @@
-//! Virtual memory management: memory that can be exported. The handles are CUDA's own.
+//! Virtual memory management: exportable memory. The handles are CUDA's own.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -15,7 +15,7 @@ use crate::code::{INVALID_VALUE, NOT_SUPPORTED};
 use crate::context::{call, make};
 use crate::cuda::cuda;
 
-/// A location, if it is a device. CUDA's devices have the same numbers as HIP's.
+/// The device of a location, if it is one. CUDA's devices have the same numbers as HIP's.
 fn location(kind: u32, device: u32) -> Result<CUmemLocation, u32> {
     let count = cuda()?.count();
     match c_int::try_from(device) {
@@ -26,7 +26,7 @@ fn location(kind: u32, device: u32) -> Result<CUmemLocation, u32> {
     }
 }
 
-/// The runtime takes pinned memory of a device, to be exported as a descriptor or not at all.
+/// The runtime accepts pinned memory of a device, exportable as a descriptor or not at all.
 ///
 /// # Safety
 /// `prop` is NULL or valid.

@@ -1,4 +1,5 @@
-//! Mipmapped arrays of external memory, which the runtime has on Windows, and copies of them. No surfaces and textures.
+//! Mipmapped arrays of external memory, which the runtime supports on Windows, and copies of them. Surfaces and
+//! textures are not supported.
 
 use std::ffi::c_uint;
 
@@ -16,10 +17,10 @@ use crate::missing::{DESTROYED, die_because};
 type Desc = hip::hipExternalMemoryMipmappedArrayDesc_st;
 type Copy = hip::HIP_MEMCPY3D;
 
-/// The flags that an array may have here: layers, stores and gathers.
+/// The supported flags of an array: layers, stores and gathers.
 const FLAGS: u32 = hip::hipArrayLayered | hip::hipArraySurfaceLoadStore | hip::hipArrayTextureGather;
 
-/// Bytes of a texel: channels of one width, without gaps, of a kind that there is.
+/// Bytes per texel: channels of equal width, without gaps, of a supported kind.
 fn texel(format: hip::hipChannelFormatDesc) -> Option<usize> {
     let bits = [format.x, format.y, format.z, format.w];
     let kinds = [
@@ -36,7 +37,7 @@ fn texel(format: hip::hipChannelFormatDesc) -> Option<usize> {
     sound.then_some(usize::try_from(bits[0] / 8).ok()? * channels)
 }
 
-/// What a description describes.
+/// The image of a description.
 fn image(desc: &Desc) -> Option<Image> {
     let (extent, layered) = (desc.extent, desc.flags & hip::hipArrayLayered != 0);
     let sound = extent.width > 0
@@ -64,7 +65,8 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let (image, levels) = (image(&*desc).ok_or(code::INVALID_VALUE)?, (*desc).numLevels);
-        // How many levels there are is not looked at: none wraps around, and nobody knows what too many are.
+        // The number of levels is not checked: wrap-around is impossible, and the runtime's behaviour with too many is
+        // unknown.
         if levels == 0 || levels > image.max_levels() {
             die_because("an image is mapped with a number of levels that it cannot have");
         }
@@ -75,7 +77,7 @@ entries! {
     fn hipMipmappedArrayGetLevel(level: *mut usize, array: usize, number: c_uint) gives level {
         need()?;
         let array = MIPMAPPED.get(array).ok_or(code::INVALID_HANDLE)?;
-        // A new array at each call.
+        // Each call returns a new array.
         give(level, array.new_level(number).ok_or(code::INVALID_VALUE)?)
     }
 
@@ -117,7 +119,7 @@ entries! {
             pitch: copy.dstPitch,
             height: copy.dstHeight,
         };
-        // No version records it.
+        // No version captures it.
         copy::enqueue_now(&stream, source, target, [copy.WidthInBytes, copy.Height, copy.Depth])
     }
 }

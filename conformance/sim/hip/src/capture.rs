@@ -1,4 +1,4 @@
-//! Which streams record graphs, and what cannot be done meanwhile.
+//! Capturing streams, and the calls that fail during a capture.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -20,21 +20,21 @@ const ISOLATION: u32 = 905;
 const CAPTURED_EVENT: u32 = 907;
 const WRONG_THREAD: u32 = 908;
 
-/// A graph that is being recorded.
+/// A graph in capture.
 #[derive(Debug)]
 struct Capture {
-    /// The stream that it began on.
+    /// The stream on which the capture began.
     origin: usize,
     mode: u32,
     thread: ThreadId,
     recording: Arc<Recording>,
-    /// The other streams that record into it, and whether the first waits for all that they have recorded.
+    /// The other streams of the capture, and whether the first waits for all of their work.
     others: BTreeMap<usize, bool>,
 }
 
 static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
 
-/// A record of an event that is part of a graph: whose, and of which stream after how much.
+/// A record of an event in a graph: the graph, and the position in the stream.
 #[derive(Debug, Clone)]
 struct Captured {
     recording: Weak<Recording>,
@@ -44,8 +44,8 @@ struct Captured {
 
 static EVENTS_CAPTURED: Mutex<BTreeMap<usize, Captured>> = Mutex::new(BTreeMap::new());
 
-/// Fails, and since HIP 6 spoils the graph, where one is recorded that forbids this to this thread: memory is allocated or
-/// freed, or another stream is waited for.
+/// Fails, and since HIP 6 invalidates the graph, if a capture forbids the call on this thread: allocating or freeing
+/// memory, waiting for another stream.
 pub(crate) fn allow() -> Result<(), u32> {
     allow_in(capture_mode::now())
 }
@@ -61,7 +61,7 @@ fn allow_in(mode: u32) -> Result<(), u32> {
     forbidden(&lock(&CAPTURES).iter().filter(forbids).collect::<Vec<_>>())
 }
 
-/// As [`allow`], for what waits for the whole device: forbidden in every mode, since HIP 6.
+/// As [`allow`], for calls that wait for the whole device: forbidden in every mode since HIP 6.
 pub(crate) fn allow_device() -> Result<(), u32> {
     if Era::now() < Era::Six { Ok(()) } else { forbidden(&lock(&CAPTURES).iter().collect::<Vec<_>>()) }
 }
@@ -76,13 +76,13 @@ fn forbidden(captures: &[&Capture]) -> Result<(), u32> {
     Err(code::CAPTURE_UNSUPPORTED)
 }
 
-/// Whether a stream can be waited for and asked, by a handle that is neither NULL nor of the default stream.
+/// Whether a stream can be waited for and queried, by a handle that is neither NULL nor of the default stream.
 pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
     match (Era::now(), stream.recording()) {
         (Era::Early, _) => Ok(()),
-        // As if no thread had another mode.
+        // As if all threads had the default mode.
         (Era::Five, None) => allow_in(GLOBAL),
-        // As if there were two modes.
+        // As if there were only two modes.
         (Era::Six, None) if capture_mode::now() == THREAD_LOCAL => allow_in(GLOBAL),
         (_, None) => allow(),
         (era, Some(recording)) => {
@@ -120,7 +120,7 @@ pub(crate) fn end(handle: usize) -> Result<usize, u32> {
     let (here, stream) = streams::find(handle, &Missing::GRAPH)?;
     let mut captures = lock(&CAPTURES);
     let Some(place) = captures.iter().position(|capture| capture.origin == here) else {
-        // Early versions have a code of their own for a stream that records nothing.
+        // Early versions return another code for a stream that is not capturing.
         let other = stream.recording().is_some() || era == Era::Early;
         return Err(if other { UNMATCHED } else { code::ILLEGAL_STATE });
     };
@@ -142,12 +142,12 @@ pub(crate) fn end(handle: usize) -> Result<usize, u32> {
     Ok(graph)
 }
 
-/// Ends what a stream records, which is destroyed.
+/// Ends the capture of a stream that is being destroyed.
 pub(crate) fn forget(handle: usize) {
     lock(&CAPTURES).retain(|capture| capture.origin != handle);
 }
 
-/// `hipEventRecord` on a stream that records a graph. Otherwise the event is no graph's any more, and `false` is answered.
+/// `hipEventRecord` on a capturing stream. Otherwise the event leaves its graph, and `false` is returned.
 pub(crate) fn record(event: usize, handle: usize, stream: &Stream) -> bool {
     let mut events = lock(&EVENTS_CAPTURED);
     let Some(recording) = stream.recording() else {
@@ -159,14 +159,14 @@ pub(crate) fn record(event: usize, handle: usize, stream: &Stream) -> bool {
     true
 }
 
-/// The graph that an event was recorded in last, while that is recorded.
+/// The graph in capture that contains the event's last record, if any.
 fn captured(event: usize) -> Option<(Captured, Arc<Recording>)> {
     let captured = lock(&EVENTS_CAPTURED).get(&event).cloned()?;
     let recording = captured.recording.upgrade()?;
     lock(&CAPTURES).iter().any(|capture| Arc::ptr_eq(&capture.recording, &recording)).then_some((captured, recording))
 }
 
-/// Fails where an event is asked that is part of a graph.
+/// Fails for a query of an event that is part of a graph.
 pub(crate) fn allow_query(event: usize) -> Result<(), u32> {
     match captured(event) {
         Some((_, recording)) if Era::now() >= Era::Six => {
@@ -178,7 +178,7 @@ pub(crate) fn allow_query(event: usize) -> Result<(), u32> {
     }
 }
 
-/// `hipStreamWaitEvent`, as far as graphs are concerned; `false` if they are not.
+/// `hipStreamWaitEvent` during a capture; `false` if no graph is involved.
 pub(crate) fn wait(handle: usize, stream: &Stream, event: usize) -> Result<bool, u32> {
     let Some((captured, recording)) = captured(event) else {
         let recorded = EVENTS.get(event).is_some_and(|event| event.last().is_some());
@@ -198,7 +198,7 @@ pub(crate) fn wait(handle: usize, stream: &Stream, event: usize) -> Result<bool,
     if handle != capture.origin {
         capture.others.insert(handle, false);
     } else if let Some(joined) = capture.others.get_mut(&captured.stream) {
-        // What the stream has recorded since is not waited for.
+        // The wait does not cover later work of the stream.
         *joined = captured.length == recording.length();
     }
     Ok(true)

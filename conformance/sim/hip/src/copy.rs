@@ -13,14 +13,14 @@ use crate::memory::{self, Function};
 use crate::missing::{Missing, die_because};
 use crate::{address, capture, give, streams};
 
-/// Allocates; nothing for nothing.
+/// Allocates memory; a size of 0 gives a null address.
 fn allocate(size: usize) -> Result<*mut c_void, u32> {
     need()?;
     capture::allow()?;
     memory::allocate(size).map(to)
 }
 
-/// Frees; nothing is freed where there is nothing.
+/// Frees memory; a null address has no effect.
 fn free(pointer: usize, function: Function) -> Result<(), u32> {
     if pointer == 0 && Era::now() == Era::Early {
         return Ok(());
@@ -30,22 +30,22 @@ fn free(pointer: usize, function: Function) -> Result<(), u32> {
     memory::free(pointer, function)
 }
 
-/// The most bytes of the host's own memory that the runtime copies aside at once, so that they need not be waited for:
-/// since HIP 6.
+/// Maximum size in bytes of pageable host memory that the runtime copies at once, so that the call does not wait: since
+/// HIP 6.
 const STAGED: usize = 1 << 20;
 
-/// Between what a function copies. Before HIP 6 no hardware queue has part in it if one is the host.
+/// Direction of a copy function. Before HIP 6 copies to and from the host use no hardware queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sides {
     HostAndDevice,
     Devices,
 }
 
-/// Enqueues a copy. One to or from memory that the runtime does not know waits until it has run, behind all that the
-/// stream has; but for what is staged.
+/// Enqueues a copy. A copy to or from memory unknown to the runtime blocks until it has run, after the stream's earlier
+/// work, unless it is staged.
 ///
 /// # Safety
-/// What the runtime does not know is there until it has run.
+/// Memory unknown to the runtime is valid until the copy has run.
 unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: Sides) -> Result<(), u32> {
     need()?;
     let (here, found) = if sides == Sides::HostAndDevice && Era::now() < Era::Six {
@@ -56,7 +56,7 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: 
     if size == 0 {
         return match (found.recording().is_some(), Era::now()) {
             (true, Era::Seven) => Err(code::INVALID_VALUE),
-            // What is recorded never ends.
+            // A captured copy never ends.
             (true, Era::Early | Era::Five) => {
                 found.enqueue(hang);
                 Ok(())
@@ -76,22 +76,22 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: 
         // SAFETY: the caller's promise.
         let staged = unsafe { std::slice::from_raw_parts(with_exposed_provenance::<u8>(source), size) }.to_vec();
         found.enqueue(move || {
-            // SAFETY: the runtime knows the memory, which is as long.
+            // SAFETY: the runtime knows the memory, which has that size.
             lost::touch(|| unsafe { to::<u8>(target).copy_from(staged.as_ptr(), size) });
             Ok(())
         });
         return Ok(());
     }
-    // SAFETY: known memory is as long; for the rest the caller promised it.
+    // SAFETY: known memory has that size; the caller guarantees the rest.
     unsafe { work::copy(target, source, size, here) }?;
-    // Memory that is not pinned is not left to the device.
+    // Pageable memory is not left to the device.
     if !(recorded || from_known && to_known) {
         found.drain();
     }
     Ok(())
 }
 
-/// Never ends, unless the device is lost.
+/// Blocks until the device is lost.
 fn hang() -> Result<(), u32> {
     while !lost::is_lost() {
         std::thread::sleep(Duration::from_millis(1));
@@ -132,7 +132,7 @@ fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, st
         }
         return die();
     }
-    // SAFETY: the runtime knows the memory, which is as long.
+    // SAFETY: the runtime knows the memory, which has that size.
     unsafe { work::fill_anywhere(&found, target, value, size / size_of::<T>()) };
     Ok(())
 }
@@ -146,14 +146,14 @@ entries! {
     }
 
     fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
-        // Wherever: it is one memory here.
+        // The location is ignored: all memory is the same here.
         let place = allocation::extended(size, flags)?;
         if pointer.is_null() {
             return Err(code::INVALID_VALUE);
         }
         let memory = allocate(size)?;
         if place == allocation::Place::Host {
-            // A signal begins with 1.
+            // A signal has the initial value 1.
             memory.cast::<u64>().write(1);
         }
         give(pointer, memory)
@@ -175,7 +175,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         capture::allow()?;
-        // Whatever is wrong from here on, there is a null result.
+        // Every later failure writes a null result.
         give(pointer, std::ptr::null_mut())?;
         allocation::check_host(flags)?;
         give(pointer, allocate(size)?)

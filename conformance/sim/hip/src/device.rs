@@ -15,38 +15,38 @@ use crate::{capture, streams};
 #[derive(Debug)]
 struct Sim;
 
-/// The devices that there are, by their numbers if all were visible. An empty list is none.
+/// The visible devices, by their numbers among all devices. An empty list shows none.
 fn visible() -> Vec<c_int> {
     let list = settings::text("HIP_VISIBLE_DEVICES").or_else(|| settings::text("CUDA_VISIBLE_DEVICES"));
     device::visible(list.as_deref())
 }
 
-/// A device's number if all were visible.
+/// A device's number among all devices.
 fn physical(device: c_int) -> Result<c_int, u32> {
     usize::try_from(device).ok().and_then(|device| visible().get(device).copied()).ok_or(code::INVALID_DEVICE)
 }
 
-/// Any function initialises the runtime. Fails without a device; before HIP 5.5 the process ends.
+/// Every function initialises the runtime. Fails without a device; before HIP 5.5 the process aborts.
 pub(crate) fn need() -> Result<(), u32> {
     if initial() != 0 && current() == initial() {
         die_because("the device of the work is not current");
     }
     ready().inspect_err(|_| {
         if Era::now() == Era::Early {
-            die_because("before HIP 5.5 nothing but what asks for devices works without one");
+            die_because("before HIP 5.5 only queries of devices work without a device");
         }
     })
 }
 
-/// As [`need`], for what fails in every version.
+/// As [`need`], for calls that fail in every version.
 fn ready() -> Result<(), u32> {
     device::initialise();
-    // As the runtimes answered above an emulated kernel driver.
+    // As recorded with an emulated kernel driver.
     physical::choose_granularity(4096);
     if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
 }
 
-/// Whether there is virtual memory management, unless the environment says otherwise: since HIP 6.
+/// Whether virtual memory management is supported, unless the environment overrides it: since HIP 6.
 pub(crate) fn has_virtual_memory() -> bool {
     let attribute = hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported;
     let given = c_int::try_from(attribute).ok().and_then(device::attribute);
@@ -58,7 +58,7 @@ impl Runtime for Sim {
         ready()
     }
 
-    /// It fails without a GPU, and not if all are hidden.
+    /// Fails without a GPU, but not if all GPUs are hidden.
     fn ready_early(&self) -> Result<(), u32> {
         device::initialise();
         if settings::number("GPU_INTEROP_SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
@@ -81,7 +81,7 @@ impl Runtime for Sim {
         Ok(device::pci(physical(device)?))
     }
 
-    /// 16 letters: never what Vulkan says.
+    /// 16 characters, which never match Vulkan's UUID.
     fn uuid(&self, device: c_int) -> Result<[u8; 16], u32> {
         Ok(device::uuid(physical(device)?, *b"5174d1ce0badcafe"))
     }
@@ -99,11 +99,11 @@ impl Runtime for Sim {
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDomainId => domain,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId => bus,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDeviceId => slot,
-            // As the emulated GPUs that the answers were recorded on.
+            // As the emulated GPUs of the recordings.
             hip::hipDeviceAttribute_t_hipDeviceAttributeMultiprocessorCount => 4,
-            // HIP 5.2 has the functions, which work, and denies it.
+            // HIP 5.2 has the functions, which work, but reports no support.
             hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => Era::now().pick([0, 1, 1, 1]),
-            // Younger than HIP 5.2.
+            // Newer than HIP 5.2.
             hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported if Era::now() > Era::Early => {
                 has_virtual_memory().into()
             }

@@ -1,5 +1,5 @@
-//! External memory, as AMD's runtimes were recorded to have it. It is mapped where it is imported, and all mappings of an
-//! import are addresses there.
+//! External memory, as recorded with AMD's runtimes. An import is mapped as a whole, and all mappings of it are
+//! addresses in that mapping.
 //!
 //! | HIP | a mapping | its end | copies, fills and words at an offset |
 //! |---|---|---|---|
@@ -8,7 +8,8 @@
 //! | 7.2 | as before, and one reference too many | `hipFree`, which ends neither | are right |
 //! | later | an entry for its address, and a reference of the import | `hipFree` | are right |
 //!
-//! Each import has an entry of its own too, which `hipFree` finds at its first address once the mapping's is gone.
+//! Each import has an entry as well, which `hipFree` finds at the import's first address once the mapping's entry is
+//! removed.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -31,12 +32,12 @@ use crate::{give, streams};
 #[derive(Debug)]
 struct Own {
     memory: Arc<Imported>,
-    /// Bytes, as the importer said, and as they are.
+    /// Size in bytes: the importer's value, and the real one.
     size: usize,
     real: usize,
-    /// The handle's, and those of mappings.
+    /// References of the handle and of mappings.
     references: usize,
-    /// How many of them are leaked.
+    /// Number of leaked references.
     lost: usize,
 }
 
@@ -44,14 +45,14 @@ static OWN: Mutex<BTreeMap<usize, Own>> = Mutex::new(BTreeMap::new());
 /// The imports of mappings, by the mappings' addresses.
 static MAPPINGS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-/// The first address of the import that an address is in.
+/// The first address of the import that contains an address.
 fn own(address: usize) -> Option<usize> {
     let own = lock(&OWN);
     let (base, import) = own.range(..=address).next_back()?;
     (address - base < import.real.max(1)).then_some(*base)
 }
 
-/// What copies, fills and words find at an address.
+/// The memory that copies, fills and words access for an address.
 pub(crate) fn find(address: usize) -> Option<Found> {
     let era = Era::now();
     let mapping = match era {
@@ -82,7 +83,7 @@ pub(crate) fn find(address: usize) -> Option<Found> {
     }
 }
 
-/// `hipFree` and `hipHostFree` of what is no allocation.
+/// `hipFree` and `hipHostFree` of an address that is not an allocation.
 pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     let Some(base) = own(address) else { return Err(code::INVALID_VALUE) };
     if Era::now() == Era::Early {
@@ -96,7 +97,7 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     if !mapping && base != address {
         die_because("hipFree of an address inside a mapping that is not its first");
     }
-    // Whose device was never noted with it: the first one's.
+    // Mappings are not recorded with a device, so the first device applies.
     streams::drain(Some(0));
     if mapping {
         lock(&MAPPINGS).remove(&address);
@@ -108,12 +109,13 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     Ok(())
 }
 
-/// Gives a reference of an import back.
+/// Releases a reference of an import.
 fn release(base: usize) {
     let mut own = lock(&OWN);
     let Some(import) = own.get_mut(&base) else { return };
     import.references -= 1;
-    // On Windows it is the device's memory that stays: PAL opens allocations by handles that are none of the process's.
+    // On Windows the device's memory stays allocated: PAL opens allocations by handles that do not belong to the
+    // process.
     #[cfg(windows)]
     if import.lost > 0 && import.references == import.lost {
         import.references = 0;
@@ -142,11 +144,11 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let desc = Generation::now().memory(desc).checked()?;
-        // Whatever fails, memory has run out.
+        // Every failure is reported as "out of memory".
         let imported = given_memory(desc.kind, desc.handle).and_then(Imported::open).ok_or(code::OUT_OF_MEMORY)?;
         let imported = keeping(imported, desc.handle);
         let real = usize::try_from(imported.size()).unwrap_or(usize::MAX);
-        // Nobody compares the size with the real one: on Windows PAL is not told any.
+        // The size is not compared with the real one: on Windows PAL does not receive it.
         let imported = Arc::new(imported.sized(desc.size));
         let size = usize::try_from(imported.size()).unwrap_or(usize::MAX);
         let own = Own { memory: imported.clone(), size, real, references: 1, lost: 0 };

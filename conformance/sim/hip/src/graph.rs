@@ -1,4 +1,4 @@
-//! Graphs. Semaphores are in none of them.
+//! Graphs, without semaphores.
 
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
@@ -21,7 +21,7 @@ const PRIORITY: u64 = 8;
 const NONE: c_uint = 0;
 const ACTIVE: c_uint = 1;
 
-/// On which stream a graph was launched last.
+/// The stream of a graph's last launch.
 static LAUNCHED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 entries! {
@@ -37,7 +37,7 @@ entries! {
         }
         let ended = capture::end(stream);
         if ended == Err(code::CAPTURE_INVALIDATED) {
-            // Where it failed for what was done meanwhile, there is a null result.
+            // A capture invalidated by other calls gives a null result.
             let _ = give(graph, 0);
         }
         let ended = ended?;
@@ -86,7 +86,7 @@ entries! {
             die_because("a graph is destroyed that is none, or not any more");
         }
         let launched = lock(&LAUNCHED).remove(&graph);
-        // Later versions leave it to the end of the work.
+        // Later versions destroy it after its work has run.
         if let Some(stream) = launched.filter(|_| Era::now() == Era::Five).and_then(Stream::of) {
             stream.drain();
         }
@@ -118,7 +118,7 @@ entries! {
         let (here, found) = streams::find(stream, &Missing::GRAPH)?;
         let Some(recording) = found.recording() else { return give(status, NONE) };
         give(status, ACTIVE)?;
-        // Whoever wants to know the rest says where; there is nothing behind a graph's handle here.
+        // The other outputs are optional; a graph's handle refers to nothing here.
         let _ = give(id, 1);
         let _ = give(graph, here);
         let _ = give(nodes, if recording.length() == 0 { std::ptr::null() } else { graph::last_kept(here)? });

@@ -1,22 +1,22 @@
-//! The handles of imports.
+//! Handles of imports.
 
 use gpu_interop_sim_abi::hip::behaviour::Behaviour;
 use gpu_interop_sim_abi::hip::generation::Handle;
 use gpu_interop_sim_device::memory::Imported;
 use gpu_interop_sim_device::system::Given;
 
-/// What is imported: the descriptor, whatever the kind.
+/// The imported handle: the descriptor, for every kind.
 ///
 /// # Safety
-/// The import's description is still there.
+/// The import's description is still valid.
 #[cfg(target_os = "linux")]
 pub(crate) unsafe fn given(_kind: u32, handle: Handle) -> Given {
     // SAFETY: the caller's promise.
     unsafe { handle.fd() }
 }
 
-/// Where a version never ends a mapped import, one of memory that the runtime made itself keeps that memory, and the
-/// descriptor that is open for it.
+/// In versions that never release a mapped import, an import of the runtime's own memory keeps that memory and its open
+/// descriptor.
 ///
 /// # Safety
 /// As for [`given`].
@@ -32,29 +32,29 @@ pub(crate) unsafe fn keeping(imported: Imported, handle: Handle) -> Imported {
     }
 }
 
-/// On Windows the runtime makes no memory to import.
+/// On Windows the runtime creates no memory that could be imported.
 ///
 /// # Safety
-/// None are needed here.
+/// No requirements here.
 #[cfg(windows)]
 pub(crate) unsafe fn keeping(imported: Imported, _handle: Handle) -> Imported {
     imported
 }
 
-/// Ends an import that was made to fail.
+/// Ends an import with an injected failure.
 ///
 /// # Safety
-/// As for [`given`]; the descriptor was given to the import.
+/// As for [`given`]; the import owns the descriptor.
 #[cfg(target_os = "linux")]
 pub(crate) unsafe fn failed(handle: Handle) {
     // SAFETY: the caller's promise.
     unsafe { gpu_interop_sim_abi::hip::semaphore::close_if_asked(handle.fd()) };
 }
 
-/// What is imported, by its kind.
+/// The imported handle, by its kind.
 ///
 /// # Safety
-/// The import's description is still there.
+/// The import's description is still valid.
 #[cfg(windows)]
 pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
     use cubecl_hip_sys as hip;
@@ -62,7 +62,7 @@ pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
         hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeOpaqueWin32Kmt,
         hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeD3D11ResourceKmt,
     ];
-    // The number of semaphores that are KMT handles is that of memory, and the other is no semaphore's.
+    // The number of one kind of KMT semaphore handles is used for memory, and the other is not a semaphore.
     const _: () =
         assert!(hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt == NUMBERS[0]);
     // SAFETY: the caller's promise; on Windows all kinds are of this shape.
@@ -74,7 +74,7 @@ pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
     }
 }
 
-/// As [`given`], for memory: a name counts where there is no handle, in some versions.
+/// As [`given`], for memory: in some versions a name is used if the handle is null.
 ///
 /// # Safety
 /// As for [`given`].
@@ -94,17 +94,17 @@ pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
 /// As [`given`].
 ///
 /// # Safety
-/// As there.
+/// As for [`given`].
 #[cfg(target_os = "linux")]
-#[allow(clippy::unnecessary_wraps, reason = "its twin knows kinds that are not imported")]
+#[allow(clippy::unnecessary_wraps, reason = "the other version fails for some kinds")]
 pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
     // SAFETY: the caller's promise.
     Some(unsafe { given(kind, handle) })
 }
 
-/// Ends an import that was made to fail: the handle stays the caller's.
+/// Ends an import with an injected failure: the caller still owns the handle.
 ///
 /// # Safety
-/// None are needed here.
+/// No requirements here.
 #[cfg(windows)]
 pub(crate) unsafe fn failed(_handle: Handle) {}

@@ -1,12 +1,13 @@
 //! A simulator of AMD's HIP runtime: HIP's C interface on the CPU's memory.
 //!
-//! `GPU_INTEROP_HIP_LIBRARY` names it to the HIP backend, which reports that it is a simulator. It simulates the version that
-//! `GPU_INTEROP_SIM_VERSION` names, and answers as that one was recorded to on Linux, above an emulated kernel driver
-//! (`conformance/tests/hip_calls_compared`): it never closes a descriptor, it answers "out of memory" to every import that
-//! fails, it maps as much as it is told, and streams share hardware queues. Where the runtime follows a bad pointer, it ends
-//! the process and says why. Of external semaphores it has on Linux functions that do nothing, or end the process, on
-//! Windows those that work; mapped images it has on Windows only, too: elsewhere their functions are not found. What only
-//! Windows has is as the runtime's source was read. `gpu_interop_sim_device::settings` lists what the environment changes.
+//! `GPU_INTEROP_HIP_LIBRARY` names it to the HIP backend, which reports that it is a simulator. It simulates the
+//! version that `GPU_INTEROP_SIM_VERSION` selects, as recorded on Linux with an emulated kernel driver
+//! (`conformance/tests/hip_calls_compared`): it never closes a descriptor, returns "out of memory" for every failed
+//! import, maps any requested size, and streams share hardware queues. If the runtime would dereference an invalid
+//! pointer, the simulator aborts the process and prints the reason. External semaphores have no effect or abort the
+//! process on Linux, and work on Windows; mapped images exist on Windows only, and elsewhere their functions are not
+//! found. Behaviour of Windows is from the runtime's source. `gpu_interop_sim_device::settings` lists the settings of
+//! the environment.
 #![cfg(any(target_os = "linux", windows))]
 
 #[cfg(windows)]

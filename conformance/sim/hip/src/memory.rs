@@ -1,4 +1,4 @@
-//! Which addresses the runtime knows: it looks them up wherever one is given to it.
+//! Addresses known to the runtime, which looks up every address that it receives.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -22,25 +22,25 @@ struct Allocation {
 /// Allocations by their first address.
 static ALLOCATIONS: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
 
-/// Memory at an address that the runtime knows.
+/// The memory at an address known to the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Where the runtime's own copies, fills and words go, which is not always the address.
+    /// The address that the runtime's copies, fills and words access, which may differ.
     pub(crate) address: usize,
-    /// Bytes of the memory as the runtime has it, before the address, and of the memory as it is.
+    /// Size of the memory known to the runtime, offset of the address in it, and real size; bytes.
     pub(crate) size: usize,
     pub(crate) offset: usize,
     pub(crate) real: usize,
 }
 
 impl Found {
-    /// How many bytes there are from the address on.
+    /// Bytes from the address to the end.
     pub(crate) fn rest(&self) -> usize {
         self.size.saturating_sub(self.offset)
     }
 }
 
-/// Allocates, on the current device or for it; nothing for nothing.
+/// Allocates memory, on the current device or for it; a size of 0 gives a null address.
 pub(crate) fn allocate(size: usize) -> Result<usize, u32> {
     if size == 0 {
         return Ok(0);
@@ -50,13 +50,13 @@ pub(crate) fn allocate(size: usize) -> Result<usize, u32> {
     Ok(address)
 }
 
-/// The allocation that an address is in: its first address, and what it is.
+/// The allocation that contains an address, with its first address.
 fn allocation(address: usize) -> Option<(usize, Allocation)> {
     let (base, allocation) = lock(&ALLOCATIONS).range(..=address).next_back().map(|(base, it)| (*base, *it))?;
     (address - base < allocation.size).then_some((base, allocation))
 }
 
-/// What is at an address; `None` if the runtime does not know it.
+/// The memory at an address; `None` if it is unknown to the runtime.
 pub(crate) fn find(address: usize) -> Option<Found> {
     match allocation(address) {
         Some((base, allocation)) => {
@@ -66,16 +66,16 @@ pub(crate) fn find(address: usize) -> Option<Found> {
     }
 }
 
-/// A word that a stream writes or waits for.
+/// A word for writes and waits of streams.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Word {
     address: usize,
-    /// All of it is in one piece of memory, and it lies as words do.
+    /// The word is within one allocation and aligned.
     reachable: bool,
 }
 
 impl Word {
-    /// The address; the device has a page fault where it cannot reach the word.
+    /// The address; if the word cannot be accessed, the device has a page fault.
     pub(crate) fn reachable(self) -> Result<usize, u32> {
         if self.reachable {
             Ok(self.address)
@@ -85,20 +85,20 @@ impl Word {
     }
 }
 
-/// The word of `size` bytes at an address. The runtime looks only whether it begins in memory.
+/// The word of `size` bytes at an address. The runtime only checks that it begins in memory.
 pub(crate) fn word(address: usize, size: usize) -> Result<Word, u32> {
     let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
     Ok(Word { address: found.address, reachable: found.rest() >= size && found.address.is_multiple_of(size) })
 }
 
-/// The device accesses what is not there: the process ends, and since HIP 7.2 the work fails.
+/// The device accesses invalid memory: the process aborts, and since HIP 7.2 the work fails.
 pub(crate) fn page_fault(what: &str) -> Result<usize, u32> {
     /// `hipErrorIllegalAddress`.
     const ILLEGAL_ADDRESS: u32 = 700;
     if Era::now() >= Era::Seven { Err(ILLEGAL_ADDRESS) } else { die_because(what) }
 }
 
-/// Who frees.
+/// The calling function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     /// `hipFree`.
@@ -107,14 +107,14 @@ pub(crate) enum Function {
     Host,
 }
 
-/// Frees what an address is in, also if that is not its first one, once all work of its device has run. Nothing is freed
-/// where there is nothing. Either function frees either sort of allocation.
+/// Frees the allocation that contains an address, even if it is not the first one, once all work of its device has run.
+/// A null address has no effect. Both functions free both kinds of allocations.
 pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     if address == 0 {
         return Ok(());
     }
     let Some((base, allocation)) = allocation(address) else {
-        // Success, though it is not to be freed so; whoever unmaps it afterwards succeeds too.
+        // Success, although it must not be freed so; a later unmap succeeds, too.
         return if physical::is_mapped(address) { Ok(()) } else { external::free(address, function) };
     };
     streams::drain(Some(allocation.device));
@@ -122,7 +122,7 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     if memory::free(base) { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
-/// What a fill of `size` bytes at an address fills; `None` if the device meets nothing there.
+/// The memory that a fill of `size` bytes at an address writes; `None` if the device accesses nothing there.
 pub(crate) fn fill(address: usize, size: usize) -> Result<Option<usize>, u32> {
     let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
     if size <= found.rest() {
@@ -134,7 +134,7 @@ pub(crate) fn fill(address: usize, size: usize) -> Result<Option<usize>, u32> {
     die_because("HIP 5.2 fills memory past its end if the fill does not begin at its first byte")
 }
 
-/// One side of a copy: where it really is. What the runtime does not know is the host's.
+/// The real address of a side of a copy. Memory unknown to the runtime is the host's.
 pub(crate) fn side(address: usize, size: usize) -> Result<(usize, bool), u32> {
     match find(address) {
         Some(found) if found.rest() < size => Err(code::INVALID_VALUE),

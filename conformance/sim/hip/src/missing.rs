@@ -1,37 +1,36 @@
-//! What a call answers that was given a handle of something that is not there, as recorded of each version.
+//! Results of calls with the handle of an object that does not exist, as recorded with each version.
 //!
-//! Some versions look whether there is such an object, and some follow the handle: into nothing, and the process dies
-//! there; or into memory that was freed, and whatever happens then was not decided by anybody. Here it dies in both cases,
-//! and says why.
+//! Some versions check whether the object exists, and some dereference the handle: an invalid address, which crashes
+//! the process, or freed memory, whose effect is undefined. The simulator aborts in both cases and prints the reason.
 
 use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_device::die;
 
-/// Ends the process, as the runtime does or may.
+/// Aborts the process, as the runtime does or may.
 pub(crate) fn die_because(what: &str) -> ! {
     eprintln!("sim-hip ends the process: {what}");
     die()
 }
 
-/// What happens.
+/// Result of the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
-    /// This code is answered.
+    /// The call returns this code.
     Code(u32),
-    /// The handle is followed.
+    /// The runtime dereferences the handle.
     Dies,
 }
 
 use Answer::{Code, Dies};
 
-/// What is answered where a stream was destroyed, and where there never was such a stream, in each [`Era`].
+/// Results for a destroyed stream, and for a handle that never was a stream, in each [`Era`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Missing {
     destroyed: [Answer; 4],
     unknown: [Answer; 4],
 }
 
-/// `hipErrorContextIsDestroyed`: the stream is not known any more.
+/// `hipErrorContextIsDestroyed`: the stream is unknown.
 pub(crate) const DESTROYED: u32 = 709;
 const GONE: Answer = Code(DESTROYED);
 const WRONG: Answer = Code(1);
@@ -51,7 +50,7 @@ impl Missing {
     pub(crate) const GRAPH: Self = Self { destroyed: [WRONG, GONE, GONE, GONE], unknown: [WRONG, GONE, GONE, GONE] };
     pub(crate) const KERNEL: Self = Self { destroyed: [Dies, WRONG, WRONG, GONE], unknown: [Dies, WRONG, WRONG, GONE] };
 
-    /// The code for a handle, unless the process ends.
+    /// Returns the code for a handle, or aborts the process.
     pub(crate) fn answer(&self, was_one: bool) -> u32 {
         let (answers, what) = if was_one {
             (self.destroyed, "a destroyed stream is used")

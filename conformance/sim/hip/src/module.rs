@@ -13,11 +13,11 @@ use crate::{give, streams};
 
 /// `hipErrorInvalidConfiguration`.
 const INVALID_CONFIGURATION: u32 = 9;
-/// Bytes of memory that the threads of a block can share, and how many threads there can be.
+/// Maximum shared memory of a block in bytes, and maximum number of its threads.
 const MOST_SHARED: u32 = 65536;
 const MOST_THREADS: u32 = 1024;
 
-/// A module that there is not.
+/// Result for an unknown module.
 fn missing(module: usize) -> u32 {
     if module == 0 && Era::now() > Era::Early { code::INVALID_HANDLE } else { code::NOT_FOUND }
 }

@@ -1,4 +1,4 @@
-//! Streams, events, and what orders their work.
+//! Streams, events, and the order of their work.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -23,8 +23,8 @@ const EVENT_FLAGS: u32 = 1 | 2 | 0x4000_0000 | 0x8000_0000;
 const EVENT_RELEASES: u32 = 0x4000_0000 | 0x8000_0000;
 const INTERPROCESS: u32 = 4;
 
-/// `hipStreamWaitValueGte` and its kin. The first is documented as `>=`, without wrapping around. Before HIP 5.5 it is
-/// also what every other number means.
+/// `hipStreamWaitValueGte` and the other conditions. The first is documented as `>=`, without wrap-around. Before HIP
+/// 5.5 every other number means it, too.
 fn condition(flags: u32) -> Result<Condition, u32> {
     match Condition::of(Condition::AtLeast, flags) {
         Some(condition) => Ok(condition),
@@ -33,12 +33,12 @@ fn condition(flags: u32) -> Result<Condition, u32> {
     }
 }
 
-/// Enqueues what a word is written or waited for with. Versions that do not record it do it at once.
+/// Enqueues a write of a word or a wait for it. Versions that do not capture it execute it at once.
 fn enqueue(stream: &Stream, run: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
     if Behaviour::RecordsWords.now() { stream.enqueue(run) } else { stream.enqueue_now(run) }
 }
 
-/// The words that streams wait for now, with how many do.
+/// The words that streams currently wait for, with the number of waiting streams.
 static WAITED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// A stream waits for a word while this lives.
@@ -66,10 +66,10 @@ impl Drop for Waited {
     }
 }
 
-/// Has a stream wait for a word.
+/// Makes a stream wait for a word.
 ///
 /// # Safety
-/// The word is there until the stream has seen it.
+/// The word is valid until the wait has ended.
 unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) -> Result<(), u32> {
     need()?;
     let (condition, word) = (condition(flags)?, memory::word(address(pointer), value.size())?);
@@ -84,10 +84,10 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
     Ok(())
 }
 
-/// Has a stream write a word.
+/// Makes a stream write a word.
 ///
 /// # Safety
-/// The word is there until it is written.
+/// The word is valid until it is written.
 unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     need()?;
     let word = memory::word(address(pointer), value.size())?;
@@ -112,7 +112,7 @@ fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
     Ok(EVENTS.get(handle).unwrap_or_else(|| die_because("a destroyed event is used, or what never was one")))
 }
 
-/// Fails without a mask. Which bits it has is not looked at.
+/// Fails without a mask. Its bits are not checked.
 fn check_mask(size: u32, mask: *const u32) -> Result<(), u32> {
     if size == 0 || mask.is_null() { Err(code::INVALID_VALUE) } else { Ok(()) }
 }
@@ -126,7 +126,7 @@ entries! {
         give(stream, streams::create(flags, Sort::Priority(0))?)
     }
 
-    // Any number will do: it is brought between those that there are.
+    // Any number is valid: it is clamped to the supported range.
     fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
         need()?;
         if stream.is_null() {
@@ -184,7 +184,7 @@ entries! {
         let (here, found) = streams::for_work(stream, &Missing::WAIT_EVENT)?;
         match (flags, Era::now()) {
             (0, _) => {}
-            // `hipEventWaitExternal`, of graphs.
+            // `hipEventWaitExternal`, for graphs.
             (1, era) if era >= Era::Six => die_because("hipStreamWaitEvent with a flag where no graph is recorded"),
             _ => return Err(code::INVALID_VALUE),
         }

@@ -1,4 +1,4 @@
-//! Virtual memory management: memory that can be exported, on Linux only. What asks for Win32 handles is refused.
+//! Virtual memory management: exportable memory, on Linux only. Win32 handles are rejected.
 
 use std::collections::BTreeSet;
 use std::ffi::c_uint;
@@ -24,20 +24,20 @@ const NO_ACCESS: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtNone;
 const READ: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtRead;
 const READ_WRITE: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtReadWrite;
 
-/// Where memory is mapped, by its first address.
+/// Mappings by their first address.
 static MAPPED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
-/// Whether memory is mapped there, from this address on.
+/// Whether memory is mapped at this address.
 pub(crate) fn is_mapped(address: usize) -> bool {
     lock(&MAPPED).contains(&(address as u64))
 }
 
-/// More than any device has, bytes.
+/// More than the memory of any device, bytes.
 const MOST: usize = 1 << 40;
-/// `hipMemLocationTypeHost`: since HIP 7 memory can be there.
+/// `hipMemLocationTypeHost`: memory can be located there since HIP 7.
 const HOST: u32 = 2;
 
-/// What copies and fills find at an address of reserved ones.
+/// The memory that copies and fills access for a reserved address.
 pub(crate) fn find(address: usize) -> Option<Found> {
     let (address, range) = physical::reserved(address as u64).ok()?;
     Some(Found { address, size: range.length(), offset: address - range.base(), real: range.length() })
@@ -55,13 +55,13 @@ entries! {
         if granularity.is_null() || prop.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        // Whatever handles are asked for: only what creates the memory looks at them.
+        // For any handle type: only the creation of memory checks it.
         let [kind, _, location, device] = numbers(prop);
         if !(location == HOST && Era::now() >= Era::Seven) {
             physical::check([kind, NO_HANDLE, location, device])?;
         }
         match Era::now() {
-            // Not supported: HIP 5.7 answers nothing with success.
+            // Not supported: HIP 5.7 returns success without a result.
             Era::Five if !has_virtual_memory() => give(granularity, 0),
             _ if option > 1 => Err(code::INVALID_VALUE),
             _ => {
@@ -111,7 +111,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         if !has_virtual_memory() {
-            // With success, and without a result.
+            // Success without a result.
             return if Era::now() == Era::Early { Ok(()) } else { give(pointer, 0) };
         }
         let reserved = physical::reserve(size, alignment, flags);
@@ -127,7 +127,7 @@ entries! {
             die_because("hipMemAddressFree of what was not reserved");
         }
         physical::unreserve(pointer, size)?;
-        // What was not unmapped goes with its addresses, which other memory may get.
+        // Mappings end with their addresses, which other memory may get.
         lock(&MAPPED).remove(&pointer);
         Ok(())
     }
@@ -174,7 +174,7 @@ entries! {
         if shareable.is_null() && kind == DESCRIPTOR && flags == 0 && Era::now() == Era::Six {
             die_because("HIP 6 follows NULL where a handle is exported to");
         }
-        // There is no memory that was made for another kind.
+        // Memory of other handle types does not exist.
         if shareable.is_null() || kind != DESCRIPTOR {
             return Err(code::INVALID_VALUE);
         }

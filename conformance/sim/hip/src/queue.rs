@@ -1,35 +1,35 @@
-//! Hardware queues: what streams share, so that one which waits holds others back.
+//! Hardware queues, which streams share, so that a waiting stream blocks others.
 //!
-//! A device has a few, and every stream is given one of them when it is made: while there are fewer than
-//! `GPU_MAX_HW_QUEUES`, a new one; then the one that the fewest streams have, of these the youngest. What is in a queue is
-//! done in its order, host functions and waits for events included. Streams of each of three priorities have queues of
-//! their own, and a stream with a mask of compute units has one for itself. So it was recorded on Linux; for Windows it is
-//! not known, and nothing is shared.
+//! A device has a few queues, and every stream gets one at its creation: a new one while there are fewer than
+//! `GPU_MAX_HW_QUEUES`; then the one with the fewest streams, of several the newest. A queue executes its work in
+//! order, including host functions and waits for events. Streams of each of three priorities have separate queues, and
+//! a stream with a mask of compute units has its own. This was recorded on Linux; for Windows it is unknown, and
+//! streams share nothing.
 
 use std::sync::Mutex;
 
 use gpu_interop_sim_abi::lock;
 use gpu_interop_sim_device::settings;
 
-/// As many queues as there are, unless the environment says otherwise.
+/// Maximum number of queues, from the environment or the default.
 const MOST: usize = 4;
 
 /// The streams of a queue, by handle.
 type Queue = Vec<usize>;
 
-/// The queues of each priority: high, normal and low. Old ones come first.
+/// The queues of each priority: high, normal and low. Older ones come first.
 static QUEUES: Mutex<[Vec<Queue>; 3]> = Mutex::new([Vec::new(), Vec::new(), Vec::new()]);
 
-/// Which queues a stream is given one of.
+/// The queue that a stream gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// Those of a priority: less than 0 is high.
+    /// A shared queue of a priority: less than 0 is high.
     Priority(i32),
-    /// One for itself.
+    /// Its own queue.
     Own,
 }
 
-/// Gives a stream a queue.
+/// Assigns a queue to a stream.
 pub(crate) fn join(stream: usize, sort: Sort) {
     let Sort::Priority(priority) = sort else { return };
     if cfg!(windows) {
@@ -46,7 +46,7 @@ pub(crate) fn join(stream: usize, sort: Sort) {
     }
 }
 
-/// Takes a stream out of its queue.
+/// Removes a stream from its queue.
 pub(crate) fn leave(stream: usize) {
     lock(&QUEUES).iter_mut().flatten().for_each(|queue| queue.retain(|other| *other != stream));
 }

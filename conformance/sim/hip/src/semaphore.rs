@@ -1,4 +1,4 @@
-//! External semaphores, which the runtime has on Windows. Graphs record none.
+//! External semaphores, which the runtime supports on Windows. Graphs do not capture them.
 
 use std::ffi::{c_uint, c_void};
 use std::{ptr, slice};
@@ -16,15 +16,15 @@ use crate::handle::given;
 use crate::missing::{Missing, die_because};
 use crate::{give, streams};
 
-/// The last kind that gets as far as being opened, of those that begin with 1.
+/// The last kind that the runtime tries to open, of those that begin with 1.
 const LAST: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence;
 const OPAQUE_FD: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueFd;
 const KMT: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt;
 
-/// Opens what was given; `None` if there is nothing of this kind.
+/// Opens a handle; `None` if the object does not exist.
 ///
 /// # Safety
-/// The import's description is still there.
+/// The import's description is still valid.
 unsafe fn open(kind: u32, handle: Handle) -> Option<Semaphore> {
     let kind = match kind {
         OPAQUE_FD => return None,
@@ -41,11 +41,11 @@ unsafe fn open(kind: u32, handle: Handle) -> Option<Semaphore> {
     Semaphore::open(given)
 }
 
-/// The semaphores of a batch up to the first that is wrong, and whether all are right. NULL and any flag are wrong
-/// (`hipSignalExternalSemaphoresAsync` of CLR 6), and what came before stays enqueued.
+/// The semaphores of a batch up to the first invalid one, and whether all are valid. NULL and all flags are invalid
+/// (`hipSignalExternalSemaphoresAsync` of CLR 6), and earlier elements stay enqueued.
 ///
 /// # Safety
-/// The arrays are NULL, or have as many elements, which are there as long as what is answered.
+/// The arrays are NULL, or have that many elements, which live as long as the result.
 unsafe fn right<'a>(
     semaphores: *const usize,
     params: *const c_void,
@@ -64,10 +64,10 @@ unsafe fn right<'a>(
     Ok((&semaphores[..right], right == semaphores.len()))
 }
 
-/// The point of an element, whose flags were looked at: no runtime has keyed mutexes.
+/// The point of an element, whose flags were checked: no runtime has keyed mutexes.
 ///
 /// # Safety
-/// There is such an element.
+/// The element exists.
 unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
     // SAFETY: the caller's promise.
     let [value, key] = unsafe { Generation::now().value_and_key(params, index) };
@@ -80,7 +80,7 @@ entries! {
         if semaphore.is_null() || desc.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        // The flags are never looked at (CLR, `hipImportExternalSemaphore`).
+        // The flags are not checked (CLR, `hipImportExternalSemaphore`).
         let (kind, handle, _flags) = Generation::now().semaphore(desc);
         let checks = Generation::now().version() >= CHECKS_KINDS;
         if checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()) {
@@ -99,7 +99,7 @@ entries! {
         Ok(())
     }
 
-    // Neither is recorded: they are run at once where a graph is.
+    // Neither is captured: they execute at once during a capture.
     fn hipSignalExternalSemaphoresAsync(
         semaphores: *const usize,
         params: *const c_void,
@@ -139,8 +139,8 @@ entries! {
     }
 }
 
-/// Replaces what a node does. That it is of semaphores is not looked at, and nothing here makes such nodes: another's memory
-/// is overwritten.
+/// Replaces the work of a node. The runtime does not check that the node is one of semaphores, and nothing here creates
+/// such nodes: it overwrites memory of another node.
 fn set_params(graph: usize, node: usize, params: *const c_void) -> Result<(), u32> {
     if graph == 0 || node == 0 || params.is_null() {
         return Err(code::INVALID_VALUE);

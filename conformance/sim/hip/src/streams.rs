@@ -1,4 +1,4 @@
-//! Streams, and what there is to know about them beside their work.
+//! Streams, and their state besides their work.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -20,20 +20,20 @@ pub(crate) const PER_THREAD: usize = 2;
 /// `hipStreamNonBlocking`.
 const NON_BLOCKING: u32 = 1;
 
-/// Of a stream that was made.
+/// State of a created stream.
 #[derive(Debug, Clone, Copy)]
 struct Made {
-    /// Waits for the default stream, which waits for it.
+    /// Waits for the default stream, which also waits for this one.
     blocking: bool,
     device: c_int,
     destroyed: bool,
-    /// The runtime does not know whether its last work is done: it asks the hardware queue.
+    /// The runtime does not know whether its last work has completed, and queries the hardware queue.
     in_doubt: bool,
 }
 
 static MADE: Mutex<BTreeMap<usize, Made>> = Mutex::new(BTreeMap::new());
 
-/// Makes a stream, with a hardware queue of this sort.
+/// Creates a stream with a hardware queue of this kind.
 pub(crate) fn create(flags: u32, sort: Sort) -> Result<usize, u32> {
     let handle = work::create_stream(flags)?;
     queue::join(handle, sort);
@@ -43,7 +43,7 @@ pub(crate) fn create(flags: u32, sort: Sort) -> Result<usize, u32> {
     Ok(handle)
 }
 
-/// Waits for a stream's work, and ends it.
+/// Waits for a stream's work, and destroys the stream.
 pub(crate) fn destroy(handle: usize) -> Result<(), u32> {
     match handle {
         0 | PER_THREAD => return Err(code::INVALID_HANDLE),
@@ -60,7 +60,7 @@ pub(crate) fn destroy(handle: usize) -> Result<(), u32> {
     work::destroy_stream(handle)
 }
 
-/// The stream of a handle, and its handle here.
+/// The stream of a handle, and its handle in the simulator.
 pub(crate) fn find(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let here = match handle {
         LEGACY if Era::now() >= Era::Six => 0,
@@ -73,16 +73,16 @@ pub(crate) fn find(handle: usize, missing: &Missing) -> Result<(usize, Arc<Strea
     }
 }
 
-/// The stream of a handle, to which work is added next: it waits for what is to run before that.
+/// The stream of a handle for new work, which waits for the work that must run before it.
 pub(crate) fn for_work(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let (here, stream) = for_copy(handle, missing)?;
-    // A hardware queue is worked off in its order.
+    // A hardware queue executes its work in order.
     behind_mates(here, &stream);
     doubt(here, true);
     Ok((here, stream))
 }
 
-/// Has a stream wait for what is in its hardware queue.
+/// Makes a stream wait for the work in its hardware queue.
 fn behind_mates(here: usize, stream: &Stream) {
     for mate in queue::mates(here).into_iter().filter_map(Stream::of) {
         after(stream, &mate);
@@ -95,20 +95,20 @@ fn doubt(here: usize, in_doubt: bool) {
     }
 }
 
-/// Has a stream's hardware queue asked whether its work is done, where that is not known otherwise. What asks waits in the
-/// queue, too.
+/// Makes a stream's hardware queue report the completion of its work, if it is not known otherwise. The query waits in
+/// the queue, too.
 pub(crate) fn ask(here: usize, stream: &Stream) {
     if here == 0 || lock(&MADE).get(&here).is_some_and(|made| made.in_doubt) {
         behind_mates(here, stream);
     }
 }
 
-/// A stream's work is known to be done.
+/// Records that a stream's work has completed.
 pub(crate) fn known(here: usize) {
     doubt(here, false);
 }
 
-/// As [`for_work`], for work that takes no hardware queue: an engine of its own does it.
+/// As [`for_work`], for work of a copy engine, which uses no hardware queue.
 pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let (here, stream) = find(handle, missing)?;
     doubt(here, false);
@@ -136,7 +136,7 @@ fn blocking() -> Vec<Arc<Stream>> {
         .collect()
 }
 
-/// Has a stream wait for what another has by now, unless one of them records a graph.
+/// Makes a stream wait for the current work of another, unless one of them is capturing.
 fn after(stream: &Stream, other: &Stream) {
     if stream.recording().is_some() || other.recording().is_some() || !other.is_busy() {
         return;
@@ -150,7 +150,7 @@ fn after(stream: &Stream, other: &Stream) {
     }
 }
 
-/// Waits for everything that streams of a device have; of every device with `None`.
+/// Waits for all work of the streams of a device; of every device with `None`.
 pub(crate) fn drain(device: Option<c_int>) {
     let of_it: Vec<_> = lock(&MADE)
         .iter()
@@ -160,7 +160,7 @@ pub(crate) fn drain(device: Option<c_int>) {
     of_it.into_iter().chain(Stream::of(0)).for_each(|stream| stream.drain());
 }
 
-/// Has something live until what every stream has by now is done.
+/// Keeps an object alive until the current work of every stream has completed.
 pub(crate) fn keep<T: Send + Sync + 'static>(thing: &Arc<T>) {
     for stream in STREAMS.all().into_iter().chain(Stream::of(0)).filter(|stream| stream.is_busy()) {
         let thing = thing.clone();
@@ -171,7 +171,7 @@ pub(crate) fn keep<T: Send + Sync + 'static>(thing: &Arc<T>) {
     }
 }
 
-/// Whether a handle may be a stream, for functions that do nothing with it.
+/// Whether a handle may be a stream, for functions that do not use it.
 pub(crate) fn exists(handle: usize) -> bool {
     let exists = Stream::of(if handle == PER_THREAD { 0 } else { handle }).is_some();
     if !exists && Era::now() == Era::Early {
@@ -180,7 +180,7 @@ pub(crate) fn exists(handle: usize) -> bool {
     exists
 }
 
-/// Waits for every stream: the first failure.
+/// Waits for every stream and returns the first failure.
 pub(crate) fn synchronize_all() -> Result<(), u32> {
     let synchronize = |stream: Arc<Stream>| {
         if stream.recording().is_some() {

@@ -1,4 +1,4 @@
-//! Attribute lists: keys with their values, as bytes.
+//! Attribute lists: keys and their values, as bytes.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -10,10 +10,10 @@ use gpu_interop_sim_abi::lock;
 use crate::behaviour::Behaviour;
 use crate::{Pair, error, panics};
 
-/// Values by key. Aligned as any type asks for.
+/// Values by key, with the greatest alignment of any type.
 pub(crate) type Values = BTreeMap<i32, Stored>;
 
-/// A value, at an address that stays.
+/// A value at a stable address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stored {
     words: Box<[u64]>,
@@ -23,13 +23,13 @@ pub(crate) struct Stored {
 impl Stored {
     pub(crate) fn new(bytes: &[u8]) -> Self {
         let mut words = vec![0_u64; bytes.len().div_ceil(8)].into_boxed_slice();
-        // SAFETY: the words are at least as many bytes, and apart.
+        // SAFETY: the words have at least that many bytes, and do not overlap the source.
         unsafe { words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Self { words, length: bytes.len() }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the words are at least as many bytes.
+        // SAFETY: the words have at least that many bytes.
         unsafe { slice::from_raw_parts(self.words.as_ptr().cast(), self.length) }
     }
 
@@ -46,19 +46,20 @@ impl Stored {
     }
 }
 
-/// What an attribute list is.
+/// The kind of an attribute list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     Unreconciled,
     Reconciled,
-    /// Of a reconciliation that failed. NVIDIA's guides forbid to read and write it; here either ends the process.
+    /// The conflict list of a failed reconciliation. NVIDIA's guides forbid reads and writes of it; here either aborts
+    /// the process.
     Conflict,
 }
 
 /// An attribute list.
 #[derive(Debug)]
 pub(crate) struct List {
-    /// The module that it was made with.
+    /// The module that it was created with.
     pub(crate) module: usize,
     pub(crate) sort: Sort,
     pub(crate) values: Mutex<Values>,
@@ -69,12 +70,12 @@ impl List {
         Self { module, sort, values: Mutex::new(values) }
     }
 
-    /// A list of conflicts, as `behaviour` has it: none is given as 0.
+    /// Creates a conflict list, unless `behaviour` disables it: 0 then.
     pub(crate) fn of_conflict(module: usize, behaviour: &Behaviour, insert: impl FnOnce(Self) -> usize) -> usize {
         if behaviour.has("no_conflict_list") { 0 } else { insert(Self::new(module, Sort::Conflict, Values::new())) }
     }
 
-    /// Whether it is reconciled. Ends the process if it may not be used at all.
+    /// Whether it is reconciled. Aborts the process if the list must not be used.
     pub(crate) fn is_reconciled(&self) -> bool {
         match self.sort {
             Sort::Unreconciled => false,
@@ -83,11 +84,11 @@ impl List {
         }
     }
 
-    /// Sets values, in any order: none is set if one cannot be. `check` says whether a key may be set to so many bytes, beside
-    /// the values of this call and of those before.
+    /// Sets values in any order; if one is invalid, none is set. `check` returns whether a key may be set to these
+    /// bytes, with the values of this and earlier calls.
     ///
     /// # Safety
-    /// There are so many pairs, whose values have the lengths that they say.
+    /// `pairs` has that many elements, whose values have the stated lengths.
     pub(crate) unsafe fn set(
         &self,
         pairs: *const Pair,
@@ -117,10 +118,11 @@ impl List {
         Ok(())
     }
 
-    /// Gives the addresses of values, which stay until the list is freed. `check` says whether a key may be asked for.
+    /// Returns the addresses of values, which stay valid until the list is freed. `check` returns whether a key may be
+    /// queried.
     ///
     /// # Safety
-    /// There are so many pairs.
+    /// `pairs` has that many elements.
     pub(crate) unsafe fn get(
         &self,
         pairs: *mut Pair,
@@ -145,10 +147,10 @@ impl List {
     }
 }
 
-/// The lists of a call that reconciles: none of them reconciled or named twice, all of one module.
+/// The lists of a reconciliation: not reconciled, not named twice, all of one module.
 ///
 /// # Safety
-/// There are so many handles.
+/// `handles` has that many elements.
 pub(crate) unsafe fn inputs(
     lists: *const usize,
     count: usize,
@@ -177,9 +179,9 @@ mod tests {
         let value = 1_u32;
         let pairs: Vec<Pair> =
             keys.iter().map(|key| Pair { key: *key, value: (&raw const value).cast(), len: 4 }).collect();
-        // Key 2 needs key 1.
+        // Key 2 requires key 1.
         let check = |key: i32, _: &[u8], all: &Values| key != 2 || all.contains_key(&1);
-        // SAFETY: so many pairs, each with a value of 4 bytes.
+        // SAFETY: that many pairs, each with a value of 4 bytes.
         unsafe { list.set(pairs.as_ptr(), pairs.len(), check) }
     }
 

@@ -1,4 +1,4 @@
-//! What `GPU_INTEROP_SIM_NVSCI` asks for.
+//! Settings of `GPU_INTEROP_SIM_NVSCI`.
 
 use gpu_interop_sim_abi::settings;
 
@@ -6,12 +6,12 @@ use gpu_interop_sim_abi::settings;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Behaviour(String);
 
-/// The newest minor versions, which are simulated unless another is asked for.
+/// The newest minor versions, which are the default.
 const NEWEST_BUF: u32 = 11;
 const NEWEST_SYNC: u32 = 8;
 
 impl Behaviour {
-    /// As the environment says.
+    /// Reads the environment.
     pub(crate) fn now() -> Self {
         Self(settings::text("GPU_INTEROP_SIM_NVSCI").unwrap_or_default())
     }
@@ -21,7 +21,7 @@ impl Behaviour {
         Self(words.into())
     }
 
-    /// Whether this word is there.
+    /// Whether this word is set.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.0.split(',').any(|other| other == word)
     }
@@ -41,13 +41,13 @@ impl Behaviour {
         self.minor("sync_2.", NEWEST_SYNC)
     }
 
-    /// The last general attribute of NvSciBuf: those of GPU caches and compression came after 2.0 and are there in 2.6.
-    /// Headers between these were not read.
+    /// The last general attribute of NvSciBuf: those of GPU caches and compression were added after 2.0 and exist in
+    /// 2.6. Headers between these were not consulted.
     pub(crate) fn last_general_key(&self) -> i32 {
         if self.buf_minor() < 6 { 8 } else { 11 }
     }
 
-    /// The last attribute of NvSciSync. 2.1 and 2.2 were not read, and count as 2.0.
+    /// The last attribute of NvSciSync. 2.1 and 2.2 were not consulted, and count as 2.0.
     pub(crate) fn last_sync_key(&self) -> i32 {
         match self.sync_minor() {
             0..3 => 5,
@@ -57,7 +57,7 @@ impl Behaviour {
         }
     }
 
-    /// The greatest value of a primitive: that of 32 bits, which syncpoints have, or of a semaphore of 64 bits.
+    /// The greatest value of a primitive: of 32 bits, as for syncpoints, or of a 64-bit semaphore.
     pub(crate) fn greatest_value(&self) -> u64 {
         if self.has("wide") { u64::MAX } else { u32::MAX.into() }
     }

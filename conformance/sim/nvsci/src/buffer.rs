@@ -21,7 +21,7 @@ use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
 pub(crate) static BUFFER_MODULES: Objects<()> = Objects::new();
 pub(crate) static BUFFER_LISTS: Objects<List> = Objects::new();
 pub(crate) static BUFFERS: Objects<Buffer> = Objects::new();
-/// The lists that belong to buffers.
+/// Attribute lists of buffers.
 static OBJECT_LISTS: Objects<List> = Objects::new();
 
 /// Shared memory, mapped for the CPU.
@@ -39,7 +39,7 @@ impl Memory {
         rustix::fs::ftruncate(&file, size)?;
         let length = usize::try_from(size).map_err(|_| rustix::io::Errno::NOMEM)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address chosen by the kernel.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, &file, 0) }?;
         Ok(Self { file, base: base.expose_provenance(), length })
     }
@@ -47,7 +47,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: mapped by this, whole.
+        // SAFETY: mapped by this object, as a whole.
         let _ = unsafe { rustix::mm::munmap(ptr::with_exposed_provenance_mut(self.base), self.length) };
     }
 }
@@ -56,11 +56,11 @@ impl Drop for Memory {
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub(crate) memory: Arc<Memory>,
-    /// Its own list, and that one's handle.
+    /// Its own list and the list's handle.
     pub(crate) list: (usize, Arc<List>),
-    /// How many drivers have imported it.
+    /// The number of imports by drivers.
     pub(crate) imports: AtomicU64,
-    /// Whether a pointer for the CPU was ever asked for.
+    /// Whether a CPU pointer was ever requested.
     has_pointer: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ impl Buffer {
     }
 
     pub(crate) fn is_block_linear(&self) -> bool {
-        // `NvSciBufImage_BlockLinearType`, the first of the header's.
+        // `NvSciBufImage_BlockLinearType`, the first value in the header.
         self.value(LAYOUT).is_some_and(|layout| layout.u32s() == [0])
     }
 
@@ -124,10 +124,10 @@ pub(crate) fn buffer_of(handle: usize) -> Arc<Buffer> {
     BUFFERS.get(handle).unwrap_or_else(|| panics("this NvSciBufObj was freed, or is none"))
 }
 
-/// How often the CPU's caches were flushed.
+/// The number of flushes of the CPU's caches.
 static FLUSHES: AtomicU64 = AtomicU64::new(0);
 
-/// How often the CPU's caches were flushed. No function of the library: not counted, and without faults.
+/// The number of flushes of the CPU's caches. Not a function of the library: not counted, and without faults.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_nvsci_flushes() -> u64 {
     FLUSHES.load(Ordering::SeqCst)
@@ -184,7 +184,7 @@ entries! {
         }
         let mut values = lock(&list.values).clone();
         let memory = Memory::new(size(&values)).map_err(|_| error::INSUFFICIENT_MEMORY)?;
-        // An allocated object may be written.
+        // A newly allocated object permits writes.
         values.insert(ACTUAL_PERM, Stored::new(&3_u32.to_ne_bytes()));
         give(object, Buffer::insert(Arc::new(memory), list.module, values))
     }
@@ -227,7 +227,7 @@ entries! {
         if length == 0 || end > buffer.size() {
             return Err(error::BAD_PARAMETER);
         }
-        // The header does not say whether a buffer is mapped before its pointer is asked for.
+        // The header does not state whether a buffer is mapped before its pointer is requested.
         if !buffer.has_pointer.load(Ordering::SeqCst) && !asked_for("always_mapped") {
             return Err(error::NOT_PERMITTED);
         }
@@ -242,7 +242,7 @@ voids! {
     }
 
     fn NvSciBufAttrListFree(list: usize) {
-        // NVIDIA's samples free lists that they never had.
+        // NVIDIA's samples free null lists.
         if list == 0 || leaks("leak_list") {
             return;
         }

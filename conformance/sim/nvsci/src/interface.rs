@@ -1,4 +1,4 @@
-//! What a simulator of CUDA's driver asks of this one.
+//! The interface for a simulator of CUDA's driver.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -30,16 +30,16 @@ static INTERFACE: Interface = Interface {
     count_memsync,
 };
 
-/// Gives the interface.
+/// Returns the interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_nvsci_interface() -> *const Interface {
     &raw const INTERFACE
 }
 
-/// Signals that synchronised memory, signals that skipped that, and the same of waits.
+/// Signals with and without synchronisation of memory, and waits with and without it.
 static MEMSYNCS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
-/// How many signals (0, 1) and waits (2, 3) synchronised memory (0, 2) or skipped that (1, 3).
+/// The number of signals (0, 1) and waits (2, 3) with (0, 2) or without (1, 3) synchronisation of memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_nvsci_memsyncs(which: u32) -> u64 {
     MEMSYNCS.get(which as usize).map_or(0, |count| count.load(Ordering::SeqCst))
@@ -90,11 +90,11 @@ unsafe extern "C" fn fill_list(list: usize, gpu: *const GpuId, flags: c_int) -> 
     0
 }
 
-/// A driver's import of an object, which it holds.
+/// A driver's import of an object, which holds the object.
 #[derive(Debug)]
 struct SyncImport {
     object: Arc<SyncObject>,
-    /// What the GPU may do.
+    /// The GPU's permissions.
     perm: u64,
 }
 
@@ -134,13 +134,13 @@ unsafe extern "C" fn next_point(import: usize, fence: *mut c_void, out: *mut Poi
         Err(code) => return code,
     };
     let fence = fence.cast::<Fence>();
-    // SAFETY: the driver passes a fence of the application's, and a place for the point.
+    // SAFETY: the driver passes a fence of the application, and a target for the point.
     unsafe {
         if fence.is_null() {
             return error::BAD_PARAMETER;
         }
-        // A check of the application: NVIDIA's driver overwrites a filled fence. Whether it releases what that held is not
-        // documented, so whoever passes one may leak.
+        // A stricter check for the application: NVIDIA's driver overwrites a filled fence. It is not documented whether
+        // it releases the old reference, so passing a filled fence may leak.
         if !(*fence).is_cleared() {
             panics("a signal was given an NvSciSyncFence that is not cleared: what it held is lost");
         }
@@ -155,10 +155,10 @@ unsafe extern "C" fn point_of(import: usize, fence: *const c_void, out: *mut Poi
     if let Err(code) = permitted(import, WAIT) {
         return code;
     }
-    // SAFETY: the driver passes a fence of the application's, and a place for the point.
+    // SAFETY: the driver passes a fence of the application, and a target for the point.
     unsafe {
         let Some(fence) = fence.cast::<Fence>().as_ref() else { return error::BAD_PARAMETER };
-        // A check of the application: NVIDIA's samples pass cleared fences, which seem to be no wait and no error.
+        // A stricter check for the application: NVIDIA's samples pass cleared fences, which seem to count as signalled.
         if fence.is_cleared() {
             return error::BAD_PARAMETER;
         }
@@ -189,6 +189,6 @@ unsafe extern "C" fn wait(point: *const Point) {
 }
 
 unsafe extern "C" fn release_point(point: *const Point) {
-    // SAFETY: made by `point`, released once.
+    // SAFETY: created by `point`, released once.
     drop(unsafe { Arc::from_raw((*point).primitive.cast::<Primitive>()) });
 }

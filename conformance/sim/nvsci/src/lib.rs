@@ -1,17 +1,17 @@
-//! A simulator of NvSciBuf and NvSciSync, in one process: memory is memory files, primitives are counters.
+//! A simulator of NvSciBuf and NvSciSync for one process: memory is memory files, primitives are counters.
 //!
-//! `GPU_INTEROP_NVSCIBUF_LIBRARY` and `GPU_INTEROP_NVSCISYNC_LIBRARY` name it to `gpu-interop-nvsci`, which reports that it is
-//! a simulator. `sim-cuda` finds it by the first of these variables, as NVIDIA's driver finds the libraries that it is linked
-//! with, and reaches what is behind an object by [`interface`].
+//! `GPU_INTEROP_NVSCIBUF_LIBRARY` and `GPU_INTEROP_NVSCISYNC_LIBRARY` name it to `gpu-interop-nvsci`, which reports
+//! that it is a simulator. `sim-cuda` finds it by the first of these variables and accesses its objects through
+//! [`interface`]; NVIDIA's driver is linked with the real libraries.
 //!
-//! Written from NVIDIA's public headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`), not from the declarations of
-//! `gpu-interop-nvsci`: those are what is tested. Where the headers say "panics", it prints why and aborts; so whatever is
-//! freed twice, or used after it was freed, or freed while a driver has it imported, ends the process. It grants what the
-//! headers say that is granted by default. It aligns rows to 64 bytes and planes to 4 rows, as the simulators of the drivers
-//! lay images out.
+//! Written from NVIDIA's public headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`), not from
+//! the declarations of `gpu-interop-nvsci`, which are under test. Where the headers say "panics", it prints the reason
+//! and aborts; so does a double free, a use after free, and a free while a driver has imported the object. It grants
+//! the defaults that the headers document. It aligns rows to 64 bytes and planes to 4 rows, like the simulators of
+//! drivers.
 //!
-//! `GPU_INTEROP_SIM_FAIL`, `GPU_INTEROP_SIM_LATENCY` and `GPU_INTEROP_SIM_REPORT` of `gpu_interop_sim_abi::settings` are obeyed. `GPU_INTEROP_SIM_NVSCI` is a list of words,
-//! separated by commas:
+//! The library supports `GPU_INTEROP_SIM_FAIL`, `GPU_INTEROP_SIM_LATENCY` and `GPU_INTEROP_SIM_REPORT` of
+//! `gpu_interop_sim_abi::settings`. `GPU_INTEROP_SIM_NVSCI` is a list of words, separated by commas:
 //!
 //! | word | |
 //! |---|---|
@@ -30,9 +30,9 @@
 //! | `leak_list`, `leak_object`, `leak_fence` | every twentieth is not freed: for a test of the leak checks |
 //! | `skip_waits_1`, `skip_waits_2`, ... | streams do not wait for the object that is allocated first, or second |
 //!
-//! Three checks are of the application and stricter than NVIDIA's documents: a signal is given a cleared fence, a wait of a
-//! stream a filled one, and a driver's import of a buffer ends before the buffer. Not simulated: tensors, engines other than
-//! GPUs, IPC.
+//! Three checks of the application are stricter than NVIDIA's documents: a signal requires a cleared fence, a wait of a
+//! stream a filled one, and a driver must end its import of a buffer before the buffer is freed. Not simulated:
+//! tensors, engines other than GPUs, IPC.
 #![cfg(target_os = "linux")]
 
 pub mod attributes;
@@ -62,7 +62,7 @@ mod error {
     pub(crate) const CLEARED_FENCE: u32 = 0x0200_0002;
 }
 
-/// `NvSciBufAttrKeyValuePair`, and its twin of NvSciSync.
+/// `NvSciBufAttrKeyValuePair` and `NvSciSyncAttrKeyValuePair`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Pair {
@@ -71,18 +71,18 @@ pub struct Pair {
     len: usize,
 }
 
-/// "Panics", as the headers say.
+/// "Panics", in the words of the headers.
 fn panics(why: &str) -> ! {
     eprintln!("sim-nvsci: {why}");
     std::process::abort()
 }
 
-/// Whether `GPU_INTEROP_SIM_NVSCI` asks for this.
+/// Whether `GPU_INTEROP_SIM_NVSCI` contains this word.
 fn asked_for(what: &str) -> bool {
     behaviour::Behaviour::now().has(what)
 }
 
-/// Whether this one is to be leaked.
+/// Whether this object is to be leaked.
 fn leaks(what: &str) -> bool {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     asked_for(what) && COUNT.fetch_add(1, Ordering::SeqCst) % 20 == 19
@@ -103,7 +103,7 @@ macro_rules! voids {
         #[doc = concat!("Simulates `", stringify!($name), "`.")]
         ///
         /// # Safety
-        /// As the header asks for.
+        /// As the header requires.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the header's name")]
         pub unsafe extern "C" fn $name($argument: $type) {

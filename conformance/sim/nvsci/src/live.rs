@@ -1,4 +1,4 @@
-//! What is alive, for checks that everything is given back.
+//! Live objects, for leak checks.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use gpu_interop_sim_abi::report;
 use crate::buffer::{BUFFER_LISTS, BUFFER_MODULES, BUFFERS};
 use crate::sync::{CONTEXTS, FENCES, SYNC_LISTS, SYNC_MODULES, SYNCS};
 
-/// How many there are of each sort, and of buffers and objects how many drivers have imported.
+/// The number of objects of each kind, and of buffers and objects imported by drivers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Live {
@@ -48,18 +48,18 @@ impl Live {
     }
 }
 
-/// How many objects are alive, all sorts together.
+/// The number of live objects of all kinds.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_nvsci_live() -> u64 {
     Live::now().total()
 }
 
-/// Has the end of the process reported to the file that `GPU_INTEROP_SIM_REPORT` names, if it names one.
+/// Registers a report at the end of the process to the file that `GPU_INTEROP_SIM_REPORT` names, if it is set.
 pub(crate) fn report_at_exit() {
     static ONCE: Once = Once::new();
     extern "C" fn tell() {
         let live = Live::now();
-        // As the simulators of drivers report it, whose contexts may be left.
+        // In the format of the simulators of drivers, whose contexts may remain.
         report::add(|process| format!("{} alive at the end of {process}, NvSci: {live:?} contexts: 0,", live.total()));
     }
     ONCE.call_once(|| report::at_exit(tell));

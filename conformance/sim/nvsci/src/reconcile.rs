@@ -1,4 +1,4 @@
-//! What becomes of the attributes of buffers: the rules that `nvscibuf.h` states beside each key.
+//! Reconciliation of buffer attributes, by the rules that `nvscibuf.h` states for each key.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::attributes::{Stored, Values};
 use crate::behaviour::Behaviour;
 use crate::error;
 
-// `NvSciBufAttrKey`, counted in the header's order from each type's start.
+// Values of `NvSciBufAttrKey`, in the order of the header; each type starts at a multiple of 2^16.
 pub(crate) const TYPES: i32 = 1;
 pub(crate) const NEED_CPU_ACCESS: i32 = 2;
 pub(crate) const REQUIRED_PERM: i32 = 3;
@@ -55,11 +55,12 @@ const OUTPUTS: [i32; 11] = [
     PLANE_PITCH,
     PLANE_ALIGNED_HEIGHT,
     PLANE_ALIGNED_SIZE,
-    // Of the second field; not simulated.
+    // Key of the second field, which is not simulated.
     (2 << 16) + 19,
 ];
 
-/// Bytes of a texel of `NvSciBufAttrValColorFmt`, counted in the header's order, of those that are simulated.
+/// Bytes per texel of a colour format (`NvSciBufAttrValColorFmt`, in the order of the header); `None` for formats that
+/// are not simulated.
 fn texel(format: u32) -> Option<u32> {
     Some(match format {
         // Y8, U8, V8, A8, Signed_A8.
@@ -74,7 +75,7 @@ fn texel(format: u32) -> Option<u32> {
     })
 }
 
-/// Whether a key may be set so. `set` is what is set with it or was before.
+/// Whether a key may be set to these bytes. `set` has the attributes of this and earlier calls.
 pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8], set: &Values) -> bool {
     let stored = Stored::new(bytes);
     let is_bool = bytes.len() == 1 && bytes[0] <= 1;
@@ -95,7 +96,7 @@ pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8], set: &Value
         GPU_ID => bytes.len().is_multiple_of(GPU_BYTES),
         VIDMEM_GPU_ID => bytes.len() == GPU_BYTES,
         ENABLE_GPU_CACHE => bytes.len().is_multiple_of(CACHE_BYTES),
-        // That there is none cannot be asked for.
+        // Absence of compression cannot be requested.
         ENABLE_GPU_COMPRESSION => {
             bytes.len().is_multiple_of(COMPRESSION_BYTES) && compressions(bytes).all(|(_, kind)| kind == 1)
         }
@@ -111,7 +112,7 @@ pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8], set: &Value
     }
 }
 
-/// Whether a key may be asked for.
+/// Whether a key may be queried.
 pub(crate) fn may_get(behaviour: &Behaviour, key: i32, reconciled: bool) -> bool {
     let general = (TYPES..=behaviour.last_general_key()).contains(&key);
     let known = general || [RAW_SIZE, RAW_ALIGN].contains(&key) || (LAYOUT..=IMAGE_COUNT).contains(&key);
@@ -129,7 +130,8 @@ fn compressions(bytes: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     })
 }
 
-/// What satisfies all of these; else the code: one for a mandatory key that no list sets, another for a conflict.
+/// Returns the attributes that satisfy all lists. Otherwise `BAD_PARAMETER` for a missing mandatory key, and
+/// `RECONCILIATION_FAILED` for a conflict.
 pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Values, u32> {
     let mut out = Values::new();
     let mut conflict = false;
@@ -168,12 +170,12 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
         return Err(error::BAD_PARAMETER);
     }
     let cpu = any_true(NEED_CPU_ACCESS);
-    // "Maximum of the requested", read-only if nobody asked; an allocated object's is read-write.
+    // "Maximum of the requested"; read-only if no list requests one. An allocated object permits writes.
     let perm = all(REQUIRED_PERM).flat_map(Stored::u32s).max().unwrap_or(1);
     let ids: BTreeSet<Vec<u8>> =
         all(GPU_ID).flat_map(|ids| ids.bytes().chunks_exact(GPU_BYTES).map(<[u8]>::to_vec)).collect();
     let named = |id: &[u8]| ids.contains(id);
-    // Supported "for a single integrated GPU" that is named.
+    // Supported "for a single integrated GPU" that a list names.
     let chosen: BTreeSet<&[u8]> =
         all(ENABLE_GPU_CACHE).flat_map(|value| caches(value.bytes())).map(|(id, _)| id).collect();
     let discrete = behaviour.has("discrete");
@@ -184,7 +186,7 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
     if conflict {
         return Err(error::RECONCILIATION_FAILED);
     }
-    // "AND policy". Without a choice an integrated GPU caches system memory, and a discrete one its own memory only.
+    // "AND policy". Without a choice an integrated GPU caches system memory, and a discrete GPU only its own memory.
     let by_default = !discrete || out.contains_key(&VIDMEM_GPU_ID);
     let cached = |id: &[u8]| {
         by_default
@@ -203,11 +205,11 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
     out.insert(NEED_CPU_ACCESS, Stored::new(&[cpu.into()]));
     let cpu_cache = any_true(ENABLE_CPU_CACHE);
     out.insert(ENABLE_CPU_CACHE, Stored::new(&[cpu_cache.into()]));
-    // Since 2.8 the header asks for an engine without coherent access to memory, too.
+    // Since 2.8 the header also requires an engine without coherent access to memory.
     let flush = cpu_cache && cpu && (behaviour.buf_minor() < 8 || behaviour.has("iso_engine"));
     out.insert(CPU_NEED_SW_CACHE_COHERENCY, Stored::new(&[flush.into()]));
     out.insert(ACTUAL_PERM, Stored::new(&perm.to_ne_bytes()));
-    // "An invalid NvSciRmGpuId" if there is none, of a value that the header leaves open.
+    // "An invalid NvSciRmGpuId" without a GPU; the header does not define its value.
     let invalid = if behaviour.has("invalid_gpu_id") { 0xff } else { 0 };
     let gpu_ids = if ids.is_empty() { vec![invalid; GPU_BYTES] } else { per_gpu(&|_| Vec::new()) };
     out.insert(GPU_ID, Stored::new(&gpu_ids));
@@ -220,14 +222,14 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
         out.entry(IMAGE_COUNT).or_insert_with(|| Stored::new(&1_u64.to_ne_bytes()));
         image(&mut out, all(PLANE_BASE_ADDR_ALIGN).flat_map(Stored::u32s).max().unwrap_or(1))?;
     } else {
-        // The maximum of what was asked for, and a default if nothing was.
+        // The greatest requested alignment, or a default.
         let alignment = all(RAW_ALIGN).flat_map(Stored::u64s).max().unwrap_or(PAGE);
         out.insert(RAW_ALIGN, Stored::new(&alignment.to_ne_bytes()));
     }
     Ok(out)
 }
 
-/// What is computed of an image's planes.
+/// Computes the output attributes of an image's planes.
 fn image(out: &mut Values, alignment: u32) -> Result<(), u32> {
     let words = |key: i32| out.get(&key).map(Stored::u32s).unwrap_or_default();
     let count = words(PLANE_COUNT).first().map_or(0, |count| *count as usize);
@@ -277,7 +279,7 @@ mod tests {
     }
 
     fn value(words: &str, lists: &[Values], key: i32) -> Option<Vec<u8>> {
-        let out = reconcile(&Behaviour::of(words), lists).expect("lists that go together");
+        let out = reconcile(&Behaviour::of(words), lists).expect("compatible lists");
         out.get(&key).map(|stored| stored.bytes().to_vec())
     }
 
@@ -318,7 +320,7 @@ mod tests {
         ] {
             assert_eq!(code(words, &lists), Some(error::RECONCILIATION_FAILED), "{words}: {lists:?}");
         }
-        // All must enable it.
+        // All lists must enable it.
         for (first, second, expected) in [(1, 1, 1), (1, 0, 0), (0, 1, 0)] {
             let lists = [list(&[1], &[(1, first)]), list(&[1], &[(1, second)])];
             assert_eq!(value("", &lists, ENABLE_GPU_CACHE), Some(cache(&[(1, expected)])));

@@ -16,19 +16,19 @@ pub(crate) static SYNC_MODULES: Objects<()> = Objects::new();
 pub(crate) static SYNC_LISTS: Objects<List> = Objects::new();
 pub(crate) static SYNCS: Objects<SyncObject> = Objects::new();
 pub(crate) static CONTEXTS: Objects<usize> = Objects::new();
-/// What fences that are not cleared refer to.
+/// The primitives of filled fences.
 pub(crate) static FENCES: Objects<Reference> = Objects::new();
 
-/// A value that only grows.
+/// A value that only increases.
 #[derive(Debug)]
 pub(crate) struct Primitive {
     value: Mutex<u64>,
     changed: Condvar,
-    /// The last point that a fence was made for.
+    /// The last point with a fence.
     planned: AtomicU64,
-    /// The greatest value that it can have.
+    /// The greatest possible value.
     pub(crate) greatest: u64,
-    /// Drivers go on without it: for a test of what notices that.
+    /// Drivers ignore it, for a test of the detection.
     pub(crate) skips_waits: bool,
 }
 
@@ -56,13 +56,13 @@ impl Primitive {
         self.changed.notify_all();
     }
 
-    /// Raises it by one.
+    /// Increases the value by one.
     fn step(&self) {
         *lock(&self.value) += 1;
         self.changed.notify_all();
     }
 
-    /// Whether it was reached in time; always, without a limit.
+    /// Waits for a value and returns whether it was reached in time; always true without a limit.
     pub(crate) fn wait(&self, point: u64, limit: Option<Duration>) -> bool {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut value = lock(&self.value);
@@ -84,18 +84,18 @@ pub(crate) struct SyncObject {
     pub(crate) primitive: Arc<Primitive>,
     cpu_perm: u64,
     gpu_perms: Vec<u8>,
-    /// How many drivers have imported it.
+    /// The number of imports by drivers.
     pub(crate) imports: AtomicU64,
 }
 
 impl SyncObject {
-    /// What a GPU may do.
+    /// The GPUs' permissions.
     pub(crate) fn gpu_perm(&self, gpu: &[u8]) -> u64 {
         gpu_perm(&self.gpu_perms, gpu)
     }
 }
 
-/// What a fence holds.
+/// Content of a filled fence.
 #[derive(Debug)]
 pub(crate) struct Reference {
     module: usize,
@@ -103,7 +103,7 @@ pub(crate) struct Reference {
     cpu_perm: u64,
 }
 
-/// `NvSciSyncFence`: the handle of what it refers to, id, value, and nothing else here.
+/// `NvSciSyncFence`: the handle of the content, id, value, and zeros.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
@@ -113,7 +113,7 @@ pub struct Fence {
 impl Fence {
     const CLEARED: Self = Self { payload: [0; 6] };
 
-    /// A fence for a point of an object.
+    /// Creates a fence for a point of an object.
     pub(crate) fn new(object: &SyncObject, id: u64, value: u64) -> Self {
         let (module, primitive, cpu_perm) = (object.module, object.primitive.clone(), object.cpu_perm);
         let handle = FENCES.insert(Reference { module, primitive, cpu_perm }) as u64;
@@ -250,7 +250,7 @@ entries! {
         if fence.is_null() {
             return Err(error::BAD_PARAMETER);
         }
-        // There is one primitive, of 32 bits unless asked otherwise.
+        // The only primitive, of 32 bits by default.
         if id != 0 || value > object.primitive.greatest {
             return Err(error::OVERFLOW);
         }
@@ -282,7 +282,7 @@ voids! {
     }
 
     fn NvSciSyncAttrListFree(list: usize) {
-        // As of NvSciBuf.
+        // As for NvSciBuf.
         if list == 0 || leaks("leak_list") {
             return;
         }
@@ -294,7 +294,7 @@ voids! {
             return;
         }
         let object = SYNCS.remove(object).unwrap_or_else(|| panics("an NvSciSyncObj was freed twice, or is none"));
-        // A driver's import holds a reference. That the library needs none is looked at where a test asks for that.
+        // A driver's import holds a reference. A test setting checks that the library does not rely on it.
         if object.imports.load(Ordering::SeqCst) > 0 && asked_for("imports_hold_nothing") {
             panics("an NvSciSyncObj was freed while a driver has it imported");
         }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn fences_are_updated_up_to_32_bits() {
         let (object, mut fence, mut found) = (object(), Fence::CLEARED, (0, 0));
-        // SAFETY: the object is live, and the fence is cleared or of this library.
+        // SAFETY: the object is live, and the fence is cleared or was filled by this library.
         let mut update = |id, value| unsafe { NvSciSyncFenceUpdateFence(object, id, value, &raw mut fence) };
         assert_eq!((update(0, 7), update(0, u32::MAX.into())), (0, 0));
         assert_eq!((update(0, 1 << 32), update(1, 7)), (error::OVERFLOW, error::OVERFLOW));

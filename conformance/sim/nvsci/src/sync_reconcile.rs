@@ -1,20 +1,20 @@
-//! What becomes of the attributes of synchronisation objects: the rules that `nvscisync.h` states beside each key.
+//! Reconciliation of the attributes of synchronisation objects, by the rules that `nvscisync.h` states for each key.
 
 use crate::attributes::{Stored, Values};
 use crate::behaviour::Behaviour;
 use crate::error;
 
-// `NvSciSyncAttrKey`, in the header's order.
+// Values of `NvSciSyncAttrKey`, in the order of the header.
 pub(crate) const NEED_CPU_ACCESS: i32 = 1;
 pub(crate) const REQUIRED_PERM: i32 = 2;
 const ACTUAL_PERM: i32 = 3;
 const REQUIRE_DETERMINISTIC_FENCES: i32 = 6;
 const MAX_PRIMITIVE_VALUE: i32 = 9;
-/// Not public: what the CPU may do.
+/// Private key: the CPU's permissions.
 pub(crate) const CPU_PERM: i32 = 1000;
-/// Not public: the id of the GPU whose driver has filled the list.
+/// Private key: the id of the GPU whose driver has filled the list.
 pub(crate) const GPU: i32 = 1001;
-/// Not public: what each GPU may do: its id and 8 bytes.
+/// Private key: each GPU's permissions, as its id and 8 bytes.
 pub(crate) const GPU_PERMS: i32 = 1002;
 
 const GPU_BYTES: usize = 16;
@@ -22,7 +22,7 @@ const GPU_BYTES: usize = 16;
 pub(crate) const WAIT: u64 = 1;
 pub(crate) const SIGNAL: u64 = 2;
 
-/// Whether a key may be set so.
+/// Whether a key may be set to these bytes.
 pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8]) -> bool {
     match key {
         _ if key > behaviour.last_sync_key() => false,
@@ -34,12 +34,12 @@ pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a key may be asked for.
+/// Whether a key may be queried.
 pub(crate) fn may_get(behaviour: &Behaviour, key: i32) -> bool {
     (NEED_CPU_ACCESS..=behaviour.last_sync_key()).contains(&key)
 }
 
-/// What a GPU may do, of the value of [`GPU_PERMS`].
+/// A GPU's permissions in the value of [`GPU_PERMS`].
 pub(crate) fn gpu_perm(perms: &[u8], gpu: &[u8]) -> u64 {
     let of_gpu = perms.chunks_exact(GPU_BYTES + 8).filter(|entry| &entry[..GPU_BYTES] == gpu);
     of_gpu
@@ -48,7 +48,7 @@ pub(crate) fn gpu_perm(perms: &[u8], gpu: &[u8]) -> u64 {
         .fold(0, |all, perm| all | perm)
 }
 
-/// What satisfies all of these; else the code.
+/// Returns the attributes that satisfy all lists, or the status code.
 pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Values, u32> {
     let perm = |list: &Values| list.get(&REQUIRED_PERM).and_then(|perm| perm.u64s().first().copied()).unwrap_or(0);
     let with = |bit: u64| lists.iter().filter(|list| perm(list) & bit != 0).count();
@@ -56,7 +56,7 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
     if with(SIGNAL) != 1 || with(WAIT) == 0 {
         return Err(error::RECONCILIATION_FAILED);
     }
-    // As where signaller and waiters have no type of primitive in common.
+    // As if signaller and waiters had no common type of primitive.
     if behaviour.has("no_common_primitive") {
         return Err(error::UNSUPPORTED_CONFIG);
     }

@@ -1,4 +1,4 @@
-//! A device of Direct3D 11 with its context, and what the suite has it do.
+//! A Direct3D 11 device with its context, and operations of the suite.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Gpu11 {
 }
 
 impl Gpu11 {
-    /// The Direct3D 11 device that is the importing device.
+    /// The Direct3D 11 device of the importing device.
     pub(crate) fn open(importer: &Device) -> Verdict<Self> {
         let device = Library::open()?.adapter(importer)?.device11()?;
         let interop = D3d11Interop::for_importer(&device, importer.identity())?;
@@ -34,8 +34,8 @@ impl Gpu11 {
         &self.interop
     }
 
-    /// Has the context raise a fence once it has run its commands so far, and begin with them now: who waits for the value
-    /// need not tell the context anything more.
+    /// Enqueues a signal of a fence after the context's earlier commands, and flushes: a wait for the value needs no
+    /// further call.
     pub(crate) fn signal(&self, fence: &ExportableFence, value: u64) -> Verdict {
         // SAFETY: the context is that of the device, which the fence is of, and one thread uses this.
         unsafe { fence.context_signal(&self.context, value) }?;
@@ -44,7 +44,7 @@ impl Gpu11 {
         Ok(())
     }
 
-    /// Has the context wait for a fence of this device.
+    /// Enqueues a wait of the context for a fence of this device.
     pub(crate) fn wait(&self, fence: &ExportableFence, value: u64) -> Verdict {
         // SAFETY: as in `signal`.
         Ok(unsafe { fence.context_wait(&self.context, value) }?)
@@ -52,7 +52,7 @@ impl Gpu11 {
 
     /// Acquires a keyed mutex of this device.
     pub(crate) fn acquire(&self, mutex: &KeyedMutex, key: u64, timeout: Option<Duration>) -> gpu_interop::Result<()> {
-        // SAFETY: one thread uses this, and the mutex.
+        // SAFETY: only one thread uses this, and the mutex.
         unsafe { mutex.acquire(key, timeout) }
     }
 
@@ -62,11 +62,11 @@ impl Gpu11 {
         unsafe { mutex.release(key) }
     }
 
-    /// Has the context write the first bytes of a buffer.
+    /// Enqueues a write of the first bytes of a buffer.
     pub(crate) fn write(&self, buffer: &ID3D11Resource, data: &[u8]) -> Verdict {
         let right = u32::try_from(data.len())?;
         let area = D3D11_BOX { left: 0, top: 0, front: 0, right, bottom: 1, back: 1 };
-        // SAFETY: the buffer is live and has as many bytes; the data are read during the call.
+        // SAFETY: the buffer is live and has that size; the data is read during the call.
         unsafe {
             self.context.UpdateSubresource(buffer, 0, Some(&raw const area), data.as_ptr().cast(), 0, 0);
             self.context.Flush();
@@ -89,12 +89,12 @@ impl Gpu11 {
         // SAFETY: both are live, of this device, and of one size.
         unsafe { self.context.CopyResource(&staging, buffer) };
         self.mapped(&staging, |address, _| {
-            // SAFETY: the mapping has as many bytes, and nobody writes them.
+            // SAFETY: the mapping has that size, and nothing writes to it.
             unsafe { std::slice::from_raw_parts(address, size) }.to_vec()
         })
     }
 
-    /// Has the context write all texels of level 0 of a texture of two dimensions, whose rows `data` has without gaps.
+    /// Enqueues a write of all texels of level 0 of a two-dimensional texture; `data` is tightly packed.
     pub(crate) fn write_texture(&self, texture: &ID3D11Resource, data: &[u8]) -> Verdict {
         let (desc, row) = described(texture)?;
         let rows = desc.Height as usize;
@@ -102,7 +102,7 @@ impl Gpu11 {
             return Err(Stop::Failed(format!("{} bytes for {rows} rows of {row} each", data.len())));
         }
         let pitch = u32::try_from(row)?;
-        // SAFETY: the texture is live; the data have as many rows of this length, and are read during the call.
+        // SAFETY: the texture is live; the data has that many rows of this length, and is read during the call.
         unsafe {
             self.context.UpdateSubresource(texture, 0, None, data.as_ptr().cast(), pitch, 0);
             self.context.Flush();
@@ -110,7 +110,7 @@ impl Gpu11 {
         Ok(())
     }
 
-    /// Reads all texels of level 0 of a texture of two dimensions, without gaps.
+    /// Reads all texels of level 0 of a two-dimensional texture, tightly packed.
     pub(crate) fn read_texture(&self, texture: &ID3D11Resource) -> Verdict<Vec<u8>> {
         let (desc, row) = described(texture)?;
         let desc = D3D11_TEXTURE2D_DESC {
@@ -124,24 +124,24 @@ impl Gpu11 {
         // SAFETY: the description is plain data that outlives the call.
         unsafe { self.interop.device().CreateTexture2D(&raw const desc, None, Some(&raw mut staging)) }?;
         let staging: ID3D11Resource = made(staging)?.cast()?;
-        // SAFETY: both are live, of this device, and alike.
+        // SAFETY: both are live, of this device, and have the same description.
         unsafe { self.context.CopyResource(&staging, texture) };
         self.mapped(&staging, |address, pitch| {
             if row > pitch {
                 return Err(Stop::Failed(format!("rows of {row} bytes are mapped {pitch} apart")));
             }
             let rows = (0..desc.Height as usize).flat_map(|y| {
-                // SAFETY: the mapping has as many rows of this pitch, which is no shorter, and nobody writes them.
+                // SAFETY: the mapping has that many rows of this pitch, which is not shorter, and nothing writes to it.
                 unsafe { std::slice::from_raw_parts(address.add(y * pitch), row) }.to_vec()
             });
             Ok(rows.collect())
         })?
     }
 
-    /// Runs with the address of what the host reads, and its row pitch.
+    /// Calls a function with the address of the mapped memory and its row pitch.
     fn mapped<T>(&self, staging: &ID3D11Resource, run: impl FnOnce(*const u8, usize) -> T) -> Verdict<T> {
         let mut mapped = D3D11_MAPPED_SUBRESOURCE::default();
-        // SAFETY: the resource is live, in memory that the host may read, and has a subresource 0; it is unmapped below.
+        // SAFETY: the resource is live, in host-readable memory, and has a subresource 0; it is unmapped below.
         unsafe { self.context.Map(staging, 0, D3D11_MAP_READ, 0, Some(&raw mut mapped)) }?;
         let result = run(mapped.pData.cast_const().cast(), mapped.RowPitch as usize);
         // SAFETY: mapped above.
@@ -154,7 +154,7 @@ impl Gpu11 {
 fn described(texture: &ID3D11Resource) -> Verdict<(D3D11_TEXTURE2D_DESC, usize)> {
     let mut desc = D3D11_TEXTURE2D_DESC::default();
     let flat: ID3D11Texture2D = texture.cast()?;
-    // SAFETY: the texture is live, and the answer goes to a live variable.
+    // SAFETY: the texture is live, and the result goes to a live variable.
     unsafe { flat.GetDesc(&raw mut desc) };
     let texel = TexelFormat::from_dxgi(desc.Format)?.array.texel_size();
     Ok((desc, desc.Width as usize * texel as usize))

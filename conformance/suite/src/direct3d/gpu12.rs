@@ -1,4 +1,4 @@
-//! A device of Direct3D 12 with a queue, and what the suite has it do.
+//! A Direct3D 12 device with a queue, and operations of the suite.
 
 use std::any::Any;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use super::Library;
 use crate::exporter::{Exchange, Point};
 use crate::outcome::{PATIENCE, Stop, Verdict};
 
-/// The most bytes that are staged at once.
+/// Maximum number of bytes staged at once.
 const CHUNK: usize = 16 << 20;
 
-/// The device. Clones are the same.
+/// The device. Clones refer to the same device.
 #[derive(Clone)]
 pub(crate) struct Gpu12 {
     inner: Arc<Inner>,
@@ -35,7 +35,7 @@ struct Inner {
     // Dropped before the objects of its work.
     queue: ID3D12CommandQueue,
     submitted: Mutex<Submitted>,
-    /// Raised after each submission.
+    /// Signalled after each submission.
     done: ExportableFence,
     spare: Mutex<Vec<Staging>>,
     interop: D3d12Interop,
@@ -45,7 +45,7 @@ struct Inner {
 /// Submitted work.
 #[derive(Default)]
 struct Submitted {
-    /// How many submissions there were.
+    /// Number of submissions so far.
     count: u64,
     /// The objects in use until the work completes: Direct3D 12 keeps no reference.
     uses: Vec<(u64, Uses)>,
@@ -53,7 +53,7 @@ struct Submitted {
 
 type Uses = (ID3D12CommandAllocator, ID3D12GraphicsCommandList, Vec<ID3D12Resource>);
 
-/// Which way a copy goes.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the host.
@@ -70,7 +70,7 @@ pub(crate) struct Staging {
     way: Way,
 }
 
-// SAFETY: the address is the mapping's, which lives as long as the resource; who has the value is its only user.
+// SAFETY: the address belongs to the mapping, which lives as long as the resource; the value's owner is its only user.
 unsafe impl Send for Staging {}
 
 impl Staging {
@@ -85,8 +85,8 @@ impl Staging {
 }
 
 impl Drop for Inner {
-    /// Waits a little for what was submitted. What the queue may still use then is kept for ever, and so is the queue: after
-    /// a wait in vain, or a submission that failed half way.
+    /// Waits briefly for submitted work. If a wait timed out or a submission failed halfway, the objects that the queue
+    /// may still use are leaked with the queue.
     fn drop(&mut self) {
         const A_LITTLE: Duration = Duration::from_secs(1);
         let submitted = std::mem::take(self.submitted.get_mut().unwrap_or_else(PoisonError::into_inner));
@@ -97,7 +97,7 @@ impl Drop for Inner {
 }
 
 impl Gpu12 {
-    /// The Direct3D 12 device that is the importing device.
+    /// The Direct3D 12 device of the importing device.
     pub(crate) fn open(importer: &Device) -> Verdict<Self> {
         let adapter = Library::open()?.adapter(importer)?;
         let device = adapter.device12()?;
@@ -113,7 +113,7 @@ impl Gpu12 {
         let description = format!("Direct3D 12, {}", adapter.describe());
         let (submitted, spare) = (Mutex::default(), Mutex::default());
         let gpu = Self { inner: Arc::new(Inner { queue, submitted, done, spare, interop, description }) };
-        // The queue's own resources exist before a scenario counts.
+        // The queue's own resources are created before a scenario counts.
         gpu.finish(gpu.submit(None, None, Vec::new(), |_| Ok(()))?)?;
         Ok(gpu)
     }
@@ -173,13 +173,13 @@ impl Gpu12 {
         Ok(Staging { resource, address: address.cast(), size, way })
     }
 
-    /// Gives staging memory back that no work uses any more.
+    /// Returns staging memory that is no longer used.
     pub(crate) fn give_back(&self, staging: Staging) {
         self.inner.spare.lock().unwrap_or_else(PoisonError::into_inner).push(staging);
     }
 
-    /// Gives the queue a list of what `record` records, between a wait and a signal where there are some. Tells the number
-    /// to wait for. Who calls names the resources in use.
+    /// Submits a list with the commands of `record`, between optional waits and signals. Returns the number to wait
+    /// for. The caller passes the resources in use.
     pub(crate) fn submit(
         &self,
         wait: Option<Point<'_>>,
@@ -188,7 +188,7 @@ impl Gpu12 {
         record: impl FnOnce(&ID3D12GraphicsCommandList) -> Verdict,
     ) -> Verdict<u64> {
         let device = self.interop().device();
-        // SAFETY: the arguments are plain values, and the allocator is used by this list alone.
+        // SAFETY: the arguments are plain values, and only this list uses the allocator.
         let (allocator, list) = unsafe {
             let allocator: ID3D12CommandAllocator = device.CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT)?;
             let node = self.interop().node_mask();
@@ -197,7 +197,7 @@ impl Gpu12 {
             (allocator, list)
         };
         record(&list)?;
-        // SAFETY: the list records.
+        // SAFETY: the list is recording.
         unsafe { list.Close() }?;
         let queue = self.queue();
         let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,9 +209,9 @@ impl Gpu12 {
         let lists = [Some(list.cast::<ID3D12CommandList>()?)];
         submitted.count += 1;
         let number = submitted.count;
-        // Also if what follows fails: then a later submission, or the end, tells that it was executed.
+        // Counted even if the next call fails: a later submission, or the end, then detects the execution.
         submitted.uses.push((number, (allocator, list, uses)));
-        // SAFETY: the list is closed, and with all that it uses is kept until it was executed.
+        // SAFETY: the list is closed; it and all objects that it uses are kept until it was executed.
         unsafe { queue.ExecuteCommandLists(&lists) };
         if let Some(point) = signal {
             fence(point.timeline)?.queue_signal(queue, point.value)?;
@@ -231,21 +231,22 @@ impl Gpu12 {
         Ok(())
     }
 
-    /// Has the queue raise a fence, and waits until it has.
+    /// Signals a fence by the queue, and blocks until it is reached.
     pub(crate) fn signal(&self, fence: &ExportableFence, value: u64) -> Verdict {
         let fence: Arc<dyn ExporterTimeline> = Arc::new(fence.clone());
         let number = self.submit(None, Some(Point { timeline: &fence, value }), Vec::new(), |_| Ok(()))?;
         self.finish(number)
     }
 
-    /// Writes to a buffer, and waits until it is done.
+    /// Writes to a buffer, and blocks until completion.
     pub(crate) fn write(&self, buffer: &ID3D12Resource, offset: u64, data: &[u8]) -> Verdict {
         for (chunk, place) in data.chunks(CHUNK).zip((offset..).step_by(CHUNK)) {
             let mut staging = self.staging(Way::Up, chunk.len())?;
             staging.bytes(0..chunk.len())?.copy_from_slice(chunk);
             let uses = vec![buffer.clone(), staging.resource.clone()];
             let number = self.submit(None, None, uses, |list| {
-                // SAFETY: both are live, of this device and kept, and the ranges inside, or Direct3D says so.
+                // SAFETY: both are live, of this device and kept, and the ranges are inside, which Direct3D also
+                // checks.
                 unsafe { list.CopyBufferRegion(buffer, place, &staging.resource, 0, chunk.len() as u64) };
                 Ok(())
             })?;
@@ -272,7 +273,7 @@ impl Gpu12 {
         Ok(())
     }
 
-    /// One submission: waits, takes out what a buffer holds, puts `data` in its place, signals.
+    /// One submission: waits, copies a buffer's content out, writes `data`, signals.
     pub(crate) fn exchange(
         &self,
         buffer: &ID3D12Resource,
@@ -287,7 +288,7 @@ impl Gpu12 {
         let number = self.submit(Some(wait), Some(signal), uses, |list| {
             // SAFETY: as in `write`.
             unsafe { list.CopyBufferRegion(&down.resource, 0, buffer, 0, size as u64) };
-            // What was read is now written: buffers change by themselves only from the common state.
+            // Next comes a write after a read: implicit state changes of buffers start only from the common state.
             transition(list, buffer, D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_RESOURCE_STATE_COPY_DEST);
             // SAFETY: as above.
             unsafe { list.CopyBufferRegion(buffer, 0, &up.resource, 0, size as u64) };
@@ -297,7 +298,7 @@ impl Gpu12 {
     }
 }
 
-/// An exchange that was submitted.
+/// A submitted exchange.
 struct Exchanged {
     gpu: Gpu12,
     number: u64,
@@ -317,7 +318,7 @@ impl Exchange for Exchanged {
     }
 }
 
-/// Changes the state of a resource, all of it.
+/// Changes the state of a whole resource.
 pub(crate) fn transition(
     list: &ID3D12GraphicsCommandList,
     resource: &ID3D12Resource,
@@ -335,14 +336,14 @@ pub(crate) fn transition(
         Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: std::mem::ManuallyDrop::new(transition) },
         ..D3D12_RESOURCE_BARRIER::default()
     };
-    // SAFETY: the resource is live, and in the state that is said; the reference is let go once, below.
+    // SAFETY: the resource is live, and in the stated state; the reference is released once, below.
     unsafe {
         list.ResourceBarrier(std::slice::from_ref(&barrier));
         std::mem::ManuallyDrop::drop(&mut (*barrier.Anonymous.Transition).pResource);
     }
 }
 
-/// The fence behind a timeline of this exporter.
+/// The fence of a timeline of this exporter.
 pub(crate) fn fence(timeline: &Arc<dyn ExporterTimeline>) -> Verdict<&ExportableFence> {
     let timeline: &dyn Any = &**timeline;
     timeline.downcast_ref().ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))

@@ -1,4 +1,4 @@
-//! Where Direct3D comes from.
+//! Loads Direct3D, or a simulator of it.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::outcome::{Stop, Verdict};
 
 /// The full path of a simulator of Direct3D, used instead of the system's.
 pub(crate) const VARIABLE: &str = "GPU_INTEROP_D3D_LIBRARY";
-/// What such a library says that it is, by having this.
+/// Symbol that identifies a simulator.
 const MARKER: &[u8] = b"gpu_interop_simulated\0";
 
 type CreateFactory = unsafe extern "system" fn(u32, *const GUID, *mut *mut c_void) -> HRESULT;
@@ -37,23 +37,23 @@ type Create11 = unsafe extern "system" fn(
     *mut *mut c_void,
 ) -> HRESULT;
 
-/// The functions that everything else comes from. Loaded once, and never unloaded: devices have threads.
+/// The functions that create devices and factories. Loaded once, and never unloaded, because devices have threads.
 pub(crate) struct Library {
     factory: CreateFactory,
     create12: Create12,
     create11: Create11,
-    /// The simulator's file; none with the system's Direct3D.
+    /// The simulator's file; `None` for the system's Direct3D.
     simulated: Option<String>,
 }
 
-/// An adapter that is the device under test.
+/// The adapter of the device under test.
 pub(crate) struct Adapter {
     library: &'static Library,
     raw: IDXGIAdapter1,
 }
 
 fn of_system(name: &str) -> Verdict<loading::Library> {
-    // SAFETY: libraries of the system, from its own folder, whose initialisation has no conditions.
+    // SAFETY: libraries of the system, from its own folder, whose initialisers have no preconditions.
     unsafe { loading::Library::load_with_flags(name, loading::LOAD_LIBRARY_SEARCH_SYSTEM32) }
         .map_err(|error| Stop::Skipped(format!("{name} cannot be loaded: {error}")))
 }
@@ -75,12 +75,12 @@ impl Library {
                     return Err(Stop::Failed(format!("{VARIABLE}: {} is not an absolute path", path.display())));
                 }
                 let load = || {
-                    // SAFETY: the user vouches for the library.
+                    // SAFETY: the user guarantees the library.
                     unsafe { loading::Library::new(&path) }
                         .map_err(|error| Stop::Failed(format!("{VARIABLE}: {}: {error}", path.display())))
                 };
                 let library = load()?;
-                // SAFETY: it is only looked whether it is there.
+                // SAFETY: only the presence of the symbol is used.
                 if unsafe { library.get::<*const c_void>(MARKER) }.is_err() {
                     let message = "it does not say that it simulates Direct3D; unset the variable for the system's";
                     return Err(Stop::Failed(format!("{VARIABLE}: {}: {message}", path.display())));
@@ -101,25 +101,25 @@ impl Library {
         Ok(library)
     }
 
-    /// The machine's Direct3D, or what the environment names instead.
+    /// Loads the machine's Direct3D, or the library that the environment names.
     ///
     /// # Errors
-    /// [`Stop::Skipped`] if there is none.
+    /// [`Stop::Skipped`] if it is missing.
     pub(crate) fn open() -> Verdict<&'static Self> {
         static LOADED: OnceLock<Verdict<Library>> = OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref().map_err(Clone::clone)
     }
 
-    /// The simulator's file; none with the system's Direct3D.
+    /// The simulator's file; `None` for the system's Direct3D.
     pub(crate) fn simulated(&self) -> Option<&str> {
         self.simulated.as_deref()
     }
 
-    /// The adapter that is the device.
+    /// The adapter of the device.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if the device has no LUID, or is a real one where Direct3D is simulated;
-    /// [`Stop::Skipped`] if Direct3D does not know it.
+    /// [`Stop::Unsupported`] if the device has no LUID, or is a real one while Direct3D is simulated; [`Stop::Skipped`]
+    /// if Direct3D does not find the device.
     pub(crate) fn adapter(&'static self, device: &Device) -> Verdict<Adapter> {
         if self.simulated.is_some() && !device.backend().simulated {
             return Err(Stop::Unsupported(
@@ -136,7 +136,7 @@ impl Library {
             ))
         };
         let mut factory: Option<IDXGIFactory4> = None;
-        // SAFETY: the factory is asked for by the interface that it is kept as.
+        // SAFETY: the result is kept as the requested interface.
         let code = unsafe { (self.factory)(0, &IDXGIFactory4::IID, (&raw mut factory).cast()) };
         let factory = factory.filter(|_| code.is_ok()).ok_or_else(|| skipped("CreateDXGIFactory2", code))?;
         let [a, b, c, d, high @ ..] = luid.bytes;
@@ -152,7 +152,7 @@ impl Adapter {
     /// A device of Direct3D 12.
     pub(crate) fn device12(&self) -> Verdict<ID3D12Device> {
         let mut device: Option<ID3D12Device> = None;
-        // SAFETY: the adapter is live, and the device is asked for by the interface that it is kept as.
+        // SAFETY: the adapter is live, and the result is kept as the requested interface.
         let code = unsafe {
             let adapter = self.raw.as_raw();
             (self.library.create12)(adapter, D3D_FEATURE_LEVEL_11_0, &ID3D12Device::IID, (&raw mut device).cast())
@@ -165,7 +165,7 @@ impl Adapter {
     pub(crate) fn device11(&self) -> Verdict<ID3D11Device> {
         let mut device: Option<ID3D11Device> = None;
         let null = std::ptr::null_mut();
-        // SAFETY: the adapter is live; all that is not asked for is null.
+        // SAFETY: the adapter is live; unused outputs are null.
         let code = unsafe {
             (self.library.create11)(
                 self.raw.as_raw(),

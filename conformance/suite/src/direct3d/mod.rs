@@ -1,4 +1,4 @@
-//! Direct3D's devices: the ones of this machine, or those of a simulator.
+//! Direct3D devices, of this machine or of a simulator.
 
 mod gpu11;
 mod gpu12;

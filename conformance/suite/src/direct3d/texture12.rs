@@ -1,4 +1,4 @@
-//! Copies of textures of Direct3D 12, between them and the host.
+//! Copies between textures of Direct3D 12 and the host.
 
 use std::mem::ManuallyDrop;
 
@@ -19,19 +19,19 @@ pub(crate) struct Subresource<'a> {
     pub(crate) texture: &'a ID3D12Resource,
     pub(crate) number: u32,
     pub(crate) format: DXGI_FORMAT,
-    /// Texels in a row, rows, slices.
+    /// Texels per row, rows, slices.
     pub(crate) extent: [u32; 3],
-    /// Bytes of a texel.
+    /// Bytes per texel.
     pub(crate) texel: usize,
 }
 
 impl Subresource<'_> {
-    /// Bytes of a row.
+    /// Bytes per row.
     fn row(&self) -> usize {
         self.extent[0] as usize * self.texel
     }
 
-    /// Bytes from row to row of a buffer that it is copied to or from.
+    /// Row pitch in a buffer of a copy.
     fn pitch(&self) -> usize {
         self.row().next_multiple_of(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT as usize)
     }
@@ -41,7 +41,7 @@ impl Subresource<'_> {
         self.extent[1] as usize * self.extent[2] as usize
     }
 
-    /// It as a side of a copy.
+    /// The subresource as a side of a copy.
     fn location(&self) -> D3D12_TEXTURE_COPY_LOCATION {
         D3D12_TEXTURE_COPY_LOCATION {
             pResource: ManuallyDrop::new(Some(self.texture.clone())),
@@ -72,7 +72,7 @@ impl Subresource<'_> {
 }
 
 impl Gpu12 {
-    /// Has the queue write all texels of a subresource, which `data` has without gaps, and waits until it is done. The
+    /// Writes all texels of a subresource from tightly packed `data` by the queue, and blocks until completion. The
     /// texture is in the common state before and after.
     pub(crate) fn write_texture(&self, to: Subresource<'_>, data: &[u8]) -> Verdict {
         let mut staging = self.staging(Way::Up, to.pitch() * to.rows())?;
@@ -85,7 +85,7 @@ impl Gpu12 {
         Ok(())
     }
 
-    /// Reads all texels of a subresource, without gaps.
+    /// Reads all texels of a subresource, tightly packed.
     pub(crate) fn read_texture(&self, from: Subresource<'_>) -> Verdict<Vec<u8>> {
         let mut staging = self.staging(Way::Down, from.pitch() * from.rows())?;
         self.copy_texture(from, from.in_buffer(&staging.resource)?, Way::Down)?;
@@ -98,7 +98,7 @@ impl Gpu12 {
         Ok(found)
     }
 
-    /// Copies a subresource to or from a buffer, and waits until it is done.
+    /// Copies a subresource to or from a buffer, and blocks until completion.
     fn copy_texture(&self, of: Subresource<'_>, mut buffer: D3D12_TEXTURE_COPY_LOCATION, way: Way) -> Verdict {
         let mut texture = of.location();
         let uses: Vec<ID3D12Resource> =
@@ -109,14 +109,14 @@ impl Gpu12 {
         };
         let submitted = self.submit(None, None, uses, |list| {
             transition(list, of.texture, D3D12_RESOURCE_STATE_COMMON, state);
-            // SAFETY: both sides are live, of this device and kept, and as large as is said; what is pointed to outlives
+            // SAFETY: both sides are live, of this device and kept, and have the stated size; the structures outlive
             // the call.
             unsafe { list.CopyTextureRegion(target, 0, 0, 0, source, None) };
             transition(list, of.texture, state, D3D12_RESOURCE_STATE_COMMON);
             Ok(())
         });
         for side in [&mut buffer, &mut texture] {
-            // SAFETY: let go once; the list, or nobody, keeps what it uses.
+            // SAFETY: the reference is released once; the submitted list keeps the resources alive.
             unsafe { ManuallyDrop::drop(&mut side.pResource) };
         }
         self.finish(submitted?)

@@ -13,7 +13,7 @@ use crate::scenario::Exporters;
 struct Strict {
     identity: DeviceIdentity,
     complaints: Arc<Mutex<Vec<String>>>,
-    /// A complaint when it is dropped.
+    /// An error at its drop.
     last: Option<&'static str>,
     unchecked: Option<&'static str>,
 }
@@ -28,7 +28,7 @@ impl Exporter for Strict {
     }
 
     fn buffer(&self, _spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
-        // A scenario's call that its checks object to.
+        // A call of a scenario that the exporter's checks reject.
         self.complaints.lock().expect("no panic").push("a wrong call".into());
         Err(Stop::Unsupported("no buffers".into()))
     }
@@ -77,7 +77,7 @@ fn skipped(_: &Context) -> Verdict {
     Err(Stop::Skipped("not installed".into()))
 }
 
-/// Passes, but the exporter's own checks object to what it did.
+/// Passes, but the exporter's own checks report an error.
 fn careless(context: &Context) -> Verdict {
     context.buffer(4096).map_or(Ok(()), |_| Err(Stop::Failed("a buffer".into())))
 }

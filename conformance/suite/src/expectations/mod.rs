@@ -1,8 +1,8 @@
 //! Expectations: known failures and unsupported combinations, as data.
 //!
-//! Two lists, kept apart: what a device can never do, and what fails for now. Every entry has a reason, and one of the
-//! second list says where it is known from. What this project knows is in the folder `expectations` and part of the
-//! command; files of the command line come before it.
+//! There are two separate lists: permanent limits of a device, and current failures. Every entry has a reason, and a
+//! current failure also a source. This project's entries are in the folder `expectations` and compiled into the
+//! command; entries of files on the command line take precedence.
 
 mod version;
 
@@ -36,7 +36,7 @@ struct File {
     expected_failure: Vec<Entry>,
 }
 
-/// One expectation. Patterns are globs; what is left out matches everything.
+/// One expectation. Patterns are globs; an omitted pattern matches everything.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -52,12 +52,12 @@ struct Entry {
     /// As Rust names it: `linux`.
     #[serde(default)]
     os: Pattern,
-    /// Whether it is for runs on an emulated kernel driver only, or for others only.
+    /// Whether the entry applies only to runs on an emulated kernel driver, or only to others.
     emulated: Option<bool>,
     reason: String,
-    /// Where it is known from: a page or an issue.
+    /// Source: a page or an issue.
     link: Option<String>,
-    /// Where it is known from: on what it was seen.
+    /// Source: the machine and date of a measurement.
     measured: Option<String>,
 }
 
@@ -83,14 +83,14 @@ impl Pattern {
     }
 }
 
-/// On what a run is made, for matching.
+/// Properties of a run's machine, for matching.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'a> {
     /// The backend's name.
     pub backend: &'a str,
-    /// Its driver's version, if it says one.
+    /// Its driver's version, if reported.
     pub driver: Option<&'a Version>,
-    /// Whether the kernel driver beneath a vendor's runtime is emulated.
+    /// Whether the kernel driver below a vendor's runtime is emulated.
     pub emulated: bool,
     /// The device's name.
     pub device: &'a str,
@@ -98,7 +98,7 @@ pub struct Machine<'a> {
     pub os: &'a str,
 }
 
-/// Where a scenario runs, for matching.
+/// A scenario of a run, for matching.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// The machine.
@@ -107,7 +107,7 @@ pub struct Place<'a> {
     pub scenario: &'a Scenario,
     /// The exporter's name; `none` without one.
     pub exporter: &'a str,
-    /// The version of the exporter's driver, if it says one.
+    /// The version of the exporter's driver, if reported.
     pub exporter_driver: Option<&'a Version>,
 }
 
@@ -130,7 +130,7 @@ impl Entry {
         self.scenario.matches(scenario) && self.exporter.matches(exporter)
     }
 
-    /// The reason, and where it is known from.
+    /// The reason and the source.
     fn why(&self) -> String {
         let Self { reason, link, measured, .. } = self;
         match (link, measured) {
@@ -141,14 +141,14 @@ impl Entry {
     }
 }
 
-/// Everything that is expected.
+/// All expectations.
 #[derive(Debug, Default)]
 pub struct Expectations {
     file: File,
 }
 
 impl Expectations {
-    /// Reads files and joins them; those of this project, where they are asked for, come last.
+    /// Reads and joins files, followed by this project's if requested.
     ///
     /// # Errors
     /// If a file cannot be read or parsed, or has an entry without a reason.
@@ -165,7 +165,7 @@ impl Expectations {
         Ok(all)
     }
 
-    /// Adds a file's entries behind those that are there.
+    /// Appends a file's entries.
     fn add(&mut self, name: &str, text: &str) -> Verdict {
         let file: File = toml::from_str(text).map_err(|error| wrong(name, &error))?;
         let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
@@ -188,8 +188,8 @@ impl Expectations {
         self.file.unsupported.iter().chain(&self.file.expected_failure)
     }
 
-    /// Entries that are for this machine, but for no scenario that there is: each by its pattern and its reason. `exist`
-    /// are all scenarios, each with every exporter that it has; not only those of this run.
+    /// Entries that apply to this machine but match no existing scenario, with pattern and reason. `exist` lists all
+    /// scenarios with all their exporters, not only those of this run.
     pub fn stale<'a, E: Iterator<Item = (&'a str, &'a str)>>(
         &self,
         machine: &Machine<'_>,
@@ -202,12 +202,12 @@ impl Expectations {
         self.entries().filter(is_stale).map(told).collect()
     }
 
-    /// Why a scenario need not be run, if so.
+    /// The reason why a scenario is not run, if any.
     pub fn unsupported(&self, place: &Place<'_>) -> Option<String> {
         find(&self.file.unsupported, place)
     }
 
-    /// The outcome, and a reason to put before the scenario's own, in the light of what was expected.
+    /// The outcome with respect to the expectations, and a reason to prepend to the scenario's own.
     pub fn judge(&self, place: &Place<'_>, outcome: Outcome) -> (Outcome, Option<String>) {
         match (find(&self.file.expected_failure, place), outcome) {
             (Some(reason), Outcome::Passed) => (Outcome::UnexpectedPass, Some(reason)),
@@ -221,7 +221,7 @@ fn wrong(name: &str, error: &dyn std::fmt::Display) -> Stop {
     Stop::Failed(format!("{name}: {error}"))
 }
 
-/// The first that matches.
+/// The first matching entry.
 fn find(entries: &[Entry], place: &Place<'_>) -> Option<String> {
     entries.iter().find(|entry| entry.matches(place)).map(Entry::why)
 }

@@ -171,7 +171,7 @@ fn what_the_command_knows_is_of_one_backend_and_of_scenarios_that_exist() {
     }
 }
 
-/// The examples that people begin with are right.
+/// The documented examples are valid.
 #[test]
 fn the_examples_in_the_documentation_are_read_and_name_scenarios() {
     let suite = Suite::standard();

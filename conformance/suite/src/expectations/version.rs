@@ -24,9 +24,9 @@ impl Version {
         text.split('.').map(number).collect::<Option<_>>().map(Self)
     }
 
-    /// The version in what a backend or an exporter says of its driver: the first number with points that is not an API's.
-    /// `CUDA 13.0, driver 580.159.04` and `NVIDIA 580.159.04, Vulkan 1.4` are 580.159.04; `HIP 6.4` is 6.4, for AMD's
-    /// runtime is what has that version; `CUDA 13.0` is none.
+    /// The version in a backend's or an exporter's description of its driver: the first number with points that is not
+    /// an API's. `CUDA 13.0, driver 580.159.04` and `NVIDIA 580.159.04, Vulkan 1.4` are 580.159.04; `HIP 6.4` is 6.4,
+    /// because that is the version of AMD's runtime; `CUDA 13.0` is none.
     #[must_use]
     pub fn of_driver(description: &str) -> Option<Self> {
         let mut before = "";
@@ -37,7 +37,7 @@ impl Version {
     }
 }
 
-// What is not said is 0: 580 and 580.0 are the same.
+// Missing numbers are 0: 580 and 580.0 are equal.
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
         let longest = self.0.len().max(other.0.len());
@@ -63,7 +63,7 @@ impl PartialEq for Version {
 
 impl Eq for Version {}
 
-/// From a version on, up to another, or both.
+/// From a version on, before another, or both.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Ends")]
 pub(crate) struct Range(Ends);
@@ -88,7 +88,7 @@ impl TryFrom<Ends> for Range {
 }
 
 impl Range {
-    /// Whether a driver is known to be in it.
+    /// Whether a driver's version is known to be in the range.
     pub(crate) fn contains(&self, version: Option<&Version>) -> bool {
         let Some(version) = version else { return false };
         self.0.from.as_ref().is_none_or(|from| version >= from)

@@ -1,4 +1,4 @@
-//! Buffers on the exporter's side.
+//! Buffers of the exporter.
 
 use gpu_interop::vulkan::MemoryPlacement;
 use gpu_interop::{Error, ErrorKind, MemoryImport};
@@ -7,12 +7,12 @@ use super::timeline::{Exchange, Point, no_timelines};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::{Pattern, verify_bytes};
 
-/// Where exported memory lies.
+/// Placement of exported memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// The exporter's host side can map it.
+    /// Host-visible: the exporter's host side maps it.
     HostVisible,
-    /// The exporter reaches it with GPU copies only.
+    /// Device-local: the exporter accesses it with GPU copies only.
     DeviceLocal,
 }
 
@@ -30,7 +30,7 @@ impl From<Placement> for MemoryPlacement {
 pub struct BufferSpec {
     /// Bytes.
     pub size: u64,
-    /// Where it lies.
+    /// Placement.
     pub placement: Placement,
     /// Whether it is a dedicated allocation.
     pub dedicated: bool,
@@ -44,12 +44,12 @@ impl BufferSpec {
     }
 }
 
-/// A buffer as the exporter's side reads and writes it.
+/// Accesses to a buffer by the exporter's side.
 pub trait BufferAccess: Send + Sync {
     /// The buffer's size, bytes; not more than the allocation's.
     fn size(&self) -> u64;
 
-    /// Writes from the exporter's side, and waits until it is done.
+    /// Writes from the exporter's side, and blocks until completion.
     ///
     /// # Errors
     /// If the exporter's driver fails.
@@ -82,7 +82,7 @@ pub trait BufferAccess: Send + Sync {
     /// Checks that every byte of the buffer is that of a pattern.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and if bytes differ: how many, and the first.
+    /// As [`read`](Self::read), and if bytes differ: their number and the first one.
     fn verify(&self, pattern: Pattern, what: &str) -> Verdict {
         pattern.verify(0, &self.contents()?, what)
     }
@@ -106,17 +106,17 @@ pub trait BufferAccess: Send + Sync {
     }
 }
 
-/// A buffer that the exporter allocated.
+/// A buffer allocated by the exporter.
 pub trait ExportedBuffer: BufferAccess {
-    /// Exports it: a new handle with the allocation's size, dedicated flag and exporter.
+    /// Exports it as a new handle with the allocation's size, dedicated flag and exporter.
     ///
     /// # Errors
     /// If the exporter's driver fails.
     fn import_request(&self) -> Verdict<MemoryImport>;
 
-    /// Gives the exporter's queue something to do once a timeline has reached `wait`: take out what the buffer holds, as
-    /// many bytes as `data` has, put `data` in its place, and raise a timeline to `signal`. Does not wait. The queue does
-    /// one thing after another.
+    /// Enqueues an exchange on the exporter's queue: waits until a timeline has reached `wait`, reads as many bytes as
+    /// `data` has, writes `data`, and signals a timeline with `signal`. Does not block. The queue executes its work in
+    /// order.
     ///
     /// # Errors
     /// If the exporter's driver fails; [`Stop::Unsupported`] if this exporter has no timelines.
@@ -125,7 +125,7 @@ pub trait ExportedBuffer: BufferAccess {
     }
 }
 
-/// The outcome of a failed allocation: skipped above 4 GiB, which not every device has.
+/// The outcome of a failed allocation: skipped above 4 GiB, which some devices lack.
 pub(super) fn too_great(size: u64, error: Error) -> Stop {
     if error.kind() == ErrorKind::OutOfMemory && size > 1 << 32 {
         return Stop::Skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));

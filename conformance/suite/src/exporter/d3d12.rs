@@ -1,4 +1,4 @@
-//! Direct3D 12 as the exporter.
+//! Direct3D 12 as exporter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Exporter for D3d12Exporter {
         self.gpu.description().into()
     }
 
-    /// A dedicated allocation is a committed resource; any other buffer is placed on its own heap.
+    /// A dedicated allocation is a committed resource; any other buffer is placed on a separate heap.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         if spec.placement == Placement::HostVisible {
             return Err(Stop::Unsupported(D3D12_PLACEMENT.into()));
@@ -185,7 +185,7 @@ impl ExportedSemaphore for D3d12Fence {
         Ok(self.fence.import_request()?)
     }
 
-    /// By the queue, as a renderer does it.
+    /// Signalled by the queue, as in a renderer.
     fn signal(&self, value: u64) -> Verdict {
         self.gpu.signal(&self.fence, value)
     }

@@ -1,4 +1,4 @@
-//! Images as the suite asks exporters for them.
+//! Descriptions of the images of exporters.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 use super::Placement;
 use crate::outcome::Verdict;
 
-/// How an image lies in its memory.
+/// Tiling of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tiling {
-    /// As the exporter's driver likes; importers map an array.
+    /// Layout chosen by the exporter's driver; importers map an array.
     Optimal,
-    /// Row by row, with gaps; importers map a buffer.
+    /// Row by row, with padding; importers map a buffer.
     Linear,
 }
 
@@ -26,15 +26,15 @@ pub struct ImageSpec {
     pub format: TexelFormat,
     /// Number of mip levels, at least 1.
     pub levels: u32,
-    /// How it lies in its memory.
+    /// Tiling.
     pub tiling: Tiling,
-    /// The exporter's usage, beside copies and sampling.
+    /// The exporter's usage, in addition to copies and sampling.
     pub usage: ArrayUsage,
     /// Whether it is a dedicated allocation.
     pub dedicated: bool,
-    /// Where it lies.
+    /// Placement.
     pub placement: Placement,
-    /// How many bytes of its memory lie before it, or a few more.
+    /// Minimum number of bytes before the image in its memory.
     pub offset: u64,
 }
 
@@ -76,20 +76,20 @@ impl ImageSpec {
         [width, height, if matches!(self.shape, ArrayShape::D3 { .. }) { depth } else { 1 }]
     }
 
-    /// Size of a row of a level without gaps, bytes.
+    /// Size of a row of a level, tightly packed, bytes.
     #[must_use]
     pub fn row_size(&self, level: u32) -> u64 {
         self.layer_extent(level)[0] * u64::from(self.format.array.texel_size())
     }
 
-    /// Size of one layer of a level without gaps, bytes.
+    /// Size of one layer of a level, tightly packed, bytes.
     #[must_use]
     pub fn layer_size(&self, level: u32) -> u64 {
         let [_, height, slices] = self.layer_extent(level);
         self.row_size(level) * height * slices
     }
 
-    /// Size of all layers of a level without gaps, bytes.
+    /// Size of all layers of a level, tightly packed, bytes.
     #[must_use]
     pub fn level_size(&self, level: u32) -> u64 {
         self.layer_size(level) * u64::from(self.layers())
@@ -103,16 +103,16 @@ impl fmt::Display for ImageSpec {
     }
 }
 
-/// Where the rows of one layer of one level of a linear image lie in its memory.
+/// Layout of one layer of one level of a linear image in its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowLayout {
-    /// The first row, bytes.
+    /// Offset of the first row, bytes.
     pub offset: u64,
-    /// From row to row, bytes.
+    /// Row pitch, bytes.
     pub row_pitch: u64,
-    /// From slice to slice, bytes; of no meaning with a single slice.
+    /// Slice pitch, bytes; unused with a single slice.
     pub slice_pitch: u64,
-    /// Size of a row without its gap, bytes.
+    /// Size of a row without padding, bytes.
     pub row_size: u64,
     /// Rows of a slice.
     pub rows: u64,
@@ -121,7 +121,7 @@ pub struct RowLayout {
 }
 
 impl RowLayout {
-    /// Every row: where it lies in the memory, and where in the texels without gaps, bytes.
+    /// Every row: its offset in the memory, and its range in the tightly packed texels, bytes.
     pub fn places(self) -> impl Iterator<Item = (u64, u64)> {
         let places = (0..self.slices).flat_map(move |slice| (0..self.rows).map(move |row| (slice, row)));
         places.map(move |(slice, row)| {
@@ -131,12 +131,12 @@ impl RowLayout {
     }
 }
 
-/// An image that the exporter allocated. Between calls it belongs to the importer, also before the first one.
+/// An image allocated by the exporter. Between calls the importer owns it, also before the first call.
 pub trait ExportedImage: Send + Sync {
     /// The requested image.
     fn spec(&self) -> &ImageSpec;
 
-    /// Exports its memory: a new handle with the allocation's size, dedicated flag and exporter.
+    /// Exports its memory as a new handle with the allocation's size, dedicated flag and exporter.
     ///
     /// # Errors
     /// If the exporter's driver fails.
@@ -148,19 +148,19 @@ pub trait ExportedImage: Send + Sync {
     /// If the tiling is linear.
     fn array_desc(&self) -> Verdict<MipmappedArrayDesc>;
 
-    /// Where an importer finds the rows of one layer of one level.
+    /// The layout of one layer of one level for an importer.
     ///
     /// # Errors
     /// If the tiling is optimal, or the level or layer is missing.
     fn row_layout(&self, level: u32, layer: u32) -> Verdict<RowLayout>;
 
-    /// Writes all texels of one layer of one level, without gaps, and waits until it is done.
+    /// Writes all texels of one layer of one level from tightly packed data, and blocks until completion.
     ///
     /// # Errors
     /// If `data` has not their size, or the exporter's driver fails.
     fn write(&self, level: u32, layer: u32, data: &[u8]) -> Verdict;
 
-    /// Reads all texels of one layer of one level, without gaps.
+    /// Reads all texels of one layer of one level, tightly packed.
     ///
     /// # Errors
     /// If `data` has not their size, or the exporter's driver fails.

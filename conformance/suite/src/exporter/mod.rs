@@ -1,4 +1,4 @@
-//! The other side: what exports the memory and semaphores that a device imports.
+//! Exporters: the APIs whose memory and semaphores a device imports.
 
 mod buffer;
 #[cfg(windows)]
@@ -35,19 +35,19 @@ pub use vulkan::same_device as vulkan_device;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExporterName {
-    /// The device's own exportable memory, and the backend's own semaphores where it has some.
+    /// The device's own exportable memory, and the backend's own semaphores if it has any.
     Native,
     /// A real Vulkan driver.
     Vulkan,
-    /// Direct3D 12, which only Windows has.
+    /// Direct3D 12, on Windows only.
     D3d12,
 }
 
 impl ExporterName {
-    /// Every exporter, of whichever system.
+    /// Every exporter, of all systems.
     pub const ALL: [Self; 3] = [Self::Native, Self::Vulkan, Self::D3d12];
 
-    /// The name as options and reports write it.
+    /// The name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl ExporterName {
         }
     }
 
-    /// Those that this system can have.
+    /// The exporters of this system.
     #[must_use]
     pub fn of_this_system() -> Vec<Self> {
         let mut all = vec![Self::Native, Self::Vulkan];
@@ -76,13 +76,13 @@ const D3D12_PLACEMENT: &str = "Direct3D 12 shares no memory that the host can ma
 const D3D12_FENCES: &str = "Direct3D 12 has no binary semaphores, only fences";
 const D3D12_IMPORTS: &str = "Direct3D 12 imports nothing that compute drivers export";
 
-/// What a scenario may need of an exporter.
+/// Requirements of scenarios on an exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExporterFeature {
     /// Images.
     Images,
-    /// Buffers that its host side maps.
+    /// Host-visible buffers.
     HostVisible,
     /// Dedicated allocations.
     Dedicated,
@@ -92,7 +92,7 @@ pub enum ExporterFeature {
     TimelineSemaphores,
     /// Imports of the device's memory, the reverse direction.
     Imports,
-    /// A Vulkan device, for OpenGL beside it.
+    /// A Vulkan device, for OpenGL.
     Vulkan,
 }
 
@@ -111,7 +111,7 @@ impl std::fmt::Display for ExporterFeature {
 }
 
 impl ExporterName {
-    /// The reason why this exporter never offers a feature to a backend; `None` if it may, which its driver decides.
+    /// The reason why this exporter never offers a feature to a backend; `None` if its driver decides.
     #[must_use]
     pub fn lacks(self, feature: ExporterFeature, backend: &BackendUnderTest) -> Option<&'static str> {
         use ExporterFeature as Need;
@@ -137,7 +137,7 @@ impl ExporterName {
         }
     }
 
-    /// The kind of handle that its exported timelines have.
+    /// The handle kind of its exported timelines.
     pub(crate) fn timeline_kind(self) -> SemaphoreHandleKind {
         match self {
             Self::Native | Self::Vulkan => system::TIMELINE_SEMAPHORE,
@@ -162,24 +162,24 @@ impl std::fmt::Display for ExporterName {
     }
 }
 
-/// Something that exports memory and semaphores.
+/// An exporter of memory and semaphores.
 pub trait Exporter: Send + Sync {
-    /// Which device it runs on.
+    /// Its device.
     fn identity(&self) -> &DeviceIdentity;
 
     /// The description for reports: driver and version.
     fn describe(&self) -> String;
 
-    /// Makes an exportable buffer.
+    /// Creates an exportable buffer.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter has no such buffers.
+    /// [`Stop::Unsupported`] if this exporter does not support such buffers.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>>;
 
-    /// Makes an exportable image. Its contents are undefined.
+    /// Creates an exportable image. Its contents are undefined.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter has no such images.
+    /// [`Stop::Unsupported`] if this exporter does not support such images.
     fn image(&self, _spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
         Err(Stop::Unsupported(NO_IMAGES.into()))
     }
@@ -187,10 +187,10 @@ pub trait Exporter: Send + Sync {
     /// Imports memory that the device under test exported: the reverse direction.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter imports none.
+    /// [`Stop::Unsupported`] if this exporter cannot import.
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>>;
 
-    /// Makes an exportable binary semaphore.
+    /// Creates an exportable binary semaphore.
     ///
     /// # Errors
     /// [`Stop::Unsupported`] if it has none.
@@ -198,7 +198,7 @@ pub trait Exporter: Send + Sync {
         Err(no_semaphores())
     }
 
-    /// Makes an exportable timeline semaphore with a first value.
+    /// Creates an exportable timeline semaphore with an initial value.
     ///
     /// # Errors
     /// [`Stop::Unsupported`] if it has none.
@@ -206,8 +206,8 @@ pub trait Exporter: Send + Sync {
         Err(no_semaphores())
     }
 
-    /// Makes a timeline with a first value: the exporter's side of a [`Timeline`](gpu_interop::Timeline). Exportable where
-    /// the exporter has such, and the device imports them.
+    /// Creates a timeline with an initial value: the exporter's side of a [`Timeline`](gpu_interop::Timeline).
+    /// Exportable if the exporter supports it and the device imports such timelines.
     ///
     /// # Errors
     /// [`Stop::Unsupported`] if it has none.
@@ -215,46 +215,46 @@ pub trait Exporter: Send + Sync {
         Err(no_timelines())
     }
 
-    /// By how much a signal of its timelines, or a wait of its queue, may be ahead of their value.
+    /// Maximum difference between the value of a signal or a wait of its queue and a timeline's current value.
     fn timeline_reach(&self) -> u64 {
         u64::MAX
     }
 
-    /// A descriptor of one of its timelines, to be sent to another process.
+    /// A descriptor of one of its timelines, for another process.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if they cannot be.
+    /// [`Stop::Unsupported`] if it cannot be sent.
     fn send_timeline(&self, _timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
         Err(no_timelines())
     }
 
-    /// Opens a timeline that the exporter of another process sent.
+    /// Opens a timeline sent by the exporter of another process.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it cannot.
+    /// [`Stop::Unsupported`] if it cannot be opened.
     fn open_timeline(&self, _timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
 
-    /// The greatest value that its timelines take.
+    /// The greatest value of its timelines.
     fn greatest_value(&self) -> u64 {
         u64::MAX
     }
 
-    /// A request for memory that this exporter's like in another process exported and sent, of `size` bytes. Of a buffer
-    /// that is not dedicated.
+    /// Creates a request for memory of `size` bytes that the same exporter sent from another process, for a buffer that
+    /// is not dedicated.
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
         let request = request::memory(system::memory(handle), size).exported_by(self.identity().clone());
-        // SAFETY: the other process is one of the suite's own, which truncates nothing.
+        // SAFETY: the other process is one of the suite's, which truncates no file.
         unsafe { request.trusted_peer(true) }
     }
 
-    /// As [`sent_memory`](Self::sent_memory), of a timeline.
+    /// As [`sent_memory`](Self::sent_memory), for a timeline.
     fn sent_timeline(&self, handle: OsHandle) -> SemaphoreHandle {
         system::timeline_semaphore(handle)
     }
 
-    /// A binary semaphore that is passed off as a timeline.
+    /// A binary semaphore, falsely declared as a timeline.
     ///
     /// # Errors
     /// [`Stop::Unsupported`] if it has none.
@@ -267,13 +267,13 @@ pub trait Exporter: Send + Sync {
         None
     }
 
-    /// Lists the complaints of the exporter's own checks, such as Vulkan's validation layer. Also of what happens when
-    /// the exporter is dropped, which it outlives.
+    /// Lists the errors of the exporter's own checks, such as Vulkan's validation layer, including those at its drop.
+    /// The list outlives the exporter.
     fn complaints(&self) -> Complaints {
         Box::new(Vec::new)
     }
 
-    /// The checks that are off, with the reason.
+    /// The disabled checks, with the reason.
     fn unchecked(&self) -> Option<String> {
         None
     }
@@ -286,5 +286,5 @@ fn no_semaphores() -> Stop {
 /// The Vulkan exporter's description without a validation layer.
 pub const NO_LAYER: &str = "validation layer not installed";
 
-/// Lists complaints.
+/// Lists errors.
 pub type Complaints = Box<dyn Fn() -> Vec<String>>;

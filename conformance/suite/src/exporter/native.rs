@@ -1,4 +1,4 @@
-//! The device's own exportable memory. Lets the suite run where there is no graphics API.
+//! The device's own exportable memory. The suite can run with it without a graphics API.
 
 mod queue;
 
@@ -25,12 +25,12 @@ use crate::request;
 use crate::system::{self, OsHandle};
 
 pub(super) struct NativeExporter {
-    /// Opened apart from the importing device, so that nothing is shared but the memory.
+    /// Opened separately from the importing device, so that only the memory is shared.
     device: Device,
     stream: Arc<Stream>,
     semaphores: Option<MakeSemaphore>,
     queue: Arc<Queue>,
-    /// The importing device takes descriptors of timelines, but not those of the host's semaphores.
+    /// The importing device accepts descriptors of timelines, but not those of the host's semaphores.
     keeps_timelines: bool,
 }
 
@@ -41,7 +41,7 @@ impl NativeExporter {
         }
         let device = Device::open_matching(&*backend.load()?, importer.identity())?;
         let stream = Arc::new(device.create_stream()?);
-        // The stream's own resources, such as the host backend's thread, exist before a scenario counts.
+        // The stream's own resources, such as the host backend's thread, are created before a scenario counts.
         stream.record(&device.create_event()?)?;
         stream.synchronize()?;
         let semaphores = backend.semaphores();
@@ -50,7 +50,7 @@ impl NativeExporter {
         Ok(Self { device, stream, semaphores, queue, keeps_timelines: imports && semaphores.is_none() })
     }
 
-    /// A timeline that says whether the device can import it.
+    /// A timeline with the information whether the device can import it.
     fn labelled(&self, timeline: HostSemaphore) -> Arc<dyn ExporterTimeline> {
         if self.keeps_timelines { Arc::new(Relabelled { timeline, exported: None }) } else { Arc::new(timeline) }
     }
@@ -88,7 +88,7 @@ impl Exporter for NativeExporter {
 
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
         let request = request::memory(system::memory(handle), size).exported_by(self.identity().clone());
-        // SAFETY: the other process exported memory of its backend's own, which is this one's.
+        // SAFETY: the other process exported memory of the same backend.
         unsafe { request.native(true) }
     }
 

@@ -10,12 +10,12 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::Stop;
 use crate::outcome::Verdict;
 
-/// Opens an exporter for `device`; with `signals_by_host`, one whose own checks allow a thread of the host to signal a
-/// timeline that another waits for.
+/// Opens an exporter for `device`. With `signals_by_host`, its own checks must support a host thread that signals a
+/// timeline while another waits for it.
 ///
 /// # Errors
-/// [`Stop::Unsupported`](crate::Stop::Unsupported) if the device has no such exporter,
-/// [`Stop::Skipped`](crate::Stop::Skipped) with what to install if the machine lacks it.
+/// [`Stop::Unsupported`](crate::Stop::Unsupported) if the device does not support the exporter,
+/// [`Stop::Skipped`](crate::Stop::Skipped) with the packages to install if the machine lacks it.
 pub(crate) fn open(
     name: ExporterName,
     backend: &BackendUnderTest,

@@ -1,4 +1,4 @@
-//! Semaphores on the exporter's side.
+//! Semaphores of the exporter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use gpu_interop::{ErrorKind, ExporterTimeline, SemaphoreHandle, SemaphoreImport}
 
 use crate::outcome::Verdict;
 
-/// A semaphore on the exporter's side. `value` is ignored for a binary one.
+/// A semaphore of the exporter. `value` is ignored for a binary one.
 pub trait ExportedSemaphore: Send + Sync {
-    /// Exports it: a new handle.
+    /// Exports it as a new handle.
     ///
     /// # Errors
     /// If the exporter's driver fails.
     fn export(&self) -> Verdict<SemaphoreHandle>;
 
-    /// Exports it as a request to import it.
+    /// Exports it as an import request.
     ///
     /// # Errors
     /// As [`export`](Self::export).
@@ -27,19 +27,19 @@ pub trait ExportedSemaphore: Send + Sync {
     /// If the exporter's driver fails.
     fn signal(&self, value: u64) -> Verdict;
 
-    /// Waits on the exporter's side; `false` if the time ran out.
+    /// Waits on the exporter's side; `false` after the timeout.
     ///
     /// # Errors
     /// If the exporter's driver fails.
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool>;
 
-    /// A timeline semaphore as the library's `Timeline` takes it; `None` if this is none.
+    /// A timeline semaphore for the library's `Timeline`; `None` for a binary one.
     fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {
         None
     }
 }
 
-/// True if a wait was met, false if it timed out.
+/// True if the wait succeeded, false if it timed out.
 pub(crate) fn is_met(waited: gpu_interop::Result<()>) -> Verdict<bool> {
     match waited {
         Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),

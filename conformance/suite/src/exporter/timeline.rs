@@ -1,4 +1,4 @@
-//! Timelines on the exporter's side, and what its queue does between two values of them.
+//! Timelines of the exporter, and exchanges on its queue between two values.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -18,16 +18,16 @@ use crate::system::{self, OsHandle};
 pub struct Point<'a> {
     /// The timeline.
     pub timeline: &'a Arc<dyn ExporterTimeline>,
-    /// The value that is waited for, or that it is raised to.
+    /// The value to wait for or to signal.
     pub value: u64,
 }
 
-/// Something that the exporter's queue was given to do: [`ExportedBuffer::exchange`](super::ExportedBuffer::exchange).
+/// Pending work of the exporter's queue: [`ExportedBuffer::exchange`](super::ExportedBuffer::exchange).
 pub trait Exchange: Send {
-    /// Waits until it has been done, and gives what the buffer held before.
+    /// Waits for completion, and returns the previous content of the buffer.
     ///
     /// # Errors
-    /// If it is not done in time, or the exporter's driver fails.
+    /// If it does not complete in time, or the exporter's driver fails.
     fn finish(self: Box<Self>) -> Verdict<Vec<u8>>;
 }
 
@@ -40,13 +40,13 @@ pub(super) fn no_timelines() -> Stop {
     Stop::Unsupported("the suite has no timelines of this exporter".into())
 }
 
-/// A timeline around another one, which waits for it.
+/// A wrapper of a timeline.
 pub(crate) trait Wrapper: ExporterTimeline {
     /// The wrapped timeline.
     fn inner(&self) -> &dyn ExporterTimeline;
 }
 
-/// Waits for the timelines inside of wrappers, as their exporter does.
+/// Waits for wrapped timelines with their exporter's waiter.
 #[derive(Debug)]
 pub(crate) struct Unwrapping<W> {
     waiter: Box<dyn TimelineWaiter>,
@@ -54,7 +54,7 @@ pub(crate) struct Unwrapping<W> {
 }
 
 impl<W: Wrapper> Unwrapping<W> {
-    /// The waiter of what is inside, for `wrapper` and its like.
+    /// The waiter of the wrapped timeline, for `wrapper` and others of its type.
     ///
     /// # Errors
     /// The exporter's error.
@@ -87,9 +87,9 @@ impl<W: Wrapper> TimelineWaiter for Unwrapping<W> {
 /// A timeline with a replaced export.
 #[derive(Debug)]
 pub(super) struct Relabelled<T> {
-    /// The timeline with the value.
+    /// The original timeline.
     pub(super) timeline: T,
-    /// The replacement: a handle of another process, or none.
+    /// The replaced handle: one of another process, or none.
     pub(super) exported: Option<OsHandle>,
 }
 

@@ -1,4 +1,4 @@
-//! A real Vulkan driver as the exporter.
+//! A real Vulkan driver as exporter.
 
 mod buffer;
 mod image;
@@ -40,8 +40,7 @@ pub(super) struct VulkanExporter {
 }
 
 impl VulkanExporter {
-    /// Opens the Vulkan device that is the importing device, with the validation layer if it is installed and fit for what
-    /// is to be done.
+    /// Opens the Vulkan device of the importing device, with the validation layer if it is installed and usable.
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
         let options = HeadlessOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
@@ -58,7 +57,7 @@ impl VulkanExporter {
     }
 }
 
-/// The Vulkan device that is the importing device.
+/// The Vulkan device of the importing device.
 pub fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
     let devices = HeadlessContext::devices().map_err(|error| match error.kind() {
         ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::Skipped(error.to_string()),
@@ -188,7 +187,7 @@ struct VulkanSemaphore {
 }
 
 impl VulkanSemaphore {
-    /// How long a submission that only signals may take.
+    /// Time limit of a submission that only signals.
     const TIMEOUT: Duration = Duration::from_secs(8);
 
     fn operation(&self, value: u64) -> SemaphoreOp<'_> {
@@ -205,7 +204,7 @@ impl ExportedSemaphore for VulkanSemaphore {
         Ok(self.exported.import_request()?)
     }
 
-    /// By the queue, as a renderer does it.
+    /// Signalled by the queue, as in a renderer.
     fn signal(&self, value: u64) -> Verdict {
         let submission = self.context.submit(&[], &[self.operation(value)], |_| Ok(()))?;
         Ok(submission.wait(Self::TIMEOUT)?)
@@ -214,7 +213,7 @@ impl ExportedSemaphore for VulkanSemaphore {
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
         let waited = match self.exported.semaphore().payload() {
             SemaphorePayload::Timeline => self.exported.semaphore().wait(value, timeout),
-            // Only a queue can wait for a binary semaphore. An unmet wait stays enqueued.
+            // Only a queue can wait for a binary semaphore. An unsatisfied wait stays enqueued.
             _ => self.context.submit(&[self.operation(value)], &[], |_| Ok(()))?.wait(timeout),
         };
         is_met(waited)

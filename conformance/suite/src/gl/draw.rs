@@ -1,4 +1,4 @@
-//! A texture of others, drawn.
+//! Draws an imported texture.
 
 use glow::{HasContext, PixelPackData};
 use gpu_interop::ChannelType;
@@ -8,14 +8,14 @@ use super::GlSide;
 use super::transfer::{native, transfer_format};
 use crate::outcome::{Stop, Verdict};
 
-/// A triangle that covers everything, without any input.
+/// A triangle that covers the viewport, without inputs.
 const VERTICES: &str = "#version 450 core
 void main() {
     gl_Position = vec4(float(gl_VertexID & 1) * 4.0 - 1.0, float(gl_VertexID & 2) * 2.0 - 1.0, 0.0, 1.0);
 }
 ";
 
-/// Each pixel is the texel of its place.
+/// Each pixel is the texel at its position.
 fn fragments(integers: bool) -> String {
     let (sampler, color) = if integers { ("usampler2D", "uvec4") } else { ("sampler2D", "vec4") };
     format!(
@@ -52,7 +52,7 @@ impl<'a> Drawing<'a> {
         let integers = format.array().channel() == ChannelType::Uint32;
         let transfer = transfer_format(texture)?;
         let texture = glow::NativeTexture(native(texture.as_raw())?);
-        // SAFETY: the context is current; every name is one that was just made.
+        // SAFETY: the context is current; every name is new.
         unsafe {
             let program = program(gl, &fragments(integers))?;
             let vertex_array = gl.create_vertex_array().map_err(Stop::Failed)?;
@@ -67,7 +67,7 @@ impl<'a> Drawing<'a> {
             if status != glow::FRAMEBUFFER_COMPLETE {
                 return Err(Stop::Failed(format!("the frame to draw to is not complete: {status:#06x}")));
             }
-            // `texelFetch` reads no level that is not there, if the sampler asks for none.
+            // With the default sampler state `texelFetch` would access missing levels.
             gl.bind_texture(glow::TEXTURE_2D, Some(texture));
             for (name, value) in [
                 (glow::TEXTURE_MIN_FILTER, glow::NEAREST),
@@ -81,7 +81,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Gives OpenGL the triangle to draw. Does not wait.
+    /// Enqueues the draw. Does not wait.
     pub(crate) fn draw(&self) -> Verdict {
         let gl = &self.side.gl;
         // SAFETY: the context is current, and everything is live.
@@ -97,13 +97,13 @@ impl<'a> Drawing<'a> {
         self.side.succeeded("drawing")
     }
 
-    /// Every pixel of the frame, which waits for what was drawn.
+    /// Reads every pixel of the frame, after the draw has completed.
     pub(crate) fn read(&self) -> Verdict<Vec<u8>> {
-        // Both formats that are drawn have 4 bytes.
+        // Both formats have 4 bytes per pixel.
         let pixels = usize::try_from(self.width).unwrap_or(0) * usize::try_from(self.height).unwrap_or(0);
         let mut found = vec![0; 4 * pixels];
         let (gl, (format, ty)) = (&self.side.gl, self.transfer);
-        // SAFETY: the context is current, and the frame has so many pixels of 4 bytes.
+        // SAFETY: the context is current, and the frame has that many pixels of 4 bytes.
         unsafe {
             gl.bind_framebuffer(glow::FRAMEBUFFER, Some(self.framebuffer));
             gl.pixel_store_i32(glow::PACK_ALIGNMENT, 1);
@@ -117,7 +117,7 @@ impl<'a> Drawing<'a> {
 impl Drop for Drawing<'_> {
     fn drop(&mut self) {
         let gl = &self.side.gl;
-        // SAFETY: the context is current, and the names are this object's own.
+        // SAFETY: the context is current, and this object owns the names.
         unsafe {
             gl.delete_framebuffer(self.framebuffer);
             gl.delete_texture(self.frame);

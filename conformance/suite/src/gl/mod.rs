@@ -1,4 +1,4 @@
-//! OpenGL as the third side, beside the exporter and the device under test.
+//! OpenGL as the third side, besides the exporter and the device under test.
 
 mod draw;
 mod transfer;
@@ -21,25 +21,25 @@ use crate::outcome::{PATIENCE, Stop, Verdict};
 
 pub(crate) use draw::Drawing;
 
-/// Mesa's driver for the CPU wants a little of the memory behind a buffer's end.
+/// Mesa's CPU driver requires some memory beyond a buffer's end.
 pub(crate) const ROOM: u64 = 4096;
 
-/// A context of OpenGL on the exporter's device, current on this thread.
+/// An OpenGL context on the exporter's device, current on this thread.
 pub(crate) struct GlSide<'a> {
     headless: HeadlessContext,
     gl: glow::Context,
     vulkan: &'a vulkan::HeadlessContext,
-    /// `None`: the driver has no semaphores, and the host waits for one side after the other.
+    /// `None` if the driver has no semaphores; the host then waits for one side after the other.
     order: Option<Order>,
 }
 
-/// Semaphores that hand over in both directions, each on both sides.
+/// Semaphores for hand-overs in both directions, each on both sides.
 struct Order {
     to_gl: Shared,
     from_gl: Shared,
 }
 
-/// A binary semaphore of Vulkan that OpenGL has imported.
+/// A binary semaphore of Vulkan, imported into OpenGL.
 pub(crate) struct Shared {
     pub(crate) exported: ExportableSemaphore,
     pub(crate) gl: ImportedSemaphore,
@@ -51,16 +51,16 @@ impl Shared {
     }
 }
 
-/// A binary semaphore as a submission takes it.
+/// A binary semaphore for a submission.
 pub(crate) fn operation(semaphore: &ExportableSemaphore) -> SemaphoreOp<'_> {
     SemaphoreOp { semaphore: semaphore.semaphore(), value: 0 }
 }
 
 impl<'a> GlSide<'a> {
-    /// Opens it, on the very device of a Vulkan exporter, with memory that is imported by descriptors.
+    /// Opens a context on the device of a Vulkan exporter, with imports of memory by descriptors.
     ///
     /// # Errors
-    /// Unsupported with another exporter or without an extension, which is named; skipped with what to install.
+    /// Unsupported with another exporter or without an extension, which is named; skipped with the packages to install.
     pub(crate) fn open(context: &'a Context) -> Verdict<Self> {
         let vulkan = context
             .exporter()?
@@ -76,7 +76,7 @@ impl<'a> GlSide<'a> {
             "memory import",
             headless.interop().memory_support(MemoryHandleKind::OpaqueFd).reason(),
         )?;
-        // SAFETY: the context is current, and the addresses are its own.
+        // SAFETY: the context is current, and the addresses belong to it.
         let gl = unsafe { glow::Context::from_loader_function_cstr(|name| headless.address(name)) };
         let mut side = Self { headless, gl, vulkan, order: None };
         if side.interop().semaphore_support(SemaphoreHandleKind::OpaqueFd).is_supported() {
@@ -113,21 +113,21 @@ impl<'a> GlSide<'a> {
         Ok(Shared { exported, gl })
     }
 
-    /// Makes a buffer over a range of imported memory.
+    /// Creates a buffer over a range of imported memory.
     pub(crate) fn buffer(&self, memory: &ImportedMemory, offset: u64, size: u64) -> Verdict<ImportedBuffer> {
         memory.map_buffer(offset..offset + size).map_err(Stop::attempted)
     }
 
-    /// Imports an image of the exporter as the texture that it is.
+    /// Imports an image of the exporter as a texture.
     pub(crate) fn texture(&self, image: &dyn ExportedImage) -> Verdict<ImportedTexture> {
         let memory = self.interop().import_memory(image.import_request()?)?;
         let spec = TextureSpec::from_array(&image.array_desc()?)?;
-        // The suite shares images with red first and linear brightness here, which arrays have.
+        // The suite shares images in the order red, green, blue, alpha with linear encoding, which arrays have.
         let format = TextureFormat::from_array(image.spec().format.array)?;
         memory.map_texture(&spec.format(format)).map_err(Stop::attempted)
     }
 
-    /// Lets OpenGL use what the exporter has written and the host has waited for.
+    /// Acquires objects for OpenGL after the exporter's writes, for which the host has waited.
     pub(crate) fn takes_over(&self, barriers: &Barriers<'_>) -> Verdict {
         let Some(order) = &self.order else { return Ok(()) };
         self.vulkan.submit(&[], &[order.to_gl.operation()], |_| Ok(()))?;
@@ -135,7 +135,7 @@ impl<'a> GlSide<'a> {
         Ok(unsafe { order.to_gl.gl.wait(barriers) }?)
     }
 
-    /// Waits until OpenGL has done what it was given, and lets the others see it.
+    /// Waits for OpenGL's commands and releases the objects to the other sides.
     pub(crate) fn hands_over(&self, barriers: &Barriers<'_>) -> Verdict {
         let Some(order) = &self.order else {
             // SAFETY: the context is current.
@@ -146,7 +146,7 @@ impl<'a> GlSide<'a> {
         Ok(self.vulkan.submit(&[order.from_gl.operation()], &[], |_| Ok(()))?.wait(PATIENCE)?)
     }
 
-    /// Fails if OpenGL has an error to tell.
+    /// Fails if OpenGL has recorded an error.
     pub(crate) fn succeeded(&self, what: &str) -> Verdict {
         // SAFETY: the context is current.
         match unsafe { self.gl.get_error() } {
@@ -161,7 +161,8 @@ fn need(interop: &GlInterop, what: &str, reason: Option<&str>) -> Verdict {
     Err(Stop::Unsupported(format!("OpenGL, {what}: {reason} [{}]", interop.driver())))
 }
 
-/// The kernel that adds 1 to each word of a buffer. Loaded once: drivers may wait for all pending work to load one.
+/// The kernel that adds 1 to each word of a buffer. Loaded once, because drivers may wait for all pending work when
+/// they load it.
 pub(crate) struct Increment(Kernel);
 
 impl Increment {
@@ -169,12 +170,13 @@ impl Increment {
         Ok(Self(context.kernels()?.kernel(INCREMENT.name)?))
     }
 
-    /// Gives it to a stream, for the first `size` bytes of a buffer. Does not wait.
+    /// Enqueues the kernel for the first `size` bytes of a buffer. Does not wait.
     pub(crate) fn run(&self, stream: &Stream, buffer: &MappedBuffer, size: u64) -> Verdict {
         ensure!(size <= buffer.size(), "the buffer has not the {size} bytes to add to");
         let args = [KernelArg::from(buffer), KernelArg::U64(size / 4)];
-        // SAFETY: the arguments are those of the kernel, and the buffer has so many words; the scenarios that own it wait
-        // for the stream before they drop it, and the library frees what is dropped with work pending after that work.
+        // SAFETY: the arguments are those of the kernel, and the buffer has that many words; the scenarios that own it
+        // wait for the stream before they drop it, and the library frees objects dropped with work pending after that
+        // work.
         Ok(unsafe { stream.launch(&self.0, &LaunchConfig::linear(size / 4), &args) }?)
     }
 }

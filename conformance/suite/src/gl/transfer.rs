@@ -17,7 +17,7 @@ fn narrow(n: impl TryInto<i32, Error: std::fmt::Display>) -> Verdict<i32> {
     n.try_into().map_err(|error| Stop::Failed(error.to_string()))
 }
 
-/// A buffer of OpenGL's own, which the host can read.
+/// An OpenGL buffer that is not shared and host-readable.
 pub(crate) struct OwnBuffer<'a> {
     side: &'a GlSide<'a>,
     buffer: glow::NativeBuffer,
@@ -25,7 +25,7 @@ pub(crate) struct OwnBuffer<'a> {
 }
 
 impl GlSide<'_> {
-    /// A buffer of OpenGL's own with this data.
+    /// Creates an OpenGL buffer with this data.
     pub(crate) fn own_buffer(&self, data: &[u8]) -> Verdict<OwnBuffer<'_>> {
         // SAFETY: the context is current.
         unsafe {
@@ -37,7 +37,7 @@ impl GlSide<'_> {
         }
     }
 
-    /// Gives OpenGL a copy from one buffer to another, by name. Does not wait.
+    /// Enqueues a copy between two buffers, by name. Does not wait.
     fn copy(&self, (from, from_offset): (u32, u64), (to, to_offset): (u32, u64), size: u64) -> Verdict {
         let (from, to) = (glow::NativeBuffer(native(from)?), glow::NativeBuffer(native(to)?));
         let [from_offset, to_offset, size] = [narrow(from_offset)?, narrow(to_offset)?, narrow(size)?];
@@ -51,7 +51,7 @@ impl GlSide<'_> {
         self.succeeded("glCopyBufferSubData")
     }
 
-    /// Gives OpenGL a copy within an imported buffer. Does not wait.
+    /// Enqueues a copy within an imported buffer. Does not wait.
     pub(crate) fn copy_within(&self, buffer: &ImportedBuffer, from: u64, to: u64, size: u64) -> Verdict {
         self.copy((buffer.as_raw(), from), (buffer.as_raw(), to), size)
     }
@@ -63,23 +63,23 @@ impl GlSide<'_> {
         own.read()
     }
 
-    /// Gives OpenGL the bytes to put into an imported buffer. Does not wait.
+    /// Enqueues a write to an imported buffer. Does not wait.
     pub(crate) fn write(&self, buffer: &ImportedBuffer, data: &[u8]) -> Verdict {
         let own = self.own_buffer(data)?;
         self.copy((own.buffer.0.get(), 0), (buffer.as_raw(), 0), data.len() as u64)
     }
 
-    /// Reads all layers of one level of a texture, layer after layer, without gaps.
+    /// Reads all layers of one level of a texture in order, tightly packed.
     ///
-    /// Through a buffer, as [`GlSide::write_texture`]: given memory of the host, NVIDIA's driver (580) keeps what
-    /// `glTexSubImage` wrote and answers `glGetTexImage` with that, whatever another API wrote since.
+    /// Uses a buffer, as [`GlSide::write_texture`] does: with host memory, NVIDIA's driver (580) caches the texels of
+    /// `glTexSubImage` and returns them from `glGetTexImage`, even after another API has written others.
     pub(crate) fn read_texture(&self, texture: &ImportedTexture, level: u32, size: u64) -> Verdict<Vec<u8>> {
         let (format, ty) = transfer_format(texture)?;
         let (texture_name, level) = (glow::NativeTexture(native(texture.as_raw())?), narrow(level)?);
         let own = self.own_buffer(&vec![0; usize::try_from(size)?])?;
         let targets = parts(texture);
         let part = own.size / targets.len();
-        // SAFETY: the context is current, and the buffer has room for the texels that are asked for.
+        // SAFETY: the context is current, and the buffer has space for the requested texels.
         unsafe {
             self.gl.bind_texture(texture.target(), Some(texture_name));
             self.gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(own.buffer));
@@ -94,7 +94,7 @@ impl GlSide<'_> {
         own.read()
     }
 
-    /// Gives OpenGL all texels of one level of a texture of two or three dimensions. Does not wait.
+    /// Enqueues a write of all texels of one level of a texture of two or three dimensions. Does not wait.
     pub(crate) fn write_texture(&self, texture: &ImportedTexture, level: u32, data: &[u8]) -> Verdict {
         let (format, ty) = transfer_format(texture)?;
         let [width, height, depth] = texture.spec().shape.level_extent(level);
@@ -104,7 +104,7 @@ impl GlSide<'_> {
         let targets = parts(texture);
         let part = own.size / targets.len();
         let whole = matches!(texture.spec().shape, ArrayShape::D3 { .. } | ArrayShape::D2Layered { .. });
-        // SAFETY: the context is current, and the buffer holds the texels that are written.
+        // SAFETY: the context is current, and the buffer contains the texels.
         unsafe {
             self.gl.bind_texture(texture.target(), Some(texture_name));
             self.gl.bind_buffer(glow::PIXEL_UNPACK_BUFFER, Some(own.buffer));
@@ -123,7 +123,7 @@ impl GlSide<'_> {
     }
 }
 
-/// The targets whose texels are one after another all of a level: the faces of a cube, else the texture.
+/// The targets whose texels in sequence are those of a level: the faces of a cube, or the texture.
 fn parts(texture: &ImportedTexture) -> Vec<u32> {
     match texture.spec().shape {
         ArrayShape::Cube { .. } => (0..6).map(|face| glow::TEXTURE_CUBE_MAP_POSITIVE_X + face).collect(),
@@ -131,7 +131,7 @@ fn parts(texture: &ImportedTexture) -> Vec<u32> {
     }
 }
 
-/// How OpenGL gives and takes the very bytes of a texture's texels.
+/// The pixel format and type with which OpenGL transfers a texture's texels unchanged.
 pub(super) fn transfer_format(texture: &ImportedTexture) -> Verdict<(u32, u32)> {
     let array = texture.spec().format.array();
     match (array.channel(), array.channels()) {
@@ -142,13 +142,13 @@ pub(super) fn transfer_format(texture: &ImportedTexture) -> Verdict<(u32, u32)> 
 }
 
 impl OwnBuffer<'_> {
-    /// Gives OpenGL a copy of as much of an imported buffer as fits. Does not wait.
+    /// Enqueues a copy of as much of an imported buffer as fits. Does not wait.
     pub(crate) fn copy_from(&self, buffer: &ImportedBuffer) -> Verdict {
         let size = buffer.size().min(self.size as u64);
         self.side.copy((buffer.as_raw(), 0), (self.buffer.0.get(), 0), size)
     }
 
-    /// Reads it, which waits for what OpenGL was given before.
+    /// Reads it, after OpenGL's earlier commands.
     pub(crate) fn read(&self) -> Verdict<Vec<u8>> {
         let mut found = vec![0; self.size];
         // SAFETY: the context is current, and the buffer has this size.
@@ -163,7 +163,7 @@ impl OwnBuffer<'_> {
 
 impl Drop for OwnBuffer<'_> {
     fn drop(&mut self) {
-        // SAFETY: the context is current; what it was given to do with the buffer it does before.
+        // SAFETY: the context is current; earlier commands that use the buffer complete first.
         unsafe { self.side.gl.delete_buffer(self.buffer) };
     }
 }

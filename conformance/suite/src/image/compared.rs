@@ -1,4 +1,4 @@
-//! One wrong byte anywhere in an image is found: by each comparison, on each side, in each level and layer.
+//! Each comparison, on each side, in each level and layer, detects a single wrong byte.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,17 +8,17 @@ use super::*;
 use crate::backend_under_test::BackendUnderTest;
 use crate::exporter::RowLayout;
 
-/// Where a byte is wrong: level, layer, and place in the layer.
+/// Position of a wrong byte: level, layer, and offset in the layer.
 type Place = (u32, u32, usize);
 
-/// An image in this process's memory.
+/// An image in host memory.
 #[derive(Clone)]
 struct Fake {
     spec: ImageSpec,
     layers: Arc<Mutex<Vec<Vec<u8>>>>,
-    /// Where reads give another byte than was written.
+    /// Position at which reads return a wrong byte.
     wrong: Option<Place>,
-    /// True if writes do nothing.
+    /// True if writes have no effect.
     deaf: bool,
 }
 
@@ -45,7 +45,7 @@ impl Fake {
         self.spec.subresources().flat_map(in_layer).collect()
     }
 
-    /// All layers of a level, as a device reads them.
+    /// All layers of a level, in the order of a device's reads.
     fn level(&self, level: u32) -> Verdict<Vec<u8>> {
         let image: &dyn ExportedImage = self;
         image.read_level(level)
@@ -65,7 +65,7 @@ impl ExportedImage for Fake {
         Err(Stop::Unsupported("a fake".into()))
     }
 
-    /// Rows with gaps of 3 bytes, slices with gaps of 5, one layer after another.
+    /// Rows with padding of 3 bytes, slices with padding of 5, one layer after another.
     fn row_layout(&self, level: u32, layer: u32) -> Verdict<RowLayout> {
         let [_, rows, slices] = self.spec.layer_extent(level);
         let row_size = self.spec.row_size(level);
@@ -117,7 +117,7 @@ fn a_wrong_byte_of_any_level_and_layer_is_found() {
             let found = exported.verify_all(pattern, "broken").expect_err("a wrong byte").to_string();
             let level = format!("exporter's side, level {} of", place.0);
             assert!(found.contains("1 of ") && found.contains(&level), "{place:?}: {found}");
-            // As the device's side does.
+            // As on the device's side.
             let found = verify_levels(&image.spec, pattern, "read", |level| broken.level(level));
             assert!(found.is_err(), "{place:?} of {}", image.spec);
             for level in 0..image.spec.levels {
@@ -160,7 +160,8 @@ fn layers_and_levels_that_are_swapped_or_missing_are_found() {
     }
 }
 
-/// A linear image is compared row by row: every byte of every level belongs to just one row, and no two rows overlap.
+/// A linear image is compared row by row: every byte of every level belongs to exactly one row, and rows do not
+/// overlap.
 #[test]
 fn rows_cover_every_byte_of_every_level_once() {
     for image in images() {
@@ -182,7 +183,7 @@ fn rows_cover_every_byte_of_every_level_once() {
     }
 }
 
-/// Each of the four accesses that an exchange in both directions is made of is checked, in each of its rounds.
+/// Each of the four accesses of an exchange in both directions is checked, in every round.
 #[test]
 fn an_exchange_in_both_directions_checks_both() {
     let context = Context::open(Arc::new(BackendUnderTest::host()), None, 3).expect("a context");
@@ -207,7 +208,7 @@ fn an_exchange_in_both_directions_checks_both() {
         let on_device = both_ways(&context, &image, |_, p, _| sees(&broken, p), |_, p| writes(&as_device, p));
         assert!(on_device.is_err(), "{place:?} is wrong on the device's side");
     }
-    // Stale data of the first round are not those of the second.
+    // Stale data of the first round differs from that of the second.
     let rounds = std::cell::Cell::new(0);
     let writes_once = |_: &Stream, pattern| {
         rounds.set(rounds.get() + 1);

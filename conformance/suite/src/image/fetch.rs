@@ -4,18 +4,18 @@ use gpu_interop::{ArrayFormat, ChannelType, ReadMode};
 
 use crate::outcome::{Stop, Verdict};
 
-/// How far a normalised value may be from the quotient: a few units in the last place of a 32-bit float below 1, and a
-/// sixteenth of a step of a 16-bit channel.
+/// Tolerance of a normalised value: a few units in the last place of a 32-bit float below 1, and a sixteenth of a step
+/// of a 16-bit channel.
 const TOLERANCE: f64 = 1.0 / (1 << 20) as f64;
 
 /// One channel of a fetched texel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fetched {
-    /// Just these 32 bits: integers and floats.
+    /// Exactly these 32 bits: integers and floats.
     Bits(u32),
-    /// A float near this value: normalised integers.
+    /// A float close to this value: normalised integers.
     Near(f64),
-    /// A float that is nearer to this sRGB code, of 0 to 255, than to the next ones.
+    /// A float that is closer to this sRGB code, of 0 to 255, than to its neighbours.
     SrgbCode(u8),
 }
 
@@ -63,7 +63,7 @@ impl Fetched {
     }
 }
 
-/// Turns infinities, NaNs and numbers too small to be normal, which a texture unit may change, into other floats.
+/// Replaces infinities, NaNs and denormals, which a texture unit may change, by other floats.
 pub(crate) fn make_finite(channel: ChannelType, data: &mut [u8]) -> Verdict {
     match channel {
         ChannelType::Float32 => {
@@ -89,7 +89,7 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Verdict<[u8; N]> {
     bytes.try_into().map_err(|_| Stop::Failed(format!("{} bytes instead of {N}", bytes.len())))
 }
 
-/// The 32-bit float that is a 16-bit one, which is normal.
+/// Converts a normal 16-bit float to a 32-bit one.
 fn widened(half: u16) -> u32 {
     let half = u32::from(half);
     let (sign, exponent, fraction) = (half >> 15, half >> 10 & 0x1f, half & 0x3ff);
@@ -97,7 +97,7 @@ fn widened(half: u16) -> u32 {
     sign << 31 | (exponent + 112) << 23 | fraction << 13
 }
 
-/// A brightness on the sRGB curve.
+/// Encodes a brightness as sRGB.
 fn encoded(linear: f64) -> f64 {
     if linear <= 0.003_130_8 { linear * 12.92 } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 }
 }
@@ -176,7 +176,7 @@ mod tests {
             let expected = Fetched::SrgbCode(code);
             assert!(expected.is_met_by(bits(code)), "{code}");
             assert!(!code.checked_add(1).is_some_and(|next| expected.is_met_by(bits(next))), "{code}");
-            // Not decoded at all.
+            // Not decoded.
             assert!(matches!(code, 0 | 255) || !expected.is_met_by(float(f32::from(code) / 255.0)), "{code}");
         }
         let texel = expected(ChannelType::Unorm8, 4, ReadMode::Srgb, &[1, 2, 3, 255]);

@@ -12,7 +12,7 @@ use crate::exporter::ImageSpec;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 
-/// The loaded kernels, a stream to run them on, and memory for their results.
+/// The loaded kernels, their stream, and memory for their results.
 pub(crate) struct ImageKernels<'a> {
     context: &'a Context,
     pub(crate) stream: Stream,
@@ -37,13 +37,13 @@ impl<'a> ImageKernels<'a> {
         })
     }
 
-    /// Fills one level through a surface, and waits until it is done.
+    /// Fills one level through a surface, and blocks until completion.
     pub(crate) fn fill(&self, image: &SharedImage, level: u32, pattern: Pattern) -> Verdict {
         let surface = image.array.surface(level)?;
         self.fill_surface(&surface, image.spec(), level, pattern)
     }
 
-    /// Fills a surface of one level of such an image, and waits until it is done.
+    /// Fills a surface of one level of such an image, and blocks until completion.
     pub(crate) fn fill_surface(&self, surface: &Surface, spec: &ImageSpec, level: u32, pattern: Pattern) -> Verdict {
         let (mut args, texels) = surface_args(surface, spec, level)?;
         args.push(KernelArg::U32(pattern.level(level).seed()));
@@ -66,9 +66,9 @@ impl<'a> ImageKernels<'a> {
         Ok(u32::from_ne_bytes(found))
     }
 
-    /// Fetches every texel of one level of a two-dimensional image and compares it with what its bytes stand for.
+    /// Fetches every texel of one level of a two-dimensional image and compares it with the value of its bytes.
     ///
-    /// The texture is of that level alone, or, with `of_all_levels`, of the whole image.
+    /// The texture covers only that level, or, with `of_all_levels`, the whole image.
     pub(crate) fn verify_fetches(
         &self,
         image: &SharedImage,
@@ -86,7 +86,7 @@ impl<'a> ImageKernels<'a> {
             (false, _) => TexelType::Float,
         };
         let target = self.context.import(&*self.context.buffer(width * height * 16)?)?;
-        // What the kernel does not write is no texel.
+        // Initial value, which is not a texel.
         self.stream.fill(&target, 0xee)?;
         let mut args = vec![
             texture.as_arg(),
@@ -112,7 +112,7 @@ impl<'a> ImageKernels<'a> {
     }
 }
 
-/// Compares what was fetched, four words a texel, with what the texels' bytes in `data` stand for.
+/// Compares the fetched values, four words per texel, with those of the texels' bytes in `data`.
 fn compare_fetches(format: ArrayFormat, read: ReadMode, width: usize, data: &[u8], found: &[u8]) -> Verdict {
     let size = format.texel_size() as usize;
     ensure_eq!(data.len() / size, found.len() / 16, "texels to compare");
@@ -141,7 +141,7 @@ fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec
         ArrayShape::D1Layered { .. } => SurfaceShape::D1Layered,
         ArrayShape::D2 { .. } => SurfaceShape::D2,
         ArrayShape::D3 { .. } => SurfaceShape::D3,
-        // Kernels see the faces of cubes as layers.
+        // Kernels access the faces of cubes as layers.
         ArrayShape::D2Layered { .. } | ArrayShape::Cube { .. } | ArrayShape::CubeLayered { .. } => {
             SurfaceShape::D2Layered
         }
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// One wrong word is found in the first, a middle and the last texel, in each channel that the format has.
+    /// A single wrong word is detected in the first, a middle and the last texel, in each channel of the format.
     #[test]
     fn one_wrong_channel_of_one_texel_is_found() {
         const TEXELS: usize = 35;
@@ -196,7 +196,7 @@ mod tests {
             for texel in [0, 17, TEXELS - 1] {
                 for channel in 0..usize::from(channels) {
                     let mut wrong = right.clone();
-                    // A high byte, so that a float is far away.
+                    // A high byte, so that a float differs strongly.
                     wrong[texel * 16 + channel * 4 + 3] ^= 0x40;
                     let found = compare(&wrong).expect_err("a wrong channel").to_string();
                     let place = format!("channel {channel} of texel ({}, {})", texel % 7, texel / 7);

@@ -1,4 +1,4 @@
-//! An image that the exporter and the device share, and its expected contents.
+//! An image shared by the exporter and the device, and its expected contents.
 
 mod fetch;
 mod kernels;
@@ -16,13 +16,13 @@ pub(crate) use fetch::{Fetched, make_finite};
 pub(crate) use kernels::ImageKernels;
 pub(crate) use texels::{Texels, compare};
 
-/// A format in the order red, green, blue, alpha, with numbers in proportion to brightness.
+/// A format in the order red, green, blue, alpha, with linear encoding.
 pub(crate) fn plain_format(channel: ChannelType, channels: u8) -> Verdict<TexelFormat> {
     let array = ArrayFormat::new(channel, channels)?;
     Ok(TexelFormat { array, order: ChannelOrder::Rgba, encoding: ColorEncoding::Linear })
 }
 
-// The contents of an image after `pattern` was written to it: level `n` has the bytes of `pattern.level(n)`, layer after
+// The contents of an image after `pattern` was written: level `n` has the bytes of `pattern.level(n)`, layer after
 // layer, so that no two ranges are equal.
 impl dyn ExportedImage {
     /// Writes every level and layer from the exporter's side.
@@ -47,7 +47,7 @@ impl dyn ExportedImage {
         verify_level(self.spec(), level, pattern, &format!("{what}, exporter's side"), &self.read_level(level)?)
     }
 
-    /// Where each row of a linear image lies in the memory and in its level's pattern, and the level.
+    /// The offset of each row of a linear image in the memory and in its level's pattern, and the level.
     pub(crate) fn rows(&self) -> Verdict<Vec<(u64, u64, u32)>> {
         let spec = self.spec();
         let mut rows = Vec::new();
@@ -88,7 +88,7 @@ fn verify_level(spec: &ImageSpec, level: u32, pattern: Pattern, what: &str, foun
     pattern.level(level).verify(0, found, &format!("{what}, level {level} of {spec}"))
 }
 
-/// An image of the exporter that the device under test has imported and mapped.
+/// An image of the exporter, imported and mapped by the device under test.
 pub(crate) struct SharedImage {
     pub(crate) exported: Box<dyn ExportedImage>,
     pub(crate) array: MappedMipmappedArray,
@@ -114,7 +114,7 @@ impl SharedImage {
         desc: &MipmappedArrayDesc,
     ) -> Verdict<Self> {
         let memory = context.device().import_memory(exported.import_request()?)?;
-        // Unlike most of what a device can do, its formats and shapes are known only from an attempt.
+        // Unlike most features of a device, supported formats and shapes are known only after an attempt.
         Ok(Self { exported, array: memory.map_mipmapped_array(desc).map_err(Stop::attempted)? })
     }
 
@@ -131,7 +131,7 @@ impl SharedImage {
         Ok(())
     }
 
-    /// Checks every byte as the device reads it.
+    /// Checks every byte by reads of the device.
     pub(crate) fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
         let what = format!("{what}, device's side");
         verify_levels(self.spec(), pattern, &what, |level| self.device_reads(stream, level))
@@ -172,7 +172,7 @@ pub(crate) fn both_ways(
     Ok(())
 }
 
-/// Runs `check` for each of several variants, such as formats or shapes. Unsupported if all are unsupported, or, with
+/// Calls `check` for each of several variants, such as formats or shapes. Unsupported if all are unsupported, or, with
 /// `all_needed`, any; otherwise unsupported variants are passed to `leave_out`, with the reason.
 pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
     mut leave_out: impl FnMut(String),
@@ -189,7 +189,7 @@ pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
         }
     }
     let Some((_, first)) = missing.first() else { return Ok(()) };
-    // An exporter without images says so for each.
+    // An exporter without images reports it for each variant.
     let reasons = if missing.len() > 1 && missing.iter().all(|(_, reason)| reason == first) {
         first.clone()
     } else if !all_needed && missing.len() == variants.len() {

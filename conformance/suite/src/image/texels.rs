@@ -1,4 +1,4 @@
-//! Boxes of texels in memory without gaps, computed here to compare with what a device copies.
+//! Boxes of texels in tightly packed memory, computed on the host for comparison with a device's copies.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ impl Texels {
     }
 }
 
-/// Fails unless both are the same, with the number of bytes that differ and the first of them.
+/// Fails unless both are equal, with the number of different bytes and the first of them.
 pub(crate) fn compare(found: &[u8], expected: &[u8], what: &str) -> Verdict {
     ensure_eq!(found.len(), expected.len(), "{what}: the number of bytes");
     let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);

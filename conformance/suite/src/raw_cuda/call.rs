@@ -11,12 +11,12 @@ pub(crate) const DMA_BUF_FD: u32 = 9;
 /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD`.
 pub(crate) const TIMELINE_FD: u32 = 9;
 
-/// One call, or a few that make sense only together. Kinds are the numbers of the driver's headers.
+/// One call, or several that belong together. Kinds are the numbers of the driver's headers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum RawCall {
     /// Imports the descriptor as memory and ends the import.
     ImportMemory { kind: u32, size: u64, flags: u32 },
-    /// Imports a number that is no descriptor as memory.
+    /// Imports an invalid descriptor number as memory.
     ImportNumber { number: i32 },
     /// Imports the descriptor as a semaphore and ends the import.
     ImportSemaphore { kind: u32 },
@@ -32,18 +32,18 @@ pub(crate) enum RawCall {
     DestroyTwice,
     /// Imports the descriptor as a semaphore, for the calls after this one.
     KeepSemaphore { kind: u32 },
-    /// Signals the kept semaphore and waits until that is done.
+    /// Signals the kept semaphore and waits for the signal.
     Signal { value: u64, batch: Batch },
     /// Waits for the kept semaphore, which must be signalled already.
     Wait { value: u64, batch: Batch },
-    /// Allocates memory and exports it as a dma-buf, whose descriptor comes back.
+    /// Allocates memory and exports it as a dma-buf, whose descriptor is returned.
     ExportDmaBuf,
-    /// Imports the descriptor, which must fail, lets another file have its number if it is free, and closes the number as
-    /// an application would that takes the documentation at its word.
+    /// Imports the descriptor, which must fail, lets another file reuse its number if it is free, and closes the
+    /// number, as an application does that follows the documentation.
     CloseAfterFailure,
 }
 
-/// How a batch of signals or waits is passed.
+/// Form of a batch of signals or waits.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Batch {
     /// One semaphore and its parameters.
@@ -52,6 +52,6 @@ pub(crate) enum Batch {
     Empty,
     /// One semaphore, and NULL for its parameters.
     NullParams,
-    /// NULL in place of the semaphore.
+    /// NULL instead of the semaphore.
     NullSemaphore,
 }

@@ -1,4 +1,4 @@
-//! The driver's functions, without any care.
+//! The driver's functions, without validation.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::ptr;
 use cudarc::driver::sys as cuda;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// `CUresult` as a number: a driver may answer with codes that the bindings' enum does not have.
+/// `CUresult` as a number: a driver may return codes that the bindings' enum does not have.
 pub(super) type Code = c_uint;
 pub(super) const SUCCESS: Code = 0;
 
@@ -26,10 +26,10 @@ macro_rules! functions {
             /// # Safety
             /// The file must be CUDA's driver, or a simulator of it.
             unsafe fn load(file: &Path) -> Result<Self, libloading::Error> {
-                // SAFETY: a driver's initialisers are made for being loaded at run time.
+                // SAFETY: a driver's initialisers support loading at run time.
                 let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }?;
                 let library: &'static Library = Box::leak(Box::new(library));
-                // SAFETY: the types are those of the driver's headers, but for the number in place of the enum.
+                // SAFETY: the types are those of the driver's headers, except for the number instead of the enum.
                 Ok(unsafe { Self { library, $( $field: *library.get($symbol)?, )+ } })
             }
         }
@@ -73,9 +73,9 @@ type GetMappedMipmappedArray = unsafe extern "C" fn(
 type GetHandleForAddressRange = unsafe extern "C" fn(*mut c_void, cuda::CUdeviceptr, usize, c_uint, u64) -> Code;
 
 impl Driver {
-    /// Loads the driver and makes a device's primary context current, for good.
+    /// Loads the driver and makes a device's primary context current until the process ends.
     pub(super) fn open(file: &Path, ordinal: c_int) -> Result<Self, String> {
-        // SAFETY: the file is the one that the backend under test has loaded as its driver.
+        // SAFETY: the backend under test has loaded the same file as its driver.
         let driver = unsafe { Self::load(file) }.map_err(|error| format!("{}: {error}", file.display()))?;
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: the pointers are valid for the calls; the context is retained until this process ends.
@@ -115,7 +115,7 @@ impl Driver {
 
     /// `cuMemGetHandleForAddressRange`, which drivers before CUDA 11.7 lack.
     pub(super) fn get_handle_for_address_range(&self) -> Option<GetHandleForAddressRange> {
-        // SAFETY: the type is that of the driver's header, but for numbers in place of enums.
+        // SAFETY: the type is that of the driver's header, except for numbers instead of enums.
         unsafe { self.library.get(c"cuMemGetHandleForAddressRange") }.ok().map(|symbol| *symbol)
     }
 }

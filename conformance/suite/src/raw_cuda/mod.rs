@@ -1,7 +1,7 @@
-//! Malformed calls of CUDA's driver without the library: an application's view of the driver alone.
+//! Malformed calls of CUDA's driver without the library, which show the behaviour of the driver alone.
 //!
-//! They run in a process of their own, because some of them crash it. The process is this program, which loads the file that
-//! the backend under test has loaded, makes one call per message and returns the driver's behaviour.
+//! They run in a separate process, because some of them crash it. The process is this program, which loads the same
+//! file as the backend under test, makes one call per message and returns the driver's behaviour.
 //!
 //! All its unsafe code is in this module. The layouts are those of NVIDIA's headers, from `cudarc`, not this project's own.
 

@@ -24,20 +24,21 @@ pub(crate) struct RawProcess {
     peer: Option<Peer>,
 }
 
-/// An undamaged process, kept for the next scenario: starting a GPU's driver takes longer than all calls of a scenario.
+/// An undamaged process, kept for the next scenario, because starting a GPU's driver takes longer than all calls of a
+/// scenario.
 static HANDED_ON: Mutex<Option<RawProcess>> = Mutex::new(None);
 
 /// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct RawOutcome {
-    /// A description: accepted, a code with its name, or the way the process ended.
+    /// A description: accepted, a code with its name, or the end of the process.
     pub(crate) text: String,
-    /// The descriptor that the call made, if it made one.
+    /// The descriptor that the call created, if any.
     pub(crate) fd: Option<OwnedFd>,
 }
 
 impl RawProcess {
-    /// For the driver of the backend under test. No process is started yet.
+    /// Creates the process object for the driver of the backend under test. The process starts with the first call.
     ///
     /// # Errors
     /// [`Stop::Unsupported`] unless the backend is CUDA's.
@@ -48,7 +49,7 @@ impl RawProcess {
                 let (library, device) = (library.clone(), context.ordinal());
                 let handed_on = HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let same = |process: &Self| process.library == library && process.device == device;
-                // It ends by itself after a while.
+                // The process ends by itself after a while.
                 let answers = |process: &Self| process.peer.as_ref().is_some_and(Peer::is_running);
                 let peer = handed_on.filter(same).filter(answers).and_then(|process| process.peer);
                 Ok(Self { library, device, peer })
@@ -60,8 +61,7 @@ impl RawProcess {
         }
     }
 
-    /// Makes one call, in the process of the previous call if that still runs. The driver's behaviour is data, so a crash is
-    /// no error.
+    /// Makes one call, in the process of the previous call if it still runs. A crash is a result, not an error.
     ///
     /// # Errors
     /// If the process cannot be started, or load the driver.
@@ -86,7 +86,7 @@ impl RawProcess {
         }
     }
 
-    /// True if the process of the last call still runs, with the objects that calls made it keep.
+    /// True if the process of the last call still runs, with the objects that calls have kept.
     pub(crate) fn is_running(&self) -> bool {
         self.peer.is_some()
     }
@@ -103,7 +103,7 @@ impl RawProcess {
         *HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
     }
 
-    /// Ends the process, and describes an abnormal end: some damage shows only then.
+    /// Ends the process, and describes an abnormal end: some damage is detected only then.
     ///
     /// # Errors
     /// If it cannot be waited for.

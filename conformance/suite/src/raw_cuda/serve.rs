@@ -1,4 +1,4 @@
-//! The process that makes the calls.
+//! Main function of the process that makes the calls.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -15,9 +15,9 @@ use super::driver::{Code, Driver, SUCCESS};
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Channel, Incoming};
 
-/// How long this process waits for the next call.
+/// Time that this process waits for the next call.
 const IDLE: Duration = Duration::from_secs(60);
-/// Descriptors are passed to the driver with numbers from here on, which nothing else in this process gets meanwhile.
+/// Descriptors are passed to the driver with numbers from here on, which are not used otherwise in this process.
 const NUMBERS: RawFd = 600;
 /// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`.
 const RANGE_AS_DMA_BUF: u32 = 1;
@@ -46,7 +46,7 @@ pub(crate) fn serve(library: &Path, device: c_int) -> Verdict {
     }
 }
 
-/// Makes the calls. What it keeps may be null, or ended: calls are made with it all the same.
+/// Makes the calls. Kept objects may be null or destroyed on purpose.
 struct Caller {
     driver: Driver,
     memory: cuda::CUexternalMemory,
@@ -54,8 +54,8 @@ struct Caller {
 }
 
 // SAFETY (of the unsafe blocks below): pointers to descriptors and results are valid for the calls, and descriptors are
-// complete. What they say is wrong on purpose, and so are some handles: the driver may do anything with them, which is what
-// this process is there to show. Nothing else depends on it, and whoever started it reckons with its death.
+// complete. Their values are wrong on purpose, and so are some handles: the driver's behaviour is undefined then, and
+// this process exists to observe it. Nothing else depends on the process, and its parent expects a crash.
 impl Caller {
     fn perform(&mut self, call: &RawCall, fd: Option<OwnedFd>) -> Verdict<(String, Option<OwnedFd>)> {
         let fd = || fd.ok_or_else(|| Stop::Failed("the call came without its descriptor".into()));
@@ -98,7 +98,7 @@ impl Caller {
                 lent.settle();
                 self.driver.text(code)
             }
-            // Without a kept object there is nothing to see.
+            // Without a kept object there is no result.
             RawCall::MapBuffer { .. }
             | RawCall::MapMipmappedArray { .. }
             | RawCall::DestroyWhileMapped
@@ -135,7 +135,7 @@ impl Caller {
         let mut desc = MaybeUninit::<cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st>::zeroed();
         let at = desc.as_mut_ptr();
         let mut memory = ptr::null_mut();
-        // SAFETY: see above. The kind is written as a number, because the bindings' enum does not have all of them.
+        // SAFETY: see above. The kind is written as a number, because the bindings' enum lacks some.
         unsafe {
             (&raw mut (*at).type_).cast::<u32>().write(kind);
             (&raw mut (*at).handle.fd).write(fd);
@@ -196,7 +196,7 @@ impl Caller {
             reserved: [0; 16],
         };
         let mut array = ptr::null_mut();
-        // SAFETY: see above. An array that comes of it lives as long as this process.
+        // SAFETY: see above. A resulting array lives as long as this process.
         let code = unsafe { map(&raw mut array, self.memory, &raw const desc) };
         self.driver.text(code)
     }
@@ -255,7 +255,7 @@ impl Caller {
 
     /// The code of the enqueuing call, and whether the work completed.
     fn done(&self, code: Code) -> String {
-        // SAFETY: there is nothing to get wrong.
+        // SAFETY: the call has no preconditions.
         let synchronized = if code == SUCCESS { unsafe { (self.driver.ctx_synchronize)() } } else { SUCCESS };
         match synchronized {
             SUCCESS => self.driver.text(code),
@@ -289,20 +289,20 @@ impl Caller {
         if is_open(lent.number) {
             return Ok(format!("{text}; {}, so closing it is right here", lent.settle()));
         }
-        // What another thread does by chance.
+        // Another thread may do this by chance.
         let stranger = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), lent.number)?;
         if stranger.as_raw_fd() != lent.number {
             return Ok(format!("{text}; the driver closed the descriptor and reused its number"));
         }
         let number = stranger.into_raw_fd();
-        // SAFETY: open, and closed by nobody else in this process. Its owner is not asked, which is the point.
+        // SAFETY: open, and closed by no other code in this process. Its owner is bypassed on purpose.
         unsafe { rustix::io::close(lent.number) };
         let harm = if is_open(number) { "did no harm" } else { "closed another file's descriptor" };
         Ok(format!("{text}; the driver closed the descriptor, and closing it as the documentation asks for {harm}"))
     }
 }
 
-/// A descriptor for one call of the driver, which may close it or not.
+/// A descriptor for one call of the driver, which may close it.
 struct Lent {
     number: RawFd,
 }
@@ -312,18 +312,18 @@ impl Lent {
         Ok(Self { number: rustix::io::fcntl_dupfd_cloexec(&fd, NUMBERS)?.into_raw_fd() })
     }
 
-    /// What the driver did with it. Closed if it did not.
+    /// Reports whether the driver closed it, and closes it otherwise.
     fn settle(self) -> &'static str {
         if !is_open(self.number) {
             return "the driver closed the descriptor";
         }
-        // SAFETY: still the descriptor of `new`: this process gives numbers this high to nothing else.
+        // SAFETY: still the descriptor of `new`: numbers this high are not used otherwise in this process.
         drop(unsafe { OwnedFd::from_raw_fd(self.number) });
         "the descriptor was left open"
     }
 }
 
 fn is_open(number: RawFd) -> bool {
-    // SAFETY: the borrow lives for one call, which answers EBADF for a number that is not open.
+    // SAFETY: the borrow lives for one call, which returns EBADF for a number that is not open.
     rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok()
 }

@@ -1,5 +1,5 @@
-//! Another thread captures a stream by the driver's own functions, as PyTorch does, in each of the three capture modes. The
-//! library's calls work meanwhile, the capture stays valid, and the captured graph runs.
+//! Another thread captures a stream by the driver's own functions, as PyTorch does, in each of the three capture modes.
+//! The library's calls work meanwhile, the capture stays valid, and the captured graph runs.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ scenarios! {
 }
 
 const SIZE: usize = 16 << 10;
-/// The time that a wait is kept waiting.
+/// The time that a wait is blocked.
 const LATE: Duration = Duration::from_millis(40);
 
 /// Runs `work` during a capture by another thread, once in each mode, and launches the captured graph.
@@ -51,7 +51,7 @@ fn beside(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
         let (buffer, target) = context.zeroed(4096)?;
         let capture = Capture::start(context, mode, &target, value)?;
         let worked = work(mode);
-        // In any case: it uses the target.
+        // Finished even after a failure, because the capture uses the target.
         let ended = capture.finish();
         let in_mode = |stop: Stop| match stop {
             Stop::Failed(reason) => Stop::Failed(format!("during a capture in mode {mode:?}: {reason}")),
@@ -90,7 +90,7 @@ fn read_behind_a_wait(context: &Context) -> Verdict {
         let (stream, value) = (context.stream()?, 0x40 + mode as u8);
         gate.close(&stream)?;
         stream.fill(&mapped, value)?;
-        // Not the bytes that are there already.
+        // Different from the existing bytes.
         let mut found = vec![0xee; SIZE];
         gate.open_during(LATE, || Ok(stream.read(&mapped, &mut found)?))?;
         let at_once = found.clone();

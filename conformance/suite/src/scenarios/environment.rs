@@ -1,4 +1,4 @@
-//! Devices that a process finds under another visibility variable.
+//! Devices visible to a process with another value of the visibility variable.
 
 use gpu_interop::{DeviceIdentity, ErrorKind};
 
@@ -18,23 +18,23 @@ scenarios! {
         "A process that sees no device gets a typed error that names the variable.", no_visible_device;
 }
 
-/// The number of devices that are tested alone: loading a driver takes half a second.
+/// The number of devices that are tested separately: loading a driver takes half a second.
 const ALONE: usize = 4;
 
 /// A vendor's environment variable that selects the visible devices.
 struct Visibility {
     variable: &'static str,
-    /// The variable that errors name; the vendor may obey another one too.
+    /// The variable that errors name; the vendor may read another one, too.
     named: &'static str,
-    /// The value that selects each device visible here.
+    /// The value that selects each visible device.
     entries: Vec<String>,
-    /// Values that show none.
+    /// Values that hide all devices.
     hidden: &'static [&'static str],
 }
 
 impl Visibility {
     fn of(context: &Context, devices: usize) -> Verdict<Self> {
-        // AMD's runtime takes an empty variable for one that is not there.
+        // AMD's runtime treats an empty variable as not set.
         let (named, variables, hidden): (_, &[&'static str], &'static [&'static str]) = match context.driver_api()? {
             DriverApi::Cuda => ("CUDA_VISIBLE_DEVICES", &["CUDA_VISIBLE_DEVICES"], &["-1", ""]),
             DriverApi::Hip => ("HIP_VISIBLE_DEVICES", &["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"], &["-1"]),

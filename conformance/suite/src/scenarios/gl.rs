@@ -1,4 +1,4 @@
-//! Memory of Vulkan, imported into OpenGL and the device. The host waits between the three.
+//! Vulkan memory, imported into OpenGL and the device. The host waits between the three.
 
 use std::os::fd::OwnedFd;
 
@@ -79,7 +79,7 @@ fn identity(context: &Context) -> Verdict {
     works(context, resized(request, size))
 }
 
-/// A buffer of the exporter with a little more memory than a scenario uses.
+/// A buffer of the exporter with slightly more memory than a scenario uses.
 fn roomy(context: &Context, size: usize, dedicated: bool) -> Verdict<Box<dyn ExportedBuffer>> {
     context.exporter()?.buffer(BufferSpec { dedicated, ..BufferSpec::new(size as u64 + ROOM) })
 }
@@ -142,13 +142,13 @@ fn offsets(context: &Context) -> Verdict {
     image_goes_both_ways(context, &side, &*exported)
 }
 
-/// An image with every use that OpenGL could have for it, as its extension demands.
+/// An image with every usage that OpenGL could make of it, as its extension requires.
 fn spec(shape: ArrayShape) -> Verdict<ImageSpec> {
     let usage = ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT;
     Ok(ImageSpec { usage, ..ImageSpec::new(shape, plain_format(ChannelType::Unorm8, 4)?) })
 }
 
-/// Checks that each of the two sees all that the other writes to an image, twice, so that nothing stale can pass.
+/// Checks that each of the two sides sees all writes of the other to an image, twice, so that stale data is detected.
 fn image_goes_both_ways(context: &Context, side: &GlSide<'_>, exported: &(dyn ExportedImage + 'static)) -> Verdict {
     let texture = side.texture(exported)?;
     let textures = [(&texture, TextureLayout::General)];
@@ -213,7 +213,7 @@ fn mip_levels(context: &Context) -> Verdict {
         ArrayShape::D3 { width: 37, height: 21, depth: 9 },
         ArrayShape::Cube { width: 35 },
     ] {
-        // One, some and all: where layers begin may depend on it.
+        // One, some and all: the offsets of layers may depend on the number.
         for levels in [1, 3, shape.max_levels()] {
             let exported = context.exporter()?.image(ImageSpec { levels, ..spec(shape)? })?;
             image_goes_both_ways(context, &side, &*exported)?;
@@ -251,7 +251,7 @@ fn bad_input(context: &Context) -> Verdict {
     let exported = prepared(context)?;
     let request = exported.import_request()?;
     let (size, invalid) = (request.size(), ErrorKind::InvalidArgument);
-    // One handle survives all of it.
+    // One handle remains valid throughout.
     let (_, request) = rejected(gl.import_memory(resized(request, 0)), &[invalid], "a size of 0")?;
     let (_, request) = rejected(gl.import_memory(resized(request, u64::MAX)), &[invalid], "a size of 2^64 - 1")?;
     let foreign = resized(request, size).exported_by(somewhere_else());

@@ -40,7 +40,7 @@ const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// Vulkan, the device and OpenGL, and the semaphores from each to the next.
+/// Vulkan, the device and OpenGL, with the semaphores between them.
 struct ThreeWay<'a> {
     side: GlSide<'a>,
     stream: Stream,
@@ -62,7 +62,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// The point that the first submission waits for this round.
+    /// The point that the first submission of this round waits for.
     fn closed(&self) -> SemaphoreOp<'_> {
         SemaphoreOp { semaphore: &self.timeline, value: self.opened.get() + 1 }
     }
@@ -74,7 +74,7 @@ impl Gate {
 }
 
 impl<'a> ThreeWay<'a> {
-    /// Unsupported if one of the three lacks something. Each of Vulkan's host buffers has `size` bytes.
+    /// Unsupported if one of the three lacks a requirement. Each of Vulkan's host buffers has `size` bytes.
     fn open(context: &'a Context, size: u64) -> Verdict<Self> {
         let side = GlSide::open_with_semaphores(context)?;
         let (device, interop) = (context.device(), side.vulkan().interop());
@@ -99,7 +99,8 @@ impl<'a> ThreeWay<'a> {
         })
     }
 
-    /// Runs the kernel once before anything waits: a driver may load it only now, and wait for all work to do so.
+    /// Runs the kernel once before any wait: a driver may load it at its first launch, and wait for all pending work
+    /// then.
     fn warm_up(&self, buffer: &MappedBuffer, size: u64) -> Verdict {
         self.increment.run(&self.stream, buffer, size)?;
         Ok(self.stream.synchronize_timeout(PATIENCE)?)
@@ -150,8 +151,8 @@ fn three_way_buffer(context: &Context) -> Verdict {
         three.stream.wait(&[three.to_device.1.wait()])?;
         three.increment.run(&three.stream, &mapped, SIZE)?;
         three.stream.signal(&[three.to_gl.0.signal()])?;
-        // OpenGL copies, to the second half and to an own buffer.
-        // SAFETY: the stream was just given the signal.
+        // OpenGL copies, to the second half and to a buffer of its own. SAFETY: the signal was just enqueued on the
+        // stream.
         unsafe { three.to_gl.1.gl.wait(&barriers) }?;
         three.side.copy_within(&shared, 0, SIZE, SIZE)?;
         own.copy_from(&shared)?;
@@ -180,13 +181,13 @@ fn three_way_texture(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Both formats have texels of a word.
+/// Tests one format, whose texels must be one word.
 fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
     const EXTENT: [u32; 3] = [320, 200, 1];
     const TEXELS: u64 = 4 * 320 * 200;
     let three = ThreeWay::open(context, TEXELS)?;
     let (vulkan, [source, target]) = (three.side.vulkan(), &three.host);
-    // With every use that OpenGL could have for it, as its extension demands.
+    // The OpenGL extension requires every usage that OpenGL could make of the image.
     let usage = vk::ImageUsageFlags::TRANSFER_SRC
         | vk::ImageUsageFlags::TRANSFER_DST
         | vk::ImageUsageFlags::SAMPLED
@@ -204,7 +205,7 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
     let textures = [(&texture, TextureLayout::General)];
     let barriers = Barriers::textures(&textures);
     let drawing = Drawing::new(&three.side, &texture)?;
-    // Where the device adds: kernels see words in buffers.
+    // The kernel increments words in this buffer, because it cannot access images.
     let (_scratch_memory, scratch) = context.shared(usize::try_from(TEXELS)?)?;
     three.warm_up(&scratch, TEXELS)?;
     let size = usize::try_from(TEXELS)?;
@@ -225,12 +226,11 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
         three.increment.run(&three.stream, &scratch, TEXELS)?;
         three.stream.copy_to_array(array.level(0)?, &scratch)?;
         three.stream.signal(&[three.to_gl.0.signal()])?;
-        // OpenGL draws.
-        // SAFETY: the stream was just given the signal.
+        // OpenGL draws. SAFETY: the signal was just enqueued on the stream.
         unsafe { three.to_gl.1.gl.wait(&barriers) }?;
         drawing.draw()?;
         three.back.gl.signal(&barriers)?;
-        // Vulkan reads what it is after all that.
+        // Vulkan reads the result.
         let last = vulkan.submit(&[three.back.operation()], &[], |recording| {
             recording.acquire_image(image)?;
             recording.copy_from_image(image, 0, 0, target, 0)?;
@@ -250,7 +250,8 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
 const ROUNDS: u32 = 200;
 const PART: u64 = 4096;
 
-/// A buffer whose first half OpenGL copies to the second, between a semaphore from another side and one back to it.
+/// A buffer whose first half OpenGL copies to the second, between a wait for another side's semaphore and a signal of
+/// one for it.
 struct Copied<'a> {
     side: GlSide<'a>,
     exported: ExportableBuffer,
@@ -281,10 +282,10 @@ impl<'a> Copied<'a> {
         self.seed.wrapping_add(round.wrapping_mul(0x9e37_79b1))
     }
 
-    /// OpenGL's turn.
+    /// One round of OpenGL.
     ///
     /// # Safety
-    /// A signal of `there` must have been given to its side since the last turn.
+    /// A signal of `there` must have been enqueued since the last call.
     unsafe fn turn(&self) -> Verdict {
         let names = [&self.shared];
         let barriers = Barriers::buffers(&names);
@@ -337,7 +338,7 @@ fn semaphore_device(context: &Context) -> Verdict {
         let word = copied.word(round);
         stream.fill_u32(mapped.slice(..PART)?, word)?;
         stream.signal(&[to_gl.signal()])?;
-        // SAFETY: the stream was just given the signal.
+        // SAFETY: the signal was just enqueued on the stream.
         unsafe { copied.turn() }?;
         stream.wait(&[from_gl.wait()])?;
         stream.read(mapped.slice(PART..)?, &mut found)?;

@@ -10,7 +10,7 @@ use crate::gate::join;
 use crate::outcome::Verdict;
 
 const DURATION: Duration = Duration::from_millis(1500);
-/// The time limit until enough has happened on a busy machine.
+/// The time limit for enough checks on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(15);
 /// The number of open handles of each bystander thread.
 const WINDOW: usize = 24;
@@ -31,7 +31,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// True if enough happened for a verdict.
+    /// True after enough checks for a verdict.
     fn suffice(&self, least_checked: u64) -> bool {
         let [imported, refused, checked] =
             [&self.imported, &self.refused, &self.checked].map(|count| count.load(Ordering::Relaxed));
@@ -62,7 +62,7 @@ pub(super) fn among<S: Stranger, I: Fn() -> Verdict + Sync>(
         let importers: Vec<_> = imports.iter().map(|import| scope.spawn(move || repeat(import))).collect();
         let imports: Vec<Verdict> = importers.into_iter().map(join).collect();
         stop.store(true, Ordering::Relaxed);
-        // A damaged bystander is the cause of later import errors.
+        // A damaged bystander explains later import errors.
         strangers.into_iter().try_for_each(join)?;
         imports.into_iter().collect::<Verdict>()
     })?;
@@ -98,7 +98,7 @@ fn spawn<'scope, 'env, S: Stranger>(
         let ran = run();
         if ran.is_err() {
             stop.store(true, Ordering::Relaxed);
-            // One number has another owner now: closing it would be the next fault.
+            // The number belongs to another owner now, so it must not be closed here.
             std::mem::forget(open);
         }
         ran

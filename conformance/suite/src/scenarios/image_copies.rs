@@ -78,7 +78,7 @@ fn region(context: &Context) -> Verdict {
             image.exported.write_all(base)?;
             let mut expected = level_texels(&image, level, base)?;
             let mut written = base.other();
-            // The boxes overlap: each write must show what the ones before left.
+            // The boxes overlap: each write must preserve the results of earlier ones outside its box.
             for (origin, size) in boxes(extent(&image, level)?) {
                 let what = format!("{size:?} texels at {origin:?}, level {level} of {shape:?}");
                 let part = image.array.level(level)?.region(as_u64(origin), as_u64(size))?;
@@ -150,7 +150,7 @@ fn pitched(context: &Context) -> Verdict {
             image.exported.write_all(texels)?;
             let mut level = level_texels(&image, 1, texels)?;
             let region = image.array.level(1)?.region(as_u64(origin), as_u64(part))?;
-            // Five texels more in a row and three rows more in a slice than the box has.
+            // Five texels per row and three rows per slice more than the box has.
             let spaced = [part[0] + 5, part[1] + 3, part[2]];
             let end = START + spaced.iter().product::<usize>() * size;
             let buffer = context.buffer(end as u64)?;

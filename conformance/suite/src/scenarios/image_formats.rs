@@ -47,7 +47,7 @@ scenarios! {
         not_arrays, mirrors("intel/llvm: vulkan_interop/depth_format");
 }
 
-/// Odd extents, so that rows are no round number of bytes; the levels have both odd and even extents.
+/// Odd extents, so that rows are not a power of two; the levels have both odd and even extents.
 const SHAPE: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
 const LEVELS: u32 = 4;
 

@@ -175,7 +175,7 @@ fn texture_levels(context: &Context) -> Verdict {
         let spec = ImageSpec { levels: FLAT.max_levels(), ..ImageSpec::new(FLAT, format) };
         let image = SharedImage::new(context, spec)?;
         let texture = image.array.texture(&TextureDesc::new().with_normalized_coordinates(true))?;
-        // All levels first: a fetch from the wrong one must not find what it looks for.
+        // All levels first, so that a fetch from the wrong level does not find the expected texels.
         let mut levels = Vec::new();
         for level in 0..spec.levels {
             let mut data = context.pattern().level(level).bytes(0, usize::try_from(spec.level_size(level))?);

@@ -1,4 +1,4 @@
-//! Images whose objects end in any order.
+//! Images whose objects are destroyed in any order.
 
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
@@ -41,7 +41,7 @@ fn exporter_frees_first(context: &Context) -> Verdict {
     let (there, back) = (context.pattern(), context.pattern().other());
     exported.write_all(there)?;
     drop(exported);
-    // Other images in between, should the memory have been given away.
+    // Other images in between, in case the memory was freed and reused.
     let later = SharedImage::new(context, spec()?)?;
     later.exported.write_all(back)?;
     let stream = context.stream()?;

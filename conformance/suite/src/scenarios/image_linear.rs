@@ -29,7 +29,7 @@ const SHAPE: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
 const FORMATS: [(ChannelType, u8); 4] =
     [(ChannelType::Unorm8, 4), (ChannelType::Unorm8, 1), (ChannelType::Float16, 2), (ChannelType::Float32, 4)];
 
-/// A linear image, and its memory as the device maps it.
+/// A linear image, and its memory as mapped by the device.
 pub(super) struct LinearImage {
     exported: Box<dyn ExportedImage>,
     mapped: MappedBuffer,

@@ -1,4 +1,4 @@
-//! Malformed requests for images: rejected before the driver is called, which some of them crash; the right ones work.
+//! Malformed requests for images: rejected before the driver is called, because some drivers crash; valid ones work.
 
 use gpu_interop::{
     ArrayFormat, ArrayShape, ArrayUsage, ChannelType, ExternalMemory, Feature, FilterMode, MipmappedArrayDesc,

@@ -56,10 +56,10 @@ fn negative(_: &Context) -> Verdict {
 }
 
 fn closed(context: &Context) -> Verdict {
-    // A high number, so that nothing else gets it meanwhile.
+    // A high number, so that no other descriptor gets it meanwhile.
     let high = i32::try_from(handle_limit() / 2).unwrap_or(900).min(900);
     let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, high)?.into_raw_fd();
-    // SAFETY: the number was just given out and is closed here, once.
+    // SAFETY: the number was just released and is closed here, once.
     drop(unsafe { OwnedFd::from_raw_fd(number) });
     // SAFETY: the number is not open.
     expect_error(unsafe { MemoryHandle::opaque_from_raw_fd(number) }, ErrorKind::InvalidArgument, "a closed number")?;
@@ -77,7 +77,7 @@ pub(super) fn descriptor<H>(fd: Result<OwnedFd, H>) -> Verdict<OwnedFd> {
     fd.map_err(|_| Stop::Failed("the handle is not the descriptor that it should be".into()))
 }
 
-/// 0 is a descriptor like any other; HIP's runtime takes it for "none" in places.
+/// 0 is a valid descriptor; HIP's runtime treats it as "none" in places.
 fn zero(context: &Context) -> Verdict {
     let (buffer, pattern) = (context.written(4096)?, context.pattern());
     let request = buffer.import_request()?;
@@ -85,10 +85,10 @@ fn zero(context: &Context) -> Verdict {
     let fd = descriptor(request.into_handle().into_fd())?;
     let standard_input = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?;
     rustix::stdio::dup2_stdin(&fd)?;
-    // SAFETY: 0 is open, and standard input is put back below, whoever closes it.
+    // SAFETY: 0 is open, and standard input is restored below, even if an import closes it.
     let handle = unsafe { MemoryHandle::opaque_from_raw_fd(0) }?;
     let request = request::memory_with(handle, size, dedicated);
-    // SAFETY: the memory is the other request's, which has the promise too.
+    // SAFETY: the memory is the other request's, with the same guarantees.
     let imported = context.device().import_memory(unsafe { request.trusted_peer(trusted) });
     rustix::stdio::dup2_stdin(&standard_input)?;
     let mapped = imported?.map_buffer(0..4096)?;

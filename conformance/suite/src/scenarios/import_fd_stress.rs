@@ -54,7 +54,7 @@ fn lending_floor() -> i32 {
     i32::try_from((handle_limit() / 2).min(4096)).unwrap_or(0)
 }
 
-/// Imports that succeed, that the driver rejects and that do not reach it.
+/// Imports that succeed, imports that the driver rejects, and imports that do not reach it.
 fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts: &Counts) -> Verdict {
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     drop(device.import_memory(buffer.import_request()?)?);
@@ -74,7 +74,7 @@ fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts:
         };
     }
     if semaphores {
-        // The kernel does not report that it is no semaphore.
+        // The kernel does not report that it is not a semaphore.
         let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let witness = rustix::fs::fstat(&object)?;
         match device.import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object))) {
@@ -101,7 +101,7 @@ fn came_back<R: std::fmt::Debug>(
     Ok(())
 }
 
-/// A descriptor, and the file that it refers to until it is closed here.
+/// A descriptor, and the identity of its file until it is closed here.
 struct Descriptor {
     fd: OwnedFd,
     file: (u64, u64),

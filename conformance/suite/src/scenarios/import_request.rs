@@ -51,18 +51,18 @@ pub(super) fn prepared(context: &Context) -> Verdict<Box<dyn ExportedBuffer>> {
 pub(super) fn resized(request: MemoryImport, size: u64) -> MemoryImport {
     let (dedicated, trusted) = (request.is_dedicated(), request.is_peer_trusted());
     let resized = request::memory_with(request.into_handle(), size, dedicated);
-    // SAFETY: the memory is the other request's, which has the promise too.
+    // SAFETY: the memory is the other request's, with the same guarantees.
     unsafe { resized.trusted_peer(trusted) }
 }
 
-/// A device that is in another machine, by every identifier.
+/// A device of another machine, by every identifier.
 pub(super) fn somewhere_else() -> DeviceIdentity {
     DeviceIdentity::new("a card in another machine", DeviceKind::Gpu)
         .with_uuid(Uuid::from_bytes(*b"not in this host"))
         .with_pci(Some(PciAddress { domain: 0xfffe, bus: 0xff, device: 0x1f, function: 7 }))
 }
 
-/// Imports a handle that came back and verifies every byte through it.
+/// Imports a returned handle and verifies every byte through it.
 pub(super) fn works(context: &Context, request: MemoryImport) -> Verdict {
     let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE)?;
     let stream = context.stream()?;
@@ -154,7 +154,7 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Windows has no descriptors, and no value stands for one there: the types cannot be made.
+/// Windows has no descriptors, and the types cannot be constructed there.
 #[cfg(windows)]
 fn kinds_of_other_systems(context: &Context) -> Verdict {
     for kind in [gpu_interop::MemoryHandleKind::OpaqueFd, gpu_interop::MemoryHandleKind::DmaBufFd] {
@@ -199,7 +199,7 @@ fn failure_keeps_handle(context: &Context) -> Verdict {
 
 fn success_closes_handle(context: &Context) -> Verdict {
     let buffer = prepared(context)?;
-    // The first cycle may open things that stay.
+    // Resources of the first cycle may stay open.
     drop(context.import(&*buffer)?);
     let before = ResourceSnapshot::take()?.descriptors;
     for _ in 0..10 {

@@ -42,7 +42,7 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
     let before = ResourceSnapshot::take()?;
     (0..10_000).try_for_each(&mut cycle)?;
     let after = ResourceSnapshot::take()?;
-    // Equal, without any slack: nothing here starts a thread or grows a heap.
+    // Equal, without slack: nothing here starts a thread or grows a heap.
     ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
     ensure_eq!(after.mappings, before.mappings, "mapped regions");
     let grown = after.resident.saturating_sub(before.resident);
@@ -57,7 +57,7 @@ fn device_memory(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let (mut pattern, mut found) = (context.pattern(), vec![0; READ]);
     memory.comes_back(1000, |number| {
-        // New memory each time: an import alone takes none of the device's.
+        // New memory each time, because an import alone uses none of the device's.
         let buffer = context.buffer(SIZE)?;
         buffer.write(SIZE - READ as u64, &pattern.bytes(0, READ))?;
         let memory = context.import_memory(&*buffer)?;

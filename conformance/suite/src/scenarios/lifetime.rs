@@ -1,4 +1,4 @@
-//! Objects that end in any order, with and without pending work.
+//! Objects dropped in any order, with and without pending work.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ scenarios! {
 
 const SIZE: usize = 64 << 10;
 
-/// The objects that a permutation drops.
+/// The objects of a drop order.
 #[derive(Default)]
 struct Parts {
     device: Option<Device>,
@@ -211,11 +211,11 @@ fn drop_everything_with_work_pending(context: &Context) -> Verdict {
     }
     let taken = start.elapsed();
     ensure!(taken < PATIENCE, "the release took {taken:?}");
-    // The context's own device is not disturbed.
+    // The context's own device is not affected.
     let (stream, mapped) = (context.stream()?, context.import(&*gate_buffer)?);
     stream.fill(&mapped, 0x33)?;
     stream.synchronize_timeout(PATIENCE)?;
     gate_buffer.verify_all(0x33, "the other device does not work any more")?;
-    // A driver that cannot cancel the wait may not let the process end while it is pending.
+    // If a driver cannot cancel the wait, the process may hang at exit while it is pending.
     gate_buffer.write(0, &1_u32.to_ne_bytes())
 }

@@ -188,7 +188,7 @@ fn two_devices(context: &Context) -> Verdict {
     let (stream_here, stream_there) = (context.stream()?, again.create_stream()?);
     stream_here.write(&here, &pattern.bytes(0, SIZE))?;
     pattern.verify(0, &context.read(&stream_there, &there)?, "the first device's data")?;
-    // The two do not mix, although they are the same hardware.
+    // The two devices are the same hardware, but their objects must not be mixed.
     match stream_here.fill(&there, 0) {
         Err(error) if error.kind() == gpu_interop::ErrorKind::InvalidArgument => {}
         other => return Err(Stop::Failed(format!("a stream took memory of another device: {other:?}"))),

@@ -59,7 +59,7 @@ pub(crate) use groups::GROUPS;
 pub(crate) use not_covered::NOT_COVERED;
 pub(crate) use standard::{roles, standard};
 
-/// The error of a call that must fail with one of `kinds`, and the request that came back.
+/// The error of a call that must fail with one of `kinds`, and the returned request.
 fn rejected<T, R: std::fmt::Debug>(
     result: Result<T, ImportError<R>>,
     kinds: &[ErrorKind],

@@ -85,7 +85,7 @@ fn export_and_hang(context: &Context, channel: &Channel) -> Verdict {
     hang()
 }
 
-/// Waits to be killed, for a bounded time.
+/// Waits for its own termination, for a limited time.
 fn hang() -> Verdict {
     std::thread::sleep(std::time::Duration::from_secs(60));
     Err(Stop::Failed("this process was not killed".into()))

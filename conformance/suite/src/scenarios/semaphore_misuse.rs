@@ -115,7 +115,7 @@ fn other_device(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Stops as unsupported where a driver takes a single semaphore per call, which its backend reports.
+/// Stops as unsupported if a driver accepts one semaphore per call, which its backend reports.
 pub(super) fn need_batches(context: &Context) -> Verdict {
     let pairs = [import_timeline(context, 0)?, import_timeline(context, 0)?];
     let stream = context.stream()?;

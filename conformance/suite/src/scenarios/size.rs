@@ -1,4 +1,4 @@
-//! Boundary sizes.
+//! Sizes at boundaries.
 
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};

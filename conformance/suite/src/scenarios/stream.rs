@@ -183,7 +183,7 @@ fn host_function(context: &Context) -> Verdict {
     gate.open()?;
     stream.synchronize_timeout(PATIENCE)?;
     ensure_eq!(calls.load(Ordering::SeqCst), COUNT, "host functions that ran in order");
-    // Work behind a host function waits for it. This function waits for this thread, not for other work.
+    // Work after a host function waits for it. This function waits for this thread, not for other work.
     let (go, wait) = std::sync::mpsc::channel::<()>();
     stream.launch_host_function(move || {
         let _ = wait.recv_timeout(PATIENCE);

@@ -30,7 +30,7 @@ fn import_map_free(context: &Context) -> Verdict {
         let stream = context.stream()?;
         for round in 0..200 {
             let pattern = Pattern::new(context.pattern().seed() ^ (thread << 16) ^ round);
-            // Made by the exporter, which need not be fast with threads.
+            // Created by the exporter, which may be slow with threads.
             let mapped = context.import(buffer)?;
             stream.write(&mapped, &pattern.bytes(0, SIZE))?;
             pattern.verify(0, &context.read(&stream, &mapped)?, &format!("thread {thread}, round {round}"))?;
@@ -42,7 +42,7 @@ fn import_map_free(context: &Context) -> Verdict {
         let churn = scope.spawn(|| -> Verdict {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let file = std::fs::File::open(std::env::current_exe()?)?;
-                // Fails if anybody closed this thread's descriptor or handle.
+                // Fails if this thread's descriptor or handle was closed elsewhere.
                 file.metadata()?;
             }
             Ok(())
@@ -58,7 +58,7 @@ fn import_map_free(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// What a thread returned; a panic is a failure.
+/// The result of a thread; a panic is a failure.
 pub(super) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> Verdict<T> {
     handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
 }

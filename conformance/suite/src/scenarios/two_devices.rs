@@ -1,4 +1,4 @@
-//! Two devices of one backend at once.
+//! Two devices of one backend used concurrently.
 
 use gpu_interop::{Device, ExportableMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
@@ -37,7 +37,7 @@ fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
 }
 
 impl Side {
-    /// With a fill pending on the first of the mappings that are returned.
+    /// With a fill pending on the first of the returned mappings.
     fn with_pending_work(device: &Device, value: u8) -> Verdict<(Self, [MappedBuffer; 2])> {
         let ((memory, busy), (_, idle), (_, gate)) = (import(device)?, import(device)?, import(device)?);
         let (stream, opener) = (device.create_stream()?, device.create_stream()?);
@@ -83,7 +83,7 @@ fn pending(context: &Context) -> Verdict {
             scope.spawn(move || drop(dropped));
             scope.spawn(move || drop(also_dropped));
             std::thread::sleep(WATCH);
-            // In any case: the threads end only if the gates open.
+            // Opened even after a failure: the threads end only if the gates open.
             let waited = sides.map(|side| side.stream.is_idle().map(|idle| !idle));
             let opened = sides.map(Side::open);
             for (waited, opened) in waited.into_iter().zip(opened) {

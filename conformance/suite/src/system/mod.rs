@@ -40,11 +40,11 @@ pub struct ResourceSnapshot {
 /// A received message, or the end of a [`Connection`].
 #[derive(Debug)]
 pub enum Received {
-    /// A message, and what was sent beside it.
+    /// A message, with its descriptors or handles.
     Message(Vec<u8>, Vec<OsHandle>),
-    /// The other side has ended, or died with a message of this side unread.
+    /// The other side has ended, or crashed with an unread message of this side.
     Gone,
 }
 
-/// The most handles that travel in one message.
+/// Maximum number of handles in a message.
 pub(crate) const MAX_HANDLES: usize = 4;

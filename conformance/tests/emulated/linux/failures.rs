@@ -1,5 +1,5 @@
-//! The kernel driver fails beneath AMD's own runtime: each case ends with the right data, or with an error that says what
-//! failed.
+//! Failures of the kernel driver below AMD's own runtime: each case ends with correct data, or with an error that names
+//! the failure.
 
 use std::fs;
 use std::thread;
@@ -13,16 +13,16 @@ use super::{check, emulated};
 /// Imports of real Vulkan memory with verified data, and two streams that depend on each other.
 const CASES: &str = "{memory.round_trip,stream.events}";
 
-/// How a run may end.
+/// Expected end of a run.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// The runtime tries again, and every case passes.
+    /// The runtime retries, and every case passes.
     Passed,
-    /// Each case passes, or fails with an error that names the function and holds this text.
+    /// Each case passes, or fails with an error that names the function and contains this text.
     Error(&'static str),
-    /// The device cannot be used. The run says so with this text, and has no report.
+    /// The device cannot be used. The run reports this text, and writes no report.
     Unusable(&'static str),
-    /// The runtime ends the process. That is each case's result, and not the end of the run.
+    /// The runtime aborts the process. That is the result of each case, and the run continues.
     Aborted,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn of_the_kernel() -> Result<(), Failed> {
         }
         Ok(())
     };
-    // Hanging GPUs cost time, and no processor.
+    // Hanging GPUs take time, but no processor time.
     thread::scope(|scope| {
         let groups: Vec<_> = FAULTS.chunks(4).map(|faults| scope.spawn(move || in_order(faults))).collect();
         groups.into_iter().try_for_each(|group| group.join().expect("a group of faults"))

@@ -1,4 +1,4 @@
-//! Where sections work: the device, and what is written down of what they see.
+//! The environment of sections: the device, and the record of their observations.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,13 +14,13 @@ use crate::driver::{Driver, Vendor};
 use crate::sabotage::Sabotage;
 use crate::simulator::{Live, Simulator, Sort};
 
-/// Bytes of what is imported.
+/// Size of imports, bytes.
 pub(super) const SIZE: u64 = 4096;
 
 /// A section.
 pub(super) type Section = fn(&Bench<'_>) -> Result<()>;
 
-/// A device to work on.
+/// An open device.
 pub(crate) struct Bench<'a> {
     pub(crate) device: &'a Device,
     pub(super) vendor: Vendor,
@@ -39,7 +39,8 @@ pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
 
 /// A request to import a semaphore.
 pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
-    // SAFETY: it is a semaphore of the host backend, which the simulator imports, or it is rejected before the simulator is called.
+    // SAFETY: it is a semaphore of the host backend, which the simulator imports, or it is rejected before the
+    // simulator is called.
     unsafe { SemaphoreImport::new(handle) }
 }
 
@@ -54,36 +55,36 @@ impl<'a> Bench<'a> {
         Self { device, vendor: driver.vendor, driver, simulator, sabotage, section, record }
     }
 
-    /// Writes an error down that ends nothing.
+    /// Records an error that does not end the section.
     pub(super) fn note(&self, section: &'static str, error: Error) {
         self.record.borrow_mut().errors.push((section, error));
     }
 
-    /// Writes a promise down that was not kept.
+    /// Records a violated guarantee.
     pub(super) fn wrong(&self, what: impl Into<String>) {
         self.record.borrow_mut().wrong.push(what.into());
     }
 
-    /// Writes a promise down unless it was kept.
+    /// Records a violated guarantee unless it holds.
     pub(super) fn check(&self, kept: bool, what: &str) {
         if !kept {
             self.wrong(what);
         }
     }
 
-    /// Writes down what the driver reported.
+    /// Records facts reported by the driver.
     pub(super) fn fact(&self, name: &str, value: String) {
         self.record.borrow_mut().facts.insert(name.into(), value);
     }
 
-    /// Ends a section: what failed without ending it is its error too.
+    /// Ends a section: a failure that did not end it is its error as well.
     pub(super) fn end(&self, name: &'static str) {
         for error in self.section.take() {
             self.note(name, error);
         }
     }
 
-    /// Adds what was written down.
+    /// Adds the records.
     pub(super) fn into_record(self, record: &mut Record) {
         let own = self.record.into_inner();
         record.errors.extend(own.errors);
@@ -93,7 +94,7 @@ impl<'a> Bench<'a> {
         record.returned = own.returned;
     }
 
-    /// What a `close` said. Its object stays alive in the driver if it failed, and the section goes on.
+    /// Records the result of `close`. After a failure the object stays alive in the driver, and the section continues.
     pub(super) fn closed(&self, sort: Sort, closed: Result<()>) {
         if let Err(error) = closed {
             self.record.borrow_mut().kept.add(sort);
@@ -101,7 +102,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// As [`Bench::closed`], for a graph, which is two objects as well: both stay if neither was tried.
+    /// As [`Bench::closed`], for a graph, which consists of two objects: both remain if neither was tried.
     pub(super) fn closed_graph(&self, closed: Result<()>) {
         let tried = |error: &Error| crate::remaining_objects::by(error.operation()).contains(&Sort::Graphs);
         if closed.as_ref().is_err_and(|error| !tried(error)) {
@@ -110,7 +111,7 @@ impl<'a> Bench<'a> {
         self.closed(Sort::Graphs, closed);
     }
 
-    /// As [`Bench::closed`], for exportable memory, which is two objects: what stays is what the failed call was for.
+    /// As [`Bench::closed`], for exportable memory, which consists of two objects: the one of the failed call remains.
     pub(super) fn closed_allocation(&self, closed: Result<()>) {
         let Err(error) = closed else { return };
         if let Some(sort) = crate::remaining_objects::of_allocation(error.operation()) {
@@ -119,7 +120,7 @@ impl<'a> Bench<'a> {
         self.section.borrow_mut().push(error);
     }
 
-    /// Waits until all work has run, without a call of the driver.
+    /// Waits until all work has run, without a driver call.
     pub(super) fn settle(&self) {
         self.simulator.settle();
     }
@@ -129,13 +130,13 @@ impl<'a> Bench<'a> {
         self.simulator.leave_current();
     }
 
-    /// What is alive in the driver.
+    /// Live objects of the driver.
     pub(super) fn live(&self) -> Live {
         self.simulator.live()
     }
 
-    /// Whether a feature is there. Where it never is, that must be said before the driver is called, which `refused`
-    /// tries.
+    /// Whether a feature is supported. An unsupported feature must be rejected before the driver is called, which
+    /// `refused` tests.
     pub(super) fn has<T>(&self, feature: Feature, refused: impl FnOnce() -> Result<T>) -> bool {
         if self.driver.has(feature) {
             return true;
@@ -148,7 +149,7 @@ impl<'a> Bench<'a> {
         false
     }
 
-    /// Imports memory. A request that comes back is kept, and must be what it was.
+    /// Imports memory. A returned request is kept, and must be unchanged.
     pub(super) fn import(&self, request: MemoryImport) -> Result<ExternalMemory> {
         let file = request.handle().as_fd().map(inode);
         self.device.import_memory(request).map_err(|failure| {
@@ -166,7 +167,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The twin of [`Bench::import`].
+    /// As [`Bench::import`], for semaphores.
     pub(super) fn import_semaphore(&self, request: SemaphoreImport) -> Result<ExternalSemaphore> {
         let file = request.handle().as_fd().map(inode);
         self.device.import_semaphore(request).map_err(|failure| {
@@ -178,21 +179,22 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Keeps a request that the driver refused, to be imported again. What never came as far never will.
+    /// Keeps a request that the driver rejected, for another import. A request that did not reach the driver is not
+    /// repeated.
     fn keep(&self, error: &Error, request: Returned) {
         if error.kind() != ErrorKind::InvalidArgument {
             self.record.borrow_mut().returned.push(request);
         }
     }
 
-    /// New memory, imported, and its file.
+    /// Imports new memory, and returns its file.
     pub(super) fn memory(&self) -> Result<(ExternalMemory, OwnedFd)> {
         let file = file();
         let handle = MemoryHandle::OpaqueFd(file.try_clone().expect("a descriptor"));
         Ok((self.import(memory_request(handle, SIZE))?, file))
     }
 
-    /// New memory, mapped whole, and its file.
+    /// Imports and maps new memory as a whole, and returns its file.
     pub(super) fn buffer(&self) -> Result<(MappedBuffer, OwnedFd)> {
         let (memory, file) = self.memory()?;
         Ok((memory.map_buffer(..)?, file))
@@ -206,14 +208,14 @@ pub(super) fn file() -> OwnedFd {
     file
 }
 
-/// The first bytes of a file: what the exporter sees.
+/// The first bytes of a file, as the exporter sees them.
 pub(super) fn seen<const N: usize>(file: impl AsFd, offset: u64) -> [u8; N] {
     let mut bytes = [0; N];
     assert_eq!(rustix::io::pread(file, &mut bytes[..], offset).expect("a memory file"), N);
     bytes
 }
 
-/// Which file is behind a descriptor.
+/// Identity of the file behind a descriptor.
 fn inode(fd: BorrowedFd<'_>) -> (u64, u64) {
     let stat = rustix::fs::fstat(fd).unwrap_or_else(|error| panic!("the descriptor came back closed: {error}"));
     (stat.st_dev, stat.st_ino)

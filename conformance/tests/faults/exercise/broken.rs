@@ -27,7 +27,7 @@ pub(super) fn section(sabotage: Sabotage) -> Option<Section> {
 }
 
 fn forget(bench: &Bench<'_>) -> Result<()> {
-    // Its creation may fail.
+    // The creation may fail.
     if let Ok(event) = bench.device.create_event() {
         std::mem::forget(event);
     }
@@ -36,7 +36,8 @@ fn forget(bench: &Bench<'_>) -> Result<()> {
 
 fn segfault(_: &Bench<'_>) -> Result<()> {
     use rustix::process::{Signal, getpid, kill_process};
-    // The handler of Rust's runtime takes the first for no bad pointer, and leaves the next to the system.
+    // The handler of Rust's runtime does not treat the first signal as an invalid pointer, and leaves the next to the
+    // system.
     loop {
         kill_process(getpid(), Signal::SEGV).expect("a signal");
     }

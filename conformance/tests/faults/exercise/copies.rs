@@ -5,7 +5,7 @@ use gpu_interop::{Result, WaitCondition};
 use super::bench::{Bench, seen};
 use crate::simulator::Sort;
 
-/// Host memory that work may use after the exercise, should it be late: it is never freed.
+/// Host memory that late work may use after the exercise: it is never freed.
 fn host(value: u8) -> *mut u8 {
     Box::leak(Box::new([value; 64])).as_mut_ptr()
 }
@@ -24,7 +24,7 @@ pub(super) fn copies(bench: &Bench<'_>) -> Result<()> {
     stream.fill_u32(second.slice(4..8)?, 0x0403_0201)?;
 
     let (source, target) = (host(9), host(0));
-    // SAFETY: both are as long, and never freed.
+    // SAFETY: both have that size, and are never freed.
     unsafe {
         stream.write_async(first.slice(64..128)?, source)?;
         stream.read_async(first.slice(64..128)?, target)?;
@@ -44,7 +44,7 @@ pub(super) fn words(bench: &Bench<'_>) -> Result<()> {
     let (buffer, file) = bench.buffer()?;
     let stream = bench.device.create_stream()?;
     let (narrow, wide) = (buffer.slice(..4)?, buffer.slice(8..16)?);
-    // Written before anything waits, so that no wait is for ever.
+    // Written before any wait, so that no wait is infinite.
     stream.write_value_u32(narrow, 5)?;
     stream.wait_value_u32(narrow, 5, WaitCondition::Equal)?;
     stream.write_value_u64(wide, 6)?;

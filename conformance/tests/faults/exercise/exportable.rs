@@ -5,7 +5,7 @@ use gpu_interop::Result;
 use super::bench::{Bench, memory_request};
 use crate::simulator::Sort;
 
-/// Data written to one are read from the other, also after the first is freed.
+/// Data written to one is read from the other, also after the first is freed.
 pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     const SIZE: u64 = 100;
     let memory = bench.device.allocate_exportable(SIZE)?;
@@ -22,7 +22,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     bench.check(bytes == [0x33; 100], "exported memory is not the memory that was written");
     drop(imported);
     bench.closed(Sort::Mappings, buffer.close());
-    // With the driver's own import, where it has one.
+    // Uses the driver's own import, if it has one.
     let memory = bench.device.allocate_exportable(SIZE)?;
     stream.fill(memory.slice(..SIZE)?, 0x44)?;
     let native = bench.import(memory.import_request()?)?;
@@ -30,7 +30,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     let read = stream.read(&buffer, &mut bytes);
     bench.closed_allocation(memory.close());
     bench.closed(Sort::Mappings, buffer.close());
-    // That import is an allocation too.
+    // That import is also an allocation.
     if bench.device.backend().name == "cuda" {
         bench.closed_allocation(native.close());
     } else {

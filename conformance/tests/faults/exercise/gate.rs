@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpu_interop::{Result, Stream};
 
-/// Holds streams back until it is opened or dropped.
+/// Blocks streams until it is opened or dropped.
 #[derive(Debug, Default)]
 pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 

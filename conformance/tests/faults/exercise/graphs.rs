@@ -1,4 +1,4 @@
-//! Graphs: recorded once, launched several times, with semaphores where there are any.
+//! Graphs: captured once, launched several times, with semaphores if supported.
 
 use std::time::Duration;
 

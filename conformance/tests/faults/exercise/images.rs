@@ -14,7 +14,7 @@ fn desc() -> MipmappedArrayDesc {
     MipmappedArrayDesc::new(shape, format).with_levels(2).with_usage(ArrayUsage::SURFACE_LOAD_STORE)
 }
 
-/// An image in the driver's own memory, whose layout it knows.
+/// An image in the simulator's own memory, which has a known layout.
 fn image(bench: &Bench<'_>) -> Result<(ExternalMemory, MappedMipmappedArray)> {
     let memory = bench.device.allocate_exportable(1 << 16)?;
     let imported = bench.import(memory_request(memory.export()?, memory.size()))?;
@@ -22,7 +22,7 @@ fn image(bench: &Bench<'_>) -> Result<(ExternalMemory, MappedMipmappedArray)> {
     Ok((imported, image))
 }
 
-/// Whether the device has images.
+/// Whether the device supports images.
 fn has_images(bench: &Bench<'_>) -> Result<bool> {
     let (memory, _) = bench.memory()?;
     Ok(bench.has(Feature::MappedMipmappedArray, || memory.map_mipmapped_array(&desc())))

@@ -1,4 +1,4 @@
-//! Imports of every kind that there is, and mappings.
+//! Imports of every kind, and mappings.
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -9,22 +9,22 @@ use gpu_interop::{ErrorKind, MemoryHandle, Result, SemaphoreHandle};
 use super::bench::{Bench, SIZE, file, memory_request, seen, semaphore_request};
 use crate::simulator::Sort;
 
-/// Imports of memory, and what is refused before the driver is called.
+/// Imports of memory, and requests that are rejected before the driver is called.
 pub(super) fn imports(bench: &Bench<'_>) -> Result<()> {
     let request = |handle| memory_request(handle, SIZE);
     let plain = bench.import(request(MemoryHandle::OpaqueFd(file())))?;
-    // SAFETY: the simulator keeps the flag, and nothing else follows from it.
+    // SAFETY: the simulator stores the flag, without further effect.
     let dedicated = unsafe { request(MemoryHandle::OpaqueFd(file())).dedicated(true) };
     let dedicated = bench.import(dedicated.exported_by(bench.device.identity().clone()))?;
     bench.check(plain.as_raw() != dedicated.as_raw(), "two imports are one");
     bench.closed(Sort::Imports, plain.close());
     drop(dedicated);
 
-    // Not the address of an NvSci object, which nobody looks at: the kind is refused.
+    // Not the address of an NvSci object, which is never dereferenced, because the kind is rejected.
     let object = NonNull::dangling();
     // SAFETY: as above.
     let nv_sci = unsafe { NvSciBufObject::from_raw(object) };
-    // A file in memory is no dma-buf, whoever says so, and a directory no memory at all.
+    // A memory file is not a dma-buf, whatever the request declares, and a directory is not memory.
     let folder = std::fs::File::open("/").expect("a folder");
     for handle in [
         MemoryHandle::DmaBufFd(file()),
@@ -41,7 +41,7 @@ pub(super) fn imports(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that something was refused, and without the driver.
+/// Checks a rejection without a driver call.
 fn refused<T>(bench: &Bench<'_>, result: Result<T>) {
     match result {
         Err(error) if error.code().is_none() && error.operation().starts_with("Device::") => {
@@ -59,7 +59,7 @@ pub(super) fn mappings(bench: &Bench<'_>) -> Result<()> {
     let all = memory.map_buffer(..)?;
     let part = memory.map_buffer(1024..2048)?;
     bench.check(all.as_raw() != part.as_raw(), "two mappings are one");
-    // Its mappings keep it.
+    // Its mappings keep the import alive.
     bench.closed(Sort::Imports, memory.close());
     let stream = bench.device.create_stream()?;
     stream.fill(&part, 0x5a)?;

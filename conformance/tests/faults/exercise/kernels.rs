@@ -5,7 +5,7 @@ use gpu_interop_kernels::{FILL_PATTERN, pattern_word};
 
 use super::bench::{Bench, seen};
 
-/// A kernel fills memory, and one that the module lacks is refused by the driver.
+/// A kernel fills memory; a kernel that the module lacks is rejected by the driver.
 pub(super) fn kernels(bench: &Bench<'_>) -> Result<()> {
     const WORDS: u64 = 8;
     const SEED: u32 = 77;
@@ -19,21 +19,21 @@ pub(super) fn kernels(bench: &Bench<'_>) -> Result<()> {
     let (buffer, file) = bench.buffer()?;
     let stream = bench.device.create_stream()?;
     let arguments = [KernelArg::Ptr(buffer.as_raw()), KernelArg::U64(WORDS), KernelArg::U32(SEED)];
-    // SAFETY: the kernel's own arguments; the buffer has as many words, and lives until the kernel has run.
+    // SAFETY: the kernel's own arguments; the buffer has that many words, and lives until the kernel has run.
     unsafe { stream.launch(&kernel, &LaunchConfig::linear(WORDS), &arguments) }?;
     let done = stream.synchronize();
-    // An address keeps no buffer alive.
+    // An address does not keep the buffer alive.
     bench.settle();
     done?;
     let expected: Vec<u8> = (0..WORDS).flat_map(|index| pattern_word(SEED, index).to_le_bytes()).collect();
     bench.check(seen::<32>(&file, 0)[..] == expected[..], "the kernel has another result");
-    // The module goes with its last kernel.
+    // The module is unloaded with its last kernel.
     drop(module);
     drop(kernel);
     unknown_kernel(bench)
 }
 
-/// What the driver answers by itself: a failure without a fault, by which its names for codes are known.
+/// The driver's own failure without a fault, which shows its names for codes.
 fn unknown_kernel(bench: &Bench<'_>) -> Result<()> {
     const NOT_FOUND: i64 = 500;
     let Some(image) = bench.vendor.kernels(bench.device) else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! The exercise: the whole public API, once. Sections are independent, and each ends at its first error: one fault is one
-//! error, and later sections run as always.
+//! The exercise: the whole public API, once. Sections are independent, and each ends at its first error, so one fault
+//! is one error, and later sections run normally.
 
 mod bench;
 mod broken;
@@ -49,7 +49,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("a read behind pending work", pending::read),
 ];
 
-/// Runs the exercise, or, for a negative control, one that is broken.
+/// Runs the exercise, or a broken one for a negative control.
 pub(crate) fn run(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>) -> Record {
     let mut record = Record::default();
     let current = simulator.current();
@@ -91,7 +91,7 @@ fn load(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>, reco
     Ok(())
 }
 
-/// Writes down what the device says that it is and can do.
+/// Records the properties of the device.
 fn describe(device: &Device, facts: &mut BTreeMap<String, String>) {
     let mut fact = |name: String, value: String| facts.insert(name, value);
     fact("identity".into(), device.identity().to_string());

@@ -30,13 +30,13 @@ pub(super) fn streams_and_events(bench: &Bench<'_>) -> Result<()> {
     gate.open();
     first.synchronize()?;
     second.synchronize()?;
-    // Idle by now: how often a busy stream is asked depends on the time.
+    // Idle by now, because the number of queries of a busy stream depends on timing.
     second.synchronize_timeout(LONG)?;
     bench.check(event.is_complete()? && first.is_idle()?, "work that was waited for has not run");
     bench.check(seen(&file, 8) == [3; 8], "the second stream did not wait for the first");
     bench.closed(Sort::Streams, first.close());
     drop((event, second));
-    // More than share AMD's hardware queues: those beyond get one of their own.
+    // More streams than share AMD's hardware queues: the others get separate queues.
     let streams = (0..5).map(|_| bench.device.create_stream()).collect::<Result<Vec<_>>>()?;
     for (stream, value) in streams.iter().zip(40..) {
         stream.fill(buffer.slice(..8)?, value)?;

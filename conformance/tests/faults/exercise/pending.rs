@@ -11,7 +11,7 @@ use super::gate::Gate;
 use crate::driver::Vendor;
 use crate::simulator::Sort;
 
-/// One object of each sort is dropped; none is freed before the work has completed.
+/// One object of each kind is dropped; none is freed before the work has completed.
 pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
     // Objects of other sections do not count.
     bench.settle();
@@ -56,7 +56,7 @@ pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
     assert_eq!(rustix::io::pread(&file, &mut bytes[..], 0).expect("a memory file"), 128);
     bench.check(bytes[64..] == [9; 64], "pending work has another result");
     bench.check(!has_kernel || bytes[..8] == [1, 0, 0, 0, 1, 0, 0, 0], "a pending kernel has another result");
-    // A stream that is dropped with pending work.
+    // A stream dropped with pending work.
     let again = Gate::default();
     again.hold(&stream)?;
     bench.closed(Sort::Streams, stream.close());
@@ -65,7 +65,8 @@ pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A blocking copy returns, with success or an error, only when the copy no longer runs: its memory is the caller's.
+/// A blocking copy returns, with success or an error, only when the copy no longer runs, because its memory is the
+/// caller's.
 pub(super) fn read(bench: &Bench<'_>) -> Result<()> {
     let (buffer, _) = bench.buffer()?;
     let stream = bench.device.create_stream()?;

@@ -9,13 +9,13 @@ use crate::simulator::Live;
 /// Observations of an exercise.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// Every error, and the section that it ended.
+    /// Every error, with the section that it ended.
     pub(crate) errors: Vec<(&'static str, Error)>,
     /// Properties of the backend and its device.
     pub(crate) facts: BTreeMap<String, String>,
     /// Violated guarantees.
     pub(crate) wrong: Vec<String>,
-    /// Whether another context or device is current on the thread than before.
+    /// Whether the current context or device of the thread has changed.
     pub(crate) moved: bool,
     /// Objects that `close` reported as not freed.
     pub(crate) kept: Live,

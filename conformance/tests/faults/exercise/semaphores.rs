@@ -1,4 +1,4 @@
-//! External semaphores, of the host backend's making.
+//! External semaphores, created by the host backend.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(5);
 pub(super) fn semaphores(bench: &Bench<'_>) -> Result<()> {
     let (timeline, binary) = (HostSemaphore::timeline(0)?, HostSemaphore::binary()?);
     if bench.vendor == Vendor::Hip {
-        // The runtime's functions end the process, or do nothing.
+        // The runtime's functions abort the process, or have no effect.
         match bench.device.import_semaphore(timeline.import_request()?) {
             Err(error) => bench.check(error.kind() == ErrorKind::Unsupported, &format!("not a refusal: {error}")),
             Ok(_) => bench.wrong("imported a semaphore that does nothing"),
@@ -25,7 +25,7 @@ pub(super) fn semaphores(bench: &Bench<'_>) -> Result<()> {
     let stream = bench.device.create_stream()?;
     let counter = bench.import_semaphore(timeline.import_request()?)?;
     let flag = bench.import_semaphore(binary.import_request()?)?;
-    // Signalled before anything waits, so that no wait is for ever.
+    // Signalled before any wait, so that no wait is infinite.
     stream.signal(&[counter.signal_value(1)])?;
     stream.wait(&[counter.wait_value(1)])?;
     stream.signal(&[flag.signal()])?;
@@ -36,7 +36,7 @@ pub(super) fn semaphores(bench: &Bench<'_>) -> Result<()> {
     stream.synchronize()?;
     let reached = timeline.wait_value(2, LONG).is_ok() && timeline.value() == 2;
     bench.check(reached && binary.wait(LONG).is_ok(), "the exporter does not see the signals");
-    // The exporter's turn.
+    // The exporter's part.
     timeline.signal_value(3)?;
     stream.wait(&[counter.wait_value(3)])?;
     stream.synchronize()?;

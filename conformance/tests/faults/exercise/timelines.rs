@@ -12,7 +12,7 @@ use crate::simulator::Sort;
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// By the driver's own semaphores, or as it comes.
+/// With the driver's own semaphores, or with the default strategy.
 pub(super) fn native(bench: &Bench<'_>) -> Result<()> {
     bench.fact("timelines", bench.device.timeline_support().to_string());
     let exporter = HostSemaphore::timeline(0)?;
@@ -23,12 +23,12 @@ pub(super) fn native(bench: &Bench<'_>) -> Result<()> {
         }
         return Ok(());
     }
-    // The bridge's, should the driver refuse the import.
+    // The bridge's waiter, if the driver rejects the import.
     let timeline = Timeline::new(bench.device, Arc::new(exporter.clone()))?;
     there_and_back(bench, &exporter, &timeline)
 }
 
-/// By words in memory, which a thread carries.
+/// With words in memory, which a thread carries.
 pub(super) fn bridge(bench: &Bench<'_>) -> Result<()> {
     let exporter = HostSemaphore::timeline(0)?;
     let strategy = TimelineStrategy::HostBridge;
@@ -43,8 +43,8 @@ fn there_and_back(bench: &Bench<'_>, exporter: &HostSemaphore, timeline: &Timeli
     let stream = bench.device.create_stream()?;
     stream.wait_timeline(timeline, 1)?;
     let work = stream.fill(buffer.slice(..8)?, 6).and_then(|()| stream.signal_timeline(timeline, 2));
-    // Whatever became of that, the stream waits no longer, and leaves nothing to the next section. On a device that was lost
-    // it may not have waited, and be ahead of this.
+    // In any case the stream stops waiting, so that the next section starts clean. On a lost device the stream may not
+    // have waited, and may be ahead.
     let let_go = exporter.signal_value(1);
     let synchronized = stream.synchronize();
     work.and(synchronized)?;

@@ -20,10 +20,10 @@ pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows o
 pub(crate) const NO_IMAGES: &str = "this HIP maps no images";
 pub(crate) const NO_RAW_CALLS: &str = "raw calls of CUDA's driver";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
-/// Of the exporter, which is the runtime's own memory.
+/// Unsupported by the exporter, which is the runtime's own memory.
 pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;
 pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS];
-/// What no version can do, or the exporter.
+/// Unsupported by every version, or by the exporter.
 pub(super) const NEVER: &[&str] = &[
     NO_SEMAPHORES,
     NO_IMAGES,
@@ -41,7 +41,7 @@ pub(crate) fn unsupported_native() -> Vec<&'static str> {
     [NEVER, &[NO_RECORDED_WORDS]].concat()
 }
 
-/// Scenarios that are run on each version, and are neither slow nor one of [`NEVER`].
+/// Scenarios that run on each version, without slow ones and those of [`NEVER`].
 pub(super) const ALL: usize = 83;
 pub(super) const LACKS: &[Lack] = &[
     Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },
@@ -72,7 +72,7 @@ fn native() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-/// Free memory shows what a version leaks that releases no mapped import, and nothing of one that does.
+/// Free memory shows the leaks of a version that releases no mapped import, and none of other versions.
 fn leaking() -> Result<(), Failed> {
     let run = || Run::hip_with_exporter().filter("leak.device_memory").arg("--no-default-expectations");
     for (version, leaks) in [("60443484", false), ("70253211", true)] {
@@ -85,7 +85,7 @@ fn leaking() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A runtime with assertions ends the process that touches a semaphore: nothing crashes if nobody does.
+/// A runtime with assertions aborts the process at any use of a semaphore: nothing crashes without one.
 pub(crate) fn aborting(run: Run) -> Result<(), Failed> {
     let report = run
         .exporter("native")

@@ -1,4 +1,4 @@
-//! The suite on each version that sim-hip simulates. The list of versions is the simulator's own, so that none is left out.
+//! The suite on each version of sim-hip. The list of versions is the simulator's own, so none is omitted.
 
 use gpu_interop_conformance::{Outcome, Suite};
 use gpu_interop_conformance_cli::CaseReport;
@@ -9,8 +9,8 @@ use libtest_mimic::{Failed, Trial};
 use super::{ALL, FAILING, LACKS, NEVER, managed};
 use crate::run::{Ran, Run, check};
 
-/// One test a version. Those between the oldest and the newest take long and rarely fail: only runs with
-/// `--include-ignored` have them.
+/// One test per version. Those between the oldest and the newest take long and rarely fail, so only runs with
+/// `--include-ignored` include them.
 pub(super) fn tests() -> impl Iterator<Item = Trial> {
     let ends = [rows::all().next(), rows::all().last()];
     rows::all().map(move |row| {
@@ -19,7 +19,7 @@ pub(super) fn tests() -> impl Iterator<Item = Trial> {
     })
 }
 
-/// How the ids of scenarios begin that take long, and are left out unless they are expected to fail on the row. They run on
+/// Prefixes of the ids of slow scenarios, which are omitted unless they are expected to fail on the row. They run on
 /// the default version, in `hip_native` and `d3d_hip`.
 const SLOW: &[&str] = &[
     "leak.",
@@ -77,14 +77,14 @@ fn is_slow(id: &str) -> bool {
     SLOW.iter().any(|start| id.starts_with(start))
 }
 
-/// What some versions lack: why, in how many scenarios of those that are run, and which versions.
+/// Features that some versions lack: the reason, the number of scenarios, and the versions.
 pub(super) struct Lack {
     pub(super) reason: &'static str,
     pub(super) scenarios: usize,
     pub(super) of: fn(Row) -> bool,
 }
 
-/// Scenarios that are expected to fail on some versions, as `expectations/hip.toml` says.
+/// Scenarios that are expected to fail on some versions, as in `expectations/hip.toml`.
 pub(super) struct Failing {
     pub(super) scenarios: &'static [&'static str],
     pub(super) of: fn(Row) -> bool,
@@ -118,7 +118,7 @@ fn run(row: Row) -> Result<(), Failed> {
     let found: Vec<_> = lacks.iter().map(|lack| (lack.reason, count(lack))).collect();
     let known: Vec<_> = lacks.iter().map(|lack| (lack.reason, lack.scenarios)).collect();
     check(found == known, format!("lacking: {found:#?}, expected: {known:#?}\n{}", report.text()))?;
-    // Those that are expected to fail and take long run nowhere else.
+    // Slow scenarios that are expected to fail run nowhere else.
     let passed = of(&report, Outcome::Passed).count();
     let here = passed + failed.iter().filter(|id| !is_slow(id)).count();
     let lacking: usize = known.iter().map(|(_, count)| count).sum();

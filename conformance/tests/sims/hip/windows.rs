@@ -1,4 +1,4 @@
-//! HIP on Windows: external semaphores, and no memory of its own to export.
+//! HIP on Windows: external semaphores, and no exportable memory.
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::CaseReport;
@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 
 use super::rows::{Failing, Lack};
 use super::{LAUNCHED_ONCE, NO_RECORDED_WORDS, NO_WORDS};
-// What the exporter lacks, which is Direct3D 12.
+// Unsupported by the exporter, Direct3D 12.
 pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FORMS};
 use crate::run::{Run, check};
 
@@ -20,9 +20,9 @@ const NO_NAMES_ON_ROCR: &str = "HIP on ROCr (GPU_ENABLE_PAL=0) ignores the names
 const NO_KMT_ON_ROCR: &str = "HIP before 7.14 on ROCr (GPU_ENABLE_PAL=0) imports no KMT handles";
 const NO_BATCHES: &str = "this driver takes 1 in a call";
 
-/// Scenarios that are run on each version, and are neither slow nor one of [`NEVER`].
+/// Scenarios that run on each version, without slow ones and those of [`NEVER`].
 pub(super) const ALL: usize = 110;
-/// What no version can do, or the exporter.
+/// Unsupported by every version, or by the exporter.
 pub(super) const NEVER: &[&str] = crate::d3d::NOT_OF_HIP;
 pub(super) const LACKS: &[Lack] = &[
     Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },
@@ -40,10 +40,10 @@ pub(super) const FAILING: &[Failing] = &[
 
 pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS, NO_EXPORT];
 
-/// Of memory.
+/// Memory kinds.
 pub(crate) const NO_EXPORT: &str = "on Windows HIP creates no exportable memory: hipMemCreate rejects Win32 handles";
 
-/// Whatever takes memory of HIP's own says why there is none. The rest runs.
+/// Scenarios that need HIP's own memory report why there is none. The others run.
 fn exports_nothing() -> Result<(), Failed> {
     let run = Run::hip().arg("--exporter").arg("native").filter("{identity,memory,semaphore,timeline}.*");
     let report = run.run()?;

@@ -1,4 +1,4 @@
-//! Devices, and which one is current.
+//! Devices, and the current one.
 
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
@@ -61,7 +61,7 @@ pub(crate) fn identity(hip: &Hip) {
     assert_eq!(call!(hip.hipGetDevicePropertiesR0600(ptr::null_mut(), 0)), INVALID_VALUE);
 }
 
-/// An attribute that a runtime does not know is an error, and not 0.
+/// An attribute unknown to a runtime is an error, and not 0.
 pub(crate) fn attributes(hip: &Hip) {
     let ask = |number| {
         let mut value = -1;
@@ -77,7 +77,7 @@ pub(crate) fn attributes(hip: &Hip) {
 
 pub(crate) fn absent(hip: &Hip) {
     for name in ["hipExternalMemoryGetMappedMipmappedArray", "hipMipmappedArrayGetLevel", "cuInit"] {
-        // SAFETY: the address is never used.
+        // SAFETY: the address is never dereferenced.
         assert!(unsafe { hip.library.get::<*const u8>(name.as_bytes()) }.is_err(), "{name}");
     }
 }
@@ -100,7 +100,7 @@ pub(crate) fn none(hip: &Hip) {
     assert_eq!(answers, [NO_DEVICE; 8]);
 }
 
-/// Calls a function of CUDA's that must succeed.
+/// Calls a CUDA function that must succeed.
 macro_rules! cuda {
     ($cuda:ident.$function:ident($($argument:expr => $type:ty),*)) => {{
         // SAFETY: the type of the function.
@@ -112,7 +112,7 @@ macro_rules! cuda {
     }};
 }
 
-/// An application's own use of CUDA is not disturbed, whether calls succeed or fail.
+/// An application's own use of CUDA is not affected by successful or failed calls.
 pub(crate) fn contexts(hip: &Hip) {
     let name = std::env::var_os("GPU_INTEROP_SIM_CUDA_LIBRARY").unwrap_or_else(|| "libcuda.so.1".into());
     // SAFETY: NVIDIA's driver, or its simulator.
@@ -140,7 +140,7 @@ pub(crate) fn contexts(hip: &Hip) {
     cuda!(cuda.cuCtxPushCurrent_v2(context => usize));
     calls();
     assert_eq!(current(), context);
-    // Once: what this pops is what it pushed.
+    // Once: it pops only its own push.
     cuda!(cuda.cuCtxPopCurrent_v2(&raw mut context => *mut usize));
     assert_eq!(current(), 0);
     cuda!(cuda.cuDevicePrimaryCtxRelease_v2(0 => c_int));

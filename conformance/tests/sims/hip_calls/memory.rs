@@ -48,7 +48,7 @@ pub(crate) fn imports(hip: &Hip) {
     let (fd, size) = hip.export();
     let number = fd.as_raw_fd();
     let cycle = || {
-        // Whatever it is called, on Linux it is a descriptor. NvSciBuf is not.
+        // On Linux every kind is a descriptor, except NvSciBuf.
         for kind in 1..=7 {
             for flags in [0, 1] {
                 let memory = import(hip, desc(kind, number, size, flags)).expect("imports");
@@ -82,7 +82,7 @@ pub(crate) fn imports(hip: &Hip) {
     assert_eq!(call!(hip.hipDestroyExternalMemory(0)), INVALID_VALUE);
 }
 
-/// Descriptors that a driver refuses: some it closes, some it does not. HIP closes none.
+/// Descriptors that a driver rejects: CUDA closes some of them, HIP none.
 pub(crate) fn refused_imports(hip: &Hip) {
     let null = || OwnedFd::from(std::fs::File::open("/dev/null").expect("a file"));
     let folder = || OwnedFd::from(std::fs::File::open("/").expect("a folder"));
@@ -116,7 +116,7 @@ pub(crate) fn mappings(hip: &Hip) {
     let right = range(0, size, 0);
     assert_eq!(call!(hip.hipExternalMemoryGetMappedBuffer(ptr::null_mut(), memory, &raw const right)), INVALID_VALUE);
 
-    // What the import said counts, not what there is.
+    // The import's size counts, not the real one.
     let half = import(hip, desc(1, fd.as_raw_fd(), size / 2, 0)).expect("imports");
     assert_eq!(map(hip, half, range(size / 2 - 4096, 8192, 0)), Err(INVALID_VALUE));
     assert_eq!(call!(hip.hipDestroyExternalMemory(half)), SUCCESS);
@@ -127,7 +127,7 @@ pub(crate) fn mappings(hip: &Hip) {
     let bytes: Vec<u8> = (0..4096_u32).map(|index| (index * 7 % 251).to_le_bytes()[0]).collect();
     hip.write(part, &bytes);
     assert_eq!(hip.read(whole + 8192, 4096), bytes);
-    // The memory lives as long as it is mapped.
+    // The memory lives as long as its mappings.
     assert_eq!(call!(hip.hipDestroyExternalMemory(memory)), SUCCESS);
     assert_eq!(hip.read(whole + 8192, 4096), bytes);
     for pointer in [whole, part] {
@@ -139,7 +139,7 @@ pub(crate) fn mappings(hip: &Hip) {
     assert_eq!(call!(hip.hipFree(other)), SUCCESS);
 }
 
-/// All addresses are in the one mapping of the import, and each has one entry, however often it was given.
+/// All addresses are in the only mapping of the import, and each has one entry, however often it was returned.
 pub(crate) fn one_entry(hip: &Hip) {
     let (fd, size) = hip.export();
     let memory = import(hip, desc(1, fd.as_raw_fd(), size, 0)).expect("imports");
@@ -152,7 +152,7 @@ pub(crate) fn one_entry(hip: &Hip) {
     assert_eq!(call!(hip.hipDestroyExternalMemory(memory)), SUCCESS);
 }
 
-/// HIP 5.2: the import's first address whatever the range, and nothing to free.
+/// HIP 5.2 returns the import's first address for every range, and its mappings cannot be freed.
 pub(crate) fn ignored_ranges(hip: &Hip) {
     let (fd, size) = hip.export();
     let memory = import(hip, desc(1, fd.as_raw_fd(), size, 0)).expect("imports");

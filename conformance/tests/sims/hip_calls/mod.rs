@@ -1,9 +1,8 @@
-//! HIP's functions called as a C program would, on the simulator of AMD's runtime and on the shim: what the backend never asks
-//! for, because it knows the answer, is seen here. What one of them is to answer in each version is in
-//! `hip_calls_compared`.
+//! HIP's functions called as by a C program, on sim-hip and on hip-on-cuda: calls that the backend avoids are tested
+//! here. The expected results per version are in `hip_calls_compared`.
 //!
-//! Each test is a process of its own, with one library. `HIP_LIBRARY=... sims hip-calls NAME` is such a process, on a
-//! machine with a GPU too.
+//! Each test runs in a separate process, with one library. `HIP_LIBRARY=... sims hip-calls NAME` is such a process,
+//! also on a machine with a GPU.
 
 mod device;
 mod memory;
@@ -24,7 +23,7 @@ use table::Hip;
 pub(crate) const COMMAND: &str = "hip-calls";
 const VARIABLE: &str = "HIP_LIBRARY";
 
-/// What is looked at: its name, the calls, and what the environment says for them.
+/// A test: its name, its calls, and their environment.
 type Calls = (&'static str, fn(&Hip), &'static [(&'static str, &'static str)]);
 
 const CALLS: &[Calls] = &[
@@ -44,7 +43,7 @@ const CALLS: &[Calls] = &[
     ("without_a_device_everything_says_so", device::none, &[("GPU_INTEROP_SIM_DEVICES", "0")]),
 ];
 
-/// What only the library on CUDA can be asked: it has none of the runtime's faults, and answers where that one dies.
+/// Tests of the library on CUDA only: it has none of the runtime's defects, and returns where the runtime crashes.
 const CALLS_ON_CUDA: &[Calls] = &[
     ("mappings_are_checked_and_freed_once", memory::mappings, &[]),
     ("mappings_at_one_address_are_one", memory::one_entry, &[]),

@@ -1,4 +1,4 @@
-//! Memory that the CPU and streams both use, without copies: what a bridge between two APIs' timelines is made of.
+//! Memory that the CPU and streams both access without copies, which a bridge between timelines of two APIs uses.
 
 use std::ptr::{self, with_exposed_provenance_mut as to};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,11 +13,11 @@ const EQUAL: u32 = 1;
 
 /// A word of memory that both sides use.
 fn word(pointer: usize) -> &'static AtomicU64 {
-    // SAFETY: allocated, aligned, and freed after the last look at it.
+    // SAFETY: allocated, aligned, and freed after the last access.
     unsafe { AtomicU64::from_ptr(to(pointer)) }
 }
 
-/// Waits until the stream has seen the word.
+/// Waits until the stream has read the word.
 fn finish(hip: &Hip, stream: usize) {
     let start = Instant::now();
     while call!(hip.hipStreamQuery(stream)) == NOT_READY {
@@ -27,7 +27,7 @@ fn finish(hip: &Hip, stream: usize) {
     assert_eq!(call!(hip.hipStreamSynchronize(stream)), SUCCESS);
 }
 
-/// A wait that the CPU ends, and a write that it sees.
+/// A wait that the CPU ends, and a write that it observes.
 fn ping_pong(hip: &Hip, host: usize, device: usize) {
     let stream = hip.stream();
     word(host).store(0, Ordering::SeqCst);
@@ -66,7 +66,7 @@ pub(crate) fn signal_memory(hip: &Hip) {
     }
     assert_eq!(call!(hip.hipExtMallocWithFlags(&mut 0, 8, 7)), INVALID_VALUE, "no such flag");
     let signal: usize = made!(hip.hipExtMallocWithFlags(8, SIGNAL));
-    // The one address is for both.
+    // Both use the same address.
     ping_pong(hip, signal, signal);
 
     let stream = hip.stream();
@@ -104,10 +104,10 @@ pub(crate) fn freeing(hip: &Hip) {
     assert_eq!(call!(hip.hipMalloc(ptr::null_mut(), 8)), INVALID_VALUE);
 }
 
-/// CUDA has a function for each sort, and dies of the wrong one.
+/// CUDA has a function for each kind, and crashes on the wrong one.
 pub(crate) fn freeing_on_cuda(hip: &Hip) {
     let name = std::env::var_os("GPU_INTEROP_SIM_CUDA_LIBRARY").expect("the library that counts");
-    // SAFETY: the library that the other has loaded.
+    // SAFETY: the library that the other one has loaded.
     let cuda = unsafe { Library::new(name) }.expect("the library");
     freeing(hip);
     let signal: usize = made!(hip.hipExtMallocWithFlags(8, cubecl_hip_sys::hipMallocSignalMemory));

@@ -1,4 +1,4 @@
-//! External semaphores, which HIP on Linux only seems to have.
+//! External semaphores, which have no effect with HIP on Linux.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -9,7 +9,7 @@ use super::table::{Hip, INVALID_VALUE, NOT_SUPPORTED, SUCCESS, SemaphoreDesc, Si
 pub(crate) fn nothing(hip: &Hip) {
     let fd = rustix::fs::memfd_create("semaphore", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
     rustix::fs::ftruncate(&fd, 4096).expect("a size");
-    // SAFETY: numbers and pointers, for which zeros are a value.
+    // SAFETY: numbers and pointers, for which zeros are valid.
     let mut desc: SemaphoreDesc = unsafe { MaybeUninit::zeroed().assume_init() };
     desc.handle.fd = fd.as_raw_fd();
     let mut semaphore = 0;

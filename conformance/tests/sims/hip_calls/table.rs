@@ -40,13 +40,13 @@ macro_rules! functions {
         }
 
         impl Hip {
-            /// Loads the library, for good.
+            /// Loads the library, which is never unloaded.
             pub(crate) fn open(file: &OsStr) -> Self {
-                // SAFETY: a library of this workspace, or what the user named as AMD's runtime.
+                // SAFETY: a library of this workspace, or the file that the user named as AMD's runtime.
                 let library = Box::leak(Box::new(unsafe { Library::new(file) }.expect("the library")));
                 Self {
                     library,
-                    // SAFETY: the types of the header, but for what is only passed around.
+                    // SAFETY: the types of the header, with numbers for opaque values.
                     $( $name: *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }.expect("a function"), )*
                 }
             }
@@ -98,17 +98,17 @@ functions! {
     hipDestroyExternalSemaphore(Handle);
 }
 
-/// Calls a function: its status.
+/// Calls a function and returns its status.
 macro_rules! call {
     ($hip:ident.$function:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: pointers are valid for the call, or NULL, or wrong on purpose where the function says so by itself; work
-        // that is enqueued uses memory that is there until it has run.
+        // SAFETY: pointers are valid for the call, or NULL, or invalid on purpose if the function rejects them; memory
+        // of enqueued work is valid until it has run.
         unsafe { ($hip.$function)($($argument),*) }
     };
 }
 pub(crate) use call;
 
-/// Calls a function that must succeed, and that writes to its first argument: what it wrote.
+/// Calls a function that must succeed, and returns the value that it writes to its first argument.
 macro_rules! made {
     ($hip:ident.$function:ident($($argument:expr),* $(,)?)) => {{
         let mut made = ::std::default::Default::default();
@@ -119,7 +119,7 @@ macro_rules! made {
 }
 pub(crate) use made;
 
-/// How often a function of a library was called: simulators count.
+/// The number of calls of a library's function, which simulators count.
 pub(crate) fn calls(library: &Library, function: &CStr) -> u64 {
     // SAFETY: the type of the function.
     let calls = unsafe { library.get::<unsafe extern "C" fn(*const c_char) -> u64>(b"sim_calls\0") };
@@ -132,7 +132,7 @@ impl Hip {
     pub(crate) fn text(fill: impl FnOnce(*mut c_char, c_int) -> u32) -> String {
         let mut text: [c_char; 256] = [0; 256];
         assert_eq!(fill(text.as_mut_ptr(), 255), SUCCESS);
-        // SAFETY: the last byte is a NUL whatever was written.
+        // SAFETY: the last byte is a NUL, whatever the call wrote.
         unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().expect("UTF-8").to_owned()
     }
 
@@ -141,12 +141,12 @@ impl Hip {
         Self::text(|text, length| call!(self.hipDeviceGetName(text, length, 0))).ends_with(" (HIP on CUDA)")
     }
 
-    /// A stream of its own.
+    /// Creates a stream.
     pub(crate) fn stream(&self) -> Handle {
         made!(self.hipStreamCreateWithFlags(1))
     }
 
-    /// The bytes of memory of the device.
+    /// Reads the device's memory.
     pub(crate) fn read(&self, from: Handle, size: usize) -> Vec<u8> {
         let mut bytes = vec![0; size];
         assert_eq!(call!(self.hipMemcpyDtoHAsync(bytes.as_mut_ptr().cast(), from, size, 0)), SUCCESS);
@@ -154,13 +154,13 @@ impl Hip {
         bytes
     }
 
-    /// Writes to memory of the device.
+    /// Writes to the device's memory.
     pub(crate) fn write(&self, to: Handle, bytes: &[u8]) {
         assert_eq!(call!(self.hipMemcpyHtoDAsync(to, bytes.as_ptr().cast(), bytes.len(), 0)), SUCCESS);
         assert_eq!(call!(self.hipStreamSynchronize(0)), SUCCESS);
     }
 
-    /// Memory of the device as another process would get it: a descriptor, and the size.
+    /// Exports the device's memory as for another process: a descriptor, and the size.
     pub(crate) fn export(&self) -> (OwnedFd, u64) {
         let prop = hip::hipMemAllocationProp {
             type_: hip::hipMemAllocationType_hipMemAllocationTypePinned,
@@ -179,7 +179,7 @@ impl Hip {
         let memory: Handle = made!(self.hipMemCreate(size, &raw const prop, 0));
         let fd: c_int = made!(self.hipMemExportToShareableHandle(memory, 1, 0));
         assert_eq!(call!(self.hipMemRelease(memory)), SUCCESS);
-        // SAFETY: a successful export makes a new descriptor for the caller.
+        // SAFETY: a successful export creates a new descriptor for the caller.
         (unsafe { OwnedFd::from_raw_fd(fd) }, size as u64)
     }
 }

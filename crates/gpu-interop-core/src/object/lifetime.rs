@@ -55,7 +55,7 @@ pub(super) struct Lifetimes {
     deferred: Mutex<Vec<(Resource, u64)>>,
     /// Owners of objects that imports, lent streams and borrowed memory refer to, until those are destroyed.
     owners: Mutex<BTreeMap<Borrower, Owner>>,
-    /// Number of retired objects from which on a drop collects.
+    /// A drop collects once at least this many objects are retired.
     due: AtomicUsize,
     /// Threads that release streams blocked on failed timelines.
     pub(super) raisers: Threads,
@@ -152,8 +152,8 @@ impl Lifetimes {
     /// `external` caches the pending waits found since the last free of this pass.
     ///
     /// With an external wait always pending, as with continuous frames, the number of retained objects would grow
-    /// without bound. Beyond 64 retained objects an object is freed once the waits pending at its drop have been satisfied, which
-    /// proves that the signalling side makes progress.
+    /// without bound. Beyond 64 retained objects an object is freed once the waits pending at its drop have been
+    /// satisfied, which proves that the signalling side makes progress.
     fn blocks(
         &self,
         device: &dyn BackendDevice,
@@ -204,8 +204,8 @@ impl Lifetimes {
         waits
     }
 
-    /// Collects, unless many objects are retired and few were added: dropping n objects behind busy work takes O(n),
-    /// not O(n²) steps.
+    /// Collects, unless many objects are retired and few were added, so that dropping n objects behind busy work takes
+    /// O(n) steps instead of O(n²).
     fn collect_if_due(&self, device: &dyn BackendDevice) {
         const FEW: usize = 32;
         // Unconditionally: a mapping dropped inside a host function must be retired before its memory.
@@ -236,8 +236,8 @@ impl Lifetimes {
 
     /// Retires objects dropped inside host functions.
     fn adopt_deferred(&self, device: &dyn BackendDevice) {
-        // Not in the loop's head, where the lock would be held until the loop ends: host functions take it, and the
-        // driver may wait for them.
+        // Taken before the loop: in its head the lock would be held until the loop ends, but host functions need it and
+        // the driver may wait for them.
         let deferred = std::mem::take(&mut *lock(&self.deferred));
         for (resource, used) in deferred {
             let waits = self.wait_entries(device, used);
@@ -266,7 +266,7 @@ impl Lifetimes {
             retired.active_threads += 1;
             std::mem::take(&mut retired.entries)
         };
-        // A stream's events complete in order: behind a pending one no other is queried.
+        // A stream's events complete in order, so no event after a pending one is queried.
         let mut busy = BTreeSet::new();
         let (mut stay, mut freed) = (Vec::new(), Vec::new());
         let (count, mut external) = (entries.len(), None);

@@ -82,7 +82,7 @@ impl D3d12Interop {
     }
 
     /// Opens a new handle to the object that was shared under `name`, which is valid as long as a handle to it is open.
-    /// Rests on `ID3D12Device::OpenSharedHandleByName`.
+    /// Calls `ID3D12Device::OpenSharedHandleByName`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name, or it is

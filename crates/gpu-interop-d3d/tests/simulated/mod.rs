@@ -1,4 +1,4 @@
-//! Simulated devices of Direct3D, and the numbers of the handles that they give out.
+//! Simulated devices of Direct3D, and the numbers of the handles that they return.
 #![allow(dead_code, unused_imports, reason = "each test uses some of it")]
 #![allow(clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! What somebody who will use a buffer asks of it.
+//! Attributes that one user of a buffer requests.
 
 use gpu_interop_core::{Error, Result, Uuid};
 
@@ -6,12 +6,12 @@ use super::image::ImageAttributes;
 use crate::list::Value;
 use crate::sys::buf::{self, GpuCache, GpuCompression, buffer_type, key, perm};
 
-/// What a buffer may be used for (`NvSciBufAttrValAccessPerm`).
+/// Permitted accesses to a buffer (`NvSciBufAttrValAccessPerm`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Permission {
-    /// It may be read.
+    /// Reads.
     ReadOnly,
-    /// It may be read and written.
+    /// Reads and writes.
     ReadWrite,
 }
 
@@ -24,7 +24,7 @@ impl Permission {
     }
 }
 
-/// A GPU that will use a buffer, and how.
+/// A GPU that will use a buffer, with its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuAttributes {
     id: Uuid,
@@ -33,25 +33,26 @@ pub struct GpuAttributes {
 }
 
 impl GpuAttributes {
-    /// The GPU with this UUID, as its driver gives it (`cuDeviceGetUuid`):
+    /// The GPU with this UUID, as its driver reports it (`cuDeviceGetUuid`):
     /// [`DeviceIdentity::uuid`](gpu_interop_core::DeviceIdentity::uuid).
     #[must_use]
     pub fn new(id: Uuid) -> Self {
         Self { id, cache: None, compression: false }
     }
 
-    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`). Only an integrated GPU that is the buffer's
-    /// only GPU may be given a choice; any other choice fails reconciliation. Of several lists that choose, all must enable it.
-    /// Without this, an integrated GPU caches system memory, and a discrete GPU caches its own memory only.
+    /// Sets whether the GPU may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`). The choice is valid only
+    /// for an integrated GPU that is the buffer's only GPU; otherwise reconciliation fails. If several lists choose,
+    /// all must enable the cache. Without a choice an integrated GPU caches system memory, and a discrete GPU caches
+    /// only its own memory.
     #[must_use]
     pub fn cache(mut self, enabled: bool) -> Self {
         self.cache = Some(enabled);
         self
     }
 
-    /// Whether it should keep the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression` with
-    /// `NvSciBufCompressionType_GenericCompressible`). The library grants none if several GPUs ask for it, or if the CPU or
-    /// another engine uses the buffer.
+    /// Sets whether the GPU should compress the buffer (`NvSciBufGeneralAttrKey_EnableGpuCompression` with
+    /// `NvSciBufCompressionType_GenericCompressible`). The library grants no compression if several GPUs request it, or
+    /// if the CPU or another engine uses the buffer.
     #[must_use]
     pub fn compression(mut self, requested: bool) -> Self {
         self.compression = requested;
@@ -59,7 +60,7 @@ impl GpuAttributes {
     }
 }
 
-/// What one user of a buffer asks of it: the contents of one attribute list.
+/// Requirements of one user of a buffer: the contents of one attribute list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferAttributes {
     image: Option<ImageAttributes>,
@@ -77,41 +78,42 @@ impl BufferAttributes {
         Self { image, size: None, alignment: None, cpu_access: false, cpu_cache: None, permission, gpus }
     }
 
-    /// A raw buffer (`NvSciBufType_RawBuffer`) that is read and written, of a size that another list says.
+    /// A raw buffer (`NvSciBufType_RawBuffer`) for reads and writes, whose size another list sets.
     #[must_use]
     pub fn raw_of_any_size() -> Self {
         Self::new(None)
     }
 
-    /// A raw buffer (`NvSciBufType_RawBuffer`) of `size` bytes that is read and written.
+    /// A raw buffer (`NvSciBufType_RawBuffer`) of `size` bytes for reads and writes.
     #[must_use]
     pub fn raw(size: u64) -> Self {
         Self { size: Some(size), ..Self::new(None) }
     }
 
-    /// An image (`NvSciBufType_Image`) that is read and written.
+    /// An image (`NvSciBufType_Image`) for reads and writes.
     #[must_use]
     pub fn image(image: ImageAttributes) -> Self {
         Self::new(Some(image))
     }
 
-    /// What a raw buffer's first byte is aligned to at least, bytes: a power of two. An image's is part of its planes.
+    /// Minimum alignment of a raw buffer's first byte, in bytes: a power of two. The alignment of an image is part of
+    /// its planes.
     #[must_use]
     pub fn alignment(mut self, alignment: u64) -> Self {
         self.alignment = Some(alignment);
         self
     }
 
-    /// Whether this process reads and writes it with the CPU (`NvSciBufGeneralAttrKey_NeedCpuAccess`). If anybody does,
-    /// the library grants no GPU compression.
+    /// Sets whether this process accesses the buffer with the CPU (`NvSciBufGeneralAttrKey_NeedCpuAccess`). If any list
+    /// sets it, the library grants no GPU compression.
     #[must_use]
     pub fn cpu_access(mut self, needed: bool) -> Self {
         self.cpu_access = needed;
         self
     }
 
-    /// Whether the CPU caches its accesses (`NvSciBufGeneralAttrKey_EnableCpuCache`). It does if any list enables it; if none
-    /// does, every read and write of the CPU goes to memory. With caches
+    /// Sets whether the CPU caches its accesses (`NvSciBufGeneralAttrKey_EnableCpuCache`). The cache is enabled if any
+    /// list enables it; otherwise every CPU access goes to memory. With the cache
     /// [`BufferProperties::cpu_needs_flush`](super::BufferProperties::cpu_needs_flush) may be true.
     #[must_use]
     pub fn cpu_cache(mut self, enabled: bool) -> Self {
@@ -119,26 +121,27 @@ impl BufferAttributes {
         self
     }
 
-    /// What this user needs to do with it (`NvSciBufGeneralAttrKey_RequiredPerm`).
+    /// The accesses that this user requires (`NvSciBufGeneralAttrKey_RequiredPerm`).
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permission = permission;
         self
     }
 
-    /// Adds a GPU that will use it (`NvSciBufGeneralAttrKey_GpuId`), of at most 16. One that no list names cannot import it.
+    /// Adds a GPU that will use the buffer (`NvSciBufGeneralAttrKey_GpuId`), of at most 16. A GPU that no list names
+    /// cannot import the buffer.
     #[must_use]
     pub fn gpu(mut self, gpu: GpuAttributes) -> Self {
         self.gpus.push(gpu);
         self
     }
 
-    /// Whether this is a raw buffer of a size that another list says.
+    /// Whether this is a raw buffer whose size another list must set.
     pub(crate) fn is_of_any_size(&self) -> bool {
         self.image.is_none() && self.size.is_none()
     }
 
-    /// The values for a list, after checking what the library would refuse with no reason given.
+    /// Returns the values for a list. First checks for values that the library would reject without a reason.
     pub(crate) fn values(&self) -> Result<Vec<Value>> {
         const OPERATION: &str = "BufferAttributeList::new";
         if self.size == Some(0) {
@@ -151,7 +154,7 @@ impl BufferAttributes {
             return Err(error.with_context("alignment", alignment));
         }
         if let Some(twice) = self.gpus.iter().enumerate().find(|(index, gpu)| {
-            // The library takes one value for each GPU.
+            // The library accepts one value per GPU.
             self.gpus[..*index].iter().any(|other| other.id == gpu.id)
         }) {
             return Err(Error::invalid(OPERATION, "a GPU is named twice").with_context("GPU", twice.1.id));
@@ -166,7 +169,7 @@ impl BufferAttributes {
         }
         let kind = if self.image.is_some() { buffer_type::IMAGE } else { buffer_type::RAW_BUFFER };
         let mut values = vec![
-            // In this call or before: the keys of a type are refused without it.
+            // Set in this call or before: the library rejects keys of a type until the type is set.
             Value::u32(key::TYPES, kind),
             Value::bool(key::NEED_CPU_ACCESS, self.cpu_access),
             Value::u32(key::REQUIRED_PERM, self.permission.as_raw()),
@@ -193,7 +196,7 @@ impl BufferAttributes {
             .map(|(id, cache)| GpuCache { id: *id.as_bytes(), cacheability: cache.into() })
             .flat_map(|GpuCache { id, cacheability }| id.into_iter().chain([cacheability]))
             .collect();
-        // That there is none is not to be said: the library refuses it.
+        // Absence of compression cannot be set: the library rejects it.
         let compressed = self.gpus.iter().filter(|gpu| gpu.compression);
         let compressions: Vec<u8> = compressed
             .map(|gpu| GpuCompression { id: *gpu.id.as_bytes(), kind: buf::COMPRESSION_GENERIC })

@@ -1,22 +1,22 @@
-//! Images as NvSciBuf describes them.
+//! Descriptions of images in NvSciBuf.
 
 use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
 
 use crate::list::Value;
 use crate::sys::buf::{self, key};
 
-/// How an image's texels lie in memory (`NvSciBufAttrValImageLayoutType`).
+/// Memory layout of an image's texels (`NvSciBufAttrValImageLayoutType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ImageLayout {
-    /// As the hardware likes it best. Only mapped as a mipmapped array are the texels where they should be.
+    /// The hardware's tiled layout. Texel positions are known only in a mapping as a mipmapped array.
     BlockLinear,
-    /// Row by row: [`Plane::pitch`](super::Plane::pitch) bytes from one to the next.
+    /// Row by row, [`Plane::pitch`](super::Plane::pitch) bytes apart.
     PitchLinear,
 }
 
-/// What a texel of a plane is (`NvSciBufAttrValColorFmt`). The names list the channels from the highest bits to the lowest,
-/// so that `A8B8G8R8` is red, green, blue, alpha in memory. The formats of sensors, and those of YUV planes with more than
-/// one channel, are not here.
+/// Texel format of a plane (`NvSciBufAttrValColorFmt`). The names list the channels from the highest bits to the
+/// lowest, so `A8B8G8R8` is red, green, blue, alpha in memory. Formats of sensors and of YUV planes with several
+/// channels are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ColorFormat {
@@ -43,7 +43,7 @@ pub enum ColorFormat {
 }
 
 impl ColorFormat {
-    /// Its number, and the format of an array of such texels.
+    /// The format's number, and the format of an array of such texels.
     const fn parts(self) -> (u32, ChannelType, u8) {
         match self {
             Self::Y8 => (84, ChannelType::Uint8, 1),
@@ -72,34 +72,34 @@ impl ColorFormat {
         Self::FloatA16,
     ];
 
-    /// The format with a number; `None` for one that is not here.
+    /// The format with a number; `None` for an unknown number.
     pub(crate) fn from_raw(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.parts().0 == number)
     }
 
-    /// The format of an array that has the same texels. Its channels are integers; another type of the same width sees the
+    /// The format of an array with the same texels. Its channels are integers; another type of the same width has the
     /// same bits.
     ///
     /// # Errors
-    /// None: every format here has one.
+    /// Cannot fail: every format here has an array format.
     pub fn array_format(self) -> Result<ArrayFormat> {
         let (_, channel, channels) = self.parts();
         ArrayFormat::new(channel, channels)
     }
 }
 
-/// One plane of an image, as it is asked for.
+/// One plane of an image, as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaneAttributes {
-    /// Texels in a row.
+    /// Texels per row.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// What a texel is.
+    /// Texel format.
     pub format: ColorFormat,
 }
 
-/// An image, as it is asked for: one mip level, progressive.
+/// An image, as requested: one mip level, progressive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageAttributes {
     layout: ImageLayout,
@@ -108,20 +108,20 @@ pub struct ImageAttributes {
 }
 
 impl ImageAttributes {
-    /// An image of one plane.
+    /// An image with one plane.
     #[must_use]
     pub fn new(layout: ImageLayout, plane: PlaneAttributes) -> Self {
         Self { layout, planes: vec![plane], alignment: None }
     }
 
-    /// Adds a plane. There are at most 3.
+    /// Adds a plane. An image has at most 3.
     #[must_use]
     pub fn plane(mut self, plane: PlaneAttributes) -> Self {
         self.planes.push(plane);
         self
     }
 
-    /// What the first byte of each plane is aligned to at least, bytes: a power of two.
+    /// Minimum alignment of the first byte of each plane, in bytes: a power of two.
     #[must_use]
     pub fn alignment(mut self, alignment: u32) -> Self {
         self.alignment = Some(alignment);

@@ -11,7 +11,7 @@ use crate::sys::buf::key;
 use std::sync::Arc;
 
 const RECONCILE: &str = "NvSciBufAttrListReconcile";
-/// The keys whose values must be equal in all lists that set them.
+/// Keys whose values must be equal in all lists that set them.
 const EQUAL: &[(u32, &str)] = &[
     (key::TYPES, "Types"),
     (key::RAW_SIZE, "Size"),
@@ -23,22 +23,22 @@ const EQUAL: &[(u32, &str)] = &[
     (key::IMAGE_SCAN_TYPE, "ScanType"),
 ];
 
-/// What one user of a buffer asks of it, as the library keeps it (`NvSciBufAttrList`, not reconciled).
+/// Requirements of one user of a buffer, as a list of the library (`NvSciBufAttrList`, not reconciled).
 #[derive(Debug)]
 pub struct BufferAttributeList {
     list: List,
-    /// Of a raw buffer, without a size.
+    /// The list describes a raw buffer without a size.
     of_any_size: bool,
     module: Arc<Module>,
 }
 
 impl BufferAttributeList {
-    /// A list with these attributes (`NvSciBufAttrListCreate`, `NvSciBufAttrListSetAttrs`).
+    /// Creates a list with these attributes (`NvSciBufAttrListCreate`, `NvSciBufAttrListSetAttrs`).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0, alignments that are
-    /// no powers of two, a GPU named twice, more than 16 GPUs, a choice about the cache of one GPU of several, planes without
-    /// texels or more than 3; else what the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0, alignments that
+    /// are not powers of two, a GPU named twice, more than 16 GPUs, a cache choice for one GPU of several, planes
+    /// without texels, or more than 3 planes; otherwise the library's error.
     pub fn new(module: &BufferModule, attributes: &BufferAttributes) -> Result<Self> {
         let values = attributes.values()?;
         let module = module.inner.clone();
@@ -48,7 +48,7 @@ impl BufferAttributeList {
         Ok(Self { list, of_any_size: attributes.is_of_any_size(), module })
     }
 
-    /// Whether it says how many bytes the buffer has, as another API may have made it do.
+    /// Whether the list sets the size of the buffer; another API may have set it.
     fn has_size(&self) -> Result<bool> {
         Ok(!self.of_any_size || !self.list.get_if_known::<u64>(key::RAW_SIZE)?.is_empty())
     }
@@ -56,10 +56,10 @@ impl BufferAttributeList {
     /// Reconciles lists into one that satisfies all of them (`NvSciBufAttrListReconcile`).
     ///
     /// # Errors
-    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the attributes in which the
-    /// lists differ, of those that must be equal;
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, lists of
-    /// several modules, or of a raw buffer whose size none of them names; else what the library answers.
+    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with those attributes
+    /// that must be equal and differ; [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for
+    /// no list, a list named twice, lists of several modules, or lists of a raw buffer none of which sets the size;
+    /// otherwise the library's error.
     pub fn reconcile(lists: &[&Self]) -> Result<ReconciledBufferAttributes> {
         let [first, others @ ..] = lists else { return Err(no_list(RECONCILE)) };
         let mut sized = false;
@@ -87,34 +87,34 @@ impl BufferAttributeList {
         Ok(ReconciledBufferAttributes { list, module, properties, names_gpus })
     }
 
-    /// The library's object, valid while `self` lives: for another API to set what it needs, such as NvMedia.
+    /// The library's object, valid while `self` lives. Another API, such as NvMedia, can set its requirements in it.
     #[must_use]
     pub fn as_raw(&self) -> usize {
         self.list.as_raw()
     }
 }
 
-/// A reconciled list: what buffers are allocated by.
+/// A reconciled list, from which buffers are allocated.
 #[derive(Debug)]
 pub struct ReconciledBufferAttributes {
     list: List,
     module: Arc<Module>,
     properties: BufferProperties,
-    /// Whether a list that it was reconciled from names a GPU.
+    /// Whether one of the original lists names a GPU.
     names_gpus: bool,
 }
 
 impl ReconciledBufferAttributes {
-    /// What was reconciled.
+    /// The reconciled properties.
     #[must_use]
     pub fn properties(&self) -> &BufferProperties {
         &self.properties
     }
 
-    /// Allocates a buffer (`NvSciBufObjAlloc`), which may be read and written. Several can be.
+    /// Allocates a buffer (`NvSciBufObjAlloc`) for reads and writes. A list can allocate several.
     ///
     /// # Errors
-    /// What the library answers.
+    /// The library's error.
     pub fn allocate(&self) -> Result<Buffer> {
         Buffer::allocate(&self.module, self.list.as_raw(), self.names_gpus)
     }

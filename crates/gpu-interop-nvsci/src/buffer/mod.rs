@@ -1,4 +1,4 @@
-//! NvSciBuf: what buffers are asked for, and buffers.
+//! NvSciBuf: attribute lists of buffers, and buffers.
 
 mod attributes;
 mod image;
@@ -52,7 +52,7 @@ impl Module {
     }
 }
 
-/// An open module of NvSciBuf (`NvSciBufModule`), which everything made from it keeps open. Cheap to clone.
+/// An open module of NvSciBuf (`NvSciBufModule`). Objects created from it keep it open. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct BufferModule {
     pub(crate) inner: Arc<Module>,
@@ -68,7 +68,7 @@ impl BufferModule {
         Ok(Self { inner: Arc::new(Module { nv_sci: nv_sci.clone(), raw }) })
     }
 
-    /// The library's object (`NvSciBufModule`), valid while `self` or anything made from it lives.
+    /// The library's object (`NvSciBufModule`), valid while `self` or an object created from it lives.
     #[must_use]
     pub fn as_raw(&self) -> usize {
         self.inner.raw

@@ -23,15 +23,15 @@ struct Inner {
     properties: BufferProperties,
     for_import: Arc<NvSciBufProperties>,
     names_gpus: bool,
-    /// Held while the CPU reads or writes, so that its own copies are not torn; one for all duplicates.
+    /// Held while the CPU reads or writes, so that copies within this process are not torn. Shared by all duplicates.
     cpu: Arc<Mutex<()>>,
     module: Arc<Module>,
 }
 
-// SAFETY: an address that the library takes from any thread.
+// SAFETY: the library accepts the address from any thread.
 unsafe impl Send for Inner {}
-// SAFETY: NVIDIA documents the functions that take objects as safe to call from several threads. What is behind it may be
-// written by devices and other processes at any time; the CPU touches it by `HostMapping` only, which allows that.
+// SAFETY: NVIDIA documents the functions that take objects as safe to call from several threads. Devices and other
+// processes may write the memory at any time; the CPU accesses it only through `HostMapping`, which allows that.
 unsafe impl Sync for Inner {}
 
 impl fmt::Debug for Inner {
@@ -54,7 +54,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `names_gpus` is whether an attribute list that `list` was reconciled from names a GPU.
+    /// `names_gpus` states whether one of the original attribute lists names a GPU.
     pub(crate) fn allocate(module: &Arc<Module>, list: Handle, names_gpus: bool) -> Result<Self> {
         const NAME: &str = "NvSciBufObjAlloc";
         let mut raw = 0;
@@ -63,7 +63,7 @@ impl Buffer {
         Self::own(NAME, module, raw, names_gpus, Arc::default())
     }
 
-    /// Takes an object over, and asks what it is.
+    /// Takes ownership of an object and queries its properties.
     fn own(
         name: &'static str,
         module: &Arc<Module>,
@@ -72,11 +72,11 @@ impl Buffer {
         cpu: Arc<Mutex<()>>,
     ) -> Result<Self> {
         const NAME: &str = "NvSciBufObjGetAttrList";
-        /// Until there is something else that frees it.
+        /// Frees the object on an early return.
         struct Freed<'a>(&'a Module, Handle);
         impl Drop for Freed<'_> {
             fn drop(&mut self) {
-                // SAFETY: nobody else knows the object.
+                // SAFETY: no other code has the object.
                 unsafe { (self.0.functions().obj_free)(self.1) };
             }
         }
@@ -106,11 +106,11 @@ impl Buffer {
         })
     }
 
-    /// The same memory as another object that may only be read (`NvSciBufObjDupWithReducePerm`). Import that one, and the
-    /// GPU has no right to write.
+    /// Duplicates the buffer as an object that only permits reads (`NvSciBufObjDupWithReducePerm`). A GPU that imports
+    /// the duplicate cannot write.
     ///
     /// # Errors
-    /// What the library answers.
+    /// The library's error.
     pub fn read_only(&self) -> Result<Self> {
         const NAME: &str = "NvSciBufObjDupWithReducePerm";
         let (module, mut duplicate) = (&self.inner.module, 0);
@@ -122,20 +122,20 @@ impl Buffer {
         Self::own(NAME, module, duplicate, self.inner.names_gpus, self.inner.cpu.clone())
     }
 
-    /// What was reconciled about it.
+    /// The reconciled properties.
     #[must_use]
     pub fn properties(&self) -> &BufferProperties {
         &self.inner.properties
     }
 
-    /// Whether this object may only be read (`NvSciBufGeneralAttrKey_ActualPerm`). What it was duplicated from may all the
-    /// same be written.
+    /// Whether this object only permits reads (`NvSciBufGeneralAttrKey_ActualPerm`). The original of a duplicate may
+    /// still permit writes.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.inner.for_import.read_only
     }
 
-    /// What an import is told of it.
+    /// The properties that an import needs.
     #[must_use]
     pub fn for_import(&self) -> &NvSciBufProperties {
         &self.inner.for_import
@@ -147,25 +147,25 @@ impl Buffer {
         self.inner.raw.as_ptr().expose_provenance()
     }
 
-    /// What a device needs to import it. The handle in it, its clones, and the import until the driver has ended it keep the
-    /// buffer alive, and know which GPUs it was made for and whether it may only be read. A GPU that no attribute list named
-    /// is refused, and so is every GPU if none named any.
+    /// A handle for an import by a device. The handle, its clones and the driver's import keep the buffer alive. It
+    /// contains the GPUs of the buffer and the permitted accesses: a GPU that no attribute list named is rejected, and
+    /// so is every GPU if none was named.
     #[must_use]
     pub fn import_request(&self) -> MemoryImport {
         // SAFETY: the object is freed when the owner is dropped.
         let object = unsafe { NvSciBufObject::owned_by(self.inner.raw, self.inner.clone()) };
         let object = object.with_properties(self.inner.for_import.clone());
-        // SAFETY: the handle is of an NvSciBuf object that the library allocated, and keeps it. The size is what the object
-        // says of itself. There are no dedicated allocations and no memory of a backend's own among these objects. A device
-        // that the object was not made for is rejected by its properties.
+        // SAFETY: the handle is of an NvSciBuf object that the library allocated, and keeps it. The size is the
+        // object's reconciled size. These objects are neither dedicated allocations nor a backend's own memory. A
+        // device that the object was not created for is rejected by its properties.
         unsafe { MemoryImport::new(MemoryHandle::NvSciBuf(object), self.inner.properties.size()) }
     }
 
-    /// How a device maps a plane of an image: one mip level of two dimensions.
+    /// Describes a plane of an image for a device: one mip level of two dimensions.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if there is no such plane, [`ErrorKind::Unsupported`] for a format that this version
-    /// does not know: describe the array yourself then.
+    /// [`ErrorKind::InvalidArgument`] if the plane does not exist, [`ErrorKind::Unsupported`] for a format that this
+    /// version does not know; describe the array yourself in that case.
     pub fn array_desc(&self, plane: usize) -> Result<MipmappedArrayDesc> {
         const OPERATION: &str = "Buffer::array_desc";
         let planes = self.inner.properties.planes();
@@ -178,12 +178,12 @@ impl Buffer {
         Ok(MipmappedArrayDesc::new(shape, format.array_format()?).with_offset(found.offset))
     }
 
-    /// Reads with the CPU (`NvSciBufObjGetConstCpuPtr`), after flushing its caches where that is needed. Wait for the device
-    /// first: of what it writes meanwhile any part may be seen.
+    /// Reads with the CPU (`NvSciBufObjGetConstCpuPtr`), after flushing its caches if necessary. Wait for the device
+    /// first: a concurrent write may be seen partially.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the range is not inside, or no list asked for CPU access; else what the library
-    /// answers.
+    /// [`ErrorKind::InvalidArgument`] if the range is not inside the buffer, or no list requested CPU access; otherwise
+    /// the library's error.
     pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
         const NAME: &str = "NvSciBufObjGetConstCpuPtr";
         const OPERATION: &str = "Buffer::read";
@@ -194,19 +194,20 @@ impl Buffer {
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
         let base = not_null_pointer(NAME, base.cast_mut())?.cast();
-        // After the pointer was asked for: the header lets a flush of an object that is not mapped for the CPU fail, and does not
-        // say when it is mapped.
+        // After the pointer was obtained: the header permits a flush to fail for an object that is not mapped for the
+        // CPU, and does not state when it is mapped.
         self.flush(offset, target.len())?;
-        // SAFETY: the library maps as many bytes as the buffer has, as long as the object lives; they are only read here.
+        // SAFETY: the library maps as many bytes as the buffer has, as long as the object lives; they are only read
+        // here.
         let mapping = unsafe { HostMapping::new(base, self.inner.properties.size()) };
         mapping.read(OPERATION, offset, target)
     }
 
-    /// Writes with the CPU (`NvSciBufObjGetCpuPtr`), and flushes its caches where that is needed. Wait for the device first:
-    /// if it uses the range meanwhile, it may see any part of this, and of what both write either may stay.
+    /// Writes with the CPU (`NvSciBufObjGetCpuPtr`), and flushes its caches if necessary. Wait for the device first: a
+    /// concurrent read may see any part of the data, and of two concurrent writes either may remain.
     ///
     /// # Errors
-    /// As for [`Buffer::read`], and [`ErrorKind::InvalidArgument`] if it may only be read.
+    /// As for [`Buffer::read`], and [`ErrorKind::InvalidArgument`] if only reads are permitted.
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
         const NAME: &str = "NvSciBufObjGetCpuPtr";
         const OPERATION: &str = "Buffer::write";
@@ -226,7 +227,7 @@ impl Buffer {
         self.flush(offset, source.len())
     }
 
-    /// Before the library is called, and of no bytes, too.
+    /// Checked before the library is called, and also for empty ranges.
     fn check_range(&self, operation: &'static str, offset: u64, length: usize) -> Result<()> {
         let properties = &self.inner.properties;
         if !properties.has_cpu_access() {

@@ -1,4 +1,4 @@
-//! What was reconciled about a buffer.
+//! Reconciled properties of a buffer.
 
 use gpu_interop_core::{Error, ErrorKind, NvSciBufGpu, NvSciBufProperties, Result, Uuid};
 
@@ -11,23 +11,23 @@ use crate::sys::{Handle, Plain};
 /// One plane of a reconciled image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plane {
-    /// Texels in a row.
+    /// Texels per row.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// What a texel is; `None` for a format that this version does not know.
+    /// Texel format; `None` for a format that this version does not know.
     pub format: Option<ColorFormat>,
-    /// Where it begins in the buffer, bytes.
+    /// Offset in the buffer, in bytes.
     pub offset: u64,
-    /// From row to row, bytes; of a block-linear plane, what the library calls so.
+    /// Bytes from one row to the next; for a block-linear plane, the library's value.
     pub pitch: u32,
-    /// Rows that it occupies.
+    /// Number of rows that the plane occupies.
     pub aligned_height: u32,
-    /// Bytes that it occupies.
+    /// Number of bytes that the plane occupies.
     pub size: u64,
 }
 
-/// What was reconciled about a buffer. Whether it may be written is not part of it: permissions are an object's own.
+/// Reconciled properties of a buffer. Permissions are not included: each object has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferProperties {
     size: u64,
@@ -47,7 +47,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn all<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
-        // SAFETY: whoever made the reader vouched for the list.
+        // SAFETY: every constructor of a reader requires a live list of this module.
         unsafe { get(self.functions, self.list, key) }
     }
 
@@ -56,7 +56,7 @@ impl Reader<'_> {
         unsafe { get_if_known(self.functions, self.list, key) }
     }
 
-    /// A value that every reconciled list of this type has.
+    /// Reads a value that every reconciled list of this type has.
     fn one<T: Plain>(&self, key: u32) -> Result<T> {
         self.all(key)?.first().copied().ok_or_else(|| self.missing(key))
     }
@@ -94,8 +94,8 @@ impl Reader<'_> {
         (0..count).map(|index| plane(index).ok_or_else(|| self.missing(key::IMAGE_PLANE_WIDTH))).collect()
     }
 
-    /// `named` is whether an attribute list names a GPU. Without one the library has an id here that is none, of a value that
-    /// the header leaves open.
+    /// `named` states whether an attribute list names a GPU. If none does, the library returns an invalid id here,
+    /// whose value the header does not define.
     fn gpus(&self, named: bool) -> Result<Vec<NvSciBufGpu>> {
         if !named {
             return Ok(Vec::new());
@@ -123,7 +123,7 @@ impl Reader<'_> {
 }
 
 impl BufferProperties {
-    /// Reads a reconciled list. `names_gpus` is whether a list that it was reconciled from names a GPU.
+    /// Reads a reconciled list. `names_gpus` states whether one of the original lists names a GPU.
     ///
     /// # Safety
     /// The list is live, and of this module.
@@ -146,52 +146,53 @@ impl BufferProperties {
         })
     }
 
-    /// The same for the import of an object, with what the object's own list allows.
+    /// The properties for the import of an object, with the accesses that its own list permits.
     ///
     /// # Safety
     /// As for [`BufferProperties::of`].
     pub(crate) unsafe fn for_import(&self, module: &Module, list: Handle) -> Result<NvSciBufProperties> {
         let reader = Reader { functions: module.lists(), list, module };
-        // What writes must be sure that it may.
+        // The buffer counts as read-only unless the library reports write permission.
         let read_only = reader.all::<u32>(key::ACTUAL_PERM)?.first().is_none_or(|actual| *actual != perm::READ_WRITE);
         let planes = u32::try_from(self.planes.len()).unwrap_or(u32::MAX);
         Ok(NvSciBufProperties { alignment: self.alignment, planes, read_only, gpus: self.gpus.clone() })
     }
 
-    /// Bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// What the first byte is aligned to, bytes.
+    /// Alignment of the first byte, in bytes.
     #[must_use]
     pub fn alignment(&self) -> u64 {
         self.alignment
     }
 
-    /// The planes of an image; none of a raw buffer.
+    /// The planes of an image; empty for a raw buffer.
     #[must_use]
     pub fn planes(&self) -> &[Plane] {
         &self.planes
     }
 
-    /// Whether the CPU of this process may use it.
+    /// Whether the CPU of this process may access the buffer.
     #[must_use]
     pub fn has_cpu_access(&self) -> bool {
         self.cpu_access
     }
 
     /// Whether the CPU's caches must be flushed before reads and after writes
-    /// (`NvSciBufGeneralAttrKey_CpuNeedSwCacheCoherency`), which [`Buffer::read`](super::Buffer::read) and
-    /// [`Buffer::write`](super::Buffer::write) do. Never without
-    /// [`BufferAttributes::cpu_cache`](super::BufferAttributes::cpu_cache): the CPU's accesses are not cached then.
+    /// (`NvSciBufGeneralAttrKey_CpuNeedSwCacheCoherency`). [`Buffer::read`](super::Buffer::read) and
+    /// [`Buffer::write`](super::Buffer::write) flush them. Always false without
+    /// [`BufferAttributes::cpu_cache`](super::BufferAttributes::cpu_cache), because the CPU's accesses are not cached
+    /// then.
     #[must_use]
     pub fn cpu_needs_flush(&self) -> bool {
         self.cpu_needs_flush
     }
 
-    /// What each GPU was granted that a list named. Without any, no GPU can import the buffer.
+    /// The properties granted to each named GPU. If it is empty, no GPU can import the buffer.
     #[must_use]
     pub fn gpus(&self) -> &[NvSciBufGpu] {
         &self.gpus

@@ -1,4 +1,4 @@
-//! Waiting with the CPU.
+//! Waits on the CPU.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::error::{check, not_null};
 use crate::sys::Handle;
 use crate::sys::sync::MAX_TIMEOUT_US;
 
-/// What the CPU needs to wait for fences, for one at a time (`NvSciSyncCpuWaitContext`).
+/// A context for waits of the CPU, one fence at a time (`NvSciSyncCpuWaitContext`).
 #[derive(Debug)]
 pub struct CpuWaitContext {
     raw: Handle,
@@ -22,7 +22,7 @@ pub struct CpuWaitContext {
 
 impl Drop for CpuWaitContext {
     fn drop(&mut self) {
-        // SAFETY: allocated once, freed once; nobody waits with it.
+        // SAFETY: allocated once, freed once; no wait uses it any more.
         unsafe { (self.module.functions().cpu_wait_context_free)(self.raw) };
     }
 }
@@ -36,30 +36,31 @@ impl CpuWaitContext {
         Ok(Self { raw: not_null(NAME, raw)?.addr().get(), module })
     }
 
-    /// Blocks until a fence is reached (`NvSciSyncFenceWait`), `timeout` at most. A cleared fence is reached.
+    /// Blocks until a fence is signalled (`NvSciSyncFenceWait`), at most for `timeout`. A cleared fence counts as
+    /// signalled.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) when the time has run out: the wait may be repeated;
+    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and
-    /// if no attribute list of the fence's object asked that the CPU waits; else what the library answers.
+    /// if no attribute list of the fence's object requested waits by the CPU; otherwise the library's error.
     pub fn wait(&mut self, fence: &Fence, timeout: Duration) -> Result<()> {
         const NAME: &str = "NvSciSyncFenceWait";
         if !Arc::ptr_eq(&self.module, fence.module()) {
-            return Err(Error::invalid(NAME, "the fence belongs to another module than what waits for it"));
+            return Err(Error::invalid(NAME, "the fence belongs to another module than the wait context"));
         }
         if let Some(object) = fence.object() {
             object.need(NAME, User::Cpu, NvSciSyncUse::WAIT)?;
         }
         let function = self.module.functions().fence_wait;
-        // SAFETY: the fence is valid for the call, and nobody else uses the context meanwhile.
+        // SAFETY: the fence is valid for the call, and `&mut self` excludes other uses of the context.
         let result = unsafe { function.traced(NAME, (fence.as_raw(), self.raw, microseconds(timeout))) };
         check(NAME, result)
     }
 }
 
-/// Rounded up: a wait never gives up early. More than the library takes is cut: 292 years.
+/// Rounded up, so that a wait never ends early. Limited to the library's maximum of 292 years.
 fn microseconds(timeout: Duration) -> i64 {
-    // The greatest stands for no limit, as -1 does.
+    // The maximum means no limit, as -1 does.
     i64::try_from(timeout.as_nanos().div_ceil(1000)).unwrap_or(MAX_TIMEOUT_US).min(MAX_TIMEOUT_US - 1)
 }
 

@@ -12,13 +12,13 @@ use super::object::SyncObject;
 use crate::error::{CLEARED_FENCE, check, missing};
 use crate::sys::sync;
 
-/// A point that an object will reach (`NvSciSyncFence`), in memory of the caller's. A signal fills it, waits read it; it
-/// begins cleared. While it is filled it keeps its object. Dropping it clears it (`NvSciSyncFenceClear`).
+/// A future point of an object (`NvSciSyncFence`), in memory of the caller. New fences are cleared; a signal fills a
+/// fence, and waits read it. A filled fence keeps its object alive. Dropping a fence clears it (`NvSciSyncFenceClear`).
 #[derive(Debug)]
 pub struct Fence {
-    /// In a place of its own: drivers are given the address.
+    /// Boxed, because drivers receive the address.
     payload: Box<sync::Fence>,
-    /// What filled it.
+    /// The object that filled it.
     object: Option<SyncObject>,
     module: Arc<Module>,
 }
@@ -34,18 +34,18 @@ impl Fence {
         Self { payload: Box::default(), object: None, module }
     }
 
-    /// Whether nothing has filled it since it was made or cleared.
+    /// Whether the fence is cleared.
     #[must_use]
     pub fn is_cleared(&self) -> bool {
         *self.payload == sync::Fence::default()
     }
 
-    /// Frees what it holds (`NvSciSyncFenceClear`).
+    /// Clears the fence and releases its reference (`NvSciSyncFenceClear`).
     pub fn clear(&mut self) {
         if !self.is_cleared() {
-            // SAFETY: zeros, or filled by the library, which keeps what it refers to.
+            // SAFETY: the fence is zeroed, or was filled by the library, which keeps the object alive.
             unsafe { (self.module.functions().fence_clear)(&raw mut *self.payload) };
-            // The library does so, too; a fence that is cleared twice must not free anything twice.
+            // The library zeroes the fence, too; zeroing it here guarantees that a second clear releases nothing.
             *self.payload = sync::Fence::default();
         }
         self.object = None;
@@ -59,22 +59,22 @@ impl Fence {
         &raw const *self.payload
     }
 
-    /// Its address, for waits.
+    /// The address of the fence, for waits.
     ///
     /// # Safety
-    /// Copies of it are used while `self` is borrowed, and only for waits.
+    /// Copies are used only while `self` is borrowed, and only for waits.
     pub(crate) unsafe fn lend(&self) -> NvSciFence {
-        // SAFETY: the payload is valid while `self` is borrowed, and waits only read; the rest is the caller's promise.
+        // SAFETY: the payload is valid while `self` is borrowed, and waits only read; the caller guarantees the rest.
         unsafe { NvSciFence::from_raw(NonNull::from(&*self.payload).cast()) }
     }
 
-    /// What filled it, if anything has.
+    /// The object that filled it, if any.
     #[must_use]
     pub fn object(&self) -> Option<&SyncObject> {
         self.object.as_ref()
     }
 
-    /// Clears it and lets `call` fill it for a point of `object`. If that is refused or fails, it stays cleared.
+    /// Clears the fence and calls `call` to fill it for a point of `object`. After an error it stays cleared.
     pub(crate) fn fill(
         &mut self,
         operation: &'static str,
@@ -93,14 +93,15 @@ impl Fence {
         filled
     }
 
-    /// Makes it the point at which a deterministic object has the value `value` (`NvSciSyncFenceUpdateFence`). `id` is the
-    /// number of the primitive, as [`Fence::id_and_value`] gives it; for primitives in memory it is 0. What it held before
-    /// is cleared, also if this fails.
+    /// Sets the fence to the point at which a deterministic object has the value `value` (`NvSciSyncFenceUpdateFence`).
+    /// `id` is the number of the primitive, as [`Fence::id_and_value`] returns it; for primitives in memory it is 0.
+    /// The previous content is cleared, even on failure.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for an object whose fences are not
-    /// deterministic, or of another module, and for a value above [`SyncObject::greatest_value`]; [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) where
-    /// the library lacks the function; else what it answers.
+    /// deterministic, or of another module, and for a value above [`SyncObject::greatest_value`];
+    /// [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) if the library lacks the function;
+    /// otherwise the library's error.
     pub fn set(&mut self, object: &SyncObject, id: u64, value: u64) -> Result<()> {
         const NAME: &str = "NvSciSyncFenceUpdateFence";
         self.clear();
@@ -122,12 +123,12 @@ impl Fence {
         })
     }
 
-    /// The number of the primitive, and the value at which it is reached (`NvSciSyncFenceExtractFence`); `None` if it is
-    /// cleared.
+    /// The number of the primitive, and the value that signals the fence (`NvSciSyncFenceExtractFence`); `None` if it
+    /// is cleared.
     ///
     /// # Errors
-    /// [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) where the library lacks the function; else
-    /// what it answers.
+    /// [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) if the library lacks the function;
+    /// otherwise the library's error.
     pub fn id_and_value(&self) -> Result<Option<(u64, u64)>> {
         const NAME: &str = "NvSciSyncFenceExtractFence";
         let function = self.module.functions().fence_extract.get().ok_or_else(|| missing(NAME))?;

@@ -1,4 +1,4 @@
-//! Objects that a device signals and waits for.
+//! Imported objects, which a device signals and waits for.
 
 use gpu_interop_core::handle::NvSciFence;
 use gpu_interop_core::{Error, ExternalSemaphore, NvSciSyncUse, Result, SignalParams, Stream, WaitParams};
@@ -7,18 +7,19 @@ use super::fence::Fence;
 use super::object::SyncObject;
 use super::users::User;
 
-/// What a signal or wait does about NvSciBuf memory that the driver has imported, all of it, in this process.
+/// Synchronisation of NvSciBuf memory by a signal or wait. It applies to all such memory that the driver has imported
+/// in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MemSync {
-    /// It makes memory coherent between the GPU and everybody else. Right in any case.
+    /// Makes memory coherent between the GPU and all other users. Always correct.
     #[default]
     Synchronize,
-    /// It leaves memory alone (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC` and its twin for waits). For buffers
-    /// whose [`needs_memsync`](gpu_interop_core::NvSciBufGpu::needs_memsync) is `Some(false)`.
+    /// Omits the synchronisation (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC` and the flag for waits). Only
+    /// for buffers whose [`needs_memsync`](gpu_interop_core::NvSciBufGpu::needs_memsync) is `Some(false)`.
     Skip,
 }
 
-/// An object that a device has imported. The object lives as long as the driver's import.
+/// An object imported by a device. The object lives as long as the driver's import.
 #[derive(Debug)]
 pub struct ImportedSync {
     semaphore: ExternalSemaphore,
@@ -31,44 +32,45 @@ impl ImportedSync {
         Self { semaphore, device, object }
     }
 
-    /// What was imported.
+    /// The imported object.
     #[must_use]
     pub fn object(&self) -> &SyncObject {
         &self.object
     }
 
-    /// The device's import.
+    /// The device's semaphore.
     #[must_use]
     pub fn semaphore(&self) -> &ExternalSemaphore {
         &self.semaphore
     }
 
-    /// Signals it once everything enqueued before has run, and fills `fence` with the point that this is, at once
-    /// (`cuSignalExternalSemaphoresAsync`). What the fence held before is cleared, also if this fails.
+    /// Enqueues a signal after all earlier work of the stream and immediately fills `fence` with its point
+    /// (`cuSignalExternalSemaphoresAsync`). The previous content of the fence is cleared, even on failure.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, a
-    /// stream of another device, and if no attribute list of this device asked to signal;
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; else what the driver answers.
+    /// stream of another device, and if no attribute list of this device requested signals;
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; otherwise the driver's error.
     pub fn signal(&self, stream: &Stream, fence: &mut Fence, memory: MemSync) -> Result<()> {
         const OPERATION: &str = "ImportedSync::signal";
         fence.fill(OPERATION, &self.object, |raw| {
             self.object.need(OPERATION, self.device, NvSciSyncUse::SIGNAL)?;
-            // SAFETY: the fence is borrowed mutably until this returns, and all copies of this are gone then: the signal and its
-            // parameters are temporaries here. Graphs refuse it.
+            // SAFETY: the fence is borrowed mutably until this returns, and all copies of the address are gone then:
+            // the signal and its parameters are temporaries here. Graphs reject it.
             let lent = unsafe { NvSciFence::from_raw(raw.cast()) };
             let params = SignalParams::NvSciSync { fence: lent, skip_memsync: memory == MemSync::Skip };
             stream.signal(&[self.semaphore.signal_with(params)])
         })
     }
 
-    /// Makes everything enqueued from here on wait for a fence of this object (`cuWaitExternalSemaphoresAsync`). The signal
-    /// must have been enqueued before, or the fence have been [set](Fence::set).
+    /// Enqueues a wait for a fence of this object, before all later work of the stream
+    /// (`cuWaitExternalSemaphoresAsync`). The signal must have been enqueued before, or the fence must have been
+    /// [set](Fence::set).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence that is cleared or another
-    /// object's, a stream of another device, and if no attribute list of this device asked to wait;
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a cleared fence or one of
+    /// another object, a stream of another device, and if no attribute list of this device requested waits;
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; otherwise the driver's error.
     pub fn wait(&self, stream: &Stream, fence: &Fence, memory: MemSync) -> Result<()> {
         const OPERATION: &str = "ImportedSync::wait";
         self.object.need(OPERATION, self.device, NvSciSyncUse::WAIT)?;
@@ -79,17 +81,17 @@ impl ImportedSync {
             }
             Some(_) => {}
         }
-        // SAFETY: the fence is borrowed until this returns, and all copies of this are gone then: the wait and its parameters are
-        // temporaries here, and a wait only reads.
+        // SAFETY: the fence is borrowed until this returns, and all copies of the address are gone then: the wait and
+        // its parameters are temporaries here, and a wait only reads.
         let lent = unsafe { fence.lend() };
         let params = WaitParams::NvSciSync { fence: lent, skip_memsync: memory == MemSync::Skip };
         stream.wait(&[self.semaphore.wait_with(params)])
     }
 
-    /// Ends the import, and says if that failed. If signals or waits are pending, it ends once they have run.
+    /// Ends the import and returns the driver's error, if any. Pending signals and waits delay the end.
     ///
     /// # Errors
-    /// What the driver answers (`cuDestroyExternalSemaphore`); the import is gone either way.
+    /// The driver's error (`cuDestroyExternalSemaphore`); the import is consumed in any case.
     pub fn close(self) -> Result<()> {
         self.semaphore.close()
     }

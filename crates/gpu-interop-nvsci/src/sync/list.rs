@@ -11,16 +11,16 @@ use super::{Module, SyncModule};
 use crate::list::{List, Value, no_list};
 use crate::sys::sync::{key, perm};
 
-/// What a list may ask beyond who signals and who waits.
+/// Options of an attribute list, beyond signals and waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncOptions {
-    /// Each signal raises the object's value by exactly 1, so that fences can be made without the signaller
-    /// (`NvSciSyncAttrKey_RequireDeterministicFences`): [`Fence::set`](super::Fence::set). One list that asks is enough.
-    /// NvSciSync 2.0 does not have this.
+    /// Each signal raises the object's value by exactly 1, so that fences can be created without the signaller
+    /// (`NvSciSyncAttrKey_RequireDeterministicFences`): [`Fence::set`](super::Fence::set). One list that requires it is
+    /// enough. NvSciSync 2.0 does not support it.
     pub deterministic_fences: bool,
 }
 
-/// What one user of an object asks of it (`NvSciSyncAttrList`, not reconciled).
+/// Requirements of one user of an object (`NvSciSyncAttrList`, not reconciled).
 #[derive(Debug)]
 pub struct SyncAttributeList {
     list: List,
@@ -49,12 +49,12 @@ impl SyncAttributeList {
         Ok(self)
     }
 
-    /// What `device` needs to signal an object, to wait for it, or both (`cuDeviceGetNvSciSyncAttributes`).
+    /// Creates the list of a device that signals an object, waits for it, or both (`cuDeviceGetNvSciSyncAttributes`).
     ///
     /// # Errors
     /// Those of [`Device::fill_nv_sci_sync_attributes`];
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for deterministic fences where the library does
-    /// not know them; else what the library answers.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for deterministic fences if the library
+    /// does not know them; otherwise the library's error.
     pub fn for_device(module: &SyncModule, device: &Device, uses: NvSciSyncUse, options: SyncOptions) -> Result<Self> {
         let created = Self::create(module, User::device(device), uses)?;
         // SAFETY: the list is live and not reconciled, and nothing else uses it during the call below, which consumes this.
@@ -63,12 +63,12 @@ impl SyncAttributeList {
         created.with(options, Vec::new())
     }
 
-    /// What the CPU needs to signal an object, to wait for it, or both (`NvSciSyncAttrKey_NeedCpuAccess`).
+    /// Creates the list of a CPU that signals an object, waits for it, or both (`NvSciSyncAttrKey_NeedCpuAccess`).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no use at all;
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for deterministic fences where the library does
-    /// not know them; else what the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without any use;
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for deterministic fences if the library
+    /// does not know them; otherwise the library's error.
     pub fn for_cpu(module: &SyncModule, uses: NvSciSyncUse, options: SyncOptions) -> Result<Self> {
         let bit = |bit, perm| if uses.contains(bit) { perm } else { 0 };
         let required = bit(NvSciSyncUse::WAIT, perm::WAIT_ONLY) | bit(NvSciSyncUse::SIGNAL, perm::SIGNAL_ONLY);
@@ -79,14 +79,13 @@ impl SyncAttributeList {
         Self::create(module, User::Cpu, uses)?.with(options, access)
     }
 
-    /// Reconciles lists into one that satisfies all of them (`NvSciSyncAttrListReconcile`). Exactly one must signal, and
-    /// at least one wait. A device or CPU may only do with the object what a list of its own asked for.
+    /// Reconciles lists into one that satisfies all of them (`NvSciSyncAttrListReconcile`). Exactly one list must
+    /// request signals, and at least one waits. A device or CPU may use the object only as its own list requested.
     ///
     /// # Errors
-    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the numbers of lists that
-    /// signal and that wait;
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, or lists
-    /// of several modules; else what the library answers.
+    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the numbers of lists
+    /// that request signals and waits; [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for
+    /// no list, a list named twice, or lists of several modules; otherwise the library's error.
     pub fn reconcile(lists: &[&Self]) -> Result<ReconciledSyncAttributes> {
         let [first, others @ ..] = lists else { return Err(no_list("NvSciSyncAttrListReconcile")) };
         let others: Vec<&List> = others.iter().map(|other| &other.list).collect();
@@ -99,7 +98,7 @@ impl SyncAttributeList {
                 .with_context("attribute lists that signal", users.count(NvSciSyncUse::SIGNAL))
                 .with_context("attribute lists that wait", users.count(NvSciSyncUse::WAIT))
         })?;
-        // NvSciSync 2.0 knows neither of the two.
+        // NvSciSync 2.0 has neither key.
         let deterministic = list.get_if_known::<u8>(key::REQUIRE_DETERMINISTIC_FENCES)?;
         let deterministic = deterministic.first().is_some_and(|value| *value != 0);
         let greatest_value = list.get_if_known::<u64>(key::MAX_PRIMITIVE_VALUE)?.first().copied();
@@ -108,14 +107,14 @@ impl SyncAttributeList {
         Ok(ReconciledSyncAttributes { list, module: first.module.clone(), facts, perm })
     }
 
-    /// The library's object, valid while `self` lives: for another API to set what it needs.
+    /// The library's object, valid while `self` lives. Another API can set its requirements in it.
     #[must_use]
     pub fn as_raw(&self) -> usize {
         self.list.as_raw()
     }
 }
 
-/// A reconciled list: what objects are allocated by.
+/// A reconciled list, from which objects are allocated.
 #[derive(Debug)]
 pub struct ReconciledSyncAttributes {
     list: List,
@@ -125,30 +124,29 @@ pub struct ReconciledSyncAttributes {
 }
 
 impl ReconciledSyncAttributes {
-    /// Whether fences are deterministic: [`SyncOptions::deterministic_fences`].
+    /// Whether fences are deterministic ([`SyncOptions::deterministic_fences`]).
     #[must_use]
     pub fn has_deterministic_fences(&self) -> bool {
         self.facts.deterministic
     }
 
-    /// The greatest value that a fence can have (`NvSciSyncAttrKey_MaxPrimitiveValue`), as
-    /// [`SyncObject::greatest_value`] says.
+    /// The greatest value of a fence (`NvSciSyncAttrKey_MaxPrimitiveValue`), as in [`SyncObject::greatest_value`].
     #[must_use]
     pub fn greatest_value(&self) -> Option<u64> {
         self.facts.greatest_value
     }
 
-    /// What all of the lists together may do (`NvSciSyncAttrKey_ActualPerm`).
+    /// The uses that all lists together permit (`NvSciSyncAttrKey_ActualPerm`).
     #[must_use]
     pub fn uses(&self) -> NvSciSyncUse {
         let bit = |perm, bit| if self.perm & perm == 0 { NvSciSyncUse::empty() } else { bit };
         bit(perm::WAIT_ONLY, NvSciSyncUse::WAIT) | bit(perm::SIGNAL_ONLY, NvSciSyncUse::SIGNAL)
     }
 
-    /// Allocates an object (`NvSciSyncObjAlloc`). Several can be.
+    /// Allocates an object (`NvSciSyncObjAlloc`). A list can allocate several.
     ///
     /// # Errors
-    /// What the library answers.
+    /// The library's error.
     pub fn allocate(&self) -> Result<SyncObject> {
         SyncObject::allocate(&self.module, self.list.as_raw(), self.facts.clone())
     }

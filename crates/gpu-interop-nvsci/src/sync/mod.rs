@@ -53,7 +53,7 @@ impl Module {
     }
 }
 
-/// An open module of NvSciSync (`NvSciSyncModule`), which everything made from it keeps open. Cheap to clone.
+/// An open module of NvSciSync (`NvSciSyncModule`). Objects created from it keep it open. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SyncModule {
     pub(crate) inner: Arc<Module>,
@@ -69,21 +69,21 @@ impl SyncModule {
         Ok(Self { inner: Arc::new(Module { nv_sci: nv_sci.clone(), raw }) })
     }
 
-    /// A fence that nothing has filled yet.
+    /// Creates a cleared fence.
     #[must_use]
     pub fn fence(&self) -> Fence {
         Fence::new(self.inner.clone())
     }
 
-    /// What the CPU needs to wait for fences (`NvSciSyncCpuWaitContextAlloc`).
+    /// Creates a context for waits of the CPU (`NvSciSyncCpuWaitContextAlloc`).
     ///
     /// # Errors
-    /// What the library answers.
+    /// The library's error.
     pub fn cpu_wait_context(&self) -> Result<CpuWaitContext> {
         CpuWaitContext::allocate(self.inner.clone())
     }
 
-    /// The library's object (`NvSciSyncModule`), valid while `self` or anything made from it lives.
+    /// The library's object (`NvSciSyncModule`), valid while `self` or an object created from it lives.
     #[must_use]
     pub fn as_raw(&self) -> usize {
         self.inner.raw

@@ -15,7 +15,7 @@ use super::users::{User, Users};
 use crate::error::{check, not_null};
 use crate::sys::Handle;
 
-/// What was reconciled about an object.
+/// Reconciled properties of an object.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) deterministic: bool,
@@ -30,15 +30,15 @@ struct Inner {
     module: Arc<Module>,
 }
 
-// SAFETY: an address that the library takes from any thread.
+// SAFETY: the library accepts the address from any thread.
 unsafe impl Send for Inner {}
 // SAFETY: NVIDIA documents the functions that take objects as safe to call from several threads.
 unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: allocated once, freed once; handles and imports hold this, so that none is left. Fences have references of
-        // their own.
+        // SAFETY: allocated once, freed once; handles and imports hold this, so that none is left. Fences hold their
+        // own references.
         unsafe { (self.module.functions().obj_free)(self.raw.as_ptr().expose_provenance()) };
     }
 }
@@ -84,32 +84,31 @@ impl SyncObject {
         self.inner.facts.deterministic
     }
 
-    /// The greatest value that a fence can have (`NvSciSyncAttrKey_MaxPrimitiveValue`); `None` where the library does not
-    /// say. It is `u64::MAX` for semaphores of 64 bits and `u32::MAX` for every other primitive. What a signal beyond it
-    /// does is not documented.
+    /// The greatest value of a fence (`NvSciSyncAttrKey_MaxPrimitiveValue`); `None` if the library does not report it.
+    /// It is `u64::MAX` for semaphores of 64 bits and `u32::MAX` for every other primitive. The effect of a signal
+    /// beyond it is not documented.
     #[must_use]
     pub fn greatest_value(&self) -> Option<u64> {
         self.inner.facts.greatest_value
     }
 
-    /// Fails unless an attribute list asked for this use.
+    /// Fails unless an attribute list requested this use.
     pub(crate) fn need(&self, operation: &'static str, user: User, wanted: NvSciSyncUse) -> Result<()> {
         self.inner.facts.users.need(operation, user, wanted)
     }
 
-    /// What a device needs to import it. The handle in it, its clones, and the import until the driver has ended it keep the
-    /// object alive.
+    /// A handle for an import by a device. The handle, its clones and the driver's import keep the object alive.
     #[must_use]
     pub fn import_request(&self) -> SemaphoreImport {
         // SAFETY: the object is freed when the owner is dropped.
         let object = unsafe { NvSciSyncObject::owned_by(self.inner.raw, self.inner.clone()) };
-        // SAFETY: the handle is of an NvSciSync object that the library allocated, and keeps it. It is of no device: a device
-        // that no attribute list asked for is an error of the driver, as NvSci's rules of reconciliation have it.
+        // SAFETY: the handle is of an NvSciSync object that the library allocated, and keeps it. It is not bound to a
+        // device: the driver rejects a device that no attribute list named, by NvSci's rules of reconciliation.
         unsafe { SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)) }
     }
 
-    /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences, as an attribute list of this
-    /// device asked.
+    /// Imports the object (`cuImportExternalSemaphore`) for signals and waits with fences, as an attribute list of this
+    /// device requested.
     ///
     /// # Errors
     /// Those of [`Device::import_semaphore`].
@@ -118,12 +117,12 @@ impl SyncObject {
         Ok(ImportedSync::new(semaphore, User::device(device), self.clone()))
     }
 
-    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`): for objects that a list of
-    /// the CPU's signals. What the fence held before is cleared, also if this fails.
+    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`), for objects that the
+    /// CPU signals. The previous content of the fence is cleared, even on failure.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and if no
-    /// list asked that the CPU signals; else what the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and
+    /// if no list requested signals by the CPU; otherwise the library's error.
     pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
         const NAME: &str = "NvSciSyncObjGenerateFence";
         let function = self.inner.module.functions().obj_generate_fence;
@@ -134,11 +133,11 @@ impl SyncObject {
         })
     }
 
-    /// Signals the next point with the CPU (`NvSciSyncObjSignal`): for objects that a list of the CPU's signals.
+    /// Signals the next point with the CPU (`NvSciSyncObjSignal`), for objects that the CPU signals.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no list asked that the CPU signals;
-    /// else what the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no list requested signals by the
+    /// CPU; otherwise the library's error.
     pub fn signal(&self) -> Result<()> {
         const NAME: &str = "NvSciSyncObjSignal";
         self.need(NAME, User::Cpu, NvSciSyncUse::SIGNAL)?;

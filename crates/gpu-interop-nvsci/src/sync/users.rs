@@ -1,4 +1,4 @@
-//! The uses that attribute lists asked for, by user. A user without a use fails in the driver, or may.
+//! Uses requested by attribute lists, by user. The driver may fail a use that was not requested.
 
 use gpu_interop_core::{Device, Error, NvSciSyncUse, Result, Uuid};
 
@@ -6,7 +6,7 @@ use gpu_interop_core::{Device, Error, NvSciSyncUse, Result, Uuid};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
     Cpu,
-    /// By its UUID, as far as that is known.
+    /// Identified by its UUID, if known.
     Device(Option<Uuid>),
 }
 
@@ -15,7 +15,7 @@ impl User {
         Self::Device(device.identity().uuid)
     }
 
-    /// Whether both may be the same. A device without a UUID cannot be told from another.
+    /// Whether both may be the same. A device without a UUID may be any device.
     fn may_be(self, other: Self) -> bool {
         match (self, other) {
             (Self::Device(None), Self::Device(_)) | (Self::Device(_), Self::Device(None)) => true,
@@ -24,7 +24,7 @@ impl User {
     }
 }
 
-/// What each attribute list of an object asked for.
+/// The uses that each attribute list of an object requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Users(Vec<(User, NvSciSyncUse)>);
 
@@ -33,12 +33,12 @@ impl Users {
         Self(asked.into_iter().collect())
     }
 
-    /// How many lists asked for a use.
+    /// Number of lists that requested a use.
     pub(crate) fn count(&self, wanted: NvSciSyncUse) -> usize {
         self.0.iter().filter(|(_, uses)| uses.contains(wanted)).count()
     }
 
-    /// Fails unless a list of this user asked for a use, which is one of the two.
+    /// Fails unless a list of this user requested a use. `wanted` must be a single use.
     pub(crate) fn need(&self, operation: &'static str, user: User, wanted: NvSciSyncUse) -> Result<()> {
         let asked = |(other, uses): &(User, NvSciSyncUse)| user.may_be(*other) && uses.contains(wanted);
         if self.0.iter().any(asked) {

@@ -6,9 +6,9 @@ use gpu_interop_driver::{Status, driver_table};
 
 use super::{Handle, KeyValuePair};
 
-/// `NvSciBufMajorVersion`: the version whose functions are declared here.
+/// `NvSciBufMajorVersion`: the version of the declared functions.
 pub(crate) const MAJOR: u32 = 2;
-/// `NvSciBufMinorVersion` of the oldest header that was read.
+/// `NvSciBufMinorVersion` of the oldest header consulted.
 pub(crate) const MINOR: u32 = 0;
 
 /// `NvSciBufAttrKey`: the buffer's type in the upper half, a number in the lower.
@@ -73,7 +73,7 @@ pub(crate) const MAX_GPUS: usize = 16;
 /// `NV_SCI_BUF_IMAGE_MAX_PLANES`.
 pub(crate) const MAX_PLANES: usize = 3;
 
-/// `NvSciBufAttrValGpuCache`. The `bool` is a number here: any may come.
+/// `NvSciBufAttrValGpuCache`. The `bool` is a number here, because the library may return any value.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GpuCache {

@@ -1,9 +1,9 @@
-//! The C interfaces of NvSciBuf and NvSciSync, as far as this crate uses them.
+//! The C interfaces of NvSciBuf and NvSciSync that this crate uses.
 //!
-//! Written from NVIDIA's public headers, as part of DRIVE OS: `nvscibuf.h` 2.0, 2.8, 2.9 and 2.11, `nvscisync.h` 2.0, 2.3, 2.5
-//! and 2.8, `nvscierror.h`, and the API reference that is generated from them. A number, layout or signature is the same in
-//! every version that has it. C's enumerations have 32 bits, as the ABIs of AArch64 and x86-64 Linux have it; the exception
-//! is `NvSciSyncAccessPerm`. Whether a library deviates from its header was not seen: none was at hand.
+//! Written from NVIDIA's public headers, as part of DRIVE OS: `nvscibuf.h` 2.0, 2.8, 2.9 and 2.11, `nvscisync.h` 2.0,
+//! 2.3, 2.5 and 2.8, `nvscierror.h`, and the API reference generated from them. A number, layout or signature is the
+//! same in every version that has it. C's enumerations have 32 bits, by the ABIs of AArch64 and x86-64 Linux; the
+//! exception is `NvSciSyncAccessPerm`. No library was available to check for deviations.
 
 pub(crate) mod buf;
 pub(crate) mod sync;
@@ -14,7 +14,7 @@ use std::mem::{offset_of, size_of};
 /// `NvSciBufModule`, `NvSciSyncObj` and the like: opaque pointers.
 pub(crate) type Handle = usize;
 
-/// `NvSciBufAttrKeyValuePair`, `NvSciSyncAttrKeyValuePair`: laid out alike.
+/// `NvSciBufAttrKeyValuePair` and `NvSciSyncAttrKeyValuePair`, which have the same layout.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyValuePair {
@@ -24,10 +24,10 @@ pub(crate) struct KeyValuePair {
     pub(crate) length: usize,
 }
 
-/// What an attribute's value may be read as: every bit pattern is one.
+/// A type that an attribute's value may be read as: every bit pattern is valid.
 ///
 /// # Safety
-/// Every bit pattern of the type's size is a value of it, and it has no bytes that belong to no field.
+/// Every bit pattern of the type's size is a valid value, and the type has no padding.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: numbers.
@@ -38,9 +38,9 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for u64 {}
 // SAFETY: as above.
 unsafe impl Plain for [u8; 16] {}
-// SAFETY: numbers without gaps: 17 bytes, aligned to 1.
+// SAFETY: numbers without padding: 17 bytes, aligned to 1.
 unsafe impl Plain for buf::GpuCache {}
-// SAFETY: numbers without gaps: 20 bytes, aligned to 4.
+// SAFETY: numbers without padding: 20 bytes, aligned to 4.
 unsafe impl Plain for buf::GpuCompression {}
 
 #[cfg(target_pointer_width = "64")]

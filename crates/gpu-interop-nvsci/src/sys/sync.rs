@@ -4,9 +4,9 @@ use gpu_interop_driver::{Status, driver_table};
 
 use super::{Handle, KeyValuePair};
 
-/// `NvSciSyncMajorVersion`: the version whose functions are declared here.
+/// `NvSciSyncMajorVersion`: the version of the declared functions.
 pub(crate) const MAJOR: u32 = 2;
-/// `NvSciSyncMinorVersion` of the oldest header with this major version.
+/// `NvSciSyncMinorVersion` of the oldest header consulted.
 pub(crate) const MINOR: u32 = 0;
 
 /// `NvSciSyncAttrKey`.
@@ -30,8 +30,8 @@ pub(crate) mod perm {
 /// `NvSciSyncFenceMaxTimeout`, microseconds.
 pub(crate) const MAX_TIMEOUT_US: i64 = i64::MAX / 1000;
 
-/// `NvSciSyncFence`. All zeros is a cleared one (`NvSciSyncFenceInitializer`). Not `Copy`: a filled fence holds a reference, which
-/// is released once.
+/// `NvSciSyncFence`. All zeros is a cleared fence (`NvSciSyncFenceInitializer`). Not `Copy`: a filled fence holds a
+/// reference, which is released once.
 #[repr(C)]
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Fence {
@@ -63,7 +63,7 @@ driver_table! {
         optional {
             check_version: fn(major: u32, minor: u32, is_compatible: *mut u8) -> Status
                 = c"NvSciSyncCheckVersionCompatibility" since (2, 0);
-            // Absent from the header of 2.0, in that of 2.3; those of 2.1 and 2.2 were not read.
+            // Not in the header of 2.0, in that of 2.3; the headers of 2.1 and 2.2 were not consulted.
             fence_update: fn(object: Handle, id: u64, value: u64, fence: *mut Fence) -> Status
                 = c"NvSciSyncFenceUpdateFence" since (2, 3);
             fence_extract: fn(fence: *const Fence, id: *mut u64, value: *mut u64) -> Status

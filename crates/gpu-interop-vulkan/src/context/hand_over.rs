@@ -1,4 +1,4 @@
-//! Copies to and from memory that is shared with another API, with the hand-over in the same submission.
+//! Copies to and from memory shared with another API, with the transfer of ownership in the same submission.
 
 use gpu_interop_core::{Error, Result};
 
@@ -10,33 +10,34 @@ use crate::buffer::OwnedBuffer;
 pub struct BufferCopy<'a> {
     /// The source, created with `TRANSFER_SRC`.
     pub src: &'a OwnedBuffer,
-    /// Where the bytes begin in the source.
+    /// Offset in the source, in bytes.
     pub src_offset: u64,
     /// The target, created with `TRANSFER_DST`.
     pub dst: &'a OwnedBuffer,
-    /// Where the bytes begin in the target.
+    /// Offset in the target, in bytes.
     pub dst_offset: u64,
-    /// How many bytes, at least 1.
+    /// Number of bytes, at least 1.
     pub size: u64,
 }
 
-/// Hand-overs of work that is copies only. Between these calls the shared buffers are the other API's: release each once
+/// Hand-overs of work that only copies. Between these calls the other API owns the shared buffers: release each once
 /// ([`HeadlessContext::release`]) before its first hand-over.
 ///
-/// They run on the context's queue. Where the device has one, take a context with a
-/// [`QueueKind::TransferOnly`](crate::QueueKind::TransferOnly) queue for them, or make one of the application's own
-/// queue ([`HeadlessContext::on_queue`]); [`QueueKind`](crate::QueueKind) says why. Such a queue is not found on every device,
-/// and which other one to take is the application's choice: [`HeadlessContext::new`] answers
-/// [`NoDevice`](gpu_interop_core::ErrorKind::NoDevice) rather than another queue.
+/// The copies run on the context's queue. If the device has one, use a context with a
+/// [`QueueKind::TransferOnly`](crate::QueueKind::TransferOnly) queue for them, or create one for a queue of the
+/// application ([`HeadlessContext::on_queue`]); [`QueueKind`](crate::QueueKind) gives the reason. Some devices have no
+/// such queue, and the application chooses another one then: [`HeadlessContext::new`] returns
+/// [`NoDevice`](gpu_interop_core::ErrorKind::NoDevice) instead of taking another queue.
 impl HeadlessContext {
-    /// Copies to shared buffers: waits, takes every target back from the other API, copies, hands the targets over, and
-    /// signals, in one submission. Does not wait for it. The sources are this device's.
+    /// Copies to shared buffers: waits, acquires every target from the other API, copies, releases the targets, and
+    /// signals, in one submission. Does not block. This device must own the sources.
     ///
-    /// The other API may use the targets once it has seen the signals, or the submission has been waited for.
+    /// The other API may use the targets after the signals, or after the submission has been waited for.
     ///
     /// # Errors
-    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without a copy; those of [`Recording::acquire`],
-    /// of a target that was never released for one, [`Recording::copy`] and [`HeadlessContext::submit`]. Nothing is submitted then.
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without a copy; those of
+    /// [`Recording::acquire`] (also for a target that was never released), [`Recording::copy`] and
+    /// [`HeadlessContext::submit`]. Nothing is submitted then.
     pub fn send(
         &self,
         copies: &[BufferCopy<'_>],
@@ -46,11 +47,12 @@ impl HeadlessContext {
         self.hand_over("HeadlessContext::send", copies, |copy| copy.dst, waits, signals)
     }
 
-    /// Copies from shared buffers: waits, takes every source from the other API, copies, hands the sources back, and
-    /// signals, in one submission. Does not wait for it. The targets are this device's.
+    /// Copies from shared buffers: waits, acquires every source from the other API, copies, releases the sources, and
+    /// signals, in one submission. Does not block. This device must own the targets.
     ///
-    /// `waits` are for what the other API has done with the sources; it may use them again once it has seen the signals,
-    /// or the submission has been waited for. The host sees what was copied to host-visible targets after that wait.
+    /// `waits` must include the other API's work on the sources. The other API may use them again after the signals, or
+    /// after the submission has been waited for. Copies to host-visible targets are visible to the host after that
+    /// wait.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -74,7 +76,7 @@ impl HeadlessContext {
         if copies.is_empty() {
             return Err(Error::invalid(operation, "there is nothing to copy"));
         }
-        // Each once, however many copies it has.
+        // Each buffer once, however many copies it has.
         let mut buffers: Vec<&OwnedBuffer> = Vec::with_capacity(copies.len());
         for buffer in copies.iter().map(shared) {
             if buffers.iter().all(|known| known.as_raw() != buffer.as_raw()) {

@@ -1,4 +1,4 @@
-//! Images on a context's queue: their layout, their owner, and their texels to and from the host.
+//! Images on a context's queue: layout, ownership, and copies of texels to and from the host.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
@@ -10,7 +10,7 @@ use crate::ownership::OwnershipTransfer;
 use crate::placement::MemoryPlacement;
 use crate::tracking::Command;
 
-/// Vulkan wants a buffer's side of a copy aligned to this on queues that only copy, and to the texel on all.
+/// Required alignment of the buffer offset of a copy on transfer-only queues; all queues also require the texel's size.
 const COPY_ALIGNMENT: u64 = 4;
 
 impl Recording<'_> {
@@ -19,58 +19,59 @@ impl Recording<'_> {
         self.flight.keep_image(image);
     }
 
-    /// Brings an image into the layout `GENERAL`, in which this crate keeps images, and makes it this device's. Its
-    /// contents are undefined after it: done once to a new image, and again where its contents no longer matter. Rests
-    /// on `vkCmdPipelineBarrier`.
+    /// Transitions an image to the layout `GENERAL`, in which this crate keeps images, and makes this device its owner.
+    /// The contents are undefined afterwards. Call it once for a new image, and again when the contents may be
+    /// discarded. Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
-    /// or belongs to the other side: it was imported or released, and not acquired since.
+    /// [`ErrorKind::InvalidArgument`] if the image is of another device, or the other API owns it: it was imported or
+    /// released, and not acquired since.
     pub fn initialize_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("Recording::initialize_image", image, Command::Initialize)?;
-        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, and not the other side's,
-        // so that nobody else uses it. What the queue did with it before is ordered by the barrier.
+        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, and not owned by the other
+        // API, so it has no other user. The barrier orders earlier uses on the queue.
         unsafe { image.record_initialize(self.as_raw()) };
         Ok(())
     }
 
-    /// Releases the image to the other API, in the layout `GENERAL`; see [`OwnershipTransfer`]. An exporter does so
-    /// before the other side first uses the image, also if nothing was written yet. Rests on `vkCmdPipelineBarrier`.
+    /// Releases the image to the other API, in the layout `GENERAL`; see [`OwnershipTransfer`]. An exporter calls it
+    /// before the other API first uses the image, even if nothing was written yet. Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
-    /// was never initialised, or belongs to the other side already.
+    /// [`ErrorKind::InvalidArgument`] if the image is of another device, was never initialised, or is already owned by
+    /// the other API.
     pub fn release_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("Recording::release_image", image, Command::Release)?;
         let from = OwnershipTransfer::all(self.queue_family);
-        // SAFETY: recording, outside a render pass; the image is live, kept, of this device and in the layout `GENERAL`.
-        // It belongs to this family: no other has a queue of the device, or `HeadlessContext::on_queue`'s caller has promised it.
+        // SAFETY: recording, outside a render pass; the image is live, kept, of this device and in the layout
+        // `GENERAL`. This family owns it: either no other family has a queue of the device, or the caller of
+        // `HeadlessContext::on_queue` guarantees it.
         unsafe { image.record_release(self.as_raw(), from, vk::ImageLayout::GENERAL) }
     }
 
-    /// Takes the image from the other API, which has released it in the layout `GENERAL`; see [`OwnershipTransfer`].
-    /// Rests on `vkCmdPipelineBarrier`.
+    /// Acquires the image from the other API, which has released it in the layout `GENERAL`; see [`OwnershipTransfer`].
+    /// Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
-    /// was exported and never released, or is this device's already.
+    /// [`ErrorKind::InvalidArgument`] if the image is of another device, was exported and never released, or is already
+    /// owned by this device.
     pub fn acquire_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("Recording::acquire_image", image, Command::Acquire)?;
         let to = OwnershipTransfer::all(self.queue_family);
         // SAFETY: recording, outside a render pass; the image is live, kept and of this device, and the queue of this
-        // family. The image is the other side's: it was imported, or was released in `GENERAL`, which the other side
-        // leaves it in.
+        // family. The other API owns the image: it was imported, or was released in `GENERAL`, in which the other API
+        // leaves it.
         unsafe { image.record_acquire(self.as_raw(), to, vk::ImageLayout::GENERAL) }
     }
 
-    /// Copies tightly packed texels from byte `offset` of a buffer to one layer of one mip level. Rests on
+    /// Copies tightly packed texels from byte `offset` of a buffer to one layer of one mip level. Records
     /// `vkCmdCopyBufferToImage`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if there is no such level or layer,
-    /// the texels go past the end of the buffer, the offset is no multiple of 4 bytes and of the texel, one of the two
-    /// lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or one is not this device's: the image was never
-    /// initialised, or one was imported or released and not acquired since.
+    /// [`ErrorKind::InvalidArgument`] if the level or layer does not exist, the texels exceed the buffer, the offset is
+    /// not a multiple of 4 bytes and of the texel's size, the buffer or image lacks `TRANSFER_SRC` or `TRANSFER_DST` or
+    /// is of another device, or this device does not own it: the image was never initialised, or the buffer or image
+    /// was imported or released and not acquired since.
     pub fn copy_to_image(
         &mut self,
         src: &OwnedBuffer,
@@ -89,14 +90,14 @@ impl Recording<'_> {
         let regions = [region(image, level, layer, offset)];
         let (commands, src, dst) = (self.as_raw(), src.as_raw(), image.as_raw());
         let device = self.interop.device();
-        // SAFETY: recording, outside a render pass; both are live, kept, of this device and usable so; the image is its
-        // queue's own, in the layout `GENERAL`, and has the level and layer; the texels are inside the buffer and
-        // aligned.
+        // SAFETY: recording, outside a render pass; both are live, kept, of this device and created for this use; this
+        // device owns the image, which is in the layout `GENERAL` and has the level and layer; the texels are inside
+        // the buffer and aligned.
         unsafe { device.cmd_copy_buffer_to_image(commands, src, dst, vk::ImageLayout::GENERAL, &regions) };
         Ok(())
     }
 
-    /// Copies one layer of one mip level to byte `offset` of a buffer, tightly packed. Rests on
+    /// Copies one layer of one mip level to byte `offset` of a buffer, tightly packed. Records
     /// `vkCmdCopyImageToBuffer`.
     ///
     /// # Errors
@@ -131,7 +132,7 @@ impl Recording<'_> {
         Err(Error::invalid(operation, "the image belongs to another device"))
     }
 
-    /// Fails unless the image is of this device and in a state for the command, which is recorded next. Keeps it alive.
+    /// Fails unless the image is of this device and in a valid state for `command`. Keeps the image alive.
     fn use_image(&mut self, operation: &'static str, image: &OwnedImage, command: Command) -> Result<()> {
         self.check_image_device(operation, image)?;
         self.flight.uses(operation, image.ownership(), command)?;
@@ -139,7 +140,7 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// Checks the image's side of a copy, and tells how many bytes are copied.
+    /// Checks the image's side of a copy, and returns the number of bytes to copy.
     fn check_copy(
         &self,
         operation: &'static str,
@@ -168,7 +169,7 @@ fn check_image_usage(operation: &'static str, image: &OwnedImage, usage: vk::Ima
     Err(Error::invalid(operation, format!("the image was not created for {usage:?}")))
 }
 
-/// All of one layer of one level, tightly packed in the buffer.
+/// The copy region of one layer of one level, tightly packed in the buffer.
 fn region(image: &OwnedImage, level: u32, layer: u32, offset: u64) -> vk::BufferImageCopy {
     vk::BufferImageCopy::default()
         .buffer_offset(offset)
@@ -182,7 +183,7 @@ fn region(image: &OwnedImage, level: u32, layer: u32, offset: u64) -> vk::Buffer
 }
 
 impl HeadlessContext {
-    /// Brings an image into the layout `GENERAL` and makes it this device's. Blocks until it is done.
+    /// Transitions an image to the layout `GENERAL` and makes this device its owner. Blocks until completion.
     ///
     /// # Errors
     /// Those of [`Recording::initialize_image`] and [`HeadlessContext::run`].
@@ -190,8 +191,8 @@ impl HeadlessContext {
         self.run(|recording| recording.initialize_image(image))
     }
 
-    /// Releases an image to the other API; see [`OwnershipTransfer`]. Blocks until it is done, so the other side needs
-    /// to wait for nothing else.
+    /// Releases an image to the other API; see [`OwnershipTransfer`]. Blocks until completion, so the other API needs
+    /// no further wait.
     ///
     /// # Errors
     /// Those of [`Recording::release_image`] and [`HeadlessContext::run`].
@@ -199,7 +200,7 @@ impl HeadlessContext {
         self.run(|recording| recording.release_image(image))
     }
 
-    /// Takes an image from the other API; see [`OwnershipTransfer`]. Blocks until it is done.
+    /// Acquires an image from the other API; see [`OwnershipTransfer`]. Blocks until completion.
     ///
     /// # Errors
     /// Those of [`Recording::acquire_image`] and [`HeadlessContext::run`].
@@ -207,13 +208,13 @@ impl HeadlessContext {
         self.run(|recording| recording.acquire_image(image))
     }
 
-    /// Copies texels, tightly packed, to one layer of one mip level, through a staging buffer of that size and the
-    /// queue. Blocks until it is done.
+    /// Copies tightly packed texels to one layer of one mip level, through a staging buffer of that size and the queue.
+    /// Blocks until completion.
     ///
     /// # Errors
-    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `data` has not the size of the level
-    /// ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of [`Recording::copy_to_image`] and
-    /// [`HeadlessContext::run`].
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the length of `data` is not the size of the
+    /// level ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of [`Recording::copy_to_image`]
+    /// and [`HeadlessContext::run`].
     pub fn upload_image(&self, image: &OwnedImage, level: u32, layer: u32, data: &[u8]) -> Result<()> {
         let staging = self.image_staging("HeadlessContext::upload_image", image, level, layer, data.len())?;
         staging.write(0, data)?;
@@ -221,19 +222,19 @@ impl HeadlessContext {
     }
 
     /// Copies one layer of one mip level to `out`, tightly packed, through the queue and a staging buffer of that size.
-    /// Blocks until it is done.
+    /// Blocks until completion.
     ///
     /// # Errors
-    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `out` has not the size of the level
-    /// ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of [`Recording::copy_from_image`] and
-    /// [`HeadlessContext::run`].
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the length of `out` is not the size of the
+    /// level ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of
+    /// [`Recording::copy_from_image`] and [`HeadlessContext::run`].
     pub fn download_image(&self, image: &OwnedImage, level: u32, layer: u32, out: &mut [u8]) -> Result<()> {
         let staging = self.image_staging("HeadlessContext::download_image", image, level, layer, out.len())?;
         self.run(|recording| recording.copy_from_image(image, level, layer, &staging, 0))?;
         staging.read(0, out)
     }
 
-    /// A staging buffer for one layer of one mip level, if `length` is its size.
+    /// Creates a staging buffer for one layer of one mip level, if `length` is its size.
     fn image_staging(
         &self,
         operation: &'static str,

@@ -1,4 +1,4 @@
-//! A Vulkan device of the library's own, for tests, examples and tools.
+//! A Vulkan device created by this crate, for tests, examples and tools.
 
 mod hand_over;
 mod image;
@@ -28,23 +28,22 @@ use submission::Flight;
 pub use submission::{SemaphoreOp, Submission};
 pub use validation::ValidationLog;
 
-/// How long dropping a context waits for work that nobody waited for.
+/// Time that dropping a context waits for abandoned work.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a [`HeadlessContext`] is created with.
+/// Options of a new [`HeadlessContext`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeadlessOptions {
-    /// Whether to enable `VK_LAYER_KHRONOS_validation`, with its search for missing barriers, and collect what it
-    /// reports.
+    /// Enables `VK_LAYER_KHRONOS_validation` with its detection of missing barriers, and collects its reports.
     pub validation: bool,
-    /// Which device to take; `None` takes the first GPU, and a device that runs on the CPU if there is no GPU.
+    /// The device to open; `None` selects the first GPU, or a CPU device if there is no GPU.
     pub device: Option<DeviceChoice>,
-    /// Which kind of queue to take.
+    /// The kind of the context's queue.
     pub queue: QueueKind,
-    /// Whether to take a queue that only copies as well, if the device has one: [`HeadlessContext::copying`].
+    /// Whether to create a transfer-only queue as well, if the device has one: [`HeadlessContext::copying`].
     pub copying: bool,
-    /// How long the blocking methods wait for the device. 60 s unless told otherwise.
+    /// Timeout of the blocking methods; 60 s by default.
     pub timeout: Duration,
 }
 
@@ -57,24 +56,24 @@ impl Default for HeadlessOptions {
 
 setters! {
     HeadlessOptions {
-        /// Turns validation on or off.
+        /// Enables or disables validation.
         validation: bool;
         /// Chooses the device.
         device: DeviceChoice;
         /// Chooses the kind of queue.
         queue: QueueKind;
-        /// Asks for a queue that only copies as well, or not.
+        /// Sets whether to create a transfer-only queue as well.
         copying: bool;
-        /// Sets how long the blocking methods wait for the device.
+        /// Sets the timeout of the blocking methods.
         timeout: Duration;
     }
 }
 
-/// An instance, a device with this crate's extensions, and one queue, or another for copies beside it.
+/// An instance, a device with this crate's extensions, and one queue; optionally a second queue for copies.
 ///
-/// Everything made from a context keeps its device alive, so the order of drops does not matter. Applications that have
-/// a device of their own use [`VulkanInterop`] and do not need this; for its submissions on a queue of theirs there is
-/// [`HeadlessContext::on_queue`].
+/// Objects created from a context keep its device alive, so the order of drops does not matter. Applications with their
+/// own device use [`VulkanInterop`] instead, and [`HeadlessContext::on_queue`] for this crate's submissions on their
+/// queue.
 #[derive(Debug, Clone)]
 pub struct HeadlessContext {
     inner: Arc<Inner>,
@@ -88,24 +87,25 @@ struct Inner {
     copying: Option<HeadlessContext>,
     timeout: Duration,
     spare: Arc<Spare>,
-    /// Work that still ran when its [`Submission`] was dropped.
+    /// Work still pending when its [`Submission`] was dropped.
     abandoned: Mutex<Vec<Flight>>,
 }
 
-/// A lock whose owner panicked guards nothing that a panic could have left half-done here.
+/// Ignores poison: the guarded data is valid at every step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl HeadlessContext {
-    /// Loads Vulkan and opens a device. Asks for Vulkan 1.2 if the loader has it, for timeline semaphores, else 1.1.
+    /// Loads Vulkan and opens a device. Requests Vulkan 1.2 if the loader supports it, for timeline semaphores,
+    /// otherwise 1.1.
     ///
     /// # Errors
-    /// * `DriverNotFound`: there is no Vulkan loader, or no driver behind it.
+    /// * `DriverNotFound`: the Vulkan loader or a driver is missing.
     /// * `DriverTooOld`: the loader is below Vulkan 1.1.
-    /// * `NoDevice`: no device is usable, or not the one chosen; [`Error::attempts`](gpu_interop_core::Error::attempts)
-    ///   says of each why not.
-    /// * `Unsupported`: validation is asked for, and the layer is not installed.
+    /// * `NoDevice`: no device is usable, or the chosen one is not;
+    ///   [`Error::attempts`](gpu_interop_core::Error::attempts) has the reason for each device.
+    /// * `Unsupported`: validation is requested, and the layer is not installed.
     /// * `OutOfMemory`, `Driver`: creation failed.
     pub fn new(options: &HeadlessOptions) -> Result<Self> {
         let instance = InstanceOwner::new(options.validation)?;
@@ -129,24 +129,25 @@ impl HeadlessContext {
         Ok(Self::build(interop, log, queue_family, queue, options.timeout, copying))
     }
 
-    /// The same device's queue that only copies, for what need not go to the graphics and compute engine
-    /// ([`QueueKind::TransferOnly`]); `None` if the device has none or [`HeadlessOptions::copying`] did not ask for it.
+    /// A context on the same device's transfer-only queue, for work that does not need the graphics and compute engine
+    /// ([`QueueKind::TransferOnly`]); `None` if the device has no such queue or [`HeadlessOptions::copying`] was not
+    /// set.
     ///
-    /// What is released to the other API on one of the two may be acquired from it on the other.
+    /// An object released to the other API on one of the two contexts may be acquired on the other.
     #[must_use]
     pub fn copying(&self) -> Option<&Self> {
         self.inner.copying.as_ref()
     }
 
-    /// A context on a queue of the application's own device, for hand-overs on a transfer-only queue, say, beside the
-    /// one that draws. Its blocking methods wait as long as [`HeadlessOptions`] says without being told.
+    /// Creates a context on a queue of the application's own device, for example for hand-overs on a transfer-only
+    /// queue. The timeout of its blocking methods is the default of [`HeadlessOptions`].
     ///
     /// # Safety
     /// * `queue` must be a queue of `queue_family` of `interop`'s device, and support transfers.
-    /// * Vulkan lets one thread at a time use a queue, so the application must leave it alone (submissions,
+    /// * Vulkan requires external synchronisation of a queue: the application must not use it (submissions,
     ///   `vkQueueWaitIdle`, `vkDeviceWaitIdle`) while a method of this context, a clone or a [`Submission`] of it runs.
-    /// * Buffers and images that the device's queues of another family have used must belong to `queue_family` when
-    ///   commands of this context use them, and otherwise be the other API's when the context acquires them.
+    /// * Buffers and images that queues of another family have used must be owned by `queue_family` when commands of
+    ///   this context use them, or by the other API when the context acquires them.
     /// * The device must outlive the context and its submissions, unless `interop` keeps it alive
     ///   ([`VulkanInterop::with_owner`]).
     #[must_use]
@@ -175,10 +176,10 @@ impl HeadlessContext {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Every Vulkan device, usable or not, in the order that [`DeviceChoice::Index`] counts.
+    /// All Vulkan devices, usable or not, in the order of [`DeviceChoice::Index`].
     ///
     /// # Errors
-    /// As [`new`](Self::new), except that having no device is no error.
+    /// As [`new`](Self::new), except that an empty list of devices is not an error.
     pub fn devices() -> Result<Vec<DeviceIdentity>> {
         let instance = InstanceOwner::new(false)?;
         // SAFETY: the instance was just created, for Vulkan 1.1 or later.
@@ -186,7 +187,7 @@ impl HeadlessContext {
         Ok(candidates.into_iter().map(|candidate| candidate.identity).collect())
     }
 
-    /// Which device this is.
+    /// The identity of the device.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
         self.inner.interop.identity()
@@ -204,12 +205,12 @@ impl HeadlessContext {
         self.inner.queue_family
     }
 
-    /// Runs `action` with the queue, which nothing else uses meanwhile. It must not submit through this context.
+    /// Runs `action` with exclusive use of the queue. It must not submit through this context.
     pub fn with_queue<R>(&self, action: impl FnOnce(vk::Queue) -> R) -> R {
         action(*lock(&self.inner.queue))
     }
 
-    /// What validation complained about so far; empty without validation.
+    /// The validation errors so far; empty without validation.
     #[must_use]
     pub fn validation_errors(&self) -> Vec<String> {
         self.inner.log.as_ref().map(|log| log.errors()).unwrap_or_default()
@@ -222,17 +223,17 @@ impl HeadlessContext {
         self.inner.log.as_deref().cloned()
     }
 
-    /// Records commands and submits them behind everything submitted before. Does not wait for them.
+    /// Records commands and submits them after all earlier submissions. Does not block.
     ///
-    /// The commands run once every one of `waits` is signalled; `signals` are signalled when they have finished.
-    /// Waits that nobody ever signals leave the submission pending for ever.
+    /// The commands run once all of `waits` are signalled; `signals` are signalled when they have finished. If a wait
+    /// is never signalled, the submission stays pending forever.
     ///
     /// # Errors
     /// Those of `record`; [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a semaphore belongs to
-    /// another device, a timeline would be signalled with a value that it has reached by then, as far as work of this crate on
-    /// this queue says, a value is further from its timeline's present one than the device allows
-    /// ([`VulkanInterop::max_timeline_difference`]), or a shared buffer or an image was initialised, released or acquired
-    /// by other work that was submitted while this was recorded; `OutOfMemory`, `Driver`. Nothing is submitted then.
+    /// another device, a timeline would be signalled with a value that this crate's earlier work on this queue reaches
+    /// first, a value differs from its timeline's current value by more than the device allows
+    /// ([`VulkanInterop::max_timeline_difference`]), or other work submitted during the recording initialised, released
+    /// or acquired a shared buffer or an image; `OutOfMemory`, `Driver`. Nothing is submitted then.
     pub fn submit(
         &self,
         waits: &[SemaphoreOp<'_>],
@@ -248,11 +249,11 @@ impl HeadlessContext {
         Ok(Submission::new(self.inner.clone(), flight))
     }
 
-    /// Records commands, submits them, and blocks until they have finished or [`HeadlessOptions::timeout`] is over.
+    /// Records commands, submits them, and blocks until they have finished or [`HeadlessOptions::timeout`] has elapsed.
     ///
     /// # Errors
     /// As [`submit`](Self::submit), and [`Timeout`](gpu_interop_core::ErrorKind::Timeout): the commands may still run
-    /// then, and the context keeps alive what they use.
+    /// then, and the context keeps the objects that they use alive.
     pub fn run(&self, record: impl FnOnce(&mut Recording<'_>) -> Result<()>) -> Result<()> {
         self.submit(&[], &[], record)?.wait(self.inner.timeout)
     }

@@ -1,4 +1,4 @@
-//! The instance and the device, destroyed in the right order.
+//! The instance and the device, destroyed in the correct order.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::identity::has_extension;
 use crate::interop::{self, VulkanInterop};
 use crate::loader::LOADER_LIBRARY;
 
-/// An instance, and with validation the messenger that listens to the layer.
+/// An instance, with a messenger for the layer if validation is enabled.
 pub(super) struct InstanceOwner {
     pub(super) instance: ash::Instance,
-    /// What the instance's application asked for: 1.1 or 1.2.
+    /// The version requested for the instance: 1.1 or 1.2.
     pub(super) version: u32,
     pub(super) log: Option<Arc<ValidationLog>>,
     messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
-    /// Unloads the library, so it goes last.
+    /// Declared last, because it unloads the library.
     _entry: ash::Entry,
 }
 
@@ -39,7 +39,7 @@ impl InstanceOwner {
                 format!("the loader is Vulkan {}, and sharing needs 1.1", interop::version(available)),
             ));
         }
-        // 1.2 has timeline semaphores in its core; nothing later is used.
+        // Timeline semaphores are core in 1.2; later versions are not used.
         let version = available.min(vk::API_VERSION_1_2);
         let log = validation.then(|| Arc::new(ValidationLog::default()));
         let layer = log.as_ref().map(|_| validation::require_layer(&entry)).transpose()?;
@@ -56,18 +56,18 @@ impl InstanceOwner {
         let mut messenger_info = log.as_ref().map(ValidationLog::messenger_info);
         let mut info = vk::InstanceCreateInfo::default().application_info(&application);
         if let Some(messenger_info) = &mut messenger_info {
-            // Chained, so that creation and destruction of the instance itself are listened to.
+            // Chained, so that messages about the creation and destruction of the instance are received, too.
             info = info.enabled_layer_names(&layers).enabled_extension_names(&extensions).push_next(messenger_info);
             if finds_hazards {
                 info = info.push_next(&mut features);
             }
         }
-        // SAFETY: every structure and name lives to the end of the call, and the log for as long as the instance.
+        // SAFETY: every structure and name lives to the end of the call, and the log as long as the instance.
         let instance = unsafe { entry.create_instance(&info, None) }.checked(OPERATION).map_err(|error| {
             if error.kind() != ErrorKind::DriverNotFound {
                 return error;
             }
-            let reason = "the loader is installed, but finds no driver that works".to_owned();
+            let reason = "the loader is installed, but found no working driver".to_owned();
             error.with_attempts([LoadAttempt::new(LOADER_LIBRARY, reason)])
         })?;
         let mut owner = Self { instance, version, log, messenger: None, _entry: entry };
@@ -84,7 +84,7 @@ impl InstanceOwner {
 
 impl Drop for InstanceOwner {
     fn drop(&mut self) {
-        // SAFETY: both are this object's own and live. The device made from the instance is gone: `DeviceOwner`
+        // SAFETY: this object owns both, and they are live. The device created from the instance is gone: `DeviceOwner`
         // destroys it before it drops this. The log that the callback writes to is dropped after this.
         unsafe {
             if let Some((functions, messenger)) = self.messenger.take() {
@@ -95,14 +95,14 @@ impl Drop for InstanceOwner {
     }
 }
 
-/// A device with one queue of each family that is used.
+/// A device with one queue of each used family.
 pub(super) struct DeviceOwner {
     pub(super) device: ash::Device,
     pub(super) instance: InstanceOwner,
 }
 
 impl DeviceOwner {
-    /// Creates the device with the extensions of this crate that it lists, and timeline semaphores if it has them.
+    /// Creates the device with the extensions of this crate that it supports, and timeline semaphores if it has them.
     pub(super) fn new(
         instance: InstanceOwner,
         candidate: &Candidate,
@@ -111,7 +111,7 @@ impl DeviceOwner {
         let physical_device = candidate.physical_device;
         let wanted =
             VulkanInterop::required_device_extensions().iter().chain(VulkanInterop::optional_device_extensions());
-        // SAFETY: the physical device is one of the live instance's.
+        // SAFETY: the physical device belongs to the live instance.
         let listed = |name: &&CStr| unsafe { has_extension(&instance.instance, physical_device, name) };
         let extensions: Vec<_> = wanted.copied().filter(listed).map(CStr::as_ptr).collect();
 
@@ -141,8 +141,8 @@ impl DeviceOwner {
 
 impl Drop for DeviceOwner {
     fn drop(&mut self) {
-        // SAFETY: everything made from the device holds an `Arc` of this object, so all of it is gone, and nothing is
-        // submitted any more: submissions hold one until they finished.
+        // SAFETY: every object created from the device holds an `Arc` of this object, so all are gone, and no
+        // submission is pending: submissions hold one until they finish.
         unsafe { self.device.destroy_device(None) };
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that a context records.
+//! Recording of commands by a context.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
@@ -9,7 +9,7 @@ use crate::interop::VulkanInterop;
 use crate::ownership::OwnershipTransfer;
 use crate::tracking::Command;
 
-/// Commands being recorded for one submission. What they use is kept alive until they have run.
+/// Commands being recorded for one submission. The objects that they use are kept alive until they have run.
 ///
 /// Each command sees the writes of the ones before it, in this and in earlier submissions to the same context.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ impl<'a> Recording<'a> {
         Self { interop, queue_family, flight }
     }
 
-    /// The command buffer, in the recording state, for commands of the caller's own. What they use must be kept alive
-    /// by the caller, or with [`keep`](Self::keep).
+    /// The command buffer, in the recording state, for the caller's own commands. The caller must keep their objects
+    /// alive, or pass them to [`keep`](Self::keep).
     #[must_use]
     pub fn as_raw(&self) -> vk::CommandBuffer {
         self.flight.commands
@@ -36,12 +36,12 @@ impl<'a> Recording<'a> {
         self.flight.keep(buffer);
     }
 
-    /// Fills `size` bytes from byte `offset` on with a word. Rests on `vkCmdFillBuffer`.
+    /// Fills `size` bytes starting at byte `offset` with a word. Records `vkCmdFillBuffer`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if offset or size are not multiples
-    /// of 4, the range is empty or goes past the end, the buffer lacks `TRANSFER_DST` or is of another device, or it is
-    /// the other side's: it was imported or released, and not acquired since.
+    /// [`ErrorKind::InvalidArgument`] if offset or size are not multiples of 4, the range is empty or exceeds the
+    /// buffer, the buffer lacks `TRANSFER_DST` or is of another device, or the other API owns it: it was imported or
+    /// released, and not acquired since.
     pub fn fill(&mut self, buffer: &OwnedBuffer, offset: u64, size: u64, word: u32) -> Result<()> {
         const OPERATION: &str = "Recording::fill";
         self.check(OPERATION, buffer, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
@@ -58,13 +58,13 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    /// Copies `size` bytes. Rests on `vkCmdCopyBuffer`. If both buffers are bound to the same memory, as an export
-    /// and its import are, and the ranges overlap there, the result is undefined.
+    /// Copies `size` bytes. Records `vkCmdCopyBuffer`. If both buffers are bound to the same memory, as an export and
+    /// its import are, and the ranges overlap there, the result is undefined.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a range is empty or goes past the
-    /// end, the ranges overlap in one buffer, or a buffer lacks `TRANSFER_SRC` or `TRANSFER_DST`, is of another device,
-    /// or is the other side's: it was imported or released, and not acquired since.
+    /// [`ErrorKind::InvalidArgument`] if a range is empty or exceeds its buffer, the ranges overlap in one buffer, or a
+    /// buffer lacks `TRANSFER_SRC` or `TRANSFER_DST`, is of another device, or is owned by the other API: it was
+    /// imported or released, and not acquired since.
     pub fn copy(
         &mut self,
         src: &OwnedBuffer,
@@ -86,44 +86,43 @@ impl<'a> Recording<'a> {
         self.use_buffer(OPERATION, dst)?;
         self.order();
         let region = vk::BufferCopy { src_offset, dst_offset, size };
-        // SAFETY: recording, outside a render pass; both buffers are live, kept, of this device and usable so; the
-        // ranges are inside and do not overlap.
+        // SAFETY: recording, outside a render pass; both buffers are live, kept, of this device and created for this
+        // use; the ranges are inside and do not overlap.
         unsafe { self.interop.device().cmd_copy_buffer(self.as_raw(), src.as_raw(), dst.as_raw(), &[region]) };
         Ok(())
     }
 
-    /// Releases the buffer to the other API; see [`OwnershipTransfer`]. Rests on `vkCmdPipelineBarrier`.
+    /// Releases the buffer to the other API; see [`OwnershipTransfer`]. Records `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
-    /// is not shared, or belongs to the other side already.
+    /// [`ErrorKind::InvalidArgument`] if the buffer is of another device, is not shared, or is already owned by the
+    /// other API.
     pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::release", buffer, Command::Release)?;
-        // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. It belongs to this
-        // family: no other has a queue of the device, or `HeadlessContext::on_queue`'s caller has promised it.
+        // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. This family owns it:
+        // either no other family has a queue of the device, or the caller of `HeadlessContext::on_queue` guarantees it.
         unsafe { buffer.record_release(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
     }
 
-    /// Takes the buffer back from the other API, which has released it; see [`OwnershipTransfer`]. Rests on
+    /// Acquires the buffer from the other API, which has released it; see [`OwnershipTransfer`]. Records
     /// `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
-    /// is not shared, or is this device's already: it was exported and never released, or acquired and not released
-    /// since.
+    /// [`ErrorKind::InvalidArgument`] if the buffer is of another device, is not shared, or is already owned by this
+    /// device: it was exported and never released, or acquired and not released since.
     pub fn acquire(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::acquire", buffer, Command::Acquire)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device, and the queue of this
-        // family. The buffer is the other side's: it was imported or released.
+        // family. The other API owns the buffer: it was imported or released.
         unsafe { buffer.record_acquire(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
     }
 
-    /// Makes everything written so far visible to the host. Recorded last.
+    /// Makes all earlier writes visible to the host. Recorded last.
     pub(super) fn make_visible_to_host(&mut self) {
         self.barrier(vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ | vk::AccessFlags::HOST_WRITE);
     }
 
-    /// Orders the next copy or fill after everything before it.
+    /// Orders the next copy or fill after all earlier commands.
     pub(super) fn order(&mut self) {
         self.barrier(
             vk::PipelineStageFlags::TRANSFER,
@@ -148,8 +147,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Keeps a buffer of this device alive that a command reads or writes, which is recorded next. Fails if it is the
-    /// other side's.
+    /// Keeps a buffer of this device alive that the next command reads or writes. Fails if the other API owns it.
     pub(super) fn use_buffer(&mut self, operation: &'static str, buffer: &OwnedBuffer) -> Result<()> {
         if let Some(ownership) = buffer.ownership() {
             self.flight.uses(operation, ownership, Command::Use)?;
@@ -158,14 +156,14 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    /// Keeps a buffer alive that changes sides by a command, which is recorded next. Fails unless it is of this device,
-    /// shared, and in a state for the command.
+    /// Keeps a buffer alive whose owner the next command changes. Fails unless it is of this device, shared, and in a
+    /// valid state for the command.
     fn move_buffer(&mut self, operation: &'static str, buffer: &OwnedBuffer, command: Command) -> Result<()> {
         self.check_device(operation, buffer)?;
         let Some(ownership) = buffer.ownership() else {
             return Err(Error::invalid(
                 operation,
-                "the buffer is not shared, so there is no other side; make it with ExportableBuffer::new or \
+                "the buffer is not shared, so it has no other owner; create it with ExportableBuffer::new or \
                  ImportedBuffer::new",
             ));
         };

@@ -1,4 +1,4 @@
-//! Which physical device and queue family a context takes.
+//! Selection of the physical device and queue family of a context.
 
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, IdentityMatch, LoadAttempt, Result};
@@ -8,29 +8,29 @@ use crate::identity::{device_identity, has_extension};
 use crate::interop::{VulkanInterop, version};
 use crate::queue::QueueKind;
 
-/// Which device a [`HeadlessContext`](crate::HeadlessContext) takes.
+/// Selects the device of a [`HeadlessContext`](crate::HeadlessContext).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceChoice {
-    /// The device at this place of [`HeadlessContext::devices`](crate::HeadlessContext::devices).
+    /// The device at this index of [`HeadlessContext::devices`](crate::HeadlessContext::devices).
     Index(usize),
     /// The device with this identity.
     Identity(DeviceIdentity),
 }
 
-/// A physical device, and whether it is any good.
+/// A physical device and its suitability.
 pub(super) struct Candidate {
     pub(super) physical_device: vk::PhysicalDevice,
     pub(super) api_version: u32,
     pub(super) identity: DeviceIdentity,
-    /// The queue family to use, or why the device cannot be used.
+    /// The queue family to use, or the reason why the device cannot be used.
     pub(super) queue_family: Result<u32, String>,
-    /// The queue family that only copies, if there is one.
+    /// The transfer-only queue family, if any.
     pub(super) transfer_only: Option<u32>,
     rank: u8,
 }
 
-/// Every device in the driver's order.
+/// All devices in the driver's order.
 ///
 /// # Safety
 /// `instance` must be live and of Vulkan 1.1 or later.
@@ -47,7 +47,7 @@ pub(super) unsafe fn candidates(instance: &ash::Instance, kind: QueueKind) -> Re
 }
 
 /// # Safety
-/// As [`candidates`], and `physical_device` is one of the instance's.
+/// As [`candidates`], and `physical_device` belongs to the instance.
 unsafe fn candidate(instance: &ash::Instance, physical_device: vk::PhysicalDevice, kind: QueueKind) -> Candidate {
     // SAFETY: the caller's promise.
     let (properties, families, identity) = unsafe {
@@ -66,7 +66,8 @@ unsafe fn candidate(instance: &ash::Instance, physical_device: vk::PhysicalDevic
         Err(format!("it has no {}", missing.to_string_lossy()))
     } else {
         kind.find_family(&families).ok_or_else(|| {
-            let instead = if kind == QueueKind::General { "" } else { "; a queue of the kind General copies too" };
+            let instead =
+                if kind == QueueKind::General { "" } else { "; queues of the kind General also support copies" };
             format!("it has no queue of the kind {kind:?}{instead}")
         })
     };
@@ -86,7 +87,7 @@ fn rank(kind: vk::PhysicalDeviceType) -> u8 {
     }
 }
 
-/// The chosen device with its queue family, or an error that lists what there is.
+/// The chosen device with its queue family, or an error that lists all devices.
 pub(super) fn choose<'a>(candidates: &'a [Candidate], choice: Option<&DeviceChoice>) -> Result<(&'a Candidate, u32)> {
     let usable = |candidate: &'a Candidate| candidate.queue_family.as_ref().ok().map(|family| (candidate, *family));
     let chosen = match choice {
@@ -107,7 +108,7 @@ pub(super) fn choose<'a>(candidates: &'a [Candidate], choice: Option<&DeviceChoi
             |candidate| {
                 LoadAttempt::new(
                     candidate.identity.to_string(),
-                    candidate.queue_family.clone().err().unwrap_or_else(|| "it is another one".into()),
+                    candidate.queue_family.clone().err().unwrap_or_else(|| "it is another device".into()),
                 )
             },
         ))

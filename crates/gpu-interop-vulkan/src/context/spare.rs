@@ -1,4 +1,4 @@
-//! What a submission needs of Vulkan, kept for the next one: making it anew takes longer than the submission.
+//! Vulkan objects of a submission, kept for reuse: creating them takes longer than the submission.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,11 +9,11 @@ use super::lock;
 use crate::error::Checked;
 use crate::interop::VulkanInterop;
 
-/// How many are kept. More are in use only where that many submissions are pending.
+/// Number of objects kept. More are in use only while that many submissions are pending.
 const MOST: usize = 16;
 
-/// A command buffer with a pool of its own, because recording into two command buffers of one pool would need a lock
-/// around the recording; and a fence.
+/// A command buffer and a fence. The command buffer has its own pool, because two command buffers of one pool could be
+/// recorded only under a lock.
 #[derive(Debug)]
 pub(super) struct Parts {
     pool: vk::CommandPool,
@@ -21,7 +21,7 @@ pub(super) struct Parts {
     pub(super) commands: vk::CommandBuffer,
 }
 
-/// Parts of one queue family that nothing uses.
+/// Unused parts of one queue family.
 #[derive(Debug)]
 pub(super) struct Spare {
     interop: VulkanInterop,
@@ -38,7 +38,7 @@ impl Spare {
         &self.interop
     }
 
-    /// Parts with the command buffer in the initial state and the fence unsignalled.
+    /// Takes parts, with the command buffer in the initial state and the fence unsignalled.
     pub(super) fn take(&self) -> Result<Parts> {
         let spare = lock(&self.parts).pop();
         match spare {
@@ -47,10 +47,10 @@ impl Spare {
         }
     }
 
-    /// Takes parts back.
+    /// Returns parts for reuse.
     ///
     /// # Safety
-    /// They came from [`Spare::take`] of this object, and no pending work uses them.
+    /// The parts came from [`Spare::take`] of this object, and no pending work uses them.
     pub(super) unsafe fn put(&self, parts: Parts) {
         let device = self.interop.device();
         // SAFETY: both are live and this object's; nothing pending uses them, by the caller's promise.
@@ -74,7 +74,7 @@ impl Spare {
         let pool_info = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::TRANSIENT)
             .queue_family_index(self.queue_family);
-        // SAFETY: the device is live: the interop holds its owner. The family is the one the device was made with.
+        // SAFETY: the device is live: the interop holds its owner. The device was created with this family.
         parts.pool = unsafe { device.create_command_pool(&pool_info, None) }.checked("vkCreateCommandPool")?;
         let made = self.fill(&mut parts);
         if made.is_err() {
@@ -88,7 +88,7 @@ impl Spare {
         // SAFETY: the device is live.
         parts.fence = unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.checked("vkCreateFence")?;
         let info = vk::CommandBufferAllocateInfo::default().command_pool(parts.pool).command_buffer_count(1);
-        // SAFETY: the pool was just made, and nobody else knows it.
+        // SAFETY: the pool is new, and no other code has it.
         let commands = unsafe { device.allocate_command_buffers(&info) }.checked("vkAllocateCommandBuffers")?;
         parts.commands = commands.first().copied().unwrap_or_default();
         Ok(())

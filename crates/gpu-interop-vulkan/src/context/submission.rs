@@ -1,4 +1,4 @@
-//! Work on a context's queue, from its submission to its end.
+//! Submitted work of a context's queue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::image::OwnedImage;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
 use crate::tracking::{Command, Ownership, State};
 
-/// What refuses bad submissions.
+/// Operation in the errors of submissions.
 const SUBMIT: &str = "HeadlessContext::submit";
 
 /// A semaphore that a submission waits for or signals.
@@ -27,22 +27,22 @@ pub struct SemaphoreOp<'a> {
     pub value: u64,
 }
 
-/// A command buffer, its fence, and what it uses.
+/// A command buffer with its fence and the objects that it uses.
 #[derive(Debug)]
 pub(super) struct Flight {
     spare: Arc<Spare>,
-    /// There until this is dropped.
+    /// `None` only while this is being dropped.
     parts: Option<Parts>,
     fence: vk::Fence,
     pub(super) commands: vk::CommandBuffer,
     buffers: Vec<OwnedBuffer>,
     images: Vec<OwnedImage>,
-    /// The shared buffers and the images that the commands use or move, by the address of their [`Ownership`].
+    /// The shared buffers and the images whose state the commands use or change, by the address of their [`Ownership`].
     moved: HashMap<usize, Moved>,
     semaphores: Vec<OwnedSemaphore>,
 }
 
-/// A buffer or an image with the state that the commands of a flight found it in, and the one that they leave it in.
+/// A buffer or an image, with its state before and after the commands of a flight.
 #[derive(Debug)]
 struct Moved {
     ownership: Arc<Ownership>,
@@ -50,13 +50,13 @@ struct Moved {
     left: State,
 }
 
-/// No other object's, as long as the object lives.
+/// A key that is unique while the object lives.
 fn key(ownership: &Arc<Ownership>) -> usize {
     Arc::as_ptr(ownership).addr()
 }
 
 impl Flight {
-    /// A command buffer in the recording state.
+    /// Begins a command buffer.
     pub(super) fn new(spare: Arc<Spare>) -> Result<Self> {
         let parts = spare.take()?;
         let flight = Self {
@@ -84,7 +84,7 @@ impl Flight {
         self.images.push(image.clone());
     }
 
-    /// Fails unless the object is in a state for the command, after the ones recorded so far.
+    /// Fails unless the state of the object after the commands recorded so far is valid for `command`.
     pub(super) fn check_state(
         &self,
         operation: &'static str,
@@ -95,8 +95,8 @@ impl Flight {
         ownership.after(operation, state, command).map(drop)
     }
 
-    /// Notes a command that is recorded next. Fails as [`check_state`](Self::check_state) does; the command must not be
-    /// recorded then.
+    /// Applies a command that is recorded next to the state of the object. Fails as [`check_state`](Self::check_state)
+    /// does; the command must not be recorded then.
     pub(super) fn uses(&mut self, operation: &'static str, ownership: &Arc<Ownership>, command: Command) -> Result<()> {
         if let Some(moved) = self.moved.get_mut(&key(ownership)) {
             moved.left = ownership.after(operation, moved.left, command)?;
@@ -108,14 +108,14 @@ impl Flight {
         Ok(())
     }
 
-    /// Fails if other work was submitted since, after which the commands would not find an object as they must.
+    /// Fails if other work submitted since the recording has changed the state of an object.
     fn check_found(&self) -> Result<()> {
         if self.moved.values().all(|moved| moved.ownership.get() == moved.found) {
             return Ok(());
         }
         Err(Error::invalid(
             SUBMIT,
-            "other work moved a buffer or an image to or from this device while these commands were recorded; record \
+            "other work changed the owner of a buffer or an image while these commands were recorded; record \
              them again",
         ))
     }
@@ -153,18 +153,18 @@ impl Flight {
             info = info.push_next(&mut values);
         }
         let device = self.spare.interop().device();
-        // SAFETY: the command buffer is in the recording state, and only this object knows it.
+        // SAFETY: the command buffer is in the recording state, and only this object has it.
         unsafe { device.end_command_buffer(self.commands) }.checked("vkEndCommandBuffer")?;
         let begun = begin(queue, waits, signals)?;
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
-        // queue's lock is held; everything used is kept by this object until the fence is signalled.
+        // queue's lock is held; this object keeps all used objects until the fence is signalled.
         unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")?;
         begun.submitted();
         self.moved.values().for_each(|moved| moved.ownership.set(moved.left));
         Ok(())
     }
 
-    /// Waits for the end of submitted work.
+    /// Blocks until submitted work has finished.
     pub(super) fn wait(&self, timeout: Duration) -> Result<()> {
         const OPERATION: &str = "vkWaitForFences";
         // SAFETY: the fence is live and was submitted.
@@ -184,16 +184,16 @@ impl Flight {
     }
 }
 
-/// Signals that a queue is about to be given: taken back when this is dropped.
+/// Recorded signals of a submission to a queue. Reverted if this is dropped before the submission succeeds.
 struct Begun<'a> {
     queue: vk::Queue,
     signals: Vec<&'a OwnedSemaphore>,
 }
 
-/// Notes what a submission waits for and signals.
+/// Records the waits and signals of a submission that is about to be made.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] if a timeline would not grow.
+/// [`ErrorKind::InvalidArgument`] if a timeline would not increase.
 fn begin<'a>(queue: vk::Queue, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'a>]) -> Result<Begun<'a>> {
     waits.iter().for_each(|op| op.semaphore.begin_wait(queue, op.value));
     let mut begun = Begun { queue, signals: Vec::with_capacity(signals.len()) };
@@ -219,16 +219,16 @@ impl Drop for Begun<'_> {
 impl Drop for Flight {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
-            // SAFETY: taken there. The work was never submitted or has finished: flights that may be pending are kept by
-            // `abandon` or forgotten by `finish`.
+            // SAFETY: the parts were taken from `spare`. The work was never submitted or has finished: `abandon` keeps
+            // flights that may be pending, and `finish` forgets them.
             unsafe { self.spare.put(parts) };
         }
     }
 }
 
-/// Submitted work. Keeps alive what the work uses, and its device.
+/// Submitted work. Keeps the objects that the work uses, and its device, alive.
 ///
-/// Dropping it waits for nothing; the context looks after work that still runs.
+/// Dropping it does not block; the context keeps pending work until it has finished.
 #[derive(Debug)]
 pub struct Submission {
     context: Arc<Inner>,
@@ -240,7 +240,7 @@ impl Submission {
         Self { context, flight: Some(flight) }
     }
 
-    /// Blocks until the work has finished. Its writes are visible to the host then, and to every later submission.
+    /// Blocks until the work has finished. Its writes are then visible to the host and to later submissions.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::Driver`] if the device is lost.
@@ -263,13 +263,13 @@ impl Drop for Submission {
     }
 }
 
-/// Frees abandoned work that has finished by now.
+/// Frees abandoned work that has finished.
 pub(super) fn reap(abandoned: &mut Vec<Flight>) {
     abandoned.retain(Flight::is_pending);
 }
 
-/// Waits a little for abandoned work. What does not finish is leaked with its device: freeing either would be
-/// undefined behaviour, and waiting without end would hang the application on a dead peer.
+/// Waits up to `patience` for abandoned work. Work that has not finished by then is leaked with its device: freeing
+/// either would be undefined behaviour, and an unlimited wait could hang the application.
 pub(super) fn finish(abandoned: Vec<Flight>, patience: Duration) {
     let deadline = Instant::now() + patience;
     for flight in abandoned {

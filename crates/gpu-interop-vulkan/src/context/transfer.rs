@@ -1,4 +1,4 @@
-//! Moving bytes between the host and a context's buffers. Every method blocks until it is done.
+//! Transfers of bytes between the host and a context's buffers. Every method blocks until completion.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
@@ -7,11 +7,11 @@ use super::HeadlessContext;
 use crate::buffer::OwnedBuffer;
 use crate::placement::MemoryPlacement;
 
-/// Bytes staged at a time. More gains no speed, and a small device has no more host memory to map.
+/// Bytes staged at a time. A larger value is not faster, and a small device has little host memory to map.
 const CHUNK: u64 = 16 << 20;
 
 impl HeadlessContext {
-    /// Fills `size` bytes from byte `offset` on with a word. Blocks until it is done.
+    /// Fills `size` bytes starting at byte `offset` with a word. Blocks until completion.
     ///
     /// # Errors
     /// Those of [`Recording::fill`](super::Recording::fill) and [`HeadlessContext::run`].
@@ -19,7 +19,7 @@ impl HeadlessContext {
         self.run(|recording| recording.fill(buffer, offset, size, word))
     }
 
-    /// Copies `size` bytes. Blocks until it is done.
+    /// Copies `size` bytes. Blocks until completion.
     ///
     /// # Errors
     /// Those of [`Recording::copy`](super::Recording::copy) and [`HeadlessContext::run`].
@@ -34,8 +34,8 @@ impl HeadlessContext {
         self.run(|recording| recording.copy(src, src_offset, dst, dst_offset, size))
     }
 
-    /// Releases a buffer to the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until it is
-    /// done, so the other side needs to wait for nothing else.
+    /// Releases a buffer to the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until
+    /// completion, so the other API needs no further wait.
     ///
     /// # Errors
     /// Those of [`Recording::release`](super::Recording::release) and [`HeadlessContext::run`].
@@ -43,8 +43,8 @@ impl HeadlessContext {
         self.run(|recording| recording.release(buffer))
     }
 
-    /// Takes a buffer back from the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until it
-    /// is done.
+    /// Acquires a buffer from the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until
+    /// completion.
     ///
     /// # Errors
     /// Those of [`Recording::acquire`](super::Recording::acquire) and [`HeadlessContext::run`].
@@ -53,10 +53,10 @@ impl HeadlessContext {
     }
 
     /// Copies `data` to byte `offset` of a buffer of any placement, through a staging buffer and the queue. Blocks
-    /// until it is done.
+    /// until completion.
     ///
     /// # Errors
-    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range goes past the end or the buffer
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range exceeds the buffer or the buffer
     /// lacks `TRANSFER_DST`; otherwise those of [`HeadlessContext::run`].
     pub fn upload(&self, buffer: &OwnedBuffer, offset: u64, data: &[u8]) -> Result<()> {
         let Some(staging) = self.staging("HeadlessContext::upload", buffer, offset, data.len())? else {
@@ -73,11 +73,11 @@ impl HeadlessContext {
         Ok(())
     }
 
-    /// Copies bytes from byte `offset` of a buffer of any placement on, through the queue and a staging buffer. Blocks
-    /// until it is done.
+    /// Copies bytes starting at byte `offset` of a buffer of any placement, through the queue and a staging buffer.
+    /// Blocks until completion.
     ///
     /// # Errors
-    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range goes past the end or the buffer
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range exceeds the buffer or the buffer
     /// lacks `TRANSFER_SRC`; otherwise those of [`HeadlessContext::run`].
     pub fn download(&self, buffer: &OwnedBuffer, offset: u64, out: &mut [u8]) -> Result<()> {
         let Some(staging) = self.staging("HeadlessContext::download", buffer, offset, out.len())? else {
@@ -94,7 +94,7 @@ impl HeadlessContext {
         Ok(())
     }
 
-    /// A staging buffer for a transfer of `length` bytes, or `None` if there is nothing to transfer.
+    /// Creates a staging buffer for a transfer of `length` bytes; `None` for an empty transfer.
     fn staging(
         &self,
         operation: &'static str,
@@ -103,7 +103,7 @@ impl HeadlessContext {
         length: usize,
     ) -> Result<Option<OwnedBuffer>> {
         let length = length as u64;
-        // Checked for the whole range first, so that a transfer past the end moves nothing.
+        // Checked for the whole range first, so that an invalid transfer copies nothing.
         if offset.checked_add(length).is_none_or(|end| end > buffer.size()) {
             return Err(Error::invalid(operation, "the range goes past the end of the buffer")
                 .with_context("offset", offset)

@@ -1,4 +1,4 @@
-//! What the validation layer complains about.
+//! Reports of the validation layer.
 
 use std::ffi::{CStr, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +13,8 @@ pub(super) const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 /// The errors that the validation layer reported about one [`HeadlessContext`](crate::HeadlessContext).
 ///
-/// Outlives the context, so that errors about its destruction (objects left behind) can be read too. Clones share the
-/// list.
+/// Outlives the context, so that errors about its destruction (such as leaked objects) can be read, too. Clones share
+/// the list.
 #[derive(Debug, Clone, Default)]
 pub struct ValidationLog {
     errors: Arc<Mutex<Vec<String>>>,
@@ -32,8 +32,8 @@ impl ValidationLog {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).push(error);
     }
 
-    /// What a messenger needs to report into this log. The log must stay where it is, and live, until the messenger
-    /// and, if this is chained into its creation, the instance are destroyed.
+    /// Creation parameters of a messenger that reports into this log. The log must stay at its address and live until
+    /// the messenger is destroyed, and the instance as well if this is chained into its creation.
     pub(super) fn messenger_info(self: &Arc<Self>) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
         vk::DebugUtilsMessengerCreateInfoEXT::default()
             .message_severity(
@@ -45,9 +45,9 @@ impl ValidationLog {
     }
 }
 
-/// What the installed layer can do.
+/// Features of the installed layer.
 pub(super) struct Layer {
-    /// It has `VK_EXT_validation_features`, through which its search for missing barriers is turned on.
+    /// The layer has `VK_EXT_validation_features`, which enables the detection of missing barriers.
     pub(super) finds_hazards: bool,
 }
 
@@ -84,7 +84,7 @@ unsafe extern "system" fn on_message(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     log: *mut c_void,
 ) -> vk::Bool32 {
-    // A panic must not unwind into the layer. What it interrupts is one push into a list whose lock forgives that.
+    // A panic must not unwind into the layer. It can only interrupt one push to the list, whose lock ignores poison.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: Vulkan passes null or valid data for the length of the call; its message is null or a C string.
         let text = unsafe {
@@ -103,7 +103,7 @@ unsafe extern "system" fn on_message(
     if let Err(payload) = outcome {
         std::mem::forget(payload);
     }
-    // TRUE would abort the call that is complained about, and so change what is tested.
+    // TRUE would abort the reported call and so change the tested behaviour.
     vk::FALSE
 }
 
@@ -119,7 +119,7 @@ mod tests {
         let data = vk::DebugUtilsMessengerCallbackDataEXT::default().message(c"broken");
         for severity in [vk::DebugUtilsMessageSeverityFlagsEXT::WARNING, vk::DebugUtilsMessageSeverityFlagsEXT::ERROR] {
             let kind = vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION;
-            // SAFETY: acts as the layer: the data lives, and the user data is the log's.
+            // SAFETY: called as by the layer: the data lives, and the user data is the log's.
             let answer = unsafe { callback(severity, kind, &raw const data, info.p_user_data) };
             assert_eq!(answer, vk::FALSE);
         }

@@ -4,6 +4,7 @@
 //! layouts; a release has only a source access, an acquire only a destination access.
 
 use ash::vk::{self, Handle};
+use gpu_interop_core::ErrorKind;
 use gpu_interop_vulkan::{
     BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, OwnershipTransfer,
 };
@@ -39,19 +40,27 @@ fn image() -> ExportableImage {
 fn buffers_are_released_and_acquired() {
     let exported = buffer();
     let commands = vk::CommandBuffer::from_raw(0xc9);
-    // SAFETY: the fake driver only records the calls.
-    unsafe {
-        exported.buffer().record_release(commands, SHADER).expect("recorded");
-        exported.buffer().record_acquire(commands, SHADER).expect("recorded");
-    }
-    assert_calls(&[
+    let (buffer, interop) = (exported.buffer(), exported.buffer().interop());
+    let expected = [
         // To VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, VK_QUEUE_FAMILY_EXTERNAL.
         "vkCmdPipelineBarrier stages 0x800 to 0x2000, flags 0x0, [] [44{access 0x40 to 0x0, family 0x5 to 0xfffffffe, \
          buffer 0xb1, offset 0, size 0xffffffffffffffff}] []",
         // From VK_PIPELINE_STAGE_ALL_COMMANDS_BIT.
         "vkCmdPipelineBarrier stages 0x10000 to 0x800, flags 0x0, [] [44{access 0x0 to 0x40, family 0xfffffffe to 0x5, \
          buffer 0xb1, offset 0, size 0xffffffffffffffff}] []",
-    ]);
+    ];
+    // SAFETY: the fake driver only records the calls.
+    unsafe {
+        buffer.record_release(commands, SHADER).expect("recorded");
+        buffer.record_acquire(commands, SHADER).expect("recorded");
+    }
+    assert_calls(&expected);
+    // SAFETY: as above.
+    unsafe {
+        interop.record_buffer_release(commands, buffer.as_raw(), SHADER).expect("recorded");
+        interop.record_buffer_acquire(commands, buffer.as_raw(), SHADER).expect("recorded");
+    }
+    assert_calls(&expected);
 }
 
 #[test]
@@ -60,13 +69,8 @@ fn images_are_initialised_released_and_acquired() {
     let commands = vk::CommandBuffer::from_raw(0xc9);
     // VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL.
     let layout = vk::ImageLayout::from_raw(5);
-    // SAFETY: the fake driver only records the calls.
-    unsafe {
-        exported.image().record_initialize(commands);
-        exported.image().record_release(commands, SHADER, layout).expect("recorded");
-        exported.image().record_acquire(commands, SHADER, layout).expect("recorded");
-    }
-    assert_calls(&[
+    let (image, interop) = (exported.image(), exported.image().interop());
+    let expected = [
         // VK_ACCESS_MEMORY_WRITE_BIT, then VK_ACCESS_MEMORY_READ_BIT too; VK_QUEUE_FAMILY_IGNORED; from
         // VK_IMAGE_LAYOUT_UNDEFINED to VK_IMAGE_LAYOUT_GENERAL; all levels and layers of VK_IMAGE_ASPECT_COLOR_BIT.
         "vkCmdPipelineBarrier stages 0x10000 to 0x10000, flags 0x0, [] [] [45{access 0x10000 to 0x18000, layout 0 to 1, \
@@ -75,7 +79,22 @@ fn images_are_initialised_released_and_acquired() {
          to 0xfffffffe, image 0xa1, aspect 0x1, levels 0 0xffffffff, layers 0 0xffffffff}]",
         "vkCmdPipelineBarrier stages 0x10000 to 0x800, flags 0x0, [] [] [45{access 0x0 to 0x40, layout 1 to 5, family \
          0xfffffffe to 0x5, image 0xa1, aspect 0x1, levels 0 0xffffffff, layers 0 0xffffffff}]",
-    ]);
+    ];
+    // SAFETY: the fake driver only records the calls.
+    unsafe {
+        image.record_initialize(commands);
+        image.record_release(commands, SHADER, layout).expect("recorded");
+        image.record_acquire(commands, SHADER, layout).expect("recorded");
+    }
+    assert_calls(&expected);
+    // SAFETY: as above.
+    let undefined = unsafe {
+        interop.record_image_release(commands, image.as_raw(), SHADER, layout).expect("recorded");
+        interop.record_image_acquire(commands, image.as_raw(), SHADER, layout).expect("recorded");
+        interop.record_image_release(commands, image.as_raw(), SHADER, vk::ImageLayout::UNDEFINED)
+    };
+    assert_eq!(undefined.expect_err("discards the contents").kind(), ErrorKind::InvalidArgument);
+    assert_calls(&expected[1..]);
 }
 
 /// Barriers of a context: its own family, every access and stage.

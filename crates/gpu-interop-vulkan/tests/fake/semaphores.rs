@@ -1,14 +1,16 @@
 //! Semaphores.
 
-use crate::request::semaphore_request;
+use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop_core::{ExporterTimeline, SemaphoreHandle};
+use ash::vk::{self, Handle};
+use gpu_interop_core::{ErrorKind, ExporterTimeline, SemaphoreHandle, SemaphoreHandleKind};
 use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
 use rustix::io::FdFlags;
 
 use crate::assert_calls;
 use crate::driver::{Settings, calls, file, lend, start};
+use crate::request::semaphore_request;
 
 fn closes_on_exec(handle: &SemaphoreHandle) {
     let fd = handle.as_fd().expect("a descriptor");
@@ -35,6 +37,35 @@ fn exportable_semaphores() {
     assert_calls(&["vkGetSemaphoreFdKHR 1000079001{semaphore 0xe2, type 0x1}"]);
     drop((binary, timeline));
     assert_calls(&["vkDestroySemaphore 0xe1", "vkDestroySemaphore 0xe2"]);
+}
+
+#[test]
+fn semaphores_of_the_application_are_exported_and_not_destroyed() {
+    let interop = start(Settings::default());
+    let raw = vk::Semaphore::from_raw(0xe7);
+    let owner = Arc::new(());
+    let make = |raw| {
+        // SAFETY: the fake driver only records the calls.
+        let exported = unsafe { ExportableSemaphore::timeline_from_raw(&interop, raw, owner.clone()) };
+        // SAFETY: as above.
+        (exported, unsafe { OwnedSemaphore::timeline_from_raw(&interop, raw, owner.clone()) })
+    };
+    let (exported, bridged) = make(raw);
+    let (exported, bridged) = (exported.expect("exportable"), bridged.expect("a timeline"));
+    assert_eq!(Arc::strong_count(&owner), 3);
+    assert_eq!(exported.handle_kind(), SemaphoreHandleKind::TimelineFd);
+    assert_eq!((exported.semaphore().as_raw(), bridged.as_raw()), (raw, raw));
+    drop(exported.import_request().expect("a request"));
+    assert_calls(&[
+        "vkGetPhysicalDeviceExternalSemaphoreProperties 1000076000{type 0x1} 1000207002{semaphore type 1, initial 0}",
+        "vkGetSemaphoreFdKHR 1000079001{semaphore 0xe7, type 0x1}",
+    ]);
+    drop((exported, bridged));
+    assert_eq!(Arc::strong_count(&owner), 1);
+    assert_calls(&[]);
+    let (exported, bridged) = make(vk::Semaphore::null());
+    assert_eq!(exported.expect_err("null").kind(), ErrorKind::InvalidArgument);
+    assert_eq!(bridged.expect_err("null").kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]

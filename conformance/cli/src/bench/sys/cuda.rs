@@ -30,7 +30,7 @@ macro_rules! functions {
             /// The library must be CUDA's driver.
             unsafe fn load(library: &Library) -> Verdict<Self> {
                 Ok(Self { $( $field: {
-                    // SAFETY: the caller vouches for the library, and the table has the types of NVIDIA's headers.
+                    // SAFETY: the caller guarantees the library, and the table has the types of NVIDIA's headers.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($arg),*) -> Status>($name) };
                     *symbol.map_err(|_| {
                         Stop::Unsupported(format!("the driver has no {}", $name.to_string_lossy()))

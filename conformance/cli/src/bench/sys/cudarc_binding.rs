@@ -40,7 +40,7 @@ impl Cudarc {
     pub(crate) fn cycle(&self, fd: OwnedFd, size: u64) -> Verdict<Steps> {
         let file = File::from(fd);
         let start = Instant::now();
-        // SAFETY: the size is the allocation's, which the exporter told.
+        // SAFETY: the size is the allocation's, as the exporter reported it.
         let memory =
             unsafe { self.context.import_external_memory(file, size) }.map_err(|error| failed("import", error))?;
         let imported = Instant::now();

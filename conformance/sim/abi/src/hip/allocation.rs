@@ -1,23 +1,23 @@
-//! What the flags of allocations mean.
+//! Flags of allocations.
 
 use cubecl_hip_sys as hip;
 
 use super::era::Era;
 use crate::code;
 
-/// Where memory is to be.
+/// Placement of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// With the device.
+    /// Device memory.
     Device,
-    /// With the host, pinned, at an address that the device uses too.
+    /// Pinned host memory, at an address that the device also uses.
     Host,
 }
 
-/// Where `hipExtMallocWithFlags` allocates.
+/// The placement that `hipExtMallocWithFlags` flags request.
 ///
 /// # Errors
-/// [`code::INVALID_VALUE`] for flags that there are not, and for signal memory that is not one word of 64 bits.
+/// [`code::INVALID_VALUE`] for unknown flags, and for signal memory that is not one 64-bit word.
 pub fn extended(size: usize, flags: u32) -> Result<Place, u32> {
     match flags {
         hip::hipDeviceMallocDefault | hip::hipDeviceMallocFinegrained => Ok(Place::Device),
@@ -28,8 +28,8 @@ pub fn extended(size: usize, flags: u32) -> Result<Place, u32> {
     }
 }
 
-/// Fails for memory that is to be coherent and not to be: the one thing about flags of `hipHostMalloc` that any version
-/// looks at. The rest ask for what every such allocation has, hint at its use, or mean nothing.
+/// Rejects memory that is requested as both coherent and non-coherent: the only check of the flags of `hipHostMalloc`
+/// in any version. Other flags request the default, are hints, or have no effect.
 ///
 /// # Errors
 /// [`code::INVALID_VALUE`].
@@ -46,7 +46,7 @@ mod tests {
     fn signal_memory_is_one_word_of_the_host() {
         assert_eq!(extended(8, 2), Ok(Place::Host));
         assert_eq!([extended(4, 2), extended(16, 2), extended(0, 2)], [Err(code::INVALID_VALUE); 3]);
-        // Not a bit: 3 is memory without a cache.
+        // Not a bit: 3 is uncached memory.
         assert_eq!([extended(4096, 0), extended(4096, 1), extended(4096, 3)], [Ok(Place::Device); 3]);
         assert_eq!(extended(8, 5), Err(code::INVALID_VALUE));
         assert_eq!([check_host(0x4000_0003), check_host(8), check_host(0x8000_0000)], [Ok(()); 3]);

@@ -1,15 +1,15 @@
-//! What no recording of AMD's runtime shows, by version: a table with the source of each row.
+//! Behaviour of AMD's runtime by version that is not in the recordings: a table with the source of each row.
 //!
-//! The recordings are of four versions on Linux (`conformance/tests/hip_calls_compared`). What is here was read: it is of
-//! Windows, where nobody has recorded, or of versions between and after those. On Windows the runtime is above PAL, or above
-//! ROCr if it was built so and `GPU_ENABLE_PAL`, the runtime's own variable, is 0.
+//! The recordings cover four versions on Linux (`conformance/tests/hip_calls_compared`). The rows here are from AMD's
+//! sources and reports: about Windows, which was not recorded, and about versions between and after the recorded ones.
+//! On Windows the runtime uses PAL, or ROCr if it was built so and the runtime's own variable `GPU_ENABLE_PAL` is 0.
 
 use std::ffi::c_int;
 
 use super::generation::Generation;
 use crate::settings;
 
-/// What the runtime on Windows is above.
+/// The layer below the runtime on Windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Below {
     /// The default.
@@ -23,10 +23,10 @@ impl Below {
         if settings::text(Self::VARIABLE).as_deref() == Some(Self::Rocr.setting()) { Self::Rocr } else { Self::Pal }
     }
 
-    /// What the runtime itself reads (rocm-systems#5119, #8050).
+    /// The variable that the runtime itself reads (rocm-systems#5119, #8050).
     pub const VARIABLE: &str = "GPU_ENABLE_PAL";
 
-    /// As [`Self::VARIABLE`] has it.
+    /// The value of [`Self::VARIABLE`].
     #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
@@ -36,41 +36,41 @@ impl Below {
     }
 }
 
-/// Something that only some versions do.
+/// A behaviour of some versions only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// A mapping has one reference to its import too many.
+    /// A mapping holds one reference too many to its import.
     ExtraReference,
-    /// A level of an image that was not destroyed keeps the image's memory.
+    /// A level of an image that was not destroyed keeps the image's memory allocated.
     LevelsKeepImages,
-    /// Streams record that they write a word, or wait for one.
+    /// Streams in capture record writes of words and waits for words.
     RecordsWords,
-    /// Memory is imported by its name, where there is no handle.
+    /// Memory is imported by its name, without a handle.
     MemoryNames,
-    /// KMT handles of memory are refused.
+    /// KMT handles of memory are rejected.
     NoKmtMemory,
-    /// A fence of Direct3D 12 is opened as a KMT handle.
+    /// A Direct3D 12 fence is opened as a KMT handle.
     FenceAsKmt,
-    /// There are no fences of Direct3D 12.
+    /// Direct3D 12 fences are not supported.
     NoFence,
-    /// A stream's write of a word does not release another stream that waits for it already.
+    /// A stream's write of a word does not release another stream that is already waiting for it.
     WritesReleaseNothing,
 }
 
-/// What has a behaviour: versions from one on, and before another.
+/// Versions with a behaviour: from one version on, and before another.
 struct Row {
     behaviour: Behaviour,
     from: c_int,
     before: c_int,
     below: &'static [Below],
-    /// Where that is from. A version that is derived from a date says so.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for who reads it"))]
+    /// The source of the row. It states if a version is derived from a date.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for readers of this file"))]
     source: &'static str,
 }
 
 const BOTH: &[Below] = &[Below::Pal, Below::Rocr];
 const FIRST: c_int = 0;
-/// No version without it is known.
+/// In every known version.
 const NONE_YET: c_int = c_int::MAX;
 
 const TABLE: &[Row] = &[
@@ -134,7 +134,7 @@ const TABLE: &[Row] = &[
 ];
 
 impl Behaviour {
-    /// Whether the version that the environment names behaves so, on the system that this is.
+    /// Whether the selected version has the behaviour on this system.
     #[must_use]
     pub fn now(self) -> bool {
         let windows_only = !matches!(self, Self::ExtraReference | Self::LevelsKeepImages | Self::RecordsWords);

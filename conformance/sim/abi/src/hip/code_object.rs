@@ -1,4 +1,4 @@
-//! Code objects, as far as a simulator can tell that it was given the right one.
+//! Checks of code objects.
 
 use std::ffi::c_void;
 use std::slice;
@@ -12,7 +12,7 @@ use super::era::Era;
 use super::error::NO_BINARY_FOR_GPU;
 use crate::{code, settings};
 
-/// Processors in code objects: an architecture, and the low byte of the flags.
+/// Processors in code objects: the architecture, and the low byte of the flags.
 const PROCESSORS: &[(&str, u8)] = &[
     ("gfx906", 0x2f),
     ("gfx908", 0x30),
@@ -23,8 +23,8 @@ const PROCESSORS: &[(&str, u8)] = &[
     ("gfx1201", 0x4e),
 ];
 
-/// Processors in code objects of families, which HIP loads since version 6: the architectures that are of one, and the low
-/// byte of the flags.
+/// Processors in code objects of families, which HIP loads since version 6: the architectures of the family, and the
+/// low byte of the flags.
 const FAMILIES: &[(&[&str], u8)] = &[
     (&["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"], 0x51),
     (&["gfx1030"], 0x53),
@@ -32,12 +32,12 @@ const FAMILIES: &[(&[&str], u8)] = &[
     (&["gfx1201"], 0x59),
 ];
 
-/// More than any code object of the project's kernels has, bytes.
+/// Upper bound of the size of the project's code objects, bytes.
 const LONGEST: u64 = 1 << 24;
 
 type Header = elf::FileHeader64<LittleEndian>;
 
-/// The architecture that the simulator says its device has, with its features.
+/// The architecture of the simulated device, with its features.
 #[must_use]
 pub fn architecture() -> String {
     settings::text("GPU_INTEROP_SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
@@ -54,7 +54,7 @@ fn runs_on(architecture: &str, processor: u8) -> bool {
 pub const SHARED_OBJECT_INIT_FAILED: u32 = hip::hipError_t_hipErrorSharedObjectInitFailed;
 const INVALID_KERNEL_FILE: u32 = hip::hipError_t_hipErrorInvalidKernelFile;
 
-/// What the runtime misses in a code object.
+/// A section that the runtime needs and a code object lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     /// No section `.strtab`.
@@ -63,11 +63,11 @@ pub enum Damage {
     NoSymbols,
 }
 
-/// What is missing in a code object: the runtime looks for sections by their names, though it needs no more of them than
-/// the dynamic ones have.
+/// Returns the missing section, if any: the runtime looks up sections by name, although the dynamic sections have the
+/// same content.
 ///
 /// # Safety
-/// [`check`] has not refused it.
+/// [`check`] has accepted the image.
 #[must_use]
 pub unsafe fn damage(image: *const c_void) -> Option<Damage> {
     // SAFETY: the caller's promise: it begins with a header.
@@ -81,24 +81,26 @@ pub unsafe fn damage(image: *const c_void) -> Option<Damage> {
     file.section_by_name(".symtab").is_none().then_some(Damage::NoSymbols)
 }
 
-/// What an image is answered that is no code object.
+/// The status for an image that is not a code object.
 fn no_code_object() -> u32 {
     if Era::now() < Era::Six { INVALID_KERNEL_FILE } else { code::INVALID_IMAGE }
 }
 
-/// What a code object of another architecture is answered.
+/// The status for a code object of another architecture.
 fn of_another() -> u32 {
     if Era::now() < Era::Six { SHARED_OBJECT_INIT_FAILED } else { NO_BINARY_FOR_GPU }
 }
 
-/// Fails unless an image is a code object that runs on the device, and has the project's kernels.
+/// Fails unless an image is a code object that runs on the device and contains the project's kernels.
 ///
 /// # Errors
-/// [`code::INVALID_VALUE`] for NULL, [`code::INVALID_IMAGE`] for what is no code object, `hipErrorNoBinaryForGpu` for one
-/// of another architecture (before HIP 6 `hipErrorInvalidKernelFile` and `hipErrorSharedObjectInitFailed`), [`code::NOT_SUPPORTED`] for one of other kernels: a simulator has nothing to run for them.
+/// [`code::INVALID_VALUE`] for NULL, [`code::INVALID_IMAGE`] for an image that is not a code object,
+/// `hipErrorNoBinaryForGpu` for one of another architecture (before HIP 6 `hipErrorInvalidKernelFile` and
+/// `hipErrorSharedObjectInitFailed`), [`code::NOT_SUPPORTED`] for one with other kernels, which the simulator cannot
+/// run.
 ///
 /// # Safety
-/// `image` is NULL, or has 4 bytes, and as many as its header says if they begin one.
+/// `image` is NULL, or has 4 bytes, and the length in its header if they begin one.
 pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
     let image = image.cast::<u8>();
     if image.is_null() {
@@ -116,7 +118,7 @@ pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
     check_bytes(unsafe { slice::from_raw_parts(image, length) }, &architecture())
 }
 
-/// How long a code object is: its sections' headers come last.
+/// The length of a code object: its section headers are last.
 fn length(header: &[u8]) -> Option<usize> {
     let header = Header::parse(header).ok()?;
     let endian = header.endian().ok()?;
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_no_code_object_is_refused_by_its_beginning() {
-        // SAFETY: NULL; and 4 bytes, which begin no header.
+        // SAFETY: NULL, or 4 bytes that do not begin a header.
         unsafe {
             assert_eq!(check(std::ptr::null()), Err(code::INVALID_VALUE));
             assert_eq!(check(b".ver".as_ptr().cast()), Err(code::INVALID_IMAGE));

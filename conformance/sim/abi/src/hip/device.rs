@@ -1,4 +1,4 @@
-//! Devices, and which one is current.
+//! Devices, and the current one.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -14,50 +14,50 @@ thread_local! {
     static CURRENT: Cell<c_int> = Cell::new(initial());
 }
 
-/// `hipDeviceProp_t` of HIP 5: its size, and where the architecture is.
+/// `hipDeviceProp_t` of HIP 5: its size, and the offset of the architecture.
 const PROPERTIES_5: usize = 792;
 const ARCHITECTURE_5: usize = 396;
-/// Name and architecture have this many bytes in either layout.
+/// Name and architecture have this many bytes in both layouts.
 const TEXT: c_int = 256;
 
-/// What does the work of a HIP runtime, as far as its devices differ. A failure is a status code of HIP's.
+/// Device operations of a HIP runtime that differ between simulators and shim. A failure is a HIP status code.
 pub trait Runtime {
-    /// Starts the runtime, as any function does.
+    /// Initialises the runtime, as every function does.
     ///
     /// # Errors
-    /// [`code::NO_DEVICE`], or why it cannot start.
+    /// [`code::NO_DEVICE`], or the code of the failed initialisation.
     fn ready(&self) -> Result<(), u32>;
 
     /// `hipInit` before HIP 5.5.
     ///
     /// # Errors
-    /// [`code::INVALID_DEVICE`] where HIP has no device, as measured of HIP 5.2.
+    /// [`code::INVALID_DEVICE`] if HIP has no device, as measured with HIP 5.2.
     fn ready_early(&self) -> Result<(), u32> {
         self.ready().map_err(|error| if error == code::NO_DEVICE { code::INVALID_DEVICE } else { error })
     }
 
-    /// How many devices there are.
+    /// The number of devices.
     fn count(&self) -> c_int;
 
     /// A device's name.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// The status code if it is unknown.
     fn name(&self, device: c_int) -> Result<String, u32>;
 
     /// Domain, bus and device of a device's PCI address.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// The status code if it is unknown.
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32>;
 
-    /// The 16 letters by which a device is known to HIP, and to nobody else.
+    /// The 16 characters that identify a device in HIP only.
     ///
     /// # Errors
-    /// Why they are not known.
+    /// The status code if they are unknown.
     fn uuid(&self, device: c_int) -> Result<[u8; 16], u32>;
 
-    /// The LUID, which only Windows knows.
+    /// The LUID, which exists on Windows only.
     fn luid(&self, _device: c_int) -> Option<[u8; 8]> {
         None
     }
@@ -65,20 +65,20 @@ pub trait Runtime {
     /// An attribute by HIP's number.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// The status code if it is unknown.
     fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32>;
 
-    /// Waits for everything that the current device has to do.
+    /// Waits for all work of the current device.
     ///
     /// # Errors
-    /// What failed.
+    /// The status code of the failed work.
     fn synchronize(&self) -> Result<(), u32>;
 
-    /// Whether a handle may be a stream, or is NULL: the default one.
+    /// Whether a handle may be a stream, or is NULL (the default stream).
     fn has_stream(&self, stream: usize) -> bool;
 }
 
-/// The device that is current on each thread at first: `GPU_INTEROP_SIM_CURRENT`.
+/// The initial current device of each thread: `GPU_INTEROP_SIM_CURRENT`.
 #[must_use]
 pub fn initial() -> c_int {
     settings::number("GPU_INTEROP_SIM_CURRENT", 0)
@@ -90,7 +90,7 @@ pub fn current() -> c_int {
     CURRENT.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Fails unless there is such a device.
+/// Fails unless the device exists.
 fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
     runtime.ready().map_err(|error| match (error, Era::now()) {
         (code::NO_DEVICE, Era::Early) => code::INVALID_DEVICE,
@@ -99,27 +99,27 @@ fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
     if (0..runtime.count()).contains(&device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
 }
 
-/// Writes a text of a function that takes a buffer and its length.
+/// Writes a text for a function that takes a buffer and its length.
 ///
 /// # Safety
-/// The buffer is NULL, or as long.
+/// The buffer is NULL, or has that length.
 unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
     // SAFETY: the caller's promise.
     let written = !target.is_null() && unsafe { write_text(target, length, text) };
     if written { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
-/// Whether a text and its NUL have room.
+/// Whether a text and its NUL fit.
 fn fits(text: &str, length: c_int) -> bool {
     usize::try_from(length).is_ok_and(|length| text.len() < length)
 }
 
-// What the functions do; each is called by the one that `hip_entries!` exports, and keeps its promises.
+// Implementations of the functions; `hip_entries!` exports a function for each, which keeps its safety requirements.
 
 /// `hipInit`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn init(runtime: &impl Runtime, flags: c_uint) -> Result<(), u32> {
     if Era::now() == Era::Early {
         return runtime.ready_early();
@@ -133,7 +133,7 @@ pub fn init(runtime: &impl Runtime, flags: c_uint) -> Result<(), u32> {
 /// `hipGetDeviceCount`.
 ///
 /// # Errors
-/// What is wrong; then there are none.
+/// The status code; the count is then 0.
 ///
 /// # Safety
 /// `count` is NULL or valid.
@@ -147,7 +147,7 @@ pub unsafe fn count(runtime: &impl Runtime, count: *mut c_int) -> Result<(), u32
 /// `hipDeviceGet`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `device` is NULL or valid.
@@ -163,13 +163,13 @@ pub unsafe fn get(runtime: &impl Runtime, device: *mut c_int, ordinal: c_int) ->
 /// `hipGetDevice`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `device` is NULL or valid.
 pub unsafe fn get_current(runtime: &impl Runtime, device: *mut c_int) -> Result<(), u32> {
     runtime.ready()?;
-    // Whoever makes another device current asks before, and finds the one that the last such call was to restore.
+    // Callers query the current device before they change it, so an earlier change must have been restored by now.
     if initial() != 0 && current() != initial() {
         std::process::abort();
     }
@@ -180,7 +180,7 @@ pub unsafe fn get_current(runtime: &impl Runtime, device: *mut c_int) -> Result<
 /// `hipSetDevice`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
     CURRENT.try_with(|current| current.set(device)).map_err(|_| code::INVALID_DEVICE)
@@ -189,7 +189,7 @@ pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
 /// `hipDeviceGetName`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `text` is NULL, or has `length` bytes.
@@ -206,7 +206,7 @@ pub unsafe fn name(runtime: &impl Runtime, text: *mut c_char, length: c_int, dev
 /// `hipDeviceGetPCIBusId`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `text` is NULL, or has `length` bytes.
@@ -216,14 +216,14 @@ pub unsafe fn pci(runtime: &impl Runtime, text: *mut c_char, length: c_int, devi
     let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.0");
     // SAFETY: the caller's promise.
     unsafe { give_text(text, length, &address) }?;
-    // Cut all the same.
+    // Truncated nevertheless.
     if Era::now() == Era::Early || fits(&address, length) { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
 /// `hipDeviceGetUuid`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `uuid` is NULL or valid.
@@ -236,7 +236,7 @@ pub unsafe fn uuid(runtime: &impl Runtime, uuid: *mut [u8; 16], device: c_int) -
 /// `hipDeviceGetAttribute`.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `value` is NULL or valid.
@@ -249,7 +249,7 @@ pub unsafe fn attribute(runtime: &impl Runtime, value: *mut c_int, number: c_uin
 /// `hipDeviceSynchronize`.
 ///
 /// # Errors
-/// What is wrong, or what failed.
+/// The status code of the call or of the failed work.
 pub fn synchronize(runtime: &impl Runtime) -> Result<(), u32> {
     runtime.ready().map_err(|error| match (error, Era::now()) {
         (code::NO_DEVICE, Era::Early) => code::OUT_OF_MEMORY,
@@ -261,7 +261,7 @@ pub fn synchronize(runtime: &impl Runtime) -> Result<(), u32> {
 /// `hipGetDevicePropertiesR0600`: name, architecture, PCI address and LUID; the rest is 0.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `properties` is NULL or valid.
@@ -293,7 +293,7 @@ pub unsafe fn properties(
 /// `hipGetDeviceProperties`: the symbol without a version has the layout of HIP 5 in every version.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// `properties` is NULL, or as long as that layout.

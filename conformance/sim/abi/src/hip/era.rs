@@ -1,13 +1,13 @@
-//! Which of AMD's runtimes is simulated, as far as they differ.
+//! The simulated version of AMD's runtime.
 //!
-//! The answers of four versions were recorded (`conformance/tests/hip_calls_compared`). A version between two of them
-//! answers as the older one, but where the source of the younger one says since when it does so.
+//! Four versions were recorded (`conformance/tests/hip_calls_compared`). A version between two of them behaves as the
+//! older one, unless the source of the younger one states since when it behaves otherwise.
 
 use std::ffi::c_int;
 
 use super::generation::Generation;
 
-/// Versions that answer alike.
+/// Versions with the same behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Era {
     /// As 5.2.3: before 5.5.
@@ -20,11 +20,11 @@ pub enum Era {
     Seven,
 }
 
-/// The first version of each era but the oldest.
+/// The first version of each era except the oldest.
 pub(super) const SINCE: [c_int; 3] = [50_500_000, 60_000_000, 70_200_000];
 
 impl Era {
-    /// Of the version that the environment names.
+    /// The era of the selected version.
     #[must_use]
     pub fn now() -> Self {
         Self::of(Generation::now().version())
@@ -39,7 +39,7 @@ impl Era {
         }
     }
 
-    /// What this version has of four things.
+    /// Selects the value for this era.
     #[must_use]
     pub fn pick<T: Copy>(self, [early, five, six, seven]: [T; 4]) -> T {
         match self {

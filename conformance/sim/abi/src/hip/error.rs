@@ -12,7 +12,7 @@ pub const NO_BINARY_FOR_GPU: u32 = hip::hipError_t_hipErrorNoBinaryForGpu;
 
 const UNKNOWN: &CStr = c"hipErrorUnknown";
 
-/// The codes that simulators have names for, with their names and texts.
+/// The status codes with names in the simulators, with their names and texts.
 #[rustfmt::skip]
 const NAMES: &[(u32, &CStr, &CStr)] = &[
     (hip::hipError_t_hipSuccess, c"hipSuccess", c"no error"),
@@ -57,7 +57,7 @@ const NAMES: &[(u32, &CStr, &CStr)] = &[
     (hip::hipError_t_hipErrorUnknown, UNKNOWN, c"unknown error"),
 ];
 
-/// The name of a code, and its text. One that is not known has those of the code for unknown errors.
+/// The name and text of a code. Unknown codes have those of the unknown error.
 fn known(code: u32) -> (&'static CStr, &'static CStr) {
     NAMES
         .iter()
@@ -77,8 +77,7 @@ pub fn text(code: u32) -> &'static CStr {
     if Era::now() == Era::Early { name(code) } else { known(code).1 }
 }
 
-/// A text, as `function` answers it, unless a fault is injected: functions of texts answer no code, so that any fault is
-/// NULL.
+/// A text as the return value of `function`, or NULL if a fault is injected: these functions return no code.
 #[must_use]
 pub fn answer(function: &'static str, text: &'static CStr) -> *const c_char {
     match strike(function, true) {

@@ -1,5 +1,5 @@
-//! The two layouts of HIP's interop structs. Those of HIP 6 and later come from the vendor's header; those of HIP 5, which
-//! no current header has, are written down as a C program printed them with the headers of HIP 5.2 and 5.7.
+//! The two layouts of HIP's interop structs. Those of HIP 6 and later come from the vendor's header; those of HIP 5
+//! were printed by a C program with the headers of HIP 5.2 and 5.7, because no current header has them.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
@@ -56,7 +56,7 @@ const _: () = assert!(size_of::<Memory6>() == 104 && size_of::<Buffer6>() == 88 
 const _: () = assert!(size_of::<Signal6>() == 144 && size_of::<Wait6>() == 144);
 const _: () = assert!(offset_of!(Signal6, flags) == offset_of!(Wait6, flags));
 
-/// Which layout callers use: `GPU_INTEROP_SIM_HIP_LAYOUT`, else that of `GPU_INTEROP_SIM_VERSION`.
+/// The layout that callers use: `GPU_INTEROP_SIM_HIP_LAYOUT`, or that of `GPU_INTEROP_SIM_VERSION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
     /// HIP 5.
@@ -65,28 +65,28 @@ pub enum Generation {
     Six,
 }
 
-/// The last kind of memory that the runtime takes: it refuses NvSciBuf.
+/// The last supported kind of memory: the runtime rejects NvSciBuf.
 const LAST_MEMORY: u32 = hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeD3D11ResourceKmt;
 
-/// Where an import has its handle: a union of a descriptor, of an NT handle and a name, and more.
+/// The handle of an import: a union of a file descriptor, of an NT handle and a name, and others.
 #[derive(Debug, Clone, Copy)]
 pub struct Handle(*const c_void);
 
 impl Handle {
-    /// The descriptor, whatever the kind: on Linux nothing else is looked at.
+    /// The descriptor, for every kind: on Linux the runtime ignores the kind.
     ///
     /// # Safety
-    /// The import's description is still there.
+    /// The import's description is still valid.
     #[must_use]
     pub unsafe fn fd(self) -> c_int {
         // SAFETY: the caller's promise; a descriptor is at the beginning.
         unsafe { self.0.cast::<c_int>().read() }
     }
 
-    /// An NT handle and a name. Of kinds that are KMT handles the first is the number.
+    /// An NT handle and a name. For kinds with KMT handles the first is the number.
     ///
     /// # Safety
-    /// The import's description is still there, and is of such a kind.
+    /// The import's description is still valid, and of such a kind.
     #[must_use]
     pub unsafe fn object(self) -> [*const c_void; 2] {
         // SAFETY: the caller's promise.
@@ -94,28 +94,28 @@ impl Handle {
     }
 }
 
-/// Since this version the runtime looks at what is to be imported, and `hipFree` knows mapped imports.
+/// Since this version the runtime validates imports, and `hipFree` accepts mapped imports.
 pub(super) const CHECKS_IMPORTS: c_int = 50_500_000;
-/// Since this version it looks at the kind of what is to be imported too.
+/// Since this version it also validates the kind of an import.
 pub const CHECKS_KINDS: c_int = 50_700_000;
 /// Since this version callers use the structs of HIP 6.
 pub(super) const STRUCTS_OF_6: c_int = 60_000_000;
 
-/// An import of memory, as either layout has it.
+/// An import of memory, independent of the layout.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
-    /// What sort of handle.
+    /// The kind of handle.
     pub kind: u32,
     /// The handle.
     pub handle: Handle,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// 1: the allocation is dedicated.
+    /// 1 for a dedicated allocation.
     pub flags: u32,
 }
 
 impl Memory {
-    /// What the runtime looks at before it tries: nothing before HIP 5.5, and not the kind before HIP 5.7.
+    /// Validates an import before the attempt: nothing before HIP 5.5, and not the kind before HIP 5.7.
     ///
     /// # Errors
     /// [`code::INVALID_VALUE`].
@@ -128,7 +128,7 @@ impl Memory {
 }
 
 impl Generation {
-    /// What the environment says.
+    /// The layout that the environment selects.
     #[must_use]
     pub fn now() -> Self {
         match settings::number("GPU_INTEROP_SIM_HIP_LAYOUT", 0) {
@@ -139,26 +139,26 @@ impl Generation {
         }
     }
 
-    /// What the runtime says of its version.
+    /// The version that the runtime reports.
     #[must_use]
     pub fn version(self) -> c_int {
         settings::number(
             "GPU_INTEROP_SIM_VERSION",
             match self {
-                // Debian's, which was looked at.
+                // Debian's version, which was checked.
                 Self::Five => 50_221_153,
                 Self::Six => 60_443_484,
             },
         )
     }
 
-    /// Whether `hipFree` knows mapped imports: since HIP 5.5.
+    /// Whether `hipFree` accepts mapped imports: since HIP 5.5.
     #[must_use]
     pub fn frees_mappings(self) -> bool {
         self.version() >= CHECKS_IMPORTS
     }
 
-    /// An import. Reads as much as the layout has, and no more.
+    /// Reads an import, no more bytes than the layout has.
     ///
     /// # Safety
     /// `desc` is valid.
@@ -180,10 +180,10 @@ impl Generation {
         }
     }
 
-    /// Offset and size of a mapping.
+    /// Reads offset and size of a mapping.
     ///
     /// # Errors
-    /// [`code::INVALID_VALUE`] for flags: there are none. Before HIP 5.5 they are not looked at.
+    /// [`code::INVALID_VALUE`] for flags, none of which exist. HIP before 5.5 ignores them.
     ///
     /// # Safety
     /// `desc` is valid.
@@ -204,7 +204,7 @@ impl Generation {
         if flags == 0 || !self.frees_mappings() { Ok((offset, size)) } else { Err(code::INVALID_VALUE) }
     }
 
-    /// Kind, handle and flags of a semaphore.
+    /// Reads kind, handle and flags of a semaphore.
     ///
     /// # Safety
     /// `desc` is valid.
@@ -224,10 +224,10 @@ impl Generation {
         }
     }
 
-    /// The flags of an element of an array of signals or waits, which lie at the same place in both.
+    /// Reads the flags of an element of an array of signals or waits, which have the same offset in both.
     ///
     /// # Safety
-    /// There is such an element.
+    /// The element exists.
     pub unsafe fn flags(self, params: *const c_void, index: usize) -> u32 {
         let flags = match self {
             Self::Five => offset_of!(Params5, flags),
@@ -237,10 +237,10 @@ impl Generation {
         unsafe { params.byte_add(index * self.stride() + flags).cast::<u32>().read() }
     }
 
-    /// A timeline's value and a mutex's key of an element, which lie at the same places in both.
+    /// Reads a timeline's value and a mutex's key of an element, which have the same offsets in both.
     ///
     /// # Safety
-    /// There is such an element.
+    /// The element exists.
     pub unsafe fn value_and_key(self, params: *const c_void, index: usize) -> [u64; 2] {
         // SAFETY: the caller's promise. What is no value lies between them.
         unsafe {
@@ -249,7 +249,7 @@ impl Generation {
         }
     }
 
-    /// From element to element, bytes.
+    /// Stride of the elements, bytes.
     fn stride(self) -> usize {
         match self {
             Self::Five => size_of::<Params5>(),

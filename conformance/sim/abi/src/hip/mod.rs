@@ -1,7 +1,7 @@
-//! What HIP's runtime decides by itself, whatever does the work: devices and which is current, what it looks at before it
-//! imports memory, external semaphores that on Linux do nothing, code objects, names of codes.
+//! Behaviour of HIP's runtime that does not depend on the simulated device: current devices, validation of imports,
+//! external semaphores that have no effect on Linux, code objects, names of codes.
 //!
-//! A simulator of it exports the functions with [`hip_entries!`](crate::hip_entries).
+//! A simulator exports the functions with [`hip_entries!`](crate::hip_entries).
 
 pub mod allocation;
 pub mod behaviour;
@@ -93,7 +93,7 @@ macro_rules! hip_entries {
             }
         }
 
-        /// Simulates `hipGetErrorName`: a code that is not known has the name of the one for unknown errors.
+        /// Simulates `hipGetErrorName`: an unknown code has the name of the unknown error.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's interface")]
         pub extern "C" fn hipGetErrorName(code: u32) -> *const ::std::ffi::c_char {
@@ -109,7 +109,7 @@ macro_rules! hip_entries {
     };
 }
 
-/// Exports the functions of external semaphores, as Linux has them.
+/// Exports the functions of external semaphores as on Linux.
 #[macro_export]
 macro_rules! hip_semaphore_stubs {
     ($runtime:expr) => {

@@ -1,10 +1,10 @@
-//! Descriptions of exportable memory. Their enums are read as numbers: any value may be there.
+//! Descriptions of exportable memory. Their enums are read as numbers, because callers may pass any value.
 
 use cubecl_hip_sys as hip;
 
 /// A description of memory: `hipMemAllocationProp`.
 pub type Prop = hip::hipMemAllocationProp;
-/// Who accesses a range, and how: `hipMemAccessDesc`.
+/// A device that accesses a range, and the access: `hipMemAccessDesc`.
 pub type Access = hip::hipMemAccessDesc;
 
 /// Type, handle types, location and device of a description.

@@ -1,16 +1,16 @@
-//! The versions that the suite is run on with the library that simulates them: at least one between
-//! two changes of its behaviour. Tests read this list, so that a version that is added to it is run.
+//! The versions that the suite is tested with on sim-hip: at least one between two changes of behaviour. Tests read
+//! this list, so an added version is tested.
 
 use std::ffi::c_int;
 
 use super::behaviour::Below;
 
-/// A version, with what the runtime is above.
+/// A version, with the layer below the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// As `GPU_INTEROP_SIM_VERSION` has it.
+    /// Value of `GPU_INTEROP_SIM_VERSION`.
     pub version: c_int,
-    /// As `GPU_ENABLE_PAL` has it.
+    /// Value of `GPU_ENABLE_PAL`.
     pub below: Below,
 }
 
@@ -18,8 +18,8 @@ const PAL: &[Below] = &[Below::Pal];
 const ROCR: &[Below] = &[Below::Rocr];
 const BOTH: &[Below] = &[Below::Pal, Below::Rocr];
 
-/// Versions, oldest first, with what each is run above on Windows. The number is that of a release; of those after 7.2 only
-/// the minor is known, which decides.
+/// Versions, oldest first, with the layers that each is tested with on Windows. The number is that of a release; for
+/// versions after 7.2 only the minor version is known, which decides.
 const VERSIONS: &[(c_int, &[Below])] = &[
     (50_221_153, PAL),  // 5.2.3
     (50_631_061, PAL),  // 5.6.0
@@ -54,12 +54,12 @@ impl Row {
     }
 }
 
-/// Those of the system that this is.
+/// The rows of this system.
 pub fn all() -> impl Iterator<Item = Row> {
     of(cfg!(windows))
 }
 
-/// Linux has ROCr only, and nothing there depends on it: there each version is one row.
+/// Linux has only ROCr, and the variable has no effect there: each version is one row.
 fn of(windows: bool) -> impl Iterator<Item = Row> {
     let rows = VERSIONS.iter().flat_map(|(version, belows)| {
         let row = |below: &Below| Row { version: *version, below: *below };
@@ -74,7 +74,7 @@ mod tests {
     use crate::hip::behaviour::Behaviour;
     use crate::hip::{era, generation};
 
-    /// The versions at which any behaviour changes.
+    /// The versions at which a behaviour changes.
     fn changes(below: Below) -> Vec<c_int> {
         let [imports, kinds, structs] =
             [generation::CHECKS_IMPORTS, generation::CHECKS_KINDS, generation::STRUCTS_OF_6];

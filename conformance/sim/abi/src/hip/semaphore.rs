@@ -1,4 +1,4 @@
-//! External semaphores, as they are on Linux: functions without a function. Exported with
+//! External semaphores on Linux: functions without effect. Exported with
 //! [`hip_semaphore_stubs!`](crate::hip_semaphore_stubs).
 
 use std::ffi::{c_uint, c_void};
@@ -10,17 +10,17 @@ use super::era::Era;
 use super::generation::Generation;
 use crate::{code, descriptor, settings};
 
-/// The last kind that gets as far as the stub; later ones are refused before.
+/// The last kind that reaches the stub; later kinds are rejected before.
 const LAST: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence;
 
-/// `ShouldNotReachHere()`: ends the process where the runtime was built with assertions.
+/// `ShouldNotReachHere()`: aborts the process if the runtime was built with assertions.
 fn should_not_reach_here() {
     if settings::text("GPU_INTEROP_SIM_SEMAPHORES").as_deref() == Some("abort") {
         std::process::abort();
     }
 }
 
-/// `hipImportExternalSemaphore`, where a failure is injected.
+/// `hipImportExternalSemaphore` with an injected failure.
 ///
 /// # Safety
 /// As for [`import`].
@@ -31,10 +31,10 @@ pub unsafe fn import_failed(desc: *const c_void) {
     }
 }
 
-/// The runtime closes no descriptor, unless `GPU_INTEROP_SIM_FD_ON_FAILURE` wants a failed import to.
+/// The runtime closes no descriptor, unless `GPU_INTEROP_SIM_FD_ON_FAILURE` requests it for a failed import.
 ///
 /// # Safety
-/// The descriptor was given to the import.
+/// The import owns the descriptor.
 pub unsafe fn close_if_asked(fd: i32) {
     if settings::text("GPU_INTEROP_SIM_FD_ON_FAILURE").as_deref() == Some("closed") {
         // SAFETY: the caller's promise.
@@ -67,13 +67,13 @@ pub unsafe fn import(runtime: &impl Runtime, semaphore: *mut usize, desc: *const
     Err(if era == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED })
 }
 
-/// `hipSignalExternalSemaphoresAsync` and its twin: success, and nothing happens.
+/// `hipSignalExternalSemaphoresAsync` and `hipWaitExternalSemaphoresAsync`: success without effect.
 ///
 /// # Errors
-/// [`code::INVALID_VALUE`] for NULL, for a stream that there is not, and since HIP 6 for flags.
+/// [`code::INVALID_VALUE`] for NULL, for an unknown stream, and since HIP 6 for flags.
 ///
 /// # Safety
-/// Both arrays are NULL, or have as many elements.
+/// Both arrays are NULL, or have that many elements.
 pub unsafe fn ignore(
     runtime: &impl Runtime,
     semaphores: *const usize,

@@ -11,16 +11,16 @@ use gpu_interop_sim_device::{device, die, settings, system};
 use super::{MemoryDesc, SemaphoreDesc, memory_kind, semaphore_kind};
 use crate::code;
 
-/// The kinds that are file descriptors.
+/// The kinds with file descriptors.
 const MEMORY_FD: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD as u32;
 const BINARY_FD: u32 = cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD as u32;
 const TIMELINE_FD: u32 =
     cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD as u32;
 
-/// On a host with several devices the driver dies of an import of this much of its own memory, bytes.
+/// Size from which the driver crashes on an import of its own memory on a host with several devices, bytes.
 const TOO_MUCH_OF_ITS_OWN: u64 = 512 << 20;
 
-/// What a failed import does with the descriptor, as measured: UNKNOWN closes it, INVALID_VALUE and NOT_SUPPORTED leave
+/// Handling of the descriptor by a failed import, as measured: UNKNOWN closes it, INVALID_VALUE and NOT_SUPPORTED leave
 /// it open.
 fn closes(code: u32) -> bool {
     match settings::text("GPU_INTEROP_SIM_FD_ON_FAILURE").as_deref() {
@@ -30,10 +30,10 @@ fn closes(code: u32) -> bool {
     }
 }
 
-/// Ends an import that was made to fail.
+/// Ends an import with an injected failure.
 ///
 /// # Safety
-/// The descriptor was given to the import.
+/// The import owns the descriptor.
 unsafe fn failed(kind: u32, kinds: &[u32], fd: c_int, code: u32) {
     if kinds.contains(&kind) && closes(code) {
         // SAFETY: the caller's promise.
@@ -41,33 +41,33 @@ unsafe fn failed(kind: u32, kinds: &[u32], fd: c_int, code: u32) {
     }
 }
 
-/// Ends an import of memory that was made to fail.
+/// Ends an import of memory with an injected failure.
 ///
 /// # Safety
-/// `desc` is valid, and its descriptor was given to the import.
+/// `desc` is valid, and the import owns its descriptor.
 pub(crate) unsafe fn failed_memory(desc: *const MemoryDesc, code: u32) {
     // SAFETY: the caller's promise.
     unsafe { failed(memory_kind(desc), &[MEMORY_FD], (*desc).handle.fd, code) };
 }
 
-/// The twin of [`failed_memory`] for semaphores.
+/// As [`failed_memory`], for semaphores.
 ///
 /// # Safety
-/// As there.
+/// As for [`failed_memory`].
 pub(crate) unsafe fn failed_semaphore(desc: *const SemaphoreDesc, code: u32) {
     // SAFETY: the caller's promise.
     unsafe { failed(semaphore_kind(desc), &[BINARY_FD, TIMELINE_FD], (*desc).handle.fd, code) };
 }
 
-/// Imports a descriptor, which is closed whether it is any good or not.
+/// Imports a descriptor, which is closed also if the import fails.
 fn take<T>(fd: c_int, open: impl FnOnce(c_int) -> Option<T>) -> Result<T, u32> {
     let opened = open(fd);
-    // SAFETY: given to the driver, which the importer reckons with.
+    // SAFETY: the driver owns the descriptor, as the importer expects.
     unsafe { close(fd) };
     opened.ok_or(code::UNKNOWN)
 }
 
-/// Imports memory. The size is not looked at: any is accepted.
+/// Imports memory. Any size is accepted.
 ///
 /// # Safety
 /// `desc` is valid.

@@ -1,4 +1,4 @@
-//! What the handles of imports are on this system, and what becomes of them.
+//! Handles of imports on this system.
 
 #[cfg(target_os = "linux")]
 mod fd;

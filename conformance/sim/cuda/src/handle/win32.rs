@@ -1,5 +1,5 @@
-//! NT handles, which stay the caller's, names, and KMT handles. What is not known of the real driver is done as on Linux:
-//! any memory will do.
+//! NT handles, which the caller still owns, names, and KMT handles. Unknown behaviour of the real driver is as on
+//! Linux: any memory is accepted.
 
 use cudarc::driver::sys::CUexternalMemoryHandleType_enum as Memory;
 use cudarc::driver::sys::CUexternalSemaphoreHandleType_enum as Sync;
@@ -20,7 +20,7 @@ const MEMORY_NUMBERS: [u32; 2] = [
     Memory::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_KMT as u32,
     Memory::CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE_KMT as u32,
 ];
-/// Those that must be imported as dedicated allocations.
+/// Kinds that must be imported as dedicated allocations.
 const DEDICATED: [u32; 3] = [
     Memory::CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE as u32,
     Memory::CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE as u32,
@@ -38,19 +38,19 @@ const SYNC_NUMBERS: [u32; 2] = [
     Sync::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX_KMT as u32,
 ];
 
-/// Ends an import that was made to fail: the handle stays the caller's.
+/// Ends an import with an injected failure: the caller still owns the handle.
 ///
 /// # Safety
-/// None are needed; its twin has some.
+/// Without requirements; the Linux version has some.
 pub(crate) unsafe fn failed_memory(_desc: *const MemoryDesc, _code: u32) {}
 
-/// The twin of [`failed_memory`] for semaphores.
+/// As [`failed_memory`], for semaphores.
 ///
 /// # Safety
-/// As there.
+/// As for [`failed_memory`].
 pub(crate) unsafe fn failed_semaphore(_desc: *const SemaphoreDesc, _code: u32) {}
 
-/// Imports memory. The size is not looked at: any is accepted.
+/// Imports memory. Any size is accepted.
 ///
 /// # Safety
 /// `desc` is valid.

@@ -6,14 +6,14 @@ use super::{LEVELS, Level, Plane};
 use crate::stream::Stream;
 use crate::{code, lost};
 
-/// What one side of a copy is.
+/// The location of one side of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Memory from this address on, the host's or a device's.
+    /// Host or device memory at this address.
     Memory(usize),
     /// The array of a handle.
     Array(usize),
-    /// What the driver does not copy.
+    /// A location that the driver does not support.
     Unknown,
 }
 
@@ -22,16 +22,16 @@ pub enum Place {
 pub struct Side {
     /// What it is.
     pub place: Place,
-    /// Where it begins in it: byte in the row, row, slice.
+    /// Offset in the location: byte in the row, row, slice.
     pub origin: [usize; 3],
-    /// From row to row of memory, bytes.
+    /// Row pitch of memory, bytes.
     pub pitch: usize,
-    /// From slice to slice of memory, rows.
+    /// Slice pitch of memory, rows.
     pub height: usize,
 }
 
 impl Side {
-    /// The rows of this side, and the array that must live until they were used.
+    /// The rows of this side, and the array to keep alive until the copy has run.
     fn plane(&self, extent: [usize; 3]) -> Result<(Plane, Option<Arc<Level>>), u32> {
         let base = match self.place {
             Place::Memory(address) => address,
@@ -52,23 +52,23 @@ impl Side {
     }
 }
 
-/// Enqueues a copy of bytes in a row, rows and slices.
+/// Enqueues a copy; the extent is bytes per row, rows and slices.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
-/// Until the work has run, memory is there, and is not used otherwise.
+/// Memory is valid and not accessed otherwise until the work has run.
 pub unsafe fn enqueue(stream: &Stream, source: Side, target: Side, extent: [usize; 3]) -> Result<(), u32> {
     // SAFETY: the caller's promise.
     stream.enqueue(unsafe { work(source, target, extent) }?);
     Ok(())
 }
 
-/// As [`enqueue`], for a driver that records no such copies: it is run also where a graph is recorded.
+/// As [`enqueue`], for a driver that does not capture such copies: the copy runs even on a capturing stream.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 ///
 /// # Safety
 /// As for [`enqueue`].
@@ -78,7 +78,7 @@ pub unsafe fn enqueue_now(stream: &Stream, source: Side, target: Side, extent: [
     Ok(())
 }
 
-/// What a copy does.
+/// The work of a copy.
 ///
 /// # Safety
 /// As for [`enqueue`].
@@ -90,7 +90,7 @@ unsafe fn work(
     let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
     Ok(move || {
         let _held = (&held, &also);
-        // SAFETY: arrays are held and were checked; for memory, whoever enqueued the copy promised as much.
+        // SAFETY: the closure holds the checked arrays; for memory, the caller of `enqueue` guarantees validity.
         lost::touch(|| unsafe { source.copy_to(target, extent) });
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Mipmapped arrays: images of exporters, row by row as lavapipe lays them out, in optimal tiling too.
+//! Mipmapped arrays: images of exporters in lavapipe's linear layout, also for optimal tiling.
 
 pub mod copy;
 
@@ -17,21 +17,21 @@ use crate::system::Mapping;
 pub static MIPMAPPED: Objects<Mipmapped> = Objects::new();
 /// Their levels by handle.
 pub static LEVELS: Objects<Level> = Objects::new();
-/// Surfaces by handle. Nothing uses them.
+/// Surfaces by handle. No operation uses them.
 pub static SURFACES: Objects<()> = Objects::new();
-/// Textures by handle. As with surfaces.
+/// Textures by handle. No operation uses them.
 pub static TEXTURES: Objects<()> = Objects::new();
 
-/// What an image is.
+/// Description of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
-    /// Texels in a row of level 0.
+    /// Texels per row of level 0.
     pub width: usize,
     /// Rows of level 0; 0 for images of one dimension.
     pub height: usize,
     /// Slices of level 0, or layers; at least 1.
     pub depth: usize,
-    /// Whether `depth` counts layers, which every level has as many of.
+    /// Whether `depth` counts layers, whose number is the same in every level.
     pub layered: bool,
     /// Bytes of a texel.
     pub texel: usize,
@@ -51,7 +51,7 @@ pub struct Mipmapped {
     levels: Vec<(Plane, [usize; 3])>,
     /// The levels that end with the image, by number.
     own: Mutex<BTreeMap<usize, usize>>,
-    /// The others.
+    /// The other levels.
     apart: Mutex<Vec<usize>>,
 }
 
@@ -60,42 +60,42 @@ pub struct Mipmapped {
 pub struct Level {
     memory: Arc<Memory>,
     plane: Plane,
-    /// Bytes of a row without its gap, rows, slices.
+    /// Bytes per row without padding, rows, slices.
     extent: [usize; 3],
-    /// Whether it does not end with its image.
+    /// Whether it outlives its image.
     apart: bool,
 }
 
-/// How many mapped images there are, and levels that do not end with theirs.
+/// The number of mapped images, and of levels that outlive theirs.
 pub(crate) fn live() -> u64 {
     let apart = LEVELS.all().iter().filter(|level| level.apart).count();
     (MIPMAPPED.len() + apart) as u64
 }
 
-/// Rows in memory, whatever it is.
+/// Rows in memory of any kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plane {
     /// The first byte.
     pub base: usize,
-    /// From row to row, bytes.
+    /// Row pitch, bytes.
     pub row_pitch: usize,
-    /// From slice to slice, bytes.
+    /// Slice pitch, bytes.
     pub slice_pitch: usize,
 }
 
-/// lavapipe makes rows multiples of a cache line, and images multiples of its raster block.
+/// lavapipe aligns rows to a cache line, and images to its raster block.
 const LINE: usize = 64;
 const BLOCK: usize = 4;
 
 impl Image {
-    /// The most levels that there can be.
+    /// Upper bound of the number of levels.
     #[must_use]
     pub fn max_levels(&self) -> u32 {
         let depth = if self.layered { 1 } else { self.depth };
         self.width.max(self.height).max(depth).max(1).ilog2() + 1
     }
 
-    /// Offset, row pitch and slice pitch, and the extent, of each level.
+    /// Offset, row pitch, slice pitch and extent of each level.
     fn levels(&self, count: u32) -> Vec<(Plane, [usize; 3])> {
         let mut offset = 0;
         let level = |level: u32| {
@@ -113,7 +113,7 @@ impl Image {
 }
 
 impl Mipmapped {
-    /// An image in `memory` from byte `offset` on. Levels that the memory does not have cannot be used.
+    /// An image in `memory` at byte `offset`. Levels beyond the end of the memory cannot be used.
     #[must_use]
     pub fn new(memory: Mapping, offset: usize, image: &Image, levels: u32) -> Self {
         let base = memory.base() + offset;
@@ -123,7 +123,7 @@ impl Mipmapped {
         Self { memory, levels, own: Mutex::default(), apart: Mutex::default() }
     }
 
-    /// The handle of a level, always the same, which ends with the image.
+    /// The handle of a level. It is the same in every call, and ends with the image.
     #[must_use]
     pub fn level(&self, level: u32) -> Option<usize> {
         let number = usize::try_from(level).ok()?;
@@ -144,7 +144,7 @@ impl Mipmapped {
         Some(handle)
     }
 
-    /// Ends what is left of [`Mipmapped::new_level`].
+    /// Destroys the remaining handles of [`Mipmapped::new_level`].
     pub fn end_levels(&self) {
         for handle in lock(&self.apart).drain(..) {
             LEVELS.remove(handle);
@@ -166,7 +166,7 @@ impl Drop for Mipmapped {
 }
 
 impl Level {
-    /// The rows from `origin` on: byte in the row, row, slice. `None` if it has not as much.
+    /// The rows starting at `origin`: byte in the row, row, slice. `None` if the extent exceeds them.
     #[must_use]
     pub fn plane(&self, origin: [usize; 3], extent: [usize; 3]) -> Option<Plane> {
         for ((origin, size), most) in origin.into_iter().zip(extent).zip(self.extent) {
@@ -181,7 +181,7 @@ impl Level {
 }
 
 impl Plane {
-    /// The same rows, beginning elsewhere.
+    /// The same rows from another origin.
     #[must_use]
     pub fn at(self, [x, row, slice]: [usize; 3]) -> Self {
         let offset =
@@ -197,7 +197,7 @@ impl Plane {
     /// Copies `width` bytes of each row of each slice to another plane.
     ///
     /// # Safety
-    /// Both have as much, and do not overlap.
+    /// Both planes have this extent, and do not overlap.
     pub unsafe fn copy_to(self, target: Self, [width, rows, slices]: [usize; 3]) {
         for slice in 0..slices {
             for row in 0..rows {
@@ -240,7 +240,7 @@ mod tests {
         assert!(level.plane([4, 1, 1], extent).is_none());
         let (source, mut back) = ((0..32).collect::<Vec<u8>>(), [0_u8; 32]);
         let packed = |base| Plane { base, row_pitch: 8, slice_pitch: 16 };
-        // SAFETY: 32 bytes each, and the level has as much.
+        // SAFETY: 32 bytes each, which the level has.
         unsafe {
             packed(source.as_ptr().expose_provenance()).copy_to(plane, extent);
             plane.copy_to(packed(back.as_mut_ptr().expose_provenance()), extent);

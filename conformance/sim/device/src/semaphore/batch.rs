@@ -1,25 +1,25 @@
-//! Signals and waits of several semaphores at once.
+//! Signals and waits of several semaphores.
 
 use std::sync::Arc;
 
 use super::{Point, SEMAPHORES, Semaphore};
 use crate::{code, die};
 
-/// The flags of NvSci that signals and waits take, and that mean nothing to other semaphores.
+/// NvSci flags of signals and waits, which have no effect on other semaphores.
 const SIGNAL_FLAGS: u32 = 1;
 const WAIT_FLAGS: u32 = 2;
-/// `CUDA_ERROR_TIMEOUT`: what the real drivers answer when a key does not come in time was not seen.
+/// `CUDA_ERROR_TIMEOUT`. The real drivers' code for a timeout of a key is unknown.
 const TIMEOUT: u32 = 909;
 
-/// The semaphore of a handle. A driver that is given another follows it, and dies.
+/// The semaphore of a handle. The driver dereferences an invalid handle and crashes.
 fn semaphore_of(handle: usize) -> Arc<Semaphore> {
     SEMAPHORES.get(handle).unwrap_or_else(|| die())
 }
 
-/// What a batch of signals does. `point` gives the point and the flags of each.
+/// Enqueues a batch of signals. `point` returns the point and the flags of each.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn signals(
     semaphores: &[usize],
     point: &dyn Fn(usize) -> (Point, u32),
@@ -30,10 +30,10 @@ pub fn signals(
     })
 }
 
-/// What a batch of waits does. `point` gives the point and the flags of each.
+/// Enqueues a batch of waits. `point` returns the point and the flags of each.
 ///
 /// # Errors
-/// What is wrong.
+/// The status code of the failure.
 pub fn waits(
     semaphores: &[usize],
     point: &dyn Fn(usize) -> (Point, u32),
@@ -41,8 +41,7 @@ pub fn waits(
     batch(semaphores, point, WAIT_FLAGS, |semaphore, point| semaphore.wait(point).map_err(|_| TIMEOUT))
 }
 
-/// What a batch does: `act` with each semaphore and its point. Whoever destroys a semaphore before work that uses it has
-/// run is found out then.
+/// The work of a batch: `act` with each semaphore and its point. Detects semaphores destroyed before the work has run.
 fn batch(
     semaphores: &[usize],
     point: &dyn Fn(usize) -> (Point, u32),

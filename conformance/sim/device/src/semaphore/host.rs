@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::{lost, system};
 
-/// What they begin with.
+/// The first bytes of their memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuisem\x01");
 const BINARY: u32 = 1;
 
-/// Their layout. Any value of it is possible: another process may write it.
+/// Their layout. Another process may write any value to it.
 #[repr(C)]
 pub(super) struct State {
     magic: AtomicU64,
@@ -64,7 +64,7 @@ mod tests {
         }))
     }
 
-    /// Waits for a value on another thread; what is received says that the wait was met.
+    /// Waits for a value on another thread; a received message reports the end of the wait.
     fn waiting(state: &'static State, value: u64) -> mpsc::Receiver<()> {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {

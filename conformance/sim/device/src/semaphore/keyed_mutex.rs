@@ -1,26 +1,26 @@
-//! Keyed mutexes, as the simulators of Direct3D have them.
+//! Keyed mutexes of sim-d3d.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::{lost, system};
 
-/// What they begin with.
+/// The first bytes of their memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuikmx\x01");
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// Their layout. Any value of it is possible: another process may write it.
+/// Their layout. Another process may write any value to it.
 #[repr(C)]
 pub(super) struct State {
     magic: AtomicU64,
-    /// What it was released with; who holds it leaves it alone.
+    /// The key of the last release; the holder does not change it.
     key: AtomicU64,
     owner: AtomicU32,
     sequence: AtomicU32,
 }
 
-/// The key did not come in time.
+/// The wait for the key timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedOut;
 
@@ -36,8 +36,8 @@ impl State {
         system::wake(&self.sequence);
     }
 
-    /// Holds it once it was released with this key. Gives it back if between two looks somebody else had it and released
-    /// it with another.
+    /// Acquires the mutex once it was released with this key. Releases it again if another holder released it with
+    /// another key between the two checks.
     pub(super) fn acquire(&self, key: u64, limit: Option<Duration>) -> Result<(), TimedOut> {
         let begin = Instant::now();
         loop {

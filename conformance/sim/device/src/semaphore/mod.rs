@@ -1,8 +1,8 @@
 //! Semaphores in shared memory.
 //!
-//! Three layouts are known: the host backend's, which the simulators of Direct3D have too; that of their keyed mutexes; and
-//! SwiftShader's binary semaphore. What is in any other memory is not known, so signalling it does nothing and nothing
-//! waits for it: the real drivers import a file of the wrong sort, too.
+//! Three layouts are supported: the host backend's, which sim-d3d uses as well; sim-d3d's keyed mutexes; and
+//! SwiftShader's binary semaphores. For any other memory a signal has no effect and a wait does not block: the real
+//! drivers import files of the wrong kind, too.
 
 pub mod batch;
 mod host;
@@ -20,7 +20,7 @@ use crate::system::{self, Given, Mapping};
 /// Semaphores by handle.
 pub static SEMAPHORES: Objects<Semaphore> = Objects::new();
 
-/// The least that any layout has, bytes.
+/// The minimum size of a layout, bytes.
 const PAGE: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +39,19 @@ pub struct Semaphore {
     layout: Layout,
 }
 
-/// What a signal or a wait is about. A semaphore looks at what it has.
+/// Parameters of a signal or a wait. A semaphore uses those of its type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Point {
     /// A timeline's value.
     pub value: u64,
     /// A keyed mutex's key.
     pub key: u64,
-    /// How long to wait for the key, milliseconds; `u32::MAX` for ever.
+    /// Timeout of the wait for the key, milliseconds; `u32::MAX` is infinite.
     pub timeout_ms: u32,
 }
 
 impl Semaphore {
-    /// Imports what was given, which stays the caller's. `None` if it is no memory.
+    /// Imports a handle, which the caller still owns. `None` if it is not memory.
     #[must_use]
     pub fn open(given: Given) -> Option<Self> {
         let memory = system::map(given)?;
@@ -74,12 +74,12 @@ impl Semaphore {
     }
 
     fn host(&self) -> &host::State {
-        // SAFETY: the memory is mapped, at least a page, and holds words of which any value is valid.
+        // SAFETY: the memory is mapped, is at least a page, and holds words for which any value is valid.
         unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
     }
 
-    /// In the last page: Direct3D has one handle for a keyed mutex and for the resource that it guards, whose data come
-    /// first.
+    /// In the last page: Direct3D has one handle for a keyed mutex and for the resource that it guards, whose data is
+    /// at the start.
     fn keyed_mutex(&self) -> &keyed_mutex::State {
         let last = (self.memory.length() / PAGE - 1) * PAGE;
         // SAFETY: as above: there is a whole page from there on.
@@ -92,8 +92,8 @@ impl Semaphore {
         unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
     }
 
-    /// Signals it, or releases it with a key. A timeline takes any value, also a lower one, as with the real driver. A
-    /// binary one has none.
+    /// Signals the semaphore, or releases it with a key. A timeline accepts any value, also a lower one, as with the
+    /// real driver. A binary semaphore ignores the value.
     pub fn signal(&self, point: Point) {
         match self.layout {
             Layout::Host => self.host().signal(point.value),
@@ -104,11 +104,11 @@ impl Semaphore {
         }
     }
 
-    /// Waits for it, for as long as it takes, or, with the first two, until the device is lost. A binary one is then no
-    /// longer signalled; a mutex is this one's.
+    /// Waits, for the first two types until the device is lost. A binary semaphore is unsignalled afterwards; a mutex
+    /// is acquired.
     ///
     /// # Errors
-    /// If a key did not come in time.
+    /// If the wait for a key timed out.
     pub fn wait(&self, point: Point) -> Result<(), TimedOut> {
         match self.layout {
             Layout::Host => self.host().wait(point.value),

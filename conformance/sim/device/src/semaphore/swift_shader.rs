@@ -1,4 +1,4 @@
-//! SwiftShader's binary semaphores, as measured of builds for x86-64 and glibc.
+//! SwiftShader's binary semaphores, as measured with builds for x86-64 and glibc.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -18,19 +18,19 @@ const _: () = assert!(offset_of!(State, condition) == 40);
 const _: () = assert!(offset_of!(State, references) == 88);
 const _: () = assert!(offset_of!(State, signalled) == 92);
 
-/// Whether a descriptor is one's: they are memory files with a name.
+/// Whether a descriptor refers to one: their memory files have a name.
 pub(super) fn is_one(fd: Given) -> bool {
     let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
     name.to_string_lossy().starts_with("/memfd:SwiftShader.Semaphore")
 }
 
 impl State {
-    /// Counts one more that uses it.
+    /// Adds a user.
     pub(super) fn refer(&self) {
         self.references.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Counts one less.
+    /// Removes a user.
     pub(super) fn forget(&self) {
         self.references.fetch_sub(1, Ordering::SeqCst);
     }
@@ -38,7 +38,7 @@ impl State {
     pub(super) fn signal(&self) {
         self.locked(|state| {
             state.signalled.store(true, Ordering::SeqCst);
-            // SAFETY: a process-shared condition, made by SwiftShader.
+            // SAFETY: a process-shared condition, created by SwiftShader.
             unsafe { libc::pthread_cond_broadcast((&raw const state.condition).cast_mut()) };
         });
     }
@@ -57,10 +57,10 @@ impl State {
         });
     }
 
-    /// Runs with the mutex locked.
+    /// Calls a function with the mutex locked.
     fn locked(&self, run: impl FnOnce(&Self)) {
         let mutex = (&raw const self.mutex).cast_mut();
-        // SAFETY: a process-shared mutex, made by SwiftShader, in memory that stays mapped.
+        // SAFETY: a process-shared mutex, created by SwiftShader, in memory that stays mapped.
         unsafe { libc::pthread_mutex_lock(mutex) };
         run(self);
         // SAFETY: locked above, by this thread.

@@ -1,7 +1,7 @@
-//! What the operating system does for the simulators: ranges of memory, and memory that processes share.
+//! Operating system interfaces of the simulators: memory ranges, and memory shared between processes.
 //!
-//! Both modules have the same: memory files, descriptors and futexes on Linux; file mappings, NT handles and
-//! `WaitOnAddress` on Windows.
+//! Both modules have the same items, with memory files, descriptors and futexes on Linux, and file mappings, NT handles
+//! and `WaitOnAddress` on Windows.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -13,13 +13,13 @@ pub use linux::*;
 #[cfg(windows)]
 pub use windows::*;
 
-/// Memory behind a handle that was given to an import.
+/// Memory behind an imported handle.
 #[derive(Debug)]
 pub struct Opened {
-    /// All of it.
+    /// The whole memory.
     pub(crate) mapping: Mapping,
-    /// Where the data begins.
+    /// Offset of the data.
     pub(crate) header: usize,
-    /// Whether images lie in it as in lavapipe's memory.
+    /// Whether images have lavapipe's layout.
     pub(crate) images: bool,
 }

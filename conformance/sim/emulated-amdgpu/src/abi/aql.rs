@@ -15,7 +15,7 @@ pub(crate) const TYPE_BARRIER_OR: u8 = 5;
 pub(crate) enum Packet {
     Invalid,
     Dispatch(Dispatch),
-    /// Up to five signals to wait for: all of them, or any.
+    /// Waits for up to five signals: all of them, or any.
     Barrier {
         signals: [u64; 5],
         all: bool,
@@ -94,11 +94,11 @@ pub(crate) mod signal {
     pub(crate) const END: u64 = 40;
 }
 
-/// Distances in `amd_queue_t` from its write index, which the kernel driver knows the address of.
+/// Offsets in `amd_queue_t` relative to its write index, whose address the kernel driver has.
 pub(crate) mod queue {
-    /// To the read index.
+    /// Offset of the read index.
     pub(crate) const READ_INDEX: u64 = 128 - 56;
-    /// To the signal that takes error codes.
+    /// Offset of the signal for error codes.
     pub(crate) const INACTIVE_SIGNAL: u64 = 192 - 56;
 }
 

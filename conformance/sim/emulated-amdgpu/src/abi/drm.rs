@@ -53,7 +53,7 @@ plain_structs! {
     }
 }
 
-/// The memory that an object is made of.
+/// Memory for an object.
 pub(crate) const DOMAIN_VRAM: u64 = 4;
 
 /// Operations of `GEM_VA`, and its flag for writing.
@@ -100,7 +100,7 @@ plain_structs! {
         size: u64,
     }
 
-    /// Without the data that follow.
+    /// Without the data that follows.
     struct GemMetadata {
         handle: u32,
         operation: u32,
@@ -116,7 +116,7 @@ plain_structs! {
         value: u64,
     }
 
-    /// How an object was made.
+    /// The creation parameters of an object.
     struct CreateInfo {
         size: u64,
         alignment: u64,

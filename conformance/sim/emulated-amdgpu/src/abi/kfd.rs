@@ -124,7 +124,7 @@ plain_structs! {
         slot_index: u32,
     }
 
-    /// An event that is waited for. The first 32 bytes are a union: the age of a signal event, or an exception's data.
+    /// An event of a wait. The first 32 bytes are a union: the age of a signal event, or an exception's data.
     struct EventData {
         data: [u64; 4],
         extension: u64,

@@ -1,4 +1,4 @@
-//! The kernel's and the runtime's binary interfaces: structures, numbers, and how arguments of ioctls are read and written.
+//! The kernel's and the runtime's binary interfaces: structures, numbers, and access to arguments of ioctls.
 
 pub(crate) mod aql;
 pub(crate) mod drm;
@@ -9,10 +9,10 @@ use std::ffi::c_void;
 
 use rustix::io::Errno;
 
-/// What an ioctl or another kernel entry point returns.
+/// The result of an ioctl or another kernel entry point.
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
-/// A structure of integers, which any bytes are a value of.
+/// A structure of integers, for which any bytes are valid.
 ///
 /// # Safety
 ///
@@ -67,7 +67,7 @@ macro_rules! ioctls {
 }
 pub(crate) use ioctls;
 
-/// The size that an ioctl's request number states for its argument.
+/// The argument size in an ioctl's request number.
 pub(crate) const fn request_size(request: u64) -> usize {
     (request >> 16 & 0x3fff) as usize
 }
@@ -82,12 +82,12 @@ pub(crate) const fn request_number(request: u64) -> u8 {
     (request & 0xff) as u8
 }
 
-/// Passes an ioctl's argument to `function` and writes it back, as the kernel does: a caller with a shorter structure has the
-/// rest zeroed, and gets back no more than it has. It is written back after a failure too.
+/// Passes an ioctl's argument to `function` and writes it back, as the kernel does: a shorter structure of the caller
+/// is extended with zeros, and only its own bytes are written. It is written back after a failure, too.
 ///
 /// # Safety
 ///
-/// `argument` is null, or points to as many bytes as `request` states.
+/// `argument` is null, or points to the number of bytes that `request` states.
 pub(crate) unsafe fn edit<T: Plain, R>(
     request: u64,
     argument: *mut c_void,
@@ -98,7 +98,7 @@ pub(crate) unsafe fn edit<T: Plain, R>(
     }
     let size = request_size(request).min(size_of::<T>());
     let mut value = T::default();
-    // SAFETY: `size` bytes are within both, by the caller's word and by `min`; any bytes are a `T`.
+    // SAFETY: `size` bytes are within both, by the caller's guarantee and by `min`; any bytes are a valid `T`.
     unsafe { std::ptr::copy_nonoverlapping(argument.cast::<u8>(), (&raw mut value).cast::<u8>(), size) };
     let result = function(&mut value);
     // SAFETY: as above, in the other direction.
@@ -106,7 +106,7 @@ pub(crate) unsafe fn edit<T: Plain, R>(
     result
 }
 
-/// A number of 64 bits as this platform's own, which has as many.
+/// Converts a 64-bit number to this platform's `usize`, which has the same size.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) const fn native(number: u64) -> usize {
     number as usize
@@ -116,12 +116,12 @@ pub(crate) const fn native(number: u64) -> usize {
 ///
 /// # Safety
 ///
-/// `address` is the address of as many readable bytes as `T` has.
+/// `address` refers to as many readable bytes as `T` has.
 pub(crate) unsafe fn read_user<T: Plain>(address: u64) -> Result<T> {
     if address == 0 {
         return Err(Errno::FAULT);
     }
-    // SAFETY: the caller's word; the read needs no alignment.
+    // SAFETY: the caller's promise; the read needs no alignment.
     Ok(unsafe { std::ptr::with_exposed_provenance::<T>(native(address)).read_unaligned() })
 }
 
@@ -129,12 +129,12 @@ pub(crate) unsafe fn read_user<T: Plain>(address: u64) -> Result<T> {
 ///
 /// # Safety
 ///
-/// `address` is the address of as many writable bytes as `T` has.
+/// `address` refers to as many writable bytes as `T` has.
 pub(crate) unsafe fn write_user<T: Plain>(address: u64, value: T) -> Result<()> {
     if address == 0 {
         return Err(Errno::FAULT);
     }
-    // SAFETY: the caller's word; the write needs no alignment.
+    // SAFETY: the caller's promise; the write needs no alignment.
     unsafe { std::ptr::with_exposed_provenance_mut::<T>(native(address)).write_unaligned(value) };
     Ok(())
 }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_short_argument_is_extended_with_zeroes_and_written_back_no_further() {
         let mut words = [1_u32, 2, 3];
-        // Two words are stated, the structure has four.
+        // The number states two words, the structure has four.
         let request = 8 << 16;
         // SAFETY: the argument has more than the 8 bytes stated.
         let result = unsafe {

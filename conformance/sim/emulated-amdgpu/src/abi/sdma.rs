@@ -46,7 +46,7 @@ pub(crate) fn decode(words: &[u32; LONGEST]) -> (Packet, u64) {
         }
         (5, _) => (Packet::Fence { address: long(1), value: words[3] }, 4),
         (6, _) => (Packet::Trap { event: words[1] & 0x0fff_ffff }, 2),
-        // Without the bit for memory it flushes the HDP.
+        // Without the bit for memory the packet flushes the HDP.
         (8, _) if words[0] >> 31 == 0 => (Packet::Nothing, 6),
         (8, _) => {
             let [function, reference, mask] = [words[0] >> 28 & 7, words[3], words[4]];
@@ -65,7 +65,7 @@ pub(crate) fn decode(words: &[u32; LONGEST]) -> (Packet, u64) {
     }
 }
 
-/// Whether a poll's condition holds.
+/// Whether a poll's condition is met.
 pub(crate) fn holds(function: u32, found: u32, reference: u32) -> bool {
     match function {
         0 => true,

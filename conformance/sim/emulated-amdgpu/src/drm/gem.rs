@@ -20,7 +20,7 @@ use crate::memory::{Owner, Span, Storage};
 pub(crate) struct Handles(BTreeMap<u32, Arc<Storage>>);
 
 impl Handles {
-    /// The handle of an object: the one that it has, or a new one.
+    /// The handle of an object: the existing one, or a new one.
     fn of(&mut self, storage: Arc<Storage>) -> Result<u32> {
         if let Some((handle, _)) = self.0.iter().find(|(_, known)| Arc::ptr_eq(known, &storage)) {
             return Ok(*handle);
@@ -72,7 +72,7 @@ pub(super) fn userptr(caller: Caller<'_>, value: &mut GemUserptr) -> Result<()> 
     Ok(())
 }
 
-/// Closing a handle ends the addresses that were mapped by it.
+/// Closing a handle ends the mappings of addresses that were made by it.
 pub(super) fn close(caller: Caller<'_>, value: &mut GemClose) -> Result<()> {
     let storage = caller.with_handles(|handles| handles.0.remove(&value.handle)).ok_or(Errno::INVAL)?;
     caller.emulation.memory.unmap_object(caller.gpu.index, &storage);
@@ -80,7 +80,7 @@ pub(super) fn close(caller: Caller<'_>, value: &mut GemClose) -> Result<()> {
     Ok(())
 }
 
-/// The offset at which the render node maps an object.
+/// The offset for mapping an object through the render node.
 pub(super) fn mmap_offset(caller: Caller<'_>, value: &mut GemMmap) -> Result<()> {
     let handle = u32::try_from(value.word & 0xffff_ffff).map_err(|_| Errno::INVAL)?;
     value.word = caller.object(handle)?.mmap_offset();
@@ -124,7 +124,7 @@ pub(super) fn address(caller: Caller<'_>, value: &mut GemVa) -> Result<()> {
     }
 }
 
-/// Nothing is executed through the render node, so every object is idle.
+/// The render node executes no work, so every object is idle.
 pub(super) fn wait_idle(caller: Caller<'_>, value: &mut GemWaitIdle) -> Result<()> {
     let handle = u32::try_from(value.words[0] & 0xffff_ffff).map_err(|_| Errno::INVAL)?;
     caller.object(handle)?;
@@ -132,7 +132,7 @@ pub(super) fn wait_idle(caller: Caller<'_>, value: &mut GemWaitIdle) -> Result<(
     Ok(())
 }
 
-/// An object has no metadata.
+/// Objects have no metadata.
 pub(super) fn metadata(caller: Caller<'_>, value: &mut GemMetadata) -> Result<()> {
     caller.object(value.handle)?;
     (value.flags, value.tiling, value.bytes) = (0, 0, 0);
@@ -142,21 +142,21 @@ pub(super) fn metadata(caller: Caller<'_>, value: &mut GemMetadata) -> Result<()
 pub(super) fn operation(caller: Caller<'_>, value: &mut GemOp) -> Result<()> {
     let storage = caller.object(value.handle)?;
     match value.operation {
-        // How it was made.
+        // The creation parameters.
         0 => {
             let domains = if storage.gpu().is_some() { DOMAIN_VRAM } else { 2 };
             let info = CreateInfo { size: storage.size(), alignment: 4096, domains, flags: 0 };
-            // SAFETY: the caller of the ioctl passes a structure of this kind to be written.
+            // SAFETY: the caller of the ioctl passes a writable structure of this kind.
             unsafe { write_user(value.value, info) }
         }
-        // Where it is to be: it stays where it is.
+        // The requested domain is ignored: the object is not moved.
         1 => Ok(()),
         _ => Err(Errno::INVAL),
     }
 }
 
 pub(super) fn import(caller: Caller<'_>, value: &mut PrimeHandle) -> Result<()> {
-    // SAFETY: it is used during this call only; if it is closed, what is done with it fails.
+    // SAFETY: it is used during this call only; if it is closed, its uses fail.
     let descriptor = unsafe { BorrowedFd::borrow_raw(value.descriptor) };
     let storage = caller.emulation.memory.import(caller.gpu.index, descriptor)?;
     value.handle = caller.with_handles(|handles| handles.of(storage))?;

@@ -1,4 +1,4 @@
-//! What amdgpu says about a GPU.
+//! Properties of a GPU, as amdgpu reports them.
 
 use rustix::io::Errno;
 
@@ -14,13 +14,13 @@ use crate::queue::clock;
 
 const GTT: u64 = 4 << 30;
 
-/// Answers a query with as many bytes as the caller has room for.
+/// Writes the result of a query, up to the size of the caller's buffer.
 pub(super) fn info(caller: Caller<'_>, value: &mut Info) -> Result<()> {
     let answer = answer(caller, value.query, value.rest)?;
     let room = usize::try_from(value.return_size).map_err(|_| Errno::INVAL)?;
     let bytes = answer.iter().copied().chain(std::iter::repeat(0));
     for (at, byte) in (value.return_pointer..).zip(bytes).take(room) {
-        // SAFETY: the caller of the ioctl has room for as many bytes as it states.
+        // SAFETY: the caller of the ioctl passes a buffer of the stated size.
         unsafe { write_user(at, byte)? };
     }
     Ok(())
@@ -54,19 +54,19 @@ fn answer(caller: Caller<'_>, query: u32, detail: [u32; 4]) -> Result<Vec<u8>> {
     })
 }
 
-/// `drm_amdgpu_info_hw_ip` of an engine: its version, alignments of commands, and which rings it has.
+/// `drm_amdgpu_info_hw_ip` of an engine: its version, alignments of commands, and its rings.
 fn engine(kind: u32) -> Vec<u8> {
     let (major, minor) = if kind == 2 { (4, 0) } else { (9, 0) };
     [major, minor, 0, 0, 32, 32, 1, 0].into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// The beginning of `drm_amdgpu_info_device`; the rest is 0.
+/// The first part of `drm_amdgpu_info_device`; the rest is 0.
 fn device(gpu: &Gpu) -> Vec<u8> {
     let units = gpu.model.compute_units;
     let kilohertz = u32::try_from(clock::GPU_HERTZ / 1000).unwrap_or(0);
     let mut bytes: Vec<u8> = [
         gpu.model.pci_device,
-        // Revisions of the chip, of the chip outside, and of PCI.
+        // Chip revision, external revision and PCI revision.
         1,
         2,
         0xc1,

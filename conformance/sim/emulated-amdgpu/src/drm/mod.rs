@@ -1,4 +1,4 @@
-//! The ioctls of the render nodes.
+//! Ioctls of the render nodes.
 
 pub(crate) mod gem;
 mod info;
@@ -13,7 +13,7 @@ use crate::emulation::Emulation;
 use crate::files::File;
 use crate::gpu::Gpu;
 
-/// Who asks for what: the open file, and the GPU whose node it is of.
+/// The open file of an ioctl, and the GPU of its node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller<'a> {
     emulation: &'static Emulation,
@@ -25,7 +25,7 @@ pub(crate) struct Caller<'a> {
 ///
 /// # Safety
 ///
-/// `argument` is what the request demands, as the caller of `ioctl` promises.
+/// `argument` is valid for the request, as the caller of `ioctl` guarantees.
 pub(crate) unsafe fn ioctl(
     emulation: &'static Emulation,
     file: &File,
@@ -37,7 +37,7 @@ pub(crate) unsafe fn ioctl(
     let name = number::name(number).unwrap_or_else(|| format!("drm-{number:#04x}"));
     emulation.ioctl(&name, || {
         let gpu = emulation.gpus.get(gpu).ok_or(Errno::NODEV)?;
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's promise.
         unsafe { dispatch(Caller { emulation, file, gpu }, request, argument) }
     })
 }
@@ -48,7 +48,7 @@ pub(crate) unsafe fn ioctl(
 unsafe fn dispatch(caller: Caller<'_>, request: u64, argument: *mut c_void) -> Result<()> {
     macro_rules! call {
         ($function:path) => {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller's promise.
             unsafe { edit(request, argument, |value| $function(caller, value)) }
         };
     }
@@ -77,7 +77,7 @@ fn version(_: Caller<'_>, value: &mut Version) -> Result<()> {
         let room = *length;
         for (at, byte) in (*address..).zip(text.bytes()).take(usize::try_from(room).unwrap_or(0)) {
             if *address != 0 {
-                // SAFETY: the caller of the ioctl has room for as many bytes as it states.
+                // SAFETY: the caller of the ioctl passes a buffer of the stated size.
                 unsafe { write_user(at, byte)? };
             }
         }
@@ -86,7 +86,7 @@ fn version(_: Caller<'_>, value: &mut Version) -> Result<()> {
     Ok(())
 }
 
-/// Whoever opens a render node is authenticated.
+/// Every user that opens a render node counts as authenticated.
 fn client(_: Caller<'_>, value: &mut Client) -> Result<()> {
     value.authenticated = 1;
     Ok(())

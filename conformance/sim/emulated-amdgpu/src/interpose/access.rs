@@ -9,13 +9,13 @@ use super::{answer, next, path, set_errno};
 use crate::abi::Result;
 use crate::sysfs::{Found, Node, Path};
 
-/// Whether the emulation has a path and permits the access. None: it is the system's.
+/// Whether the emulation has a path and permits the access. `None` for paths of the system.
 ///
 /// # Safety
 ///
 /// `path` is null or a C string.
 unsafe fn access_emulated(path: *const c_char, mode: c_int) -> Option<Result<c_int>> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     match unsafe { path::find(path, true) } {
         Path::Other => None,
         Path::Missing => Some(Err(Errno::NOENT)),
@@ -27,7 +27,7 @@ unsafe fn access_emulated(path: *const c_char, mode: c_int) -> Option<Result<c_i
 /// See libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
-    // SAFETY: the caller passes a C string, as libc demands.
+    // SAFETY: the caller passes a C string, as libc requires.
     match unsafe { access_emulated(path, mode) } {
         Some(result) => answer(result),
         None => next!(access(path: *const c_char, mode: c_int) -> c_int, -1),
@@ -37,20 +37,20 @@ unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
 /// See libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
-    // SAFETY: the caller passes a C string, as libc demands.
+    // SAFETY: the caller passes a C string, as libc requires.
     match unsafe { access_emulated(path, mode) } {
         Some(result) => answer(result),
         None => next!(faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int, -1),
     }
 }
 
-/// The target of a link that the emulation has.
+/// The target of an emulated link.
 ///
 /// # Safety
 ///
-/// `path` is null or a C string; `buffer` has room for `size` bytes.
+/// `path` is null or a C string; `buffer` has `size` bytes.
 unsafe fn readlink_emulated(path: *const c_char, buffer: *mut c_char, size: size_t) -> Option<ssize_t> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let error = match unsafe { path::find(path, false) } {
         Path::Other => return None,
         Path::Missing => Errno::NOENT,
@@ -69,7 +69,7 @@ unsafe fn readlink_emulated(path: *const c_char, buffer: *mut c_char, size: size
 /// See libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readlink(path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t {
-    // SAFETY: the caller passes a C string and room for `size` bytes, as libc demands.
+    // SAFETY: the caller passes a C string and a buffer of `size` bytes, as libc requires.
     match unsafe { readlink_emulated(path, buffer, size) } {
         Some(result) => result,
         None => next!(readlink(path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t, -1),
@@ -79,7 +79,7 @@ unsafe extern "C" fn readlink(path: *const c_char, buffer: *mut c_char, size: si
 /// See libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readlinkat(folder: c_int, path: *const c_char, buffer: *mut c_char, size: size_t) -> ssize_t {
-    // SAFETY: the caller passes a C string and room for `size` bytes, as libc demands.
+    // SAFETY: the caller passes a C string and a buffer of `size` bytes, as libc requires.
     match unsafe { readlink_emulated(path, buffer, size) } {
         Some(result) => result,
         None => next!(
@@ -92,7 +92,7 @@ unsafe extern "C" fn readlinkat(folder: c_int, path: *const c_char, buffer: *mut
 /// See libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
-    // SAFETY: the caller passes a C string, as libc demands.
+    // SAFETY: the caller passes a C string, as libc requires.
     let real = match unsafe { path::find(path, true) } {
         Path::Found(found) => found.path,
         Path::Missing => {
@@ -107,13 +107,13 @@ unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) -> *mu
         }
     };
     let room = libc::PATH_MAX as usize;
-    // SAFETY: `malloc` is asked for as many bytes as a resolved path may have.
+    // SAFETY: the requested size is the maximum length of a resolved path.
     let target = if resolved.is_null() { unsafe { libc::malloc(room) }.cast() } else { resolved };
     if target.is_null() || real.len() >= room {
         set_errno(Errno::NAMETOOLONG);
         return std::ptr::null_mut();
     }
-    // SAFETY: the target has room for `PATH_MAX` bytes: the caller's by libc's demand, or the one just made.
+    // SAFETY: the target has `PATH_MAX` bytes: the caller's by libc's requirement, or the new one.
     unsafe {
         std::ptr::copy_nonoverlapping(real.as_ptr(), target.cast::<u8>(), real.len());
         target.add(real.len()).write(0);

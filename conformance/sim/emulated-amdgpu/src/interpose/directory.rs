@@ -1,4 +1,4 @@
-//! Folders of the emulation: `opendir` and what reads its result.
+//! Emulated folders: `opendir` and the functions that read its result.
 
 use std::collections::HashSet;
 use std::ffi::{c_char, c_int};
@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use super::{next, path, set_errno};
 use crate::sysfs::{Found, Node, Path, list};
 
-/// A folder that is read.
+/// An open folder.
 struct Folder {
     entries: Vec<dirent64>,
     position: usize,
 }
 
-/// Addresses of the folders that are open, and how many: the number is looked at without the lock.
+/// Addresses of the open folders, and their number, which is read without the lock.
 static OPEN: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -29,7 +29,7 @@ fn with_open<R>(function: impl FnOnce(&mut HashSet<usize>) -> R) -> R {
     result
 }
 
-/// The folder behind a pointer, if it is one of these.
+/// The folder behind a pointer, if it is an emulated one.
 fn folder(directory: *mut DIR) -> Option<*mut Folder> {
     let address = directory.addr();
     let known = COUNT.load(Ordering::Acquire) > 0 && with_open(|open| open.contains(&address));
@@ -54,7 +54,7 @@ fn entry(number: u64, name: &str, kind: u8) -> dirent64 {
 /// See libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
-    // SAFETY: the caller passes a C string, as libc demands.
+    // SAFETY: the caller passes a C string, as libc requires.
     let error = match unsafe { path::find(path, true) } {
         Path::Other => return next!(opendir(path: *const c_char) -> *mut DIR, std::ptr::null_mut()),
         Path::Missing => Errno::NOENT,
@@ -86,7 +86,7 @@ macro_rules! define_readdir {
                 let Some(folder) = folder(directory) else {
                     return next!($name(directory: *mut DIR) -> *mut dirent64, std::ptr::null_mut());
                 };
-                // SAFETY: `opendir` made it, and `closedir` was not called; libc forbids to use it from two threads at once.
+                // SAFETY: `opendir` created it, and `closedir` was not called; libc forbids concurrent use.
                 let folder = unsafe { &mut *folder };
                 let entry = folder.entries.get_mut(folder.position).map_or(std::ptr::null_mut(), std::ptr::from_mut);
                 folder.position += usize::from(!entry.is_null());
@@ -103,7 +103,7 @@ define_readdir!(readdir, readdir64);
 unsafe extern "C" fn closedir(directory: *mut DIR) -> c_int {
     let Some(folder) = folder(directory) else { return next!(closedir(directory: *mut DIR) -> c_int, -1) };
     with_open(|open| open.remove(&folder.addr()));
-    // SAFETY: `opendir` made it as a box, and it was in the set, so it was not freed before.
+    // SAFETY: `opendir` created it as a box, and it was in the set, so it was not freed before.
     drop(unsafe { Box::from_raw(folder) });
     0
 }
@@ -118,7 +118,7 @@ unsafe extern "C" fn rewinddir(directory: *mut DIR) {
     }
 }
 
-/// See libc. A folder of the emulation has no descriptor.
+/// See libc. An emulated folder has no descriptor.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dirfd(directory: *mut DIR) -> c_int {
     if folder(directory).is_some() {

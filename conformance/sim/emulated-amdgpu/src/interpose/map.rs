@@ -14,7 +14,7 @@ use crate::emulation::{self, Emulation};
 use crate::files::{Device, File};
 use crate::memory::Storage;
 
-/// What an offset of a device is of, and the offset within it.
+/// The target of a device's offset, and the offset within it.
 fn object(emulation: &Emulation, file: &File, offset: u64) -> Result<(Arc<Storage>, u64)> {
     match file.device {
         Device::Kfd => {
@@ -51,7 +51,7 @@ unsafe fn emulated(
     Some(object(emulation, &file, offset.cast_unsigned()).and_then(|(storage, within)| {
         let protection = ProtFlags::from_bits_retain(protection.cast_unsigned());
         let flags = MapFlags::from_bits_retain(flags.cast_unsigned());
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's promise.
         unsafe { storage.map_for_application(address, length, protection, flags, within) }
     }))
 }
@@ -69,7 +69,7 @@ macro_rules! define_mmap {
                 descriptor: c_int,
                 offset: off_t,
             ) -> *mut c_void {
-                // SAFETY: the caller's word.
+                // SAFETY: the caller's promise.
                 match unsafe { emulated(address, length, protection, flags, descriptor, offset) } {
                     Some(Ok(mapped)) => mapped,
                     Some(Err(error)) => {

@@ -1,9 +1,9 @@
-//! The functions of libc and of ROCR that this library defines ahead of them.
+//! Functions of libc and of ROCR that this library defines before them.
 //!
-//! Whatever concerns neither a device nor a file of the emulated driver is passed on to the next definition.
+//! Calls that concern neither a device nor a file of the emulated driver are forwarded to the next definition.
 //!
-//! Variadic functions are defined with all the arguments that they may have. On this platform's calling convention an argument
-//! that the caller did not pass is a register with any value, which is passed on and which the callee does not read.
+//! Variadic functions are defined with all arguments that they may have. In this platform's calling convention an
+//! argument that the caller did not pass is a register with any value, which is forwarded and not read by the callee.
 
 mod access;
 mod directory;
@@ -36,7 +36,7 @@ fn resolve(cache: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 
 /// Calls the next definition of a function. Without one, fails with ENOSYS.
 ///
-/// The name and the types are those of libc's declaration, and the call is unsafe as that function is.
+/// The name and the types are those of libc's declaration, and the call is unsafe as the function is.
 macro_rules! next {
     ($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $failure:expr) => {{
         static NEXT: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
@@ -50,9 +50,9 @@ macro_rules! next {
             $crate::interpose::set_errno(rustix::io::Errno::NOSYS);
             $failure
         } else {
-            // SAFETY: the address is that of the function with this name, whose type this is.
+            // SAFETY: the address is that of the function of this name, which has this type.
             let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> $result>(next) };
-            // SAFETY: the arguments are those that the caller passed to the same function.
+            // SAFETY: the arguments are those of the caller of the same function.
             unsafe { next($($argument),*) }
         }
     }};
@@ -60,11 +60,11 @@ macro_rules! next {
 use next;
 
 fn set_errno(error: Errno) {
-    // SAFETY: the location is this thread's own.
+    // SAFETY: the location belongs to this thread.
     unsafe { *libc::__errno_location() = error.raw_os_error() };
 }
 
-/// What a function that returns a number does with a result: errors go to `errno`.
+/// Converts a result to the return value of a function that returns a number: errors set `errno`.
 fn answer(result: Result<i32>) -> i32 {
     result.unwrap_or_else(|error| {
         set_errno(error);
@@ -72,12 +72,12 @@ fn answer(result: Result<i32>) -> i32 {
     })
 }
 
-/// A path as the caller passed it; none for null.
+/// A path of the caller; `None` for null.
 ///
 /// # Safety
 ///
 /// `path` is null or a C string that outlives the result.
 unsafe fn bytes<'a>(path: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: not null, and a C string by the caller's word.
+    // SAFETY: not null, and a C string by the caller's guarantee.
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
 }

@@ -14,13 +14,13 @@ use crate::files::Device;
 use crate::log::say;
 use crate::sysfs::{Node, Path};
 
-/// Opens what the emulation has at a path. None: it is the system's.
+/// Opens an emulated path. `None` for paths of the system.
 ///
 /// # Safety
 ///
 /// `path` is null or a C string.
 unsafe fn open_emulated(path: *const c_char, flags: c_int) -> Option<Result<OwnedFd>> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let found = unsafe { path::find(path, flags & libc::O_NOFOLLOW == 0) };
     let close_on_exec = flags & libc::O_CLOEXEC != 0;
     Some(match found {
@@ -31,7 +31,7 @@ unsafe fn open_emulated(path: *const c_char, flags: c_int) -> Option<Result<Owne
             Node::File(_) if flags & libc::O_ACCMODE != libc::O_RDONLY => Err(Errno::ACCESS),
             Node::File(_) if flags & libc::O_DIRECTORY != 0 => Err(Errno::NOTDIR),
             Node::File(contents) => file(&contents, close_on_exec),
-            // A folder's descriptor is good for nothing here: `opendir` is what reads folders.
+            // A folder's descriptor has no use here: `opendir` reads folders.
             Node::Folder => Err(Errno::ISDIR),
             Node::Link(_) => Err(Errno::LOOP),
         },
@@ -63,7 +63,7 @@ macro_rules! define_open {
             /// See libc.
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-                // SAFETY: the caller passes a C string, as libc demands.
+                // SAFETY: the caller passes a C string, as libc requires.
                 match unsafe { open_emulated(path, flags) } {
                     Some(result) => answer(result.map(OwnedFd::into_raw_fd)),
                     None => next!($name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1),
@@ -79,7 +79,7 @@ macro_rules! define_openat {
             /// See libc.
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-                // SAFETY: the caller passes a C string, as libc demands.
+                // SAFETY: the caller passes a C string, as libc requires.
                 match unsafe { open_emulated(path, flags) } {
                     Some(result) => answer(result.map(OwnedFd::into_raw_fd)),
                     None => next!(
@@ -98,7 +98,7 @@ macro_rules! define_fopen {
             /// See libc.
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut FILE {
-                // SAFETY: the caller passes two C strings, as libc demands.
+                // SAFETY: the caller passes two C strings, as libc requires.
                 match unsafe { fopen_emulated(path, mode) } {
                     Some(file) => file,
                     None => next!(
@@ -115,12 +115,12 @@ macro_rules! define_fopen {
 ///
 /// Both are null or C strings.
 unsafe fn fopen_emulated(path: *const c_char, mode: *const c_char) -> Option<*mut FILE> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let text = unsafe { super::bytes(mode) }.unwrap_or_default();
     let writes = text.iter().any(|letter| b"wa+".contains(letter));
     let close_on_exec = if text.contains(&b'e') { libc::O_CLOEXEC } else { 0 };
     let flags = if writes { libc::O_RDWR } else { libc::O_RDONLY } | close_on_exec;
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     match unsafe { open_emulated(path, flags) }? {
         Ok(file) => {
             let descriptor = file.into_raw_fd();

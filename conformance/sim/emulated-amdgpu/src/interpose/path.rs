@@ -1,4 +1,4 @@
-//! What the emulation has at a path.
+//! Lookup of emulated paths.
 
 use std::ffi::c_char;
 
@@ -6,13 +6,13 @@ use super::bytes;
 use crate::log::say;
 use crate::sysfs::{Path, look_up};
 
-/// Looks up a path relative to a folder's descriptor. Only absolute paths can be the emulation's.
+/// Looks up a path relative to a folder's descriptor. Only absolute paths can be emulated.
 ///
 /// # Safety
 ///
 /// `path` is null or a C string.
 pub(super) unsafe fn find(path: *const c_char, follow: bool) -> Path {
-    // SAFETY: the caller's word; the bytes are not kept.
+    // SAFETY: the caller's promise; the bytes are not kept.
     let Some(path) = (unsafe { bytes(path) }) else { return Path::Other };
     let found = look_up(path, follow);
     if found != Path::Other {

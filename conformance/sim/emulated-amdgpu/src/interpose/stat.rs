@@ -1,4 +1,4 @@
-//! `stat` in all its forms. Devices are character devices with the numbers that they have on a real machine.
+//! `stat` in all its forms. Devices are character devices with the numbers of a real machine.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -15,7 +15,7 @@ use crate::sysfs::{Node, Path, render_minor};
 /// The major device number that KFD has on most machines; the kernel chooses it.
 const KFD_MAJOR: u32 = 235;
 
-/// What `stat` says: the mode with the kind of file, the device's number, the size.
+/// The result of `stat`: the mode with the kind of file, the device's number, the size.
 #[derive(Debug, Clone, Copy)]
 struct Status {
     mode: u32,
@@ -31,13 +31,13 @@ fn of_device(device: Device) -> Status {
     Status { mode: libc::S_IFCHR | 0o666, device, size: 0 }
 }
 
-/// The status of a path. None: it is the system's.
+/// The status of a path. `None` for paths of the system.
 ///
 /// # Safety
 ///
 /// `path` is null or a C string.
 unsafe fn of_path(path: *const c_char, follow: bool) -> Option<Result<Status>> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let (mode, size) = match unsafe { path::find(path, follow) } {
         Path::Other => return None,
         Path::Missing => return Some(Err(Errno::NOENT)),
@@ -51,7 +51,7 @@ unsafe fn of_path(path: *const c_char, follow: bool) -> Option<Result<Status>> {
     Some(Ok(Status { mode, device: (0, 0), size }))
 }
 
-/// The status of a descriptor of a device. None: it is another file.
+/// The status of a descriptor of a device. `None` for another file.
 fn of_descriptor(descriptor: c_int) -> Option<Status> {
     let file = emulation::current()?.files.find(descriptor)?;
     Some(of_device(file.device))
@@ -73,7 +73,7 @@ macro_rules! define_stat {
                 value.st_rdev = libc::makedev(status.device.0, status.device.1);
                 value.st_size = status.size;
                 value.st_blksize = 4096;
-                // SAFETY: the caller's word.
+                // SAFETY: the caller's promise.
                 unsafe { to.write(value) };
                 0
             }))
@@ -82,7 +82,7 @@ macro_rules! define_stat {
         /// See libc.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $stat(path: *const c_char, to: *mut $type) -> c_int {
-            // SAFETY: the caller passes a C string, as libc demands.
+            // SAFETY: the caller passes a C string, as libc requires.
             match unsafe { of_path(path, true) } {
                 // SAFETY: the caller passes a structure to write to.
                 Some(status) => unsafe { $write(status, to) },
@@ -93,7 +93,7 @@ macro_rules! define_stat {
         /// See libc.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $lstat(path: *const c_char, to: *mut $type) -> c_int {
-            // SAFETY: the caller passes a C string, as libc demands.
+            // SAFETY: the caller passes a C string, as libc requires.
             match unsafe { of_path(path, false) } {
                 // SAFETY: the caller passes a structure to write to.
                 Some(status) => unsafe { $write(status, to) },
@@ -114,7 +114,7 @@ macro_rules! define_stat {
         /// See libc.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $fstatat(folder: c_int, path: *const c_char, to: *mut $type, flags: c_int) -> c_int {
-            // SAFETY: the caller passes a C string, as libc demands.
+            // SAFETY: the caller passes a C string, as libc requires.
             let status = unsafe { of_path(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) };
             match status.or_else(|| at_itself(folder, path, flags)) {
                 // SAFETY: the caller passes a structure to write to.
@@ -125,9 +125,9 @@ macro_rules! define_stat {
     };
 }
 
-/// The status of the descriptor itself, if it is what is asked for.
+/// The status of the descriptor itself, if it is requested.
 fn at_itself(descriptor: c_int, path: *const c_char, flags: c_int) -> Option<Result<Status>> {
-    // SAFETY: not null, so a C string, as libc demands.
+    // SAFETY: not null, and therefore a C string, as libc requires.
     let empty = path.is_null() || unsafe { path.read() } == 0;
     (empty && flags & libc::AT_EMPTY_PATH != 0).then(|| of_descriptor(descriptor)).flatten().map(Ok)
 }
@@ -138,7 +138,7 @@ define_stat!(Stat64, stat64, lstat64, fstat64, fstatat64, write_stat64);
 /// See libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut Statx) -> c_int {
-    // SAFETY: the caller passes a C string, as libc demands.
+    // SAFETY: the caller passes a C string, as libc requires.
     let status = unsafe { of_path(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0) };
     let Some(status) = status.or_else(|| at_itself(folder, path, flags)) else {
         return next!(

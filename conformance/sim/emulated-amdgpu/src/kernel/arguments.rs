@@ -6,7 +6,7 @@ pub(super) struct Arguments<const N: usize>(pub(super) [u8; N]);
 
 impl<const N: usize> Arguments<N> {
     fn bytes<const M: usize>(&self, offset: usize) -> [u8; M] {
-        // An offset that is out of the range is a mistake of a layout below, found by its first launch.
+        // An offset out of range is an error in a layout below, detected by its first launch.
         self.0.get(offset..offset + M).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; M])
     }
 

@@ -1,10 +1,10 @@
-//! The kernels by which AMD's runtime copies and fills, in the forms that they have in its versions 5.2 to 7.2.
+//! The kernels with which AMD's runtime copies and fills, in the forms of versions 5.2 to 7.2.
 
 use super::layout::has_explicit;
 use super::{Launch, Result, words};
 use crate::queue::Stop;
 
-/// Executes the kernel if it is one of these, with arguments of a size that is known.
+/// Executes the kernel if it is one of these, with arguments of a known size.
 pub(super) fn run(launch: &Launch<'_>, name: &str) -> Result<bool> {
     let Some(name) = name.strip_prefix("__amd_rocclr_") else { return Ok(false) };
     let has = |sizes: &[u32]| has_explicit(launch.kernarg_size, sizes);
@@ -77,8 +77,8 @@ fn fill_rows(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Younger runtimes: (source, target, bytes, bytes after the last element, bytes of an element, end of the elements,
-/// next chunk). Older ones: as [`copy_elements`], in words, with the bytes of the last word.
+/// Newer runtimes: (source, target, bytes, bytes after the last element, bytes of an element, end of the elements, next
+/// chunk). Older ones: as [`copy_elements`], in words, with the bytes of the last word.
 fn copy(launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments::<48>()?;
     let (source, target, size) = (arguments.u64(0), arguments.u64(8), arguments.u64(16));

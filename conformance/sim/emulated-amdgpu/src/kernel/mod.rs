@@ -1,8 +1,8 @@
-//! Kernels. They are executed by name: no instruction is.
+//! Kernels, which are executed by name; their instructions are not.
 //!
-//! The name of a kernel object is learnt when the runtime asks for the object's address (`interpose::hsa`); ROCR's own
-//! kernels, which it builds without symbols, are known by their code. A kernel's arguments are decoded by the layout that its
-//! name and the size of its arguments select. A kernel or a layout that is not known stops the queue with an error.
+//! The name of a kernel object is learnt when the runtime queries the object's address (`interpose::hsa`); ROCR's own
+//! kernels, which it builds without symbols, are recognised by their arguments. A kernel's arguments are decoded by the
+//! layout that its name and their size select. An unknown kernel or layout stops the queue with an error.
 
 mod arguments;
 mod blit;
@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, Stop>;
 pub(crate) struct Kernels(Mutex<HashMap<u64, String>>);
 
 impl Kernels {
-    /// Learns a name. A later module may have its kernel at an earlier one's address: the last name counts.
+    /// Records a name. A later module may have its kernel at the address of an earlier one: the last name counts.
     pub(crate) fn learn(&self, object: u64, name: String) {
         say!(1, "kernel object {object:#x} is {name}");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(object, name);
@@ -45,7 +45,7 @@ pub(crate) struct Launch<'a> {
     queue: &'a Queue,
     gpu: usize,
     dispatch: Dispatch,
-    /// Bytes of arguments as the kernel's descriptor states them.
+    /// Size of the arguments according to the kernel's descriptor.
     kernarg_size: u32,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn run(emulation: &'static Emulation, queue: &Queue, dispatch: &Dispa
 }
 
 impl<'a> Launch<'a> {
-    /// The arguments, whose size the caller knows.
+    /// The arguments, of a known size.
     fn arguments<const N: usize>(&self) -> Result<Arguments<N>> {
         Ok(Arguments(self.emulation.memory.read(self.gpu, self.dispatch.kernarg)?))
     }

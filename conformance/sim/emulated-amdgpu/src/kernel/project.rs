@@ -56,7 +56,7 @@ fn each(
     access: Access,
     mut function: impl FnMut(*mut u32, u64),
 ) -> Result<()> {
-    // Mappings are whole pages, so a word that is aligned is within one.
+    // Mappings are whole pages, so an aligned word is within one.
     launch.emulation.memory.parts(
         launch.gpu,
         address,

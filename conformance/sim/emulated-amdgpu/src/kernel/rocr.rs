@@ -1,8 +1,8 @@
-//! ROCR's own kernels: copies and fills before the runtime above it has any.
+//! ROCR's own kernels: copies and fills before the runtime above it has loaded its own.
 
 use super::{Launch, Result};
 
-/// Executes the kernel if its arguments are those of one of these.
+/// Executes the kernel if its arguments match one of these.
 pub(super) fn run(launch: &Launch<'_>) -> Result<bool> {
     let Ok(arguments) = launch.arguments::<88>() else { return Ok(false) };
     let word = |index: usize| arguments.u64(index * 8);

@@ -1,4 +1,4 @@
-//! The kernels of stream memory operations.
+//! Kernels of stream memory operations.
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ pub(super) fn write(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A word that is waited for: its address, and whether it has 64 bits.
+/// An awaited word: its address, and whether it has 64 bits.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     address: u64,
@@ -52,10 +52,10 @@ fn wait_for(launch: &Launch<'_>, word: Word, condition: u64, value: u64, mask: u
     })
 }
 
-/// Bytes of an operation of a batch.
+/// Size of an operation of a batch, bytes.
 const OPERATION: usize = 48;
 
-/// (operations, how many): `hipStreamBatchMemOpParams`. Each work item executes one.
+/// (operations, number): `hipStreamBatchMemOpParams`. Each work item executes one.
 pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments::<12>()?;
     let (memory, gpu) = (&launch.emulation.memory, launch.gpu);

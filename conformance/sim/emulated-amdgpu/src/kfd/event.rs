@@ -1,4 +1,4 @@
-//! The ioctls of events.
+//! Ioctls of events.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::log::say;
 pub(super) fn create(emulation: &Emulation, value: &mut CreateEvent) -> Result<()> {
     let id = emulation.events.create(value.event_type, value.auto_reset != 0)?;
     (value.event_id, value.slot_index, value.trigger_data) = (id, id, id);
-    // Not 0: the runtime takes that for "no mailbox". It says where the page of slots is, and ROCR made its own.
+    // Not 0, which the runtime interprets as "no mailbox". It is the offset of the page of slots, which ROCR allocates
+    // itself.
     value.event_page_offset = MMAP_TYPE_EVENTS << MMAP_TYPE_SHIFT;
     say!(2, "event {id} of kind {}", value.event_type);
     Ok(())
@@ -37,7 +38,7 @@ pub(super) fn wait(emulation: &Emulation, value: &mut WaitEvents) -> Result<()> 
         return Err(Errno::INVAL);
     }
     let addresses = || (value.events..).step_by(size_of::<EventData>()).take(value.count as usize);
-    // SAFETY: the caller of the ioctl passes an array of `count` of them.
+    // SAFETY: the caller of the ioctl passes an array of `count` events.
     let mut data = addresses().map(|at| unsafe { read_user(at) }).collect::<Result<Vec<EventData>>>()?;
     let timeout = (value.timeout != u32::MAX).then(|| Duration::from_millis(u64::from(value.timeout)));
     value.wait_result = WAIT_RESULT_FAIL;

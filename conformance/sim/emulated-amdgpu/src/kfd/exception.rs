@@ -1,8 +1,8 @@
-//! Exceptions of the GPU, as the kernel passes them on.
+//! Exceptions of the GPU, as the kernel reports them.
 //!
-//! A page fault is an event of the kind "memory" with the address. Anything that the queue cannot execute is an error code in
-//! the queue's own signal, for which the runtime has a handler. A reset is an event of the kind "hardware exception", and ends
-//! the queues of the GPU.
+//! A page fault is an event of the kind "memory" with the address. For work that the queue cannot execute, an error
+//! code is written to the queue's own signal, for which the runtime has a handler. A reset is an event of the kind
+//! "hardware exception", and ends the queues of the GPU.
 
 use crate::abi::kfd::{EVENT_HW_EXCEPTION, EVENT_MEMORY};
 use crate::emulation::Emulation;
@@ -13,7 +13,7 @@ use crate::queue::{Queue, Stop, signal};
 /// The error code of `amd_queue_t`'s signal that the runtime translates to "invalid code object".
 const INVALID_CODE_OBJECT: i64 = 16;
 
-/// Reports why a queue stopped.
+/// Reports the reason why a queue stopped.
 pub(crate) fn report(emulation: &Emulation, queue: &Queue, stop: &Stop) {
     let id = queue.id;
     let gpu = emulation.gpus.get(queue.gpu).map_or(0, crate::gpu::Gpu::id);

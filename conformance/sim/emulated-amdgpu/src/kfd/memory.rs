@@ -23,12 +23,12 @@ pub(super) fn available(emulation: &Emulation, value: &mut AvailableMemory) -> R
     Ok(())
 }
 
-/// Where `mmap` of `/dev/kfd` finds pages of this kind of a GPU.
+/// The `mmap` offset of `/dev/kfd` for pages of this kind of a GPU.
 fn page_offset(kind: u64, gpu: &Gpu) -> u64 {
     kind << MMAP_TYPE_SHIFT | u64::from(gpu.id()) << MMAP_GPU_SHIFT
 }
 
-/// Where `mmap` of `/dev/kfd` finds a GPU's doorbells.
+/// The `mmap` offset of `/dev/kfd` for a GPU's doorbells.
 pub(super) fn doorbell_offset(gpu: &Gpu) -> u64 {
     page_offset(MMAP_TYPE_DOORBELL, gpu)
 }
@@ -86,7 +86,7 @@ pub(super) fn free(emulation: &Emulation, value: &mut FreeMemory) -> Result<()> 
     Ok(())
 }
 
-/// The GPUs that a map or unmap names.
+/// The GPUs of a map or unmap.
 fn devices<'a>(emulation: &'a Emulation, value: &MapMemory) -> Result<Vec<&'a Gpu>> {
     if value.devices == 0 || value.successes > value.devices {
         return Err(Errno::INVAL);
@@ -131,10 +131,10 @@ pub(super) fn unmap(emulation: &Emulation, value: &mut MapMemory) -> Result<()> 
     Ok(())
 }
 
-/// A descriptor that the application passed.
+/// A descriptor passed by the application.
 fn descriptor<'a>(number: u32) -> Result<BorrowedFd<'a>> {
     let number = i32::try_from(number).map_err(|_| Errno::BADF)?;
-    // SAFETY: it is used during this call only; if it is closed, what is done with it fails.
+    // SAFETY: it is used during this call only; if it is closed, its uses fail.
     Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 

@@ -1,4 +1,4 @@
-//! The ioctls of `/dev/kfd`.
+//! Ioctls of `/dev/kfd`.
 
 mod event;
 pub(crate) mod exception;
@@ -18,11 +18,11 @@ use crate::emulation::Emulation;
 ///
 /// # Safety
 ///
-/// `argument` is what the request demands, as the caller of `ioctl` promises.
+/// `argument` is valid for the request, as the caller of `ioctl` guarantees.
 pub(crate) unsafe fn ioctl(emulation: &'static Emulation, request: u64, argument: *mut c_void) -> Result<()> {
     let number = request_number(request);
     let name = number::name(number).unwrap_or_else(|| format!("kfd-{number:#04x}"));
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     emulation.ioctl(&name, || unsafe { dispatch(emulation, request, argument) })
 }
 
@@ -32,7 +32,7 @@ pub(crate) unsafe fn ioctl(emulation: &'static Emulation, request: u64, argument
 unsafe fn dispatch(emulation: &'static Emulation, request: u64, argument: *mut c_void) -> Result<()> {
     macro_rules! call {
         ($function:path) => {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller's promise.
             unsafe { edit(request, argument, |value| $function(emulation, value)) }
         };
     }
@@ -43,7 +43,7 @@ unsafe fn dispatch(emulation: &'static Emulation, request: u64, argument: *mut c
         number::GET_TILE_CONFIG => call!(process::tile_config),
         number::ACQUIRE_VM => call!(process::acquire_vm),
         number::SET_XNACK_MODE => call!(process::xnack_mode),
-        // What these set up is not emulated.
+        // Setup of features that are not emulated.
         number::SET_MEMORY_POLICY | number::SET_SCRATCH_BACKING_VA | number::SET_TRAP_HANDLER => Ok(()),
         number::AVAILABLE_MEMORY => call!(memory::available),
         number::ALLOC_MEMORY_OF_GPU => call!(memory::allocate),

@@ -1,4 +1,4 @@
-//! What a process asks about the driver and the GPUs.
+//! Queries of a process about the driver and the GPUs.
 
 use rustix::io::Errno;
 
@@ -34,7 +34,7 @@ pub(super) fn apertures(emulation: &Emulation, value: &mut GetApertures) -> Resu
             gpu_id: gpu.id(),
             pad: 0,
         };
-        // SAFETY: the caller of the ioctl has room for `count` of them, and no more are written.
+        // SAFETY: the caller of the ioctl passes an array of `count` elements, and no more are written.
         unsafe { write_user(at, apertures)? };
     }
     value.count = u32::try_from(emulation.gpus.len()).map_err(|_| Errno::INVAL)?;

@@ -1,4 +1,4 @@
-//! The ioctls of queues.
+//! Ioctls of queues.
 
 use rustix::io::Errno;
 
@@ -33,7 +33,7 @@ pub(super) fn update(emulation: &Emulation, value: &mut UpdateQueue) -> Result<(
     emulation.queues.update(value.queue_id, value.ring_base_address, u64::from(value.ring_size), paused)
 }
 
-/// The compute units of a queue: whatever the mask, one thread executes it.
+/// The mask of a queue's compute units is ignored: one thread executes the queue.
 pub(super) fn set_cu_mask(emulation: &Emulation, value: &mut SetCuMask) -> Result<()> {
     if value.mask_bits == 0 || !value.mask_bits.is_multiple_of(32) || !emulation.queues.contains(value.queue_id) {
         return Err(Errno::INVAL);

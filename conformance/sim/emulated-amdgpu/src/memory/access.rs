@@ -1,7 +1,7 @@
 //! Access to memory by a GPU's addresses.
 //!
-//! The CPU may access the same bytes at the same time, as with a real GPU. Plain copies are then torn; what both sides
-//! synchronise by is accessed with atomic instructions.
+//! The CPU may access the same bytes at the same time, as with a real GPU. Plain copies may then be torn; words for
+//! synchronisation are accessed with atomic instructions.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use super::space::{Access, PageFault, Space};
 
 type Result<T> = std::result::Result<T, PageFault>;
 
-/// Copies go in steps, so that the lock is not held for long.
+/// Copies are split into steps, so that the lock is held briefly.
 const STEP: u64 = 16 << 20;
 
 impl Memory {
@@ -27,7 +27,7 @@ impl Memory {
             space.visit(gpu, address, N as u64, Access::Read, |from, offset, length| {
                 let offset = usize::try_from(offset).unwrap_or(N);
                 if let Some(to) = bytes.get_mut(offset..offset + length) {
-                    // SAFETY: the space gives `length` readable bytes, and `to` has as many.
+                    // SAFETY: the space returns `length` readable bytes, and `to` has as many.
                     unsafe { std::ptr::copy(from, to.as_mut_ptr(), length) };
                 }
             })
@@ -55,7 +55,7 @@ impl Memory {
         })
     }
 
-    /// Calls a function with a 32-bit word that is aligned.
+    /// Calls a function with an aligned 32-bit word.
     pub(crate) fn atomic_u32<R>(
         &self,
         gpu: usize,
@@ -69,7 +69,7 @@ impl Memory {
         })
     }
 
-    /// Calls a function with a 64-bit word that is aligned.
+    /// Calls a function with an aligned 64-bit word.
     pub(crate) fn atomic_u64<R>(
         &self,
         gpu: usize,
@@ -110,7 +110,7 @@ impl Memory {
         self.atomic_u64(gpu, address, Access::Write, |word| word.store(value, Ordering::SeqCst))
     }
 
-    /// Passes every part of a range to a function: its bytes, and its offset in the range.
+    /// Passes every contiguous piece of a range to a function: its bytes, and its offset in the range.
     ///
     /// `function` must not keep the pointer.
     pub(crate) fn parts(
@@ -124,11 +124,11 @@ impl Memory {
         self.with_space(gpu, address, |space| space.visit(gpu, address, size, access, &mut function))
     }
 
-    /// Copies bytes. Nothing is copied if any of it is a page fault.
+    /// Copies bytes. Copies nothing if any of the bytes causes a page fault.
     pub(crate) fn copy(&self, gpu: usize, to: u64, from: u64, size: u64) -> Result<()> {
         self.parts(gpu, to, size, Access::Write, |_, _, _| {})?;
         self.parts(gpu, from, size, Access::Read, |_, _, _| {})?;
-        // Steps in the direction in which an overlap is copied right.
+        // The direction of the steps makes overlapping copies correct.
         let steps = size.div_ceil(STEP);
         for step in 0..steps {
             let start = if to <= from { step } else { steps - 1 - step } * STEP;

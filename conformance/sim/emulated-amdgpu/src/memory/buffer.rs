@@ -12,11 +12,11 @@ pub(crate) struct Buffer {
     pub(crate) address: u64,
     pub(crate) writable: bool,
     pub(crate) imported: bool,
-    /// The GPUs that it is mapped to.
+    /// The GPUs that have it mapped.
     pub(crate) mapped: Vec<usize>,
 }
 
-/// All of a process.
+/// All buffer objects of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     by_handle: BTreeMap<u64, Buffer>,
@@ -24,7 +24,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Stores an object. The handle has the GPU's number in its upper half, as the kernel's.
+    /// Stores an object. The upper half of the handle is the GPU's number, as in the kernel.
     pub(crate) fn insert(&mut self, gpu_id: u32, buffer: Buffer) -> u64 {
         loop {
             self.last = self.last.wrapping_add(1);

@@ -8,50 +8,51 @@ use rustix::io::Errno;
 
 use crate::abi::Result;
 
-/// What identifies the file behind a descriptor.
+/// Identity of the file behind a descriptor.
 pub(crate) type Inode = (u64, u64);
 
-/// A memfd with memory in it.
+/// A memfd with a memory payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dmabuf {
     pub(crate) inode: Inode,
-    /// Where the memory begins in the file.
+    /// Offset of the memory in the file.
     pub(crate) offset: u64,
-    /// How much there is, whole pages.
+    /// Size of the memory, in whole pages.
     pub(crate) size: u64,
 }
 
-/// What lavapipe's memory files begin with, and end with. What is exported here has the same form: lavapipe imports no other.
+/// First and last bytes of lavapipe's memory files. Exports have the same form, because lavapipe imports no other.
 const LAVAPIPE_HEADER: u64 = 4096;
 const LAVAPIPE_TRAILER: u64 = 40;
-/// The name of memfds that are exported here.
+/// Name of exported memfds.
 const NAME: &CStr = c"emulated-amdgpu-dmabuf";
 
-/// A new memfd for `size` bytes of memory, and where in it they begin.
+/// Creates a memfd for `size` bytes of memory, and returns the offset of the memory in it.
 ///
-/// The header also has a number of the Vulkan driver, which the Vulkan layer writes when the memory is imported there.
+/// The header also contains a number of the Vulkan driver, which the Vulkan layer writes at an import.
 pub(super) fn create(size: u64) -> Result<(OwnedFd, u64)> {
     let file = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC)?;
     let length = size.checked_add(LAVAPIPE_HEADER + LAVAPIPE_TRAILER).ok_or(Errno::NOMEM)?;
     rustix::fs::ftruncate(&file, length)?;
     rustix::io::pwrite(&file, &[length.to_le_bytes(), LAVAPIPE_HEADER.to_le_bytes()].concat(), 0)?;
-    // By the word before the memory lavapipe finds the header again.
+    // lavapipe finds the header by the word before the memory.
     rustix::io::pwrite(&file, &LAVAPIPE_HEADER.to_le_bytes(), LAVAPIPE_HEADER - 8)?;
     Ok((file, LAVAPIPE_HEADER))
 }
 
-/// Whether a descriptor is of a memfd that was exported here or by another process in the same way.
+/// Whether a descriptor is of a memfd exported by this library, in this or another process.
 pub(crate) fn is_exported(file: BorrowedFd<'_>) -> bool {
     link(file)
         .is_ok_and(|link| link.as_bytes().strip_prefix(b"/memfd:").is_some_and(|it| it.starts_with(NAME.to_bytes())))
 }
 
-/// What `/proc` says that a descriptor is of.
+/// The name of a descriptor's file in `/proc`.
 fn link(file: BorrowedFd<'_>) -> Result<CString> {
     rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())
 }
 
-/// Looks at a descriptor. Whatever is not a memfd with memory in it is EINVAL, as what is not a dma-buf is to the kernel.
+/// Inspects a descriptor. A file that is not a memfd with memory is EINVAL, as a file that is not a dma-buf is to the
+/// kernel.
 pub(crate) fn inspect(file: BorrowedFd<'_>) -> Result<Dmabuf> {
     let status = rustix::fs::fstat(file)?;
     let link = link(file)?;
@@ -68,7 +69,7 @@ pub(crate) fn inspect(file: BorrowedFd<'_>) -> Result<Dmabuf> {
     Ok(Dmabuf { inode: (status.st_dev, status.st_ino), offset, size })
 }
 
-/// Offset and size of the memory in a file of `length` bytes that begins with these.
+/// Offset and size of the memory in a file of `length` bytes that begins with these bytes.
 fn layout(length: u64, header: &[u8]) -> (u64, u64) {
     let word = |at| header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
     let offset = match (word(0), word(8)) {

@@ -1,18 +1,18 @@
-//! Which parts of a range of offsets are in use.
+//! Allocation of ranges of offsets.
 
 use std::collections::BTreeMap;
 
-/// Free extents: start and length. Neighbours are merged.
+/// Free extents: start and length. Adjacent ones are merged.
 #[derive(Debug)]
 pub(crate) struct Extents(BTreeMap<u64, u64>);
 
 impl Extents {
-    /// Everything from 0 to `capacity` is free.
+    /// Creates a free range from 0 to `capacity`.
     pub(crate) fn new(capacity: u64) -> Self {
         Self(BTreeMap::from([(0, capacity)]))
     }
 
-    /// Takes `size` bytes at the lowest free multiple of `alignment`.
+    /// Allocates `size` bytes at the lowest free multiple of `alignment`.
     pub(crate) fn take(&mut self, size: u64, alignment: u64) -> Option<u64> {
         let (start, length, offset) = self.0.iter().find_map(|(&start, &length)| {
             let offset = start.checked_next_multiple_of(alignment)?;
@@ -27,7 +27,7 @@ impl Extents {
         Some(offset)
     }
 
-    /// Gives back what [`take`](Self::take) returned.
+    /// Frees a result of [`take`](Self::take).
     pub(crate) fn give(&mut self, offset: u64, size: u64) {
         let (mut start, mut end) = (offset, offset + size);
         if let Some((&before, &length)) = self.0.range(..offset).next_back().filter(|(s, l)| *s + *l == offset) {

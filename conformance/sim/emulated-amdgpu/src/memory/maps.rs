@@ -15,13 +15,13 @@ struct Mapping {
     offset: u64,
 }
 
-/// Parses a line. None for mappings of other files.
+/// Parses a line. `None` for mappings of other files.
 fn parse(line: &str, inode: u64) -> Option<Mapping> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let permissions = fields.next()?;
     let offset = fields.next()?;
-    // Anonymous memory files share a device; the inode tells them apart.
+    // Anonymous memory files share a device; the inode distinguishes them.
     if fields.nth(1)?.parse::<u64>().ok()? != inode {
         return None;
     }
@@ -31,9 +31,10 @@ fn parse(line: &str, inode: u64) -> Option<Mapping> {
     Some(Mapping { start: number(start)?, end: number(end)?, protection, offset: number(offset)? })
 }
 
-/// Replaces every mapping of `size` bytes of a file, from `offset` on, by the same of another file from `start` on.
+/// Replaces every mapping of `size` bytes of a file starting at `from`, by the same mapping of another file starting at
+/// `start`.
 ///
-/// Mappings larger than the range are left alone: one of them is the emulation's own of the whole file.
+/// Mappings larger than the range are kept: one of them is the emulation's own mapping of the whole file.
 pub(super) fn replace(old: BorrowedFd<'_>, offset: u64, size: u64, new: impl AsFd, start: u64) -> Result<()> {
     let inode = rustix::fs::fstat(old)?.st_ino;
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Errno::IO)?;
@@ -47,8 +48,8 @@ pub(super) fn replace(old: BorrowedFd<'_>, offset: u64, size: u64, new: impl AsF
         };
         let at = std::ptr::with_exposed_provenance_mut(at);
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the range is a mapping of the buffer object, which nobody accesses meanwhile, and the new file has the same
-        // bytes: what replaces the mapping cannot be told from it.
+        // SAFETY: the range is a mapping of the buffer object, which is not accessed meanwhile, and the new file has
+        // the same bytes, so the replacement is not observable.
         unsafe { rustix::mm::mmap(at, length, mapping.protection, flags, &new, start + mapping.offset - offset)? };
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Memory of the GPUs: buffer objects, address spaces, and what is accessed through them.
+//! Memory of the GPUs: buffer objects, address spaces, and accesses through them.
 
 mod access;
 pub(crate) mod buffer;
@@ -34,7 +34,7 @@ pub(crate) struct Memory {
     pool: Arc<Pool>,
     /// Video memory in use, by GPU.
     vram: Vec<Arc<AtomicU64>>,
-    /// Locked for reading while memory is accessed through it, so that nothing is freed meanwhile. No packet waits under it.
+    /// Locked for reading during accesses, so that no memory is freed meanwhile. Packets do not wait while it is held.
     spaces: RwLock<Vec<Space>>,
     buffers: Mutex<Buffers>,
     exports: Mutex<HashMap<Inode, Weak<Storage>>>,
@@ -72,7 +72,7 @@ impl Memory {
         self.vram.get(gpu).map_or(0, |used| used.load(Ordering::Relaxed))
     }
 
-    /// New video memory of a GPU.
+    /// Allocates video memory of a GPU.
     pub(crate) fn new_vram(&self, gpu: &Gpu, size: u64, faults: &Faults) -> Result<Arc<Storage>> {
         let used = self.vram.get(gpu.index).ok_or(Errno::INVAL)?;
         if faults.from("vram-full").is_some() {
@@ -82,17 +82,17 @@ impl Memory {
         Storage::new(&self.pool, size, Some((gpu.index, share)))
     }
 
-    /// New system memory.
+    /// Allocates system memory.
     pub(crate) fn new_system(&self, size: u64) -> Result<Arc<Storage>> {
         Storage::new(&self.pool, size, None)
     }
 
-    /// Memory of the application.
+    /// Uses memory of the application.
     pub(crate) fn user(&self, size: u64, address: u64) -> Arc<Storage> {
         Storage::user(&self.pool, size, address)
     }
 
-    /// What a dma-buf's descriptor refers to: an object of this process that was exported, or another driver's memory.
+    /// Memory of a dma-buf's descriptor: an exported object of this process, or another driver's memory.
     pub(crate) fn import(&self, gpu: usize, file: BorrowedFd<'_>) -> Result<Arc<Storage>> {
         let found = dmabuf::inspect(file)?;
         if let Some(own) = self.exports().get(&found.inode).and_then(Weak::upgrade) {
@@ -101,9 +101,9 @@ impl Memory {
         Storage::imported(&self.pool, found.size, file, found.offset, gpu)
     }
 
-    /// A dma-buf of an object.
+    /// Exports an object as a dma-buf.
     pub(crate) fn export(&self, storage: &Arc<Storage>) -> Result<OwnedFd> {
-        // Nothing accesses the memory while it moves.
+        // The memory is not accessed while it moves.
         let spaces = self.spaces_mut();
         let file = storage.export()?;
         drop(spaces);
@@ -127,19 +127,19 @@ impl Memory {
         Ok(())
     }
 
-    /// Ends all mappings of an object that were made by its GEM handle.
+    /// Ends all mappings of an object made by its GEM handle.
     pub(crate) fn unmap_object(&self, gpu: usize, storage: &Arc<Storage>) {
         if let Some(space) = self.spaces_mut().get_mut(gpu) {
             space.unmap_object(storage);
         }
     }
 
-    /// The object that a render node maps at an offset, and the offset within it.
+    /// The object at an offset of a render node, and the offset within it.
     pub(crate) fn at_mmap_offset(&self, offset: u64) -> Result<(Arc<Storage>, u64)> {
         self.pool.names().find(offset).ok_or(Errno::INVAL)
     }
 
-    /// How many ranges of addresses are mapped, all GPUs together.
+    /// The number of mapped address ranges of all GPUs.
     pub(crate) fn mapped(&self) -> usize {
         self.spaces().iter().map(Space::len).sum()
     }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 
 use super::Storage;
 
-/// Each object has room for 1 TiB.
+/// Each object has a range of 1 TiB.
 const SHIFT: u32 = 40;
-/// Numbers of objects: an offset is a positive number of 64 bits.
+/// Number of objects: an offset is a positive 64-bit number.
 const LIMIT: u32 = 1 << 22;
 
 /// The objects of a process by number.
@@ -23,7 +23,7 @@ pub(super) fn offset(name: u32) -> u64 {
 }
 
 impl Names {
-    /// Numbers an object. Numbers are not used again soon.
+    /// Assigns a number to an object. Numbers are not reused soon.
     pub(super) fn insert(&mut self, object: Weak<Storage>) -> u32 {
         loop {
             self.last = (self.last + 1) % LIMIT;

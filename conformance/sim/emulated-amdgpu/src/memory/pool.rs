@@ -1,4 +1,4 @@
-//! The memory that buffer objects are made of: one memfd, mapped once as a whole. A buffer object is a range of it.
+//! Memory of buffer objects: one memfd, mapped once as a whole. A buffer object is a range of it.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::extents::Extents;
 use super::names::Names;
 use crate::abi::Result;
 
-/// Address space, not memory: pages exist once they are written.
+/// Address space, not memory: pages are allocated when they are written.
 const CAPACITY: u64 = 1 << 40;
 const PAGE: u64 = 4096;
 const LARGE_PAGE: u64 = 2 << 20;
@@ -30,7 +30,7 @@ unsafe impl Send for Pool {}
 // SAFETY: as above; the extents are behind a lock.
 unsafe impl Sync for Pool {}
 
-/// Moves a descriptor of the emulation itself to high numbers, out of the way of the application's.
+/// Moves a descriptor of the emulation to a high number, so that the application gets the usual numbers.
 pub(crate) fn high_descriptor(file: OwnedFd) -> OwnedFd {
     rustix::io::fcntl_dupfd_cloexec(&file, 900).unwrap_or(file)
 }
@@ -40,7 +40,7 @@ impl Pool {
         let file = high_descriptor(rustix::fs::memfd_create(c"emulated-amdgpu-memory", MemfdFlags::CLOEXEC)?);
         rustix::fs::ftruncate(&file, CAPACITY)?;
         let capacity = usize::try_from(CAPACITY).map_err(|_| Errno::NOMEM)?;
-        // SAFETY: a new mapping at an address that the kernel chooses disturbs no other.
+        // SAFETY: a new mapping at an address chosen by the kernel affects no other memory.
         let base = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -51,9 +51,9 @@ impl Pool {
                 0,
             )?
         };
-        // A child gets none of the GPU's memory, and a core dump does not contain it.
+        // A child does not inherit the GPU's memory, and a core dump does not contain it.
         for advice in [Advice::LinuxDontFork, Advice::LinuxDontDump] {
-            // SAFETY: the range is the mapping just made; both only concern children and core dumps.
+            // SAFETY: the range is the new mapping; both calls concern only children and core dumps.
             unsafe { rustix::mm::madvise(base, capacity, advice)? };
         }
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
@@ -64,12 +64,12 @@ impl Pool {
         self.file.as_fd()
     }
 
-    /// The objects, by the offset that a render node maps them at.
+    /// The objects, by their offset on a render node.
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A zeroed range of at least `size` bytes.
+    /// Allocates a zeroed range of at least `size` bytes.
     pub(crate) fn take(&self, size: u64) -> Result<u64> {
         let alignment = if size >= LARGE_PAGE { LARGE_PAGE } else { PAGE };
         let mut extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,13 +77,13 @@ impl Pool {
         extents.take(size, alignment).ok_or(Errno::NOMEM)
     }
 
-    /// Gives a range back and its pages to the system.
+    /// Frees a range, and returns its pages to the system.
     pub(crate) fn give(&self, offset: u64, size: u64) {
         let size = size.next_multiple_of(PAGE);
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&self.file, punch, offset, size) {
             Ok(()) => self.extents.lock().unwrap_or_else(PoisonError::into_inner).give(offset, size),
-            // Not given back: the next owner would find the old contents.
+            // Not reused: the next owner would see the old contents.
             Err(error) => crate::log::failure(format_args!("memory is lost: fallocate: {error}")),
         }
     }

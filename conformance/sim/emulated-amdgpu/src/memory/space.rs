@@ -1,4 +1,4 @@
-//! The address space of a GPU: which of its addresses are mapped, and to what.
+//! The address space of a GPU: its mapped addresses and their memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use crate::abi::Result;
 /// The granularity of page tables.
 const PAGE: u64 = 4096;
 
-/// An access that met no mapping, or one that does not permit it.
+/// An access to an unmapped address, or one that the mapping does not permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageFault {
     pub(crate) gpu: usize,
     pub(crate) address: u64,
-    /// There is a mapping, but not for writing.
+    /// The mapping is read-only.
     pub(crate) read_only: bool,
 }
 
-/// What an access does.
+/// Kind of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Who mapped a range.
+/// Creator of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Kfd,
     Gem,
 }
 
-/// A range of addresses mapped to a part of an object.
+/// A range of addresses mapped to a range of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) length: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Span {
 pub(crate) struct Space(BTreeMap<u64, Span>);
 
 impl Space {
-    /// Maps addresses from `start` on. Fails where something is mapped already.
+    /// Maps addresses starting at `start`. Fails if one of them is mapped already.
     pub(crate) fn map(&mut self, start: u64, span: Span) -> Result<()> {
         let end = start.checked_add(span.length).ok_or(Errno::INVAL)?;
         if !start.is_multiple_of(PAGE) || span.length == 0 {
@@ -61,12 +61,12 @@ impl Space {
         Ok(())
     }
 
-    /// Ends what was mapped from `start` on.
+    /// Removes the mapping at `start`.
     pub(crate) fn unmap(&mut self, start: u64) -> Result<Span> {
         self.0.remove(&start).ok_or(Errno::INVAL)
     }
 
-    /// Ends all mappings within a range, and cuts those that it cuts.
+    /// Removes all mappings within a range, and truncates those that extend beyond it.
     pub(crate) fn clear(&mut self, start: u64, length: u64) {
         let end = start.saturating_add(length);
         let touched: Vec<_> =
@@ -84,8 +84,8 @@ impl Space {
         }
     }
 
-    /// Calls `visit` with the parts of an access, in order: address in this process, offset within the access, length.
-    /// Nothing is visited if any of it is a page fault.
+    /// Calls `visit` with the contiguous pieces of an access, in order: address in this process, offset within the
+    /// access, length. Visits nothing if any byte causes a page fault.
     pub(crate) fn visit(
         &self,
         gpu: usize,
@@ -120,7 +120,7 @@ impl Space {
         (address < start + span.length).then_some((*start, span))
     }
 
-    /// Ends all mappings of an object that were made by its GEM handle.
+    /// Removes all mappings of an object made by its GEM handle.
     pub(crate) fn unmap_object(&mut self, storage: &Arc<Storage>) {
         self.0.retain(|_, span| span.owner != Owner::Gem || !Arc::ptr_eq(&span.storage, storage));
     }

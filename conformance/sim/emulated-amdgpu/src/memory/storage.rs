@@ -1,4 +1,4 @@
-//! The bytes of a buffer object, shared by everything that refers to them: KFD handles, GEM handles, GPU addresses.
+//! The bytes of a buffer object, shared by all its references: KFD handles, GEM handles, GPU addresses.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use super::maps;
 use super::pool::{Pool, high_descriptor};
 use crate::abi::Result;
 
-/// Where the bytes are.
+/// Location of the bytes.
 #[derive(Debug)]
 enum Place {
     /// A range of the pool.
     Pool { offset: u64 },
-    /// A mapping of this object's own: of an imported or exported memfd.
+    /// The object's own mapping, of an imported or exported memfd.
     Mapping { length: usize, exported: Option<OwnedFd> },
     /// The application's memory.
     User,
 }
 
-/// Video memory in use, counted while it lives.
+/// Used video memory, counted while this lives.
 #[derive(Debug)]
 pub(crate) struct VramShare {
     used: Arc<AtomicU64>,
@@ -50,28 +50,28 @@ pub(crate) struct Storage {
     size: u64,
     name: u32,
     place: Mutex<Place>,
-    /// Changed by an export only, while nothing accesses the memory (the lock of the address spaces).
+    /// Changed only by an export, while no access is in progress (the lock of the address spaces).
     address: AtomicPtr<u8>,
-    /// Of which GPU's video memory it is; none is system memory.
+    /// The GPU of video memory; `None` for system memory.
     gpu: Option<usize>,
     _vram: Option<VramShare>,
 }
 
 impl Storage {
-    /// New memory of the pool.
+    /// Allocates memory of the pool.
     pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Arc<Self>> {
         let offset = pool.take(size)?;
         let (gpu, vram) = vram.unzip();
         Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram))
     }
 
-    /// The application's own memory.
+    /// Uses the application's memory.
     pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Arc<Self> {
         let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
         Self::at(pool, size, Place::User, address, None, None)
     }
 
-    /// `size` bytes of a memfd from `offset` on, which another driver exported.
+    /// Uses `size` bytes of a memfd starting at `offset`, exported by another driver.
     pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Arc<Self>> {
         let (address, length) = map(size, file, offset)?;
         let place = Place::Mapping { length, exported: None };
@@ -93,7 +93,7 @@ impl Storage {
         })
     }
 
-    /// The offset at which a render node maps it.
+    /// The offset on a render node.
     pub(crate) fn mmap_offset(&self) -> u64 {
         super::names::offset(self.name)
     }
@@ -106,7 +106,7 @@ impl Storage {
         self.address.load(Ordering::Relaxed)
     }
 
-    /// Of which GPU's video memory it is.
+    /// The GPU of video memory.
     pub(crate) fn gpu(&self) -> Option<usize> {
         self.gpu
     }
@@ -115,7 +115,7 @@ impl Storage {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new mapping of the bytes from `offset` on, where and as the application asks for it.
+    /// Maps the bytes starting at `offset` again, with the address and protection that the application requests.
     ///
     /// # Safety
     ///
@@ -134,21 +134,21 @@ impl Storage {
         }
         match &*self.place() {
             Place::Pool { offset: start } => {
-                // SAFETY: the caller's word; the range of the file is within this object.
+                // SAFETY: the caller's promise; the range of the file is within this object.
                 unsafe { rustix::mm::mmap(address, length, protection, flags, self.pool.file(), start + offset) }
             }
             Place::Mapping { .. } => {
                 let from = self.address().wrapping_add(usize::try_from(offset).map_err(|_| Errno::INVAL)?).cast();
                 let twin = if flags.contains(MapFlags::FIXED) {
-                    // SAFETY: with an old length of 0, a second mapping of the same shared pages is made, at an address
-                    // that is free to be replaced by the caller's word.
+                    // SAFETY: with an old length of 0, a second mapping of the same shared pages is created, at an
+                    // address that the caller allows to be replaced.
                     unsafe { rustix::mm::mremap_fixed(from, 0, length, MremapFlags::MAYMOVE, address)? }
                 } else {
                     // SAFETY: as above, at an address that the kernel chooses.
                     unsafe { rustix::mm::mremap(from, 0, length, MremapFlags::MAYMOVE)? }
                 };
                 let protection = rustix::mm::MprotectFlags::from_bits_retain(protection.bits());
-                // SAFETY: the mapping was just made, and is nobody else's yet.
+                // SAFETY: the mapping is new and has no other owner yet.
                 unsafe { rustix::mm::mprotect(twin, length, protection)? };
                 Ok(twin)
             }
@@ -156,15 +156,15 @@ impl Storage {
         }
     }
 
-    /// A descriptor of the memory. The first call moves the bytes from the pool to a memfd of their own, and every mapping of
-    /// them in this process with them.
+    /// A descriptor of the memory. The first call moves the bytes from the pool to a separate memfd, and all their
+    /// mappings in this process with them.
     ///
-    /// The caller keeps everybody from accessing the memory meanwhile.
+    /// The caller prevents all accesses to the memory meanwhile.
     pub(crate) fn export(&self) -> Result<OwnedFd> {
         let mut place = self.place();
         match &*place {
             Place::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
-            // Its descriptor was the exporter's, and was not kept.
+            // The exporter owned its descriptor, which was not kept.
             Place::Mapping { exported: None, .. } | Place::User => Err(Errno::INVAL),
             Place::Pool { offset } => {
                 let offset = *offset;
@@ -184,11 +184,11 @@ impl Storage {
     }
 }
 
-/// Maps `size` bytes of a file for the emulation's own use.
+/// Maps `size` bytes of a file for the emulation.
 fn map(size: u64, file: impl AsFd, offset: u64) -> Result<(*mut u8, usize)> {
     let length = usize::try_from(size).map_err(|_| Errno::INVAL)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address that the kernel chooses disturbs no other.
+    // SAFETY: a new mapping at an address chosen by the kernel affects no other memory.
     let address =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, file, offset)? };
     Ok((address.cast(), length))
@@ -200,7 +200,7 @@ impl Drop for Storage {
         match &*self.place() {
             Place::Pool { offset } => self.pool.give(*offset, self.size),
             Place::Mapping { length, .. } => {
-                // SAFETY: the mapping is this object's own, and nothing refers to the object any more.
+                // SAFETY: this object owns the mapping, and no other reference to the object exists.
                 _ = unsafe { rustix::mm::munmap(self.address().cast(), *length) };
             }
             Place::User => {}

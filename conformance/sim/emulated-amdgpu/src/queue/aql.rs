@@ -14,8 +14,8 @@ type Result<T> = std::result::Result<T, Stop>;
 
 /// Executes packets until the queue stops.
 ///
-/// Several producers ring the doorbell, not in the order of their packets: it only wakes. The write index and the packets'
-/// headers say what is there.
+/// Several producers ring the doorbell, in any order of their packets, so it only wakes the thread. The write index and
+/// the packets' headers determine the pending packets.
 pub(super) fn run(queue: &Queue, emulation: &'static Emulation) -> Result<Infallible> {
     let memory = &emulation.memory;
     let mut read = 0_u64;
@@ -35,7 +35,7 @@ pub(super) fn run(queue: &Queue, emulation: &'static Emulation) -> Result<Infall
         let packet = aql::decode(&words);
         say!(2, "queue {} packet {read}: {packet:x?}", queue.id);
         execute(queue, emulation, packet)?;
-        // The slot is the producers' again before the read index says so.
+        // The producers own the slot again before the read index is advanced.
         memory.atomic_u64(queue.gpu, address, Access::Write, |header| {
             header.store(words[0] & !0xffff | u64::from(aql::TYPE_INVALID), Ordering::Release);
         })?;
@@ -60,7 +60,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             }
             Ok((all || any || signals == [0; 5]).then_some(()))
         }),
-        // A barrier that flushes caches only: the runtime dispatches such on gfx90a.
+        // A barrier that only flushes caches; the runtime dispatches it on gfx90a.
         Packet::BarrierValue { signal: 0, .. } => Ok(()),
         Packet::BarrierValue { signal, value, mask, condition } => queue.wait(|| {
             let found = signal::value(emulation, gpu, signal)? & mask;
@@ -78,7 +78,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
     }
 }
 
-/// Waits until a condition of a kernel holds.
+/// Waits until a kernel's condition is met.
 pub(crate) fn wait_until(queue: &Queue, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
     queue.wait(|| Ok(holds()?.then_some(())))
 }

@@ -1,4 +1,4 @@
-//! Waiting for memory that changes without notice: spins first, then sleeps longer and longer.
+//! Waits for memory that changes without notification: spins first, then sleeps for increasing times.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +14,17 @@ impl Backoff {
         Self { since: Instant::now(), rounds: 0 }
     }
 
-    /// Starts again: something happened.
+    /// Resets the wait after progress.
     pub(crate) fn reset(&mut self) {
         *self = Self::new();
     }
 
-    /// How long nothing has happened.
+    /// Time without progress.
     pub(crate) fn waited(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Passes some time.
+    /// Waits for a step.
     pub(crate) fn pause(&mut self) {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < 64 {
@@ -38,7 +38,7 @@ impl Backoff {
     }
 }
 
-/// How long to sleep after waiting for so long; none is not at all.
+/// Sleep time after waiting for this long; `None` means no sleep.
 fn pause(waited: Duration) -> Option<Duration> {
     let micros = Duration::from_micros;
     match waited {

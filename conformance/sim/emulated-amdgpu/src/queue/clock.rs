@@ -1,8 +1,8 @@
-//! The clocks that the driver gives out.
+//! Clocks of the driver.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Ticks of the GPU's counter in a second: 100 MHz.
+/// Frequency of the GPU's counter: 100 MHz.
 pub(crate) const GPU_HERTZ: u64 = 100_000_000;
 
 fn nanoseconds(clock: ClockId) -> u64 {

@@ -1,4 +1,4 @@
-//! Wakes sleeping queues when their doorbells ring. A doorbell is plain memory, so one thread looks at all of them.
+//! Wakes sleeping queues when their doorbells ring. A doorbell is plain memory, so one thread polls all of them.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ type Watched = Arc<Mutex<Vec<Weak<Queue>>>>;
 pub(crate) struct Poller(OnceLock<Watched>);
 
 impl Poller {
-    /// Looks after a queue from now on. The first one starts the thread.
+    /// Adds a queue to the polled ones. The first one starts the thread.
     pub(super) fn add(&self, queue: &Arc<Queue>) -> Result<()> {
         let mut started = Ok(());
         let watched = self.0.get_or_init(|| {
@@ -46,7 +46,7 @@ fn poll(watched: &Watched) {
     }
 }
 
-/// How long to sleep when nothing rang for so long.
+/// Sleep time after no doorbell rang for this long.
 fn pause(quiet: Duration) -> Duration {
     let micros = Duration::from_micros;
     match quiet {

@@ -24,24 +24,24 @@ use crate::emulation::{DOORBELL_BYTES, Emulation};
 use crate::log::say;
 use crate::memory::PageFault;
 
-/// What a queue executes.
+/// Packet format of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Aql,
     Sdma,
 }
 
-/// Why a queue stops executing.
+/// Reason why a queue stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It is destroyed.
+    /// The queue is destroyed.
     Destroyed,
     PageFault(PageFault),
     /// A packet or a kernel that cannot be executed.
     Invalid(String),
-    /// A fault on demand: the packet never ends.
+    /// Injected fault: the packet never ends.
     Hang,
-    /// A fault on demand: the GPU is reset.
+    /// Injected fault: the GPU is reset.
     Reset,
 }
 
@@ -51,7 +51,7 @@ impl From<PageFault> for Stop {
     }
 }
 
-/// What describes a queue to its creator.
+/// Description of a queue by its creator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Description {
     pub(crate) gpu: usize,
@@ -76,14 +76,14 @@ pub(crate) struct Queue {
     stop: AtomicBool,
     /// The runtime set its share of time to 0.
     paused: AtomicBool,
-    /// It executes nothing more.
+    /// It has stopped and executes no more packets.
     dead: AtomicBool,
-    /// The doorbell's value that the thread knows while it sleeps; none while it is awake.
+    /// Last doorbell value seen by the thread while it sleeps; `None` while it is awake.
     asleep: Mutex<Option<u64>>,
     awake: Condvar,
 }
 
-/// How long a queue's thread looks for packets itself before it leaves that to the poller.
+/// Time that a queue's thread polls for packets before it relies on the doorbell thread.
 const ATTENTIVE: Duration = Duration::from_millis(2);
 
 impl Queue {
@@ -91,13 +91,13 @@ impl Queue {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Ends the queue: it executes nothing more.
+    /// Stops the queue.
     pub(crate) fn kill(&self) {
         self.dead.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether the thread is to leave what it does.
+    /// Whether the thread must abandon its current packet.
     fn ended(&self) -> bool {
         self.stopped() || self.dead.load(Ordering::Acquire)
     }
@@ -126,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// Waits for a packet: as [`wait`](Self::wait), but sleeps until the doorbell changes when none comes for a while.
+    /// Waits for a packet: as [`wait`](Self::wait), but after a while sleeps until the doorbell changes.
     fn wait_for_packet<T>(
         &self,
         mut ready: impl FnMut() -> std::result::Result<Option<T>, Stop>,
@@ -146,7 +146,7 @@ impl Queue {
                 backoff.pause();
                 continue;
             }
-            // Packets that were written since are announced by a doorbell other than the one read before they were looked for.
+            // The doorbell was read before the last check for packets, so a packet written since then changes it.
             self.sleep(doorbell);
             backoff.reset();
         }
@@ -161,7 +161,7 @@ impl Queue {
         *asleep = None;
     }
 
-    /// Wakes the thread if the doorbell rang since it fell asleep. Returns whether it did.
+    /// Wakes the thread if the doorbell rang since it fell asleep, and returns whether it did.
     fn wake_if_rung(&self) -> bool {
         let mut asleep = self.asleep();
         let rung = asleep.is_some_and(|known| self.doorbell.load(Ordering::Acquire) != known);
@@ -177,7 +177,7 @@ impl Queue {
         self.awake.notify_all();
     }
 
-    /// What the queue's thread does.
+    /// Main function of the queue's thread.
     fn run(&self, emulation: &'static Emulation) {
         let result = match self.kind {
             _ if emulation.faults.at("queue-hang").is_some() => Err(Stop::Hang),
@@ -191,7 +191,7 @@ impl Queue {
         }
     }
 
-    /// The signal that takes the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
+    /// The signal that receives the error code of an AQL queue: the pointers are fields of the runtime's `amd_queue_t`.
     pub(crate) fn error_signal(&self, emulation: &Emulation) -> Option<u64> {
         use crate::abi::aql::queue::{INACTIVE_SIGNAL, READ_INDEX};
         let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;
@@ -218,7 +218,7 @@ impl Queues {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a queue and starts its thread. Returns its number, which is that of its doorbell too.
+    /// Creates a queue and starts its thread. Returns its number, which is also that of its doorbell.
     pub(crate) fn create(&self, emulation: &'static Emulation, description: &Description) -> Result<u32> {
         let kind = match description.kind {
             QUEUE_TYPE_COMPUTE_AQL => Kind::Aql,
@@ -233,7 +233,7 @@ impl Queues {
         let id = (0..limit).find(|id| !running.contains_key(id)).ok_or(Errno::NOMEM)?;
         let page = emulation.doorbells.get(description.gpu).ok_or(Errno::INVAL)?;
         let doorbell = page.address().cast::<AtomicU64>().wrapping_add(id as usize);
-        // SAFETY: the page lives as long as the emulation, which is never freed, and has room for this doorbell.
+        // SAFETY: the page lives as long as the emulation, which is never freed, and includes this doorbell.
         let doorbell: &'static AtomicU64 = unsafe { &*doorbell };
         doorbell.store(u64::MAX, Ordering::Release);
         let queue = Arc::new(Queue {
@@ -264,7 +264,7 @@ impl Queues {
         let Running { queue, thread } = self.lock().remove(&id).ok_or(Errno::INVAL)?;
         queue.stop.store(true, Ordering::Release);
         queue.wake();
-        // A panic of the thread was reported by the thread.
+        // The thread has reported its own panic.
         _ = thread.join();
         Ok(())
     }
@@ -296,11 +296,11 @@ impl Queues {
     }
 }
 
-/// Starts a thread that takes no signals: the application's handlers do not run on it.
+/// Starts a thread with all signals blocked, so that the application's handlers do not run on it.
 fn spawn(name: String, function: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are written by the calls before they are read; the thread's own mask is put back below.
+    // SAFETY: the calls write both sets before they are read; the thread's mask is restored below.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());

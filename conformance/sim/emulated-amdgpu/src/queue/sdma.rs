@@ -51,7 +51,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             }
         }
         Packet::Fence { address, value } => memory.write_u32(gpu, address, value)?,
-        // An event that was destroyed meanwhile has nobody to wake.
+        // An event destroyed meanwhile has no waits.
         Packet::Trap { event } => _ = emulation.events.set(event),
         Packet::Poll { address, function, reference, mask } => queue.wait(|| {
             let found = memory.read_u32(gpu, address)? & mask;

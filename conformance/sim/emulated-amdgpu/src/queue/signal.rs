@@ -1,4 +1,4 @@
-//! Signals of the runtime: values in memory, with an event for those who sleep.
+//! The runtime's signals: values in memory, with an event for sleeping threads.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ pub(super) fn value(emulation: &Emulation, gpu: usize, signal: u64) -> Result<i6
     Ok(word.cast_signed())
 }
 
-/// Completes a packet: writes its times, takes one from its signal's value, wakes those who wait.
+/// Completes a packet: writes its times, decrements its signal's value, wakes waiting threads.
 pub(super) fn complete(emulation: &Emulation, gpu: usize, signal: u64, began: u64) -> Result<(), PageFault> {
     if signal == 0 {
         return Ok(());
@@ -48,7 +48,7 @@ fn change(emulation: &Emulation, gpu: usize, signal: u64, change: impl Fn(i64) -
     say!(3, "signal {signal:#x} is {value}, event {event}");
     if mailbox != 0 {
         memory.write_u64(gpu, mailbox, u64::from(event))?;
-        // An event that was destroyed meanwhile has nobody to wake.
+        // An event destroyed meanwhile has no waits.
         _ = emulation.events.set(event);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What libdrm and the thunk look for besides the topology: the module, the PCI device, its DRM nodes.
+//! Files that libdrm and the thunk read besides the topology: the module, the PCI device, its DRM nodes.
 
 use super::Tree;
 use crate::abi::drm::MAJOR;

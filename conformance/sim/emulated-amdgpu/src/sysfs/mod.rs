@@ -1,4 +1,4 @@
-//! The files that the kernel has below `/sys`: a tree in memory.
+//! The kernel's files below `/sys`: a tree in memory.
 
 mod devices;
 mod topology;
@@ -11,7 +11,7 @@ use crate::files::Device;
 use crate::gpu::Gpu;
 use crate::settings::settings;
 
-/// Everything that the emulation has.
+/// The emulated tree.
 #[derive(Debug)]
 struct Names {
     tree: Tree,
@@ -30,9 +30,9 @@ fn names() -> Option<&'static Names> {
     NAMES.get_or_init(build).as_ref()
 }
 
-/// Looks a path up. `follow`: a link at its end is followed.
+/// Looks up a path. `follow`: a link at its end is followed.
 pub(crate) fn look_up(path: &[u8], follow: bool) -> Path {
-    // Almost every path ends here.
+    // Fast path for almost all paths.
     if !path.starts_with(b"/sys/") && !path.starts_with(b"/dev/") {
         return Path::Other;
     }

@@ -13,7 +13,7 @@ const HEAP_VRAM_PRIVATE: u32 = 2;
 /// The kinds of links.
 const LINK_PCIE: u32 = 2;
 
-/// Lines of a name and a number.
+/// Lines with a name and a number.
 fn text(properties: &[(&str, u64)]) -> String {
     properties.iter().map(|(name, value)| format!("{name} {value}\n")).collect()
 }
@@ -34,11 +34,11 @@ pub(super) fn add(tree: &mut Tree, gpus: &[Gpu]) {
 }
 
 fn processor(tree: &mut Tree, gpus: &[Gpu]) {
-    // The CPU has a link to the GPUs whose memory it can map. By it, younger runtimes decide whether they may.
+    // The CPU has a link to the GPUs whose memory it can map. Newer runtimes check it before they map memory.
     let reached = || gpus.iter().filter(|gpu| gpu.large_bar);
     let node = format!("{ROOT}/nodes/0");
-    // Not the standard library: it opens files below /sys, and would be asked for while this is built.
-    // SAFETY: the call takes a number and returns one.
+    // Not through the standard library, which opens files below /sys; those calls would be intercepted while the tree
+    // is built. SAFETY: the call takes a number and returns one.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     tree.file(&format!("{node}/gpu_id"), "0\n");
     tree.file(&format!("{node}/name"), "\n");

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::files::Device;
 
-/// A path that the emulation is asked for.
+/// Result of the lookup of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// It is the system's own.
+    /// The path belongs to the system.
     Other,
-    /// It is the emulation's, and there is nothing.
+    /// The path belongs to the emulation, which has no node there.
     Missing,
     Device(Device),
     Found(Found),
 }
 
-/// What is at a path.
+/// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Node {
     Folder,
@@ -23,31 +23,31 @@ pub(crate) enum Node {
     Link(String),
 }
 
-/// A node, and the path that it is at once links are followed.
+/// A node, and its path after links are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) path: String,
     pub(crate) node: Node,
 }
 
-/// Nodes by path, and the folders whose contents are the tree's alone.
+/// Nodes by path, and the folders whose whole content is emulated.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: BTreeMap<String, Node>,
     owned: Vec<String>,
 }
 
-/// Links that are followed in one path.
+/// Maximum number of links in one path.
 const LINKS: usize = 16;
 
 impl Tree {
-    /// Everything at and below this path is the tree's: what it has not, there is not.
+    /// Makes the tree own a path and everything below it: other nodes do not exist there.
     pub(super) fn own(&mut self, path: &str) {
         self.owned.push(path.to_owned());
         self.nodes.insert(path.to_owned(), Node::Folder);
     }
 
-    /// Adds a file, and the folders to it from the owned one on.
+    /// Adds a file, and the folders between it and the owned one.
     pub(super) fn file(&mut self, path: &str, contents: impl Into<Vec<u8>>) {
         self.add(path, Node::File(contents.into()));
     }
@@ -113,7 +113,7 @@ impl Tree {
     }
 }
 
-/// Without empty components, `.` and `..`.
+/// Normalises a path: removes empty components, `.` and `..`.
 fn normalised(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

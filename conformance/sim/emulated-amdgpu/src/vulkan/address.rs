@@ -1,4 +1,4 @@
-//! The PCI address of a physical device, and the extension that says that there is one.
+//! The PCI address of a physical device, and the extension that reports it.
 
 use std::ffi::{CStr, c_char};
 
@@ -10,11 +10,11 @@ use crate::settings::{PciAddress, settings};
 
 const NAME: &CStr = ash::ext::pci_bus_info::NAME;
 
-/// The address that a physical device gets; none if it keeps its own, or has to have none.
+/// The address that a physical device gets; `None` if it keeps its own, or must have none.
 ///
 /// # Safety
 ///
-/// The handle is of a physical device that the table is of.
+/// The handle is of a physical device of the table.
 unsafe fn own_address(physical: vk::PhysicalDevice, table: &InstanceTable) -> Option<PciAddress> {
     let settings = settings()?;
     let address = settings.gpus.get(settings.vulkan_gpu?)?.address;
@@ -29,7 +29,7 @@ unsafe fn own_address(physical: vk::PhysicalDevice, table: &InstanceTable) -> Op
 ///
 /// # Safety
 ///
-/// The handle is of a physical device that the table is of.
+/// The handle is of a physical device of the table.
 unsafe fn next_extensions(
     physical: vk::PhysicalDevice,
     table: &InstanceTable,
@@ -39,7 +39,7 @@ unsafe fn next_extensions(
     // SAFETY: without an array only the number is written.
     unsafe { enumerate(physical, std::ptr::null(), &raw mut count, std::ptr::null_mut()) }.result()?;
     let mut extensions = vec![vk::ExtensionProperties::default(); count as usize];
-    // SAFETY: the array has room for as many as the number says.
+    // SAFETY: the array has the stated number of elements.
     unsafe { enumerate(physical, std::ptr::null(), &raw mut count, extensions.as_mut_ptr()) }.result()?;
     extensions.truncate(count as usize);
     Ok(extensions)
@@ -55,7 +55,7 @@ pub(super) unsafe extern "system" fn extensions(
     count: *mut u32,
     properties: *mut vk::ExtensionProperties,
 ) -> vk::Result {
-    // SAFETY: the physical device is of an instance that this layer made.
+    // SAFETY: the physical device is of an instance that this layer created.
     let Some(table) = (unsafe { instance_table(physical.as_raw()) }) else {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     };
@@ -97,7 +97,7 @@ pub(super) unsafe extern "system" fn properties(
     physical: vk::PhysicalDevice,
     properties: *mut vk::PhysicalDeviceProperties2<'_>,
 ) {
-    // SAFETY: the physical device is of an instance that this layer made.
+    // SAFETY: the physical device is of an instance that this layer created.
     let Some(table) = (unsafe { instance_table(physical.as_raw()) }) else { return };
     let Some(next) = table.properties2 else { return };
     // SAFETY: the arguments are the caller's.
@@ -106,11 +106,11 @@ pub(super) unsafe extern "system" fn properties(
     let Some(address) = (unsafe { own_address(physical, &table) }) else { return };
     // SAFETY: the caller passes a chain whose structures are writable.
     let mut chain = unsafe { (*properties).p_next }.cast::<vk::BaseOutStructure<'_>>();
-    // SAFETY: every structure of a chain begins with its kind and the next one.
+    // SAFETY: every structure of a chain begins with its type and the next one.
     while let Some(structure) = unsafe { chain.as_mut() } {
         if structure.s_type == vk::StructureType::PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT {
             let info = chain.cast::<vk::PhysicalDevicePCIBusInfoPropertiesEXT<'_>>();
-            // SAFETY: its kind says that it is this structure.
+            // SAFETY: its type is that of this structure.
             unsafe {
                 (*info).pci_domain = address.domain.into();
                 (*info).pci_bus = address.bus.into();
@@ -126,7 +126,8 @@ pub(super) unsafe extern "system" fn properties(
 ///
 /// # Safety
 ///
-/// The handle is of a physical device of an instance that this layer made; the structure has the array that it states.
+/// The handle is of a physical device of an instance that this layer created; the structure has the array that it
+/// states.
 pub(super) unsafe fn without_own_extension(
     physical: vk::PhysicalDevice,
     info: &vk::DeviceCreateInfo<'_>,
@@ -137,7 +138,7 @@ pub(super) unsafe fn without_own_extension(
     }
     // SAFETY: the array has `count` names.
     let mut names = unsafe { std::slice::from_raw_parts(info.pp_enabled_extension_names, count) }.to_vec();
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     let drivers_own = unsafe { instance_table(physical.as_raw()).map(|table| next_extensions(physical, &table)) };
     if !drivers_own.is_some_and(|extensions| extensions.is_ok_and(|all| all.iter().any(is_named))) {
         // SAFETY: the names are C strings.

@@ -1,7 +1,7 @@
 //! Imports of memory that an emulated GPU exported.
 //!
-//! lavapipe imports only memory files whose header has the number of its own build. The number is read from a file that it
-//! exports itself, and written to the header of the file that is imported.
+//! lavapipe imports only memory files whose header has the number of its own build. The number is read from a file that
+//! lavapipe exports, and written to the header of the imported file.
 
 use ash::vk;
 use rustix::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
@@ -9,7 +9,7 @@ use rustix::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 use super::{DeviceTable, device_table};
 use crate::memory::dmabuf;
 
-/// Where in the header the number is, and its length.
+/// Offset and length of the number in the header.
 const NUMBER_OFFSET: u64 = 16;
 const NUMBER_LENGTH: usize = 20;
 
@@ -19,13 +19,13 @@ pub(super) unsafe extern "system" fn allocate(
     allocator: *const vk::AllocationCallbacks<'_>,
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
-    // SAFETY: the device is one that this layer made.
+    // SAFETY: this layer created the device.
     let Some(table) = (unsafe { device_table(device) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     let Some(next) = table.allocate else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the structure is the caller's.
     unsafe {
         if let Some(descriptor) = imported(&*info) {
-            // If it cannot be written, lavapipe rejects the file, and says so.
+            // If the write fails, lavapipe rejects the file and reports it.
             _ = complete(device, &table, descriptor, (*info).memory_type_index);
         }
         next(device, info, allocator, memory)
@@ -39,10 +39,10 @@ pub(super) unsafe extern "system" fn allocate(
 /// The structure has a valid chain.
 unsafe fn imported<'a>(info: &vk::MemoryAllocateInfo<'_>) -> Option<BorrowedFd<'a>> {
     let mut chain = info.p_next.cast::<vk::BaseInStructure<'_>>();
-    // SAFETY: every structure of a chain begins with its kind and the next one.
+    // SAFETY: every structure of a chain begins with its type and the next one.
     while let Some(structure) = unsafe { chain.as_ref() } {
         if structure.s_type == vk::StructureType::IMPORT_MEMORY_FD_INFO_KHR {
-            // SAFETY: its kind says that it is this structure.
+            // SAFETY: its type is that of this structure.
             let descriptor = unsafe { (*chain.cast::<vk::ImportMemoryFdInfoKHR<'_>>()).fd };
             if descriptor < 0 {
                 return None;

@@ -51,13 +51,13 @@ const LINK_INFO: i32 = 0;
 ///
 /// # Safety
 ///
-/// The chain is one of Vulkan's; structures of this kind in it have links of type `L`.
+/// The chain is valid; structures of this kind in it have links of type `L`.
 unsafe fn find<L>(mut chain: *const c_void, kind: vk::StructureType) -> Option<*mut CreateInfo<L>> {
     while !chain.is_null() {
         let structure = chain.cast::<CreateInfo<L>>();
         // SAFETY: every structure of a chain begins with its kind.
         let this = unsafe { (*structure).kind };
-        // SAFETY: a structure of this kind has a function, by the caller's word.
+        // SAFETY: a structure of this kind has a function, by the caller's guarantee.
         if this == kind && unsafe { (*structure).function } == LINK_INFO {
             return Some(structure.cast_mut());
         }
@@ -67,13 +67,13 @@ unsafe fn find<L>(mut chain: *const c_void, kind: vk::StructureType) -> Option<*
     None
 }
 
-/// The next layer's function, and moves the chain on to the layer after it.
+/// Returns the next layer's function, and advances the chain to the layer after it.
 ///
 /// # Safety
 ///
-/// The structure is what the loader passed.
+/// The loader passed the structure.
 pub(super) unsafe fn next_instance(info: *const vk::InstanceCreateInfo<'_>) -> Option<GetInstance> {
-    // SAFETY: the loader's word; its structures may be written to, as its interface demands.
+    // SAFETY: the loader guarantees it; its structures may be written to, as its interface requires.
     unsafe {
         let info = find::<InstanceLink>((*info).p_next, vk::StructureType::LOADER_INSTANCE_CREATE_INFO)?;
         let link = (*info).link.as_ref()?;
@@ -86,9 +86,9 @@ pub(super) unsafe fn next_instance(info: *const vk::InstanceCreateInfo<'_>) -> O
 ///
 /// # Safety
 ///
-/// The structure is what the loader passed.
+/// The loader passed the structure.
 pub(super) unsafe fn next_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<(GetInstance, GetDevice)> {
-    // SAFETY: the loader's word; its structures may be written to, as its interface demands.
+    // SAFETY: the loader guarantees it; its structures may be written to, as its interface requires.
     unsafe {
         let info = find::<DeviceLink>((*info).p_next, vk::StructureType::LOADER_DEVICE_CREATE_INFO)?;
         let link = (*info).link.as_ref()?;

@@ -1,10 +1,10 @@
-//! The Vulkan layer `VK_LAYER_gpu_interop_emulated_amdgpu`: gives the Vulkan device of the CPU the PCI address of an emulated
-//! GPU, by `VK_EXT_pci_bus_info`.
+//! The Vulkan layer `VK_LAYER_gpu_interop_emulated_amdgpu`: sets the PCI address of the CPU's Vulkan device to that of
+//! an emulated GPU, by `VK_EXT_pci_bus_info`.
 //!
-//! Memory that the emulated GPU exported gets what lavapipe demands of memory that it imports.
+//! It also adapts memory exported by the emulated GPU to lavapipe's requirements for imports.
 //!
-//! The Vulkan loader finds this library by a manifest and calls [`vkNegotiateLoaderLayerInterfaceVersion`]. Physical devices
-//! of other kinds than CPU, and those that have an address of their own, are not changed.
+//! The Vulkan loader finds this library by a manifest and calls [`vkNegotiateLoaderLayerInterfaceVersion`]. Physical
+//! devices of other kinds than CPU, and those with an address, are not changed.
 
 mod address;
 mod import;
@@ -23,7 +23,7 @@ use self::link::{GetDevice, GetInstance, Negotiate};
 
 /// The functions of the next layer, or of the driver, for an instance and its physical devices.
 ///
-/// They are asked for when the instance is made: later the loader may answer with the first layer's functions.
+/// They are queried when the instance is created: later the loader may return the first layer's functions.
 #[derive(Clone, Copy)]
 struct InstanceTable {
     instance: vk::Instance,
@@ -41,7 +41,7 @@ fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same of a device.
+/// The functions for a device.
 #[derive(Clone, Copy)]
 struct DeviceTable {
     get: GetDevice,
@@ -51,7 +51,7 @@ struct DeviceTable {
     descriptor: Option<vk::PFN_vkGetMemoryFdKHR>,
 }
 
-/// What an instance and its physical devices, or a device and its queues, have in common: their first word.
+/// The first word of an instance and its physical devices, or of a device and its queues, which they have in common.
 ///
 /// # Safety
 ///
@@ -67,7 +67,7 @@ unsafe fn key(handle: u64) -> u64 {
 ///
 /// The handle is of an instance or a physical device.
 unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     lock(&INSTANCES).as_ref()?.get(&unsafe { key(handle) }).copied()
 }
 
@@ -78,16 +78,16 @@ unsafe fn instance_table(handle: u64) -> Option<InstanceTable> {
 /// `F` is the type of the function with this name, and the instance is one that `get` is for, or null.
 unsafe fn next<F>(instance: vk::Instance, get: GetInstance, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-    // SAFETY: the caller's word about the instance; the name is a C string.
+    // SAFETY: the caller guarantees the instance; the name is a C string.
     let function = unsafe { get(instance, name.as_ptr()) };
-    // SAFETY: the sizes are equal, and the type is the caller's word.
+    // SAFETY: the sizes are equal, and the caller guarantees the type.
     function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
 }
 
 impl InstanceTable {
     /// # Safety
     ///
-    /// `get` is the next layer's function, and `instance` was just made through it.
+    /// `get` is the next layer's function, and `instance` was just created through it.
     unsafe fn new(instance: vk::Instance, get: GetInstance) -> Self {
         // SAFETY: the types are those of the names.
         unsafe {
@@ -116,9 +116,9 @@ impl DeviceTable {
         /// `F` is the type of the function with this name.
         unsafe fn next<F>(device: vk::Device, get: GetDevice, name: &CStr) -> Option<F> {
             const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
-            // SAFETY: the outer caller's word about the device; the name is a C string.
+            // SAFETY: the caller guarantees the device; the name is a C string.
             let function = unsafe { get(device, name.as_ptr()) };
-            // SAFETY: the sizes are equal, and the type is the caller's word.
+            // SAFETY: the sizes are equal, and the caller guarantees the type.
             function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
         }
         // SAFETY: the types are those of the names.
@@ -141,7 +141,7 @@ impl DeviceTable {
 /// `negotiate` points to the loader's structure.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(negotiate: *mut Negotiate) -> vk::Result {
-    // SAFETY: the loader's word.
+    // SAFETY: the loader guarantees it.
     let Some(negotiate) = (unsafe { negotiate.as_mut() }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     negotiate.version = negotiate.version.min(2);
     negotiate.get_instance = Some(get_instance);
@@ -150,11 +150,11 @@ pub(crate) unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(nego
     vk::Result::SUCCESS
 }
 
-/// Makes a function of this layer a pointer without its type.
+/// Converts a function of this layer to an untyped pointer.
 macro_rules! erased {
     ($function:expr, $type:ty) => {{
         let function: $type = $function;
-        // SAFETY: function pointers have one size; the caller casts it back to the type that its name has.
+        // SAFETY: function pointers have one size; the caller casts it back to the type of its name.
         Some(unsafe { std::mem::transmute::<$type, unsafe extern "system" fn()>(function) })
     }};
 }
@@ -175,7 +175,7 @@ unsafe extern "system" fn get_instance(instance: vk::Instance, name: *const c_ch
         }
         _ if instance.is_null() => None,
         _ => {
-            // SAFETY: the instance is one that this layer made.
+            // SAFETY: this layer created the instance.
             let table = unsafe { instance_table(instance.as_raw()) }?;
             // SAFETY: both are the loader's.
             unsafe { (table.get)(instance, name) }
@@ -189,7 +189,7 @@ unsafe extern "system" fn get_instance(instance: vk::Instance, name: *const c_ch
 ///
 /// The handle is of a device.
 unsafe fn device_table(device: vk::Device) -> Option<DeviceTable> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     lock(&DEVICES).as_ref()?.get(&unsafe { key(device.as_raw()) }).copied()
 }
 
@@ -200,7 +200,7 @@ unsafe extern "system" fn get_device(device: vk::Device, name: *const c_char) ->
         b"vkDestroyDevice" => erased!(destroy_device, vk::PFN_vkDestroyDevice),
         b"vkAllocateMemory" => erased!(import::allocate, vk::PFN_vkAllocateMemory),
         _ => {
-            // SAFETY: the device is one that this layer made; both arguments are the loader's.
+            // SAFETY: this layer created the device; both arguments are the loader's.
             unsafe { (device_table(device)?.get)(device, name) }
         }
     }
@@ -221,7 +221,7 @@ unsafe extern "system" fn create_instance(
     if result == vk::Result::SUCCESS {
         // SAFETY: the call above wrote the handle.
         let instance = unsafe { *instance };
-        // SAFETY: it is an instance, just made.
+        // SAFETY: it is a new instance.
         let (key, table) = unsafe { (key(instance.as_raw()), InstanceTable::new(instance, get)) };
         lock(&INSTANCES).get_or_insert_default().insert(key, table);
     }
@@ -232,7 +232,7 @@ unsafe extern "system" fn destroy_instance(instance: vk::Instance, allocator: *c
     if instance.is_null() {
         return;
     }
-    // SAFETY: it is an instance, and still there.
+    // SAFETY: it is a live instance.
     let key = unsafe { key(instance.as_raw()) };
     let Some(table) = lock(&INSTANCES).get_or_insert_default().remove(&key) else { return };
     if let Some(next) = table.destroy {
@@ -247,7 +247,7 @@ unsafe extern "system" fn create_device(
     allocator: *const vk::AllocationCallbacks<'_>,
     device: *mut vk::Device,
 ) -> vk::Result {
-    // SAFETY: the loader passes its chain, and a physical device of an instance that this layer made.
+    // SAFETY: the loader passes its chain, and a physical device of an instance that this layer created.
     let found = unsafe { (link::next_device(info), instance_table(physical.as_raw())) };
     let (Some((get, get_device)), Some(table)) = found else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the type is that of the name, and the instance is the device's.
@@ -275,7 +275,7 @@ unsafe extern "system" fn destroy_device(device: vk::Device, allocator: *const v
     if device.is_null() {
         return;
     }
-    // SAFETY: it is a device, and still there.
+    // SAFETY: it is a live device.
     let key = unsafe { key(device.as_raw()) };
     let table = lock(&DEVICES).get_or_insert_default().remove(&key);
     if let Some(next) = table.and_then(|table| table.destroy) {

@@ -1,4 +1,4 @@
-//! What the processes on AMD's runtimes do. They print what they found, and end with status 1 after an error.
+//! Processes of the tests on AMD's runtimes. They print their results, and exit with status 1 after an error.
 
 use std::path::Path;
 
@@ -29,20 +29,20 @@ fn start(test: &str, library: &Path, rest: &[String]) -> Result<String> {
         "exhaust" => exhaust(&hip),
         "fills" => fills(&hip),
         "two_gpus" => two_gpus(&hip),
-        other => Err(format!("there is no test {other}")),
+        other => Err(format!("unknown test {other}")),
     }
 }
 
 const SIZE: usize = 64 << 10;
 
-/// How many descriptors and mappings the process has.
+/// The number of descriptors and mappings of the process.
 fn held() -> (usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let maps = std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
     (descriptors, maps)
 }
 
-/// Imports, maps, fills, verifies and frees, again and again.
+/// Repeatedly imports, maps, fills, verifies and frees.
 fn cycles(hip: &Hip, count: u32) -> Result<String> {
     let version = hip.version()?;
     let file = rustix::fs::memfd_create(c"memory of another driver", rustix::fs::MemfdFlags::CLOEXEC)
@@ -62,7 +62,7 @@ fn cycles(hip: &Hip, count: u32) -> Result<String> {
         if let Some(at) = bytes.iter().position(|byte| *byte != value) {
             return Err(format!("cycle {cycle}: byte {at} is {}, not {value}", bytes[at]));
         }
-        // 5.2 ends the process when a mapping is freed; there it ends with its import.
+        // 5.2 aborts the process when a mapping is freed; there it ends with its import.
         if version > (5, 2) {
             hip.free(address)?;
         }
@@ -93,7 +93,7 @@ fn copies(hip: &Hip) -> Result<String> {
     Ok("copied".to_owned())
 }
 
-/// Allocates until there is no memory left, frees everything and copies.
+/// Allocates until memory runs out, frees everything and copies.
 fn exhaust(hip: &Hip) -> Result<String> {
     let mut pieces = Vec::new();
     let error = loop {
@@ -112,7 +112,7 @@ fn exhaust(hip: &Hip) -> Result<String> {
     Ok(error)
 }
 
-/// Two fills, at whose second kernel the settings ask for a fault.
+/// Two fills; the settings inject a fault into the second one's kernel.
 fn fills(hip: &Hip) -> Result<String> {
     let address = hip.malloc(SIZE)?;
     hip.memset(address, 1, SIZE)?;

@@ -28,7 +28,7 @@ struct BufferDescriptor {
     reserved: [c_uint; 17],
 }
 
-/// AMD's runtime, loaded. Every function returns its error number; the wrappers make an error of it.
+/// AMD's runtime, loaded. Every function returns an error number, which the wrappers convert to an error.
 #[derive(Debug)]
 pub(crate) struct Hip(Library);
 
@@ -40,7 +40,7 @@ macro_rules! call {
         type Function = unsafe extern "C" fn($($type),*) -> c_int;
         // SAFETY: the type is that of the function with this name.
         let function = unsafe { $hip.0.get::<Function>(stringify!($name)) }.map_err(|error| error.to_string())?;
-        // SAFETY: the arguments are valid for the call, as each wrapper below sees to.
+        // SAFETY: the arguments are valid for the call, as each wrapper below ensures.
         match unsafe { function($($argument),*) } {
             0 => Ok(()),
             error => Err(format!("{} = {error}", stringify!($name))),

@@ -1,9 +1,10 @@
-//! Tests on AMD's own runtimes, above this emulated kernel driver.
+//! Tests of AMD's own runtimes on this emulated kernel driver.
 //!
-//! `GPU_INTEROP_SIM_AMDGPU_TEST_ROOTS` is a colon list of folders, each with the unpacked Debian packages of one runtime: HIP, ROCR,
-//! comgr, and their C library. Without it nothing is tested, and the output says so.
+//! `GPU_INTEROP_SIM_AMDGPU_TEST_ROOTS` is a colon list of folders, each with the unpacked Debian packages of one
+//! runtime: HIP, ROCR, comgr, and their C library. Without it the tests are skipped, which the output states.
 //!
-//! Each test is a process of its own: this binary again, started by the root's dynamic linker with the emulation preloaded.
+//! Each test runs in a separate process: this binary, started by the root's dynamic linker with the emulation
+//! preloaded.
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

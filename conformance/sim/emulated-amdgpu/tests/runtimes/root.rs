@@ -1,4 +1,4 @@
-//! A folder with a runtime, and the tests on it.
+//! A folder with a runtime, and the tests of it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -18,7 +18,7 @@ pub(crate) struct Root {
     linker: PathBuf,
 }
 
-/// How a process ended.
+/// Result of a process.
 #[derive(Debug)]
 struct Ended {
     output: Output,
@@ -37,7 +37,7 @@ impl Ended {
 }
 
 impl Root {
-    /// Finds the parts of a runtime below a folder.
+    /// Finds the files of a runtime below a folder.
     pub(crate) fn find(root: &Path) -> Result<Self> {
         let folder = root.join("usr/lib/x86_64-linux-gnu");
         let library =
@@ -48,7 +48,7 @@ impl Root {
             format!("{}:{}:/usr/lib/x86_64-linux-gnu", folder.display(), root.join("lib/x86_64-linux-gnu").display());
         match (library, linker) {
             (Some(library), Some(linker)) => Ok(Self { library, folders, linker }),
-            _ => Err(format!("there is no libamdhip64 and dynamic linker below {}", root.display())),
+            _ => Err(format!("no libamdhip64 and dynamic linker were found below {}", root.display())),
         }
     }
 
@@ -81,7 +81,7 @@ fn output(mut command: Command, limit: Duration) -> std::io::Result<Output> {
     let (ended, wait) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
         if wait.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // The process was not waited for yet, so its number is still its own.
+            // The process was not waited for yet, so its number is still valid.
             _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
         }
     });
@@ -95,14 +95,14 @@ fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// 10,000 cycles of import, map, fill, verify and free leave the driver as few do.
+/// After 10,000 cycles of import, map, fill, verify and free the driver has as many objects as after a few.
 pub(crate) fn cycles(root: &Root) -> Result<()> {
     let many = if cfg!(debug_assertions) { "1000" } else { "10000" };
     let many = root.run(&["cycles", many], &[])?;
-    // 7.2 keeps every import that was mapped.
+    // 7.2 never frees an import that was mapped.
     if root.library.ends_with("libamdhip64.so.7") {
         let kept = &many.report["left"]["imported_buffer_objects"];
-        return expect(kept.as_u64() > Some(100), || format!("7.2 gives mapped imports back: {kept} left"));
+        return expect(kept.as_u64() > Some(100), || format!("7.2 frees mapped imports: {kept} left"));
     }
     let many = many.succeeded()?;
     let few = root.run(&["cycles", "4"], &[])?.succeeded()?;
@@ -111,7 +111,8 @@ pub(crate) fn cycles(root: &Root) -> Result<()> {
     expect(many["imported_buffer_objects"] == 0, || format!("left: {many}"))
 }
 
-/// A page fault is reported to the runtime, which ends the process with its own message; 7.2 returns an error instead.
+/// A page fault is reported to the runtime, which aborts the process with its own message; 7.2 returns an error
+/// instead.
 pub(crate) fn page_fault(root: &Root) -> Result<()> {
     let ended = root.run(&["fills"], &[("FAULTS", "page-fault:2")])?;
     let text = ended.text();
@@ -122,14 +123,15 @@ pub(crate) fn page_fault(root: &Root) -> Result<()> {
     root.run(&["fills"], &[])?.succeeded().map(drop)
 }
 
-/// A reset reaches the runtime as a hardware exception, which ends the process. 5.2 does not ask for such events: it waits.
+/// A reset reaches the runtime as a hardware exception, which aborts the process. 5.2 does not query such events: it
+/// waits.
 pub(crate) fn reset(root: &Root) -> Result<()> {
     let ended = root.run(&["fills"], &[("FAULTS", "reset:2")])?;
     let text = ended.text();
     expect(!ended.output.status.success() && text.contains("is reset"), || format!("{}: {text}", ended.output.status))
 }
 
-/// Two GPUs have their own addresses and memory, and copy from one to the other.
+/// Two GPUs have separate addresses and memory, and copy from one to the other.
 pub(crate) fn two_gpus(root: &Root) -> Result<()> {
     let settings = [("DEVICES", "gfx906,gfx900@0001:0a:00.0")];
     let ended = root.run(&["two_gpus"], &settings)?.succeeded()?;
@@ -137,7 +139,7 @@ pub(crate) fn two_gpus(root: &Root) -> Result<()> {
     expect(text.contains("0000:03:00.0 0001:0a:00.0"), || text)
 }
 
-/// Without access of the CPU to video memory, the same bytes arrive.
+/// Without CPU access to video memory, the results are the same.
 pub(crate) fn small_bar(root: &Root) -> Result<()> {
     for bar in ["large", "small"] {
         let ended = root.run(&["copies"], &[("BAR", bar)])?.succeeded()?;
@@ -147,7 +149,7 @@ pub(crate) fn small_bar(root: &Root) -> Result<()> {
     Ok(())
 }
 
-/// Video memory that runs out is an error of the allocation, and is there again once it is freed.
+/// Exhausted video memory is an error of the allocation, and is available again once it is freed.
 pub(crate) fn exhausted_vram(root: &Root) -> Result<()> {
     let ended = root.run(&["exhaust"], &[("VRAM", "1073741824")])?.succeeded()?;
     let text = ended.text();

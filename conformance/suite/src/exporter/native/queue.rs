@@ -1,4 +1,4 @@
-//! A queue where the exporter has none: a thread of the host that works through the exporting device's stream.
+//! A queue for exporters without one: a host thread that uses a stream of the exporting device.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -78,7 +78,7 @@ impl Job {
 }
 
 fn wait(timeline: &dyn ExporterTimeline, value: u64, stopped: &AtomicBool) -> Verdict {
-    /// How late the queue's end is noticed.
+    /// Maximum delay until the queue's end is noticed.
     const SLICE: Duration = Duration::from_millis(50);
     loop {
         match timeline.wait(value, SLICE) {
@@ -102,7 +102,7 @@ pub(super) fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: 
     Ok(stream.read(source.slice(offset..offset + data.len() as u64)?, data)?)
 }
 
-/// A job that was enqueued.
+/// An enqueued job.
 pub(super) struct Enqueued(Receiver<Answer>);
 
 impl Exchange for Enqueued {

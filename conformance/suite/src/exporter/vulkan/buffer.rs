@@ -1,4 +1,4 @@
-//! Buffers of Vulkan, and exchanges of their contents on its queue.
+//! Vulkan buffers, and exchanges of their contents on a queue.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,9 +14,9 @@ pub(super) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// A buffer of Vulkan, in its own or in imported memory.
+/// A Vulkan buffer, in its own or in imported memory.
 pub(super) struct VulkanAccess {
-    /// The queue that hands over with the importer's streams.
+    /// The queue for hand-overs to and from the importer's streams.
     pub(super) context: HeadlessContext,
     pub(super) buffer: OwnedBuffer,
     pub(super) placement: Placement,
@@ -26,12 +26,12 @@ pub(super) struct VulkanAccess {
 }
 
 impl VulkanAccess {
-    /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again. Also for accesses of the
-    /// host: it is a queue submission that makes its writes visible to devices, and an acquisition that makes the
-    /// importer's visible to it. NVIDIA's driver shows stale data without.
+    /// Acquires the buffer from the importer's side, calls `transfer`, and releases it again. Also for accesses of the
+    /// host: only the submission makes its writes visible to devices, and only the acquire makes the importer's writes
+    /// visible to it. Without them NVIDIA's driver shows stale data.
     ///
-    /// Where the device has a queue that only copies, by that: the graphics and compute engine is the importer's, and to
-    /// change its context takes longer than most copies here.
+    /// Uses the device's transfer-only queue, if any: the importer uses the graphics and compute engine, and a switch
+    /// of its context takes longer than most copies here.
     fn owned(&self, transfer: impl FnOnce(&HeadlessContext) -> gpu_interop::Result<()>) -> Verdict {
         let context = self.queue();
         let mut released = self.released()?;
@@ -45,7 +45,7 @@ impl VulkanAccess {
         Ok(())
     }
 
-    /// Hands a new buffer over to the importer's side, which may be the first to write it.
+    /// Releases a new buffer to the importer's side, which may write it first.
     fn hand_over(&self) -> Verdict {
         let mut released = self.released()?;
         if !*released {
@@ -132,7 +132,7 @@ impl ExportedBuffer for VulkanBuffer {
     }
 }
 
-/// Staging memory that no work uses: to make some takes longer than an exchange.
+/// Unused staging memory: allocating it takes longer than an exchange.
 #[derive(Debug, Default)]
 pub(super) struct Spare(Mutex<Vec<OwnedBuffer>>);
 

@@ -1,4 +1,4 @@
-//! Images of Vulkan.
+//! Vulkan images.
 
 use std::sync::Mutex;
 
@@ -20,7 +20,7 @@ pub(super) struct VulkanImage {
     context: HeadlessContext,
     spec: ImageSpec,
     exported: ExportableImage,
-    /// Locked while this side owns the image; between accesses the importer does (`VK_QUEUE_FAMILY_EXTERNAL`).
+    /// Locked while this side owns the image; between accesses the importer owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
     owned: Mutex<()>,
 }
 
@@ -31,8 +31,8 @@ impl VulkanImage {
             .dedicated(spec.dedicated)
             .offset(spec.offset);
         let exported = ExportableImage::new(context.interop(), &options).map_err(Stop::attempted)?;
-        // Once, before the first write, because it discards the contents. Released while empty, because the importer may
-        // be the first to write.
+        // Called once before the first write, because it discards the contents. Released while empty, because the
+        // importer may write first.
         context.initialize_image(exported.image())?;
         context.release_image(exported.image())?;
         Ok(Self { context: context.clone(), spec, exported, owned: Mutex::new(()) })
@@ -42,19 +42,19 @@ impl VulkanImage {
         self.exported.image()
     }
 
-    /// Takes the image back from the importer, runs `access`, and hands it over again; for accesses of the host too, for
-    /// the reasons that buffers have.
+    /// Acquires the image from the importer, calls `access`, and releases it again; also for accesses of the host, for
+    /// the same reasons as with buffers.
     fn owned(&self, access: impl FnOnce() -> Verdict) -> Verdict {
         let _owned = self.owned.lock().map_err(|_| Stop::Failed("another access panicked".into()))?;
         self.context.acquire_image(self.image())?;
         let outcome = access();
-        // Also after a failure: the next access acquires the image again, and so may the importer.
+        // Released even after a failure, because the next access, or the importer, acquires the image again.
         let released = self.context.release_image(self.image());
         outcome?;
         Ok(released?)
     }
 
-    /// Runs `access` with the place of every row in the memory and its range in `length` bytes of texels.
+    /// Calls `access` with the offset of every row in the memory and its range in `length` bytes of texels.
     fn rows(
         &self,
         (level, layer): (u32, u32),
@@ -130,7 +130,7 @@ impl ExportedImage for VulkanImage {
         self.owned(|| {
             Ok(self.context.run(|recording| {
                 recording.keep_image(image);
-                // SAFETY: recording, outside a render pass, on a queue that is not for copies alone; the image is live,
+                // SAFETY: recording, outside a render pass, on a queue that is not transfer-only; the image is live,
                 // kept, of this device, a transfer destination and in the layout `GENERAL`; it has these levels and
                 // layers.
                 unsafe {
@@ -148,7 +148,7 @@ impl ExportedImage for VulkanImage {
     }
 }
 
-/// The image in Vulkan's words.
+/// The image in Vulkan's terms.
 fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
     use vk::ImageViewType as View;
     let view = match spec.shape {

@@ -1,15 +1,15 @@
-//! The validation layer that is installed.
+//! The installed validation layer.
 
 use gpu_interop::vulkan::ash::vk;
 
 use crate::outcome::{Stop, Verdict};
 
-/// The first version that is known not to wait for itself.
+/// The first version without the deadlock.
 const SOUND: u32 = vk::make_api_version(0, 1, 4, 304);
 
-/// Why the layer must stay off where one thread of the host signals a timeline that another waits for or reads; `None` if
-/// it need not, or is not installed. Old ones let both wait for each other, for 10 seconds each time, and then complain of
-/// a bug of their own (KhronosGroup/Vulkan-ValidationLayers, #8519).
+/// The reason why the layer must be disabled if one host thread signals a timeline that another waits for or reads;
+/// `None` if it may be enabled, or is not installed. Old layers deadlock then for 10 seconds each time, and report an
+/// error caused by a defect of their own (KhronosGroup/Vulkan-ValidationLayers, #8519).
 pub(super) fn deadlocks() -> Verdict<Option<String>> {
     let entry = gpu_interop::vulkan::load_entry()?;
     // SAFETY: the entry is a Vulkan loader's.

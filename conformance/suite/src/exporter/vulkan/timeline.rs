@@ -1,4 +1,4 @@
-//! Timelines of Vulkan, and exchanges on its queue.
+//! Vulkan timelines, and exchanges on a queue.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) fn send(timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
     handle_of(exportable.ok_or_else(|| Stop::Unsupported(reason.into()))?.export()?)
 }
 
-/// Another process's. Vulkan's import is what the host sees of it; a driver may import the descriptor besides.
+/// A timeline of another process, through Vulkan's import for the host; a driver may import the descriptor as well.
 pub(super) fn open(interop: &VulkanInterop, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
     let exported = Some(timeline.try_clone()?);
     let timeline = ImportedSemaphore::new(interop, request::semaphore(system::timeline_semaphore(timeline)))?;
@@ -41,7 +41,7 @@ pub(super) fn binary(interop: &VulkanInterop) -> Verdict<Arc<dyn ExporterTimelin
     Ok(Arc::new(OwnedSemaphore::binary(interop)?))
 }
 
-/// A value of a timeline as a submission takes it.
+/// A value of a timeline for a submission.
 pub(super) fn operation<'a>(point: Point<'a>) -> Verdict<SemaphoreOp<'a>> {
     let timeline: &dyn Any = &**point.timeline;
     let exportable = timeline.downcast_ref().map(ExportableSemaphore::semaphore);

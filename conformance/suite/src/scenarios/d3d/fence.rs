@@ -60,7 +60,7 @@ fn by_name(context: &Context) -> Verdict {
     let (gpu, buffer, mapped) = shared(context)?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     let (kept, request) = fence.import_request_by_name(&name("fence")?)?;
-    // Its name is needed until it is imported, which is at the start of the turns.
+    // The name is needed until the import at the start of the turns.
     let turns = turns(context, &gpu, buffer.resource(), &mapped, &fence, request);
     drop(kept);
     turns
@@ -96,7 +96,7 @@ fn turns(
     }
     fence.wait(2 * TURNS, PATIENCE)?;
     ensure_eq!(fence.value()?, 2 * TURNS, "the fence's value");
-    // A value that is never signalled, and that neither side sees.
+    // A value that is never signalled.
     stream.wait(&[semaphore.wait_value(2 * TURNS + 1)])?;
     expect_error(fence.wait(2 * TURNS + 1, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
     ensure!(!stream.is_idle()?, "the stream did not wait for the value");
@@ -159,7 +159,7 @@ fn eleven(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE)?;
         pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "the context's data")?;
         if turn == 50 && context.device().capabilities().feature(Feature::HostFunctions).is_supported() {
-            // Delayed once: a context that does not wait for the stream finds its own data.
+            // Delayed once, so that a context that does not wait for the stream reads its own data.
             stream.launch_host_function(|| std::thread::sleep(WATCH))?;
         }
         stream.fill(&mapped, pattern.byte(turn))?;

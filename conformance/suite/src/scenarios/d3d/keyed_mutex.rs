@@ -1,4 +1,4 @@
-//! Keyed mutexes: turns, time-outs and abandoned mutexes.
+//! Keyed mutexes: turns, timeouts and abandoned mutexes.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ scenarios! {
 const KINDS: [Sharing; 2] = [Sharing::NtHandleKeyedMutex, Sharing::KmtKeyedMutex];
 const TURNS: u64 = 100;
 
-/// A buffer with a mutex, and the device's view of both.
+/// A buffer with a mutex, and the device's imports of both.
 struct Shared {
     gpu: Gpu11,
     mutex: KeyedMutex,
@@ -122,7 +122,7 @@ fn by_name(context: &Context) -> Verdict {
     turns
 }
 
-/// Fails unless the mutex times out, not before the limit and not much later.
+/// Fails unless the acquire times out, not before the limit and not much later.
 fn in_time(shared: &Shared, key: u64, limit: Duration) -> Verdict {
     let error = times_out(limit, "a key that is never released", || shared.acquire(key, limit))?;
     ensure!(error.to_string().contains(&format!("key: {key}")), "it does not name the key: {error}");
@@ -164,8 +164,8 @@ fn without_end(context: &Context) -> Verdict {
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
         stream.synchronize_timeout(PATIENCE)?;
         let (mutex, (acquired, waits)) = (shared.mutex.clone(), mpsc::channel());
-        // Not joined: without a release, it waits until the process ends.
-        // SAFETY: nothing else uses the context and the mutex until this has returned, which is waited for below.
+        // Not joined: without a release, it blocks until the process ends. SAFETY: nothing else uses the context and
+        // the mutex until this has returned, which is waited for below.
         std::thread::spawn(move || acquired.send(unsafe { mutex.acquire(9, None) }));
         let early = waits.recv_timeout(WATCH);
         ensure!(
@@ -190,8 +190,8 @@ fn abandoned(context: &Context) -> Verdict {
     };
     let opened = other.interop().open_resource(&handle)?;
     let held: IDXGIKeyedMutex = opened.cast()?;
-    // The interface's own method takes WAIT_TIMEOUT for success.
-    // SAFETY: the function is the mutex's own, which is live, and this thread is the only user of its device.
+    // The interface's own method treats WAIT_TIMEOUT as success. SAFETY: the function is the mutex's own, which is
+    // live, and this thread is the only user of its device.
     let answer = unsafe { (held.vtable().AcquireSync)(held.as_raw(), 0, 1000) };
     ensure_eq!(answer.0, 0, "the result of AcquireSync for the other device");
     in_time(&shared, 0, Duration::from_millis(60))?;

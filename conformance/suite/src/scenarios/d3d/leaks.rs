@@ -27,7 +27,7 @@ fn cycles12(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let placed = heap.place_buffer(0, 1, ResourceFlags::empty())?;
     leak_check(10_000, |number| {
-        // What is exported and never imported is closed by its request.
+        // Handles that were exported and never imported are closed by their request.
         drop(heap.import_request()?);
         let fence = ExportableFence::new(gpu.interop(), 0)?;
         let semaphore = context.device().import_semaphore(fence.import_request()?)?;

@@ -40,7 +40,7 @@ fn heap(context: &Context) -> Verdict {
     ensure!(!request.is_dedicated(), "a heap is no dedicated allocation");
     let memory = context.device().import_memory(request)?;
     let (pattern, stream) = (context.pattern(), context.stream()?);
-    // The whole heap, so that the bytes between are checked too.
+    // The whole heap, so that the bytes between the resources are checked, too.
     let whole = memory.map_buffer(0..size)?;
     stream.fill(&whole, 0x11)?;
     stream.synchronize()?;
@@ -71,7 +71,7 @@ fn committed(context: &Context) -> Verdict {
         let request = buffer.import_request()?;
         ensure!(request.is_dedicated(), "the request of a committed resource lacks the dedicated flag");
         ensure!(request.size() >= size as u64, "{} bytes for {size}", request.size());
-        // No driver takes it without the flag: rejected before the driver is called.
+        // Drivers reject it without the flag; the library rejects it before the driver is called.
         let not = context.device().import_memory(request::with_dedicated(buffer.import_request()?, false));
         crate::scenarios::rejected(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
         let mapped = context.device().import_memory(request)?.map_buffer(0..size as u64)?;

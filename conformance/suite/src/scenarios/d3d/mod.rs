@@ -1,4 +1,4 @@
-//! Direct3D 11 and 12 as the exporter's side.
+//! Direct3D 11 and 12 as exporters.
 
 pub(super) mod fence;
 pub(super) mod keyed_mutex;
@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
 use crate::outcome::Verdict;
 
-/// Bytes that most of these share.
+/// Size of most shared buffers, bytes.
 const SIZE: usize = 64 << 10;
 
 /// Direct3D 12 on the device under test.
@@ -40,7 +40,7 @@ fn import(context: &Context, request: MemoryImport) -> Verdict<MappedBuffer> {
     Ok(context.device().import_memory(request)?.map_buffer(..)?)
 }
 
-/// Maps a texture; `None`, and recorded as left out, if the device has no such arrays.
+/// Maps a texture; `None`, and recorded as omitted, if the device does not support such arrays.
 fn map_array(
     context: &Context,
     request: MemoryImport,

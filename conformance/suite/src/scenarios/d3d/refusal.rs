@@ -23,8 +23,8 @@ scenarios! {
         needs [memory D3d12Resource, memory D3d11ResourceKmt];
 }
 
-/// The same, but for the LUID and the node mask.
-fn strangers(identity: &DeviceIdentity) -> Verdict<[DeviceIdentity; 2]> {
+/// The same identity with another LUID or node mask.
+fn other_devices(identity: &DeviceIdentity) -> Verdict<[DeviceIdentity; 2]> {
     let luid = identity.luid.ok_or_else(|| Stop::Failed("Direct3D's device has no LUID".into()))?;
     let mut bytes = luid.bytes;
     bytes[0] ^= 0xff;
@@ -36,30 +36,30 @@ fn foreign(context: &Context) -> Verdict {
     let gpu = open12(context)?;
     let buffer = ExportableResource::buffer(gpu.interop(), 4096, ResourceFlags::empty())?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
-    for stranger in strangers(gpu.interop().identity())? {
+    for other in other_devices(gpu.interop().identity())? {
         let request = request::memory_with(buffer.export()?, buffer.size(), true);
-        let result = context.device().import_memory(request.exported_by(stranger.clone()));
+        let result = context.device().import_memory(request.exported_by(other.clone()));
         let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
         ensure!(error.code().is_none(), "a driver was asked: {error}");
         let both = error.mismatch().map(|both| both.exporter.luid);
-        ensure!(both == Some(stranger.luid), "the exporter is not named: {error}");
-        // The handle came back intact: it imports under its own identity.
+        ensure!(both == Some(other.luid), "the exporter is not named: {error}");
+        // The handle is returned intact: it imports under its own identity.
         let whole = request::memory_with(request.into_handle(), buffer.size(), true);
         context.device().import_memory(whole.exported_by(gpu.interop().identity().clone()))?;
 
-        let request = request::semaphore(fence.export()?).exported_by(stranger.clone());
+        let request = request::semaphore(fence.export()?).exported_by(other.clone());
         let result = context.device().import_semaphore(request);
         let (_, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a fence of another device")?;
         context.device().import_semaphore(request::semaphore(request.into_handle()))?;
 
         let device = gpu.interop().device();
-        let opened = D3d12Interop::for_importer(device, &stranger);
+        let opened = D3d12Interop::for_importer(device, &other);
         let error = expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
-        ensure!(error.mismatch().is_some_and(|both| both.importer.luid == stranger.luid), "not named: {error}");
+        ensure!(error.mismatch().is_some_and(|both| both.importer.luid == other.luid), "not named: {error}");
     }
     let eleven = open11(context)?;
-    for stranger in strangers(eleven.interop().identity())? {
-        let opened = D3d11Interop::for_importer(eleven.interop().device(), &stranger);
+    for other in other_devices(eleven.interop().identity())? {
+        let opened = D3d11Interop::for_importer(eleven.interop().device(), &other);
         expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
     }
     Ok(())

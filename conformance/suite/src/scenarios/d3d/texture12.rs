@@ -28,7 +28,7 @@ const FORMATS: [(DxgiFormat, usize); 4] = [
     (DxgiFormat::R8_SINT, 1),
 ];
 
-/// How shaders see a texture, its width, height and depth or layers, and its mip levels.
+/// View dimension, width, height and depth or layers, and mip levels of a texture.
 type Shape = (SrvDimension, (u32, u32, u16), u16);
 
 const SHAPES: [Shape; 3] = [
@@ -58,7 +58,7 @@ fn textures(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// A texture as both sides have it.
+/// A texture on both sides.
 struct Both<'a> {
     gpu: &'a Gpu12,
     texture: &'a ExportableResource,
@@ -69,7 +69,7 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// The subresources of a level: its layers, or the one that has all slices.
+    /// The subresources of a level: its layers, or the one with all slices.
     fn subresources(&self, level: u16) -> Verdict<Vec<Subresource<'_>>> {
         let TextureSpec { dimension, width, height, depth_or_array_size, levels, format, .. } = self.spec;
         let shrunk = |n: u32| (n >> level).max(1);

@@ -1,7 +1,7 @@
 //! NT handles: no driver takes ownership, so the caller keeps its handle after every import.
 //!
-//! The library owns the handle of a request, as with descriptors; a caller that keeps using its handle passes a duplicate. A
-//! handle that comes back has the same number.
+//! A request owns its handle, as with descriptors; a caller that keeps using its handle passes a duplicate. A returned
+//! handle has the same number.
 
 pub(super) mod names;
 pub(super) mod other_objects;
@@ -24,7 +24,7 @@ use crate::request;
 use crate::system::objects::{is_open, is_same_object};
 use crate::{ensure, ensure_eq};
 
-/// An object as memory of a kind.
+/// Creates a memory handle of a kind for an object.
 fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandle> {
     use MemoryHandleKind as Kind;
     Ok(match kind {
@@ -36,7 +36,7 @@ fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandl
     })
 }
 
-/// An object as a semaphore of a kind.
+/// Creates a semaphore handle of a kind for an object.
 fn semaphore_of(kind: SemaphoreHandleKind, object: Win32Object) -> Verdict<SemaphoreHandle> {
     use SemaphoreHandleKind as Kind;
     Ok(match kind {
@@ -51,7 +51,7 @@ fn semaphore_of(kind: SemaphoreHandleKind, object: Win32Object) -> Verdict<Semap
     })
 }
 
-/// The handle of an object that stands for one by its handle.
+/// The NT handle of an object that is identified by one.
 fn handle_of<H>(object: Result<Win32Object, H>) -> Verdict<OwnedHandle> {
     match object {
         Ok(Win32Object::Handle(handle)) => Ok(handle.into()),
@@ -63,7 +63,7 @@ fn object(handle: OwnedHandle) -> Win32Object {
     Win32Object::Handle(handle.into())
 }
 
-/// A handle that came back: the same number, and still of the same object.
+/// Checks that a returned handle has the same number, and still refers to the same object.
 fn came_back(handle: OwnedHandle, number: RawHandle, witness: &OwnedHandle, what: &str) -> Verdict<OwnedHandle> {
     let found = handle.as_raw_handle();
     if found == number && is_same_object(number, witness) {
@@ -89,7 +89,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// A buffer of [`SIZE`] bytes that has the pattern.
+    /// Creates a buffer of [`SIZE`] bytes with the pattern.
     fn new(context: &Context) -> Verdict<Self> {
         let buffer = prepared(context)?;
         let request = buffer.import_request()?;
@@ -112,7 +112,7 @@ impl Kept {
         Ok(request::memory_with(memory_of(self.kind, object(handle))?, size, self.dedicated))
     }
 
-    /// Fails unless the caller's handle is what it was.
+    /// Fails unless the caller's handle is unchanged.
     fn check(&self, when: &str) -> Verdict {
         let number = self.own.as_raw_handle();
         ensure!(is_open(number), "the caller's own handle {number:?} is closed {when}");

@@ -1,4 +1,4 @@
-//! Objects by their names.
+//! Imports by object names.
 
 use gpu_interop::handle::{ObjectName, Win32Object};
 use gpu_interop::{Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryImport, SemaphoreHandle};
@@ -28,7 +28,8 @@ scenarios! {
 const SIZE: u32 = 0x1_0000;
 const REFUSED: [ErrorKind; 3] = [ErrorKind::ImportRejected, ErrorKind::InvalidArgument, ErrorKind::Unsupported];
 
-/// How a device rejects a name of memory that it cannot import; one that takes no names at all says only that.
+/// Message with which a device rejects the name of memory that it cannot import; a device without support for names
+/// reports that instead.
 fn kinds(device: &Device) -> &'static [ErrorKind] {
     let takes_names = device.capabilities().feature(Feature::NamedMemory).is_supported();
     if takes_names { &REFUSED } else { &[ErrorKind::Unsupported, ErrorKind::DriverTooOld] }
@@ -105,7 +106,7 @@ fn every_sort(context: &Context) -> Verdict {
     let mut half: Vec<u16> = name("half")?.as_utf16().iter().copied().filter(|unit| *unit != 0).collect();
     half.extend([0xd83e, u16::from(b'x'), 0xdd80]);
     names.push(ObjectName::from_utf16(&half)?);
-    // All exist at once: each import must find its own.
+    // All exist at the same time: each import must find its own.
     let mut sections = Vec::new();
     for (name, number) in names.iter().zip(1_u8..) {
         let section = objects::section(Some(name), SIZE)?;

@@ -1,5 +1,5 @@
-//! Handles of other objects: a typed error, before the driver is called where the system reports the type, and the handle
-//! comes back.
+//! Handles of other objects: a typed error, before the driver is called if the system reports the type, and the handle
+//! is returned.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -65,7 +65,7 @@ const SEMAPHORES: [SemaphoreHandleKind; 5] = [
 /// The layer that must reject the handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// The library, before the driver is asked.
+    /// The library, before the driver is called.
     Library,
     /// The library or the driver.
     Either,
@@ -80,7 +80,8 @@ impl By {
     }
 }
 
-/// Imports a handle as memory and as a semaphore of every kind that the device imports. It must be rejected and come back.
+/// Imports a handle as memory and as a semaphore of every kind that the device imports. It must be rejected and
+/// returned.
 fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str) -> Verdict<OwnedHandle> {
     let (mut handle, capabilities): (OwnedHandle, _) = (handle.into(), context.device().capabilities());
     let (number, witness) = (handle.as_raw_handle(), handle.try_clone()?);
@@ -115,8 +116,8 @@ fn no_handle(_: &Context) -> Verdict {
 }
 
 fn closed(context: &Context) -> Verdict {
-    // A number that nothing else gets meanwhile: with free ones below it, of which Wine gives out the lowest, and with
-    // others closed after it, which Windows gives out first.
+    // A number that no other handle gets meanwhile: lower numbers are free, which Wine assigns first, and other handles
+    // are closed after it, whose numbers Windows assigns first.
     let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
     fillers.sort_by_key(|handle| handle.as_raw_handle().addr());
     let Some(highest) = fillers.pop() else { return Err(Stop::Failed("no handles were made".into())) };
@@ -125,7 +126,7 @@ fn closed(context: &Context) -> Verdict {
     drop(fillers);
     drop(highest);
     drop(closed_after);
-    // SAFETY: as if somebody closed the handle behind its owner's back; whatever owns the number then is forgotten below.
+    // SAFETY: simulates a stray close elsewhere; the owner of the number is forgotten below.
     let stale = unsafe { OwnedHandle::from_raw_handle(number) };
     let request = request::memory(MemoryHandle::OpaqueWin32(object(stale)), 4096);
     let (error, back) = match context.device().import_memory(request) {
@@ -152,7 +153,7 @@ fn closed(context: &Context) -> Verdict {
 }
 
 fn file(context: &Context) -> Verdict {
-    // One that has no name any more once its handles are closed.
+    // An object whose name ends once its handles are closed.
     refuse(context, tempfile::tempfile()?, By::Library, "a file that is deleted when it is closed")?;
     let named = tempfile::NamedTempFile::new()?;
     std::fs::write(named.path(), b"unread")?;

@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// Every kind of failure. Only the last one reaches the driver.
+/// Every kind of failure. Only the last request reaches the driver.
 fn failures(size: u64) -> [Failure; 4] {
     use ErrorKind as Kind;
     let invalid = &[Kind::InvalidArgument];
@@ -121,7 +121,7 @@ fn failure(context: &Context) -> Verdict {
     works(context, request)
 }
 
-/// The system gives the lowest number that is free to the next handle, or one that was closed lately.
+/// The system assigns the next handle the lowest free number, or one that was closed recently.
 fn closes_once(context: &Context) -> Verdict {
     const ROUNDS: u32 = 200;
     const BYSTANDERS: usize = 16;
@@ -182,7 +182,7 @@ fn many(context: &Context) -> Verdict {
             "the pattern, through one of them",
         )?;
     }
-    // Every other one, from both ends inwards.
+    // Alternately from both ends inwards.
     while mapped.len() > 1 {
         let gone = if mapped.len() % 2 == 0 { mapped.pop() } else { Some(mapped.swap_remove(0)) };
         drop(gone);

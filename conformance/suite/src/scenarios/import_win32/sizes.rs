@@ -1,4 +1,4 @@
-//! Sizes at the edges of an allocation, and of what 32 bits hold: the system takes sizes and offsets in two halves.
+//! Sizes at the boundaries of an allocation, and of 32 bits: the system takes sizes and offsets as two halves.
 
 use std::os::windows::io::AsRawHandle;
 
@@ -73,7 +73,7 @@ fn beyond(context: &Context) -> Verdict {
                 works(context, kept.request_with(back, kept.size)?)?;
             }
             Ok(_) if size > 1 << 57 => return Err(Stop::Failed(format!("{size} bytes were accepted"))),
-            // CUDA's driver takes the caller's word for it.
+            // CUDA's driver trusts the caller.
             Ok(memory) => {
                 ensure!(memory.map_buffer(end..size).is_err(), "{size} bytes: a missing range was mapped");
                 memory.close()?;

@@ -26,7 +26,7 @@ scenarios! {
 const IMPORTERS: usize = 3;
 
 fn stress(context: &Context) -> Verdict {
-    // One object for all, and another for each.
+    // One object shared by all threads, and one per thread.
     let shared = Kept::new(context)?;
     let own = (0..IMPORTERS).map(|_| Kept::new(context)).collect::<Verdict<Vec<_>>>()?;
     let counts = Counts::default();
@@ -47,7 +47,7 @@ fn stress(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// An import that works and two that do not.
+/// An import that succeeds and two that fail.
 fn cycle(context: &Context, kept: &Kept, counts: &Counts) -> Verdict {
     let device = context.device();
     drop(device.import_memory(kept.request()?)?);
@@ -59,7 +59,7 @@ fn cycle(context: &Context, kept: &Kept, counts: &Counts) -> Verdict {
     let (error, request) = failure.into_parts();
     expect_kind(&error, &[ErrorKind::DeviceMismatch], "another device's memory")?;
     let handle = came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "another device's")?;
-    // Any object for a GPU's driver; no memory for the host backend.
+    // Any object for a GPU's driver; for the host backend an object that is not memory.
     drop(handle);
     let event = objects::event()?;
     let (number, witness) = (event.as_raw_handle(), duplicate(&event)?);
@@ -83,7 +83,7 @@ fn accepted() -> Stop {
     Stop::Failed("an import that must fail was accepted".into())
 }
 
-/// A section, and the mark that it holds until it is closed here.
+/// A section, and its content until it is closed here.
 struct Section {
     section: OwnedHandle,
     mark: u64,

@@ -1,4 +1,4 @@
-//! Numbers that are no descriptors, and descriptors that are no memory.
+//! Invalid descriptor numbers, and descriptors of other files.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -62,7 +62,7 @@ fn close_twice(context: &Context) -> Verdict {
     let library = || {
         let before = ResourceSnapshot::take()?.descriptors;
         for _ in 0..ROUNDS {
-            // Gets as far as the driver, which cannot use it.
+            // Reaches the driver, which cannot use it.
             let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let witness = rustix::fs::fstat(&object)?;
             let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object)));

@@ -1,4 +1,4 @@
-//! Memory requests that are wrong although the handle is right.
+//! Invalid memory requests with a valid handle.
 
 use gpu_interop::handle::KmtHandle;
 use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport};

@@ -1,4 +1,4 @@
-//! Mappings that are wrong, and imports that end too early or twice.
+//! Invalid mappings, and imports that are destroyed too early or twice.
 
 use gpu_interop::{ArrayFormat, ArrayShape, ChannelType, ErrorKind, MipmappedArrayDesc};
 
@@ -86,7 +86,7 @@ fn destroy_memory(context: &Context) -> Verdict {
     let size = request.size();
     rows.with_memory(&RawCall::KeepMemory { size }, &request)?;
     let raw = rows.call(&RawCall::DestroyWhileMapped)?.text;
-    // The process alone filled the first page.
+    // Only the process filled the first page.
     buffer.put(context.pattern())?;
     let library = || {
         let memory = context.device().import_memory(request)?;

@@ -1,8 +1,8 @@
 //! Bad input to CUDA's driver (measured: 580.159.04) and to the library.
 //!
-//! Each row has two halves. The driver alone, in a process of its own, is only recorded: another version may behave better.
-//! The library must reject the same input with a typed error and leave the handle usable, or, where the input cannot be
-//! recognised, survive it with the right data.
+//! Each row has two halves. The driver's behaviour without the library, in a separate process, is only recorded:
+//! another version may behave better. The library must reject the same input with a typed error and leave the handle
+//! usable, or, if the input cannot be recognised, continue with correct data.
 
 pub(super) mod descriptor;
 pub(super) mod dma_buf;
@@ -40,7 +40,7 @@ impl<'a> Rows<'a> {
         Ok(self.raw.call(call, Some(fd))?.text)
     }
 
-    /// Lets `keep` restore the kept objects if a call has crashed the process.
+    /// Makes `keep` recreate the kept objects after a crash of the process.
     fn replace_lost_process(&mut self, keep: impl FnOnce(&mut Self) -> Verdict<String>) -> Verdict {
         if self.raw.is_running() { Ok(()) } else { keep(self).map(drop) }
     }
@@ -49,7 +49,7 @@ impl<'a> Rows<'a> {
         self.raw.call(call, None)
     }
 
-    /// Records a row, and fails if the library's half did.
+    /// Records a row, and fails if the library's half failed.
     fn row(&self, call: &str, raw: impl Into<String>, library: Verdict<String>) -> Verdict {
         let text = match &library {
             Ok(text) => text.clone(),

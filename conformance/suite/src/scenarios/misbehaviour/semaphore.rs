@@ -1,4 +1,4 @@
-//! Signals and waits that are wrong.
+//! Invalid signals and waits.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Relabelled handles. Neither drivers nor the library can distinguish such descriptors; applications are protected by
-//! handles that are typed from their export on.
+//! Handles declared as another kind. Neither drivers nor the library can distinguish such descriptors; typed handles
+//! protect applications.
 
 use std::os::fd::OwnedFd;
 
@@ -24,7 +24,7 @@ scenarios! {
             exporter BinarySemaphores, exporter TimelineSemaphores];
 }
 
-/// The library's outcome for a relabelled descriptor: an import that can be closed, or an error that returns it.
+/// The library's outcome for a falsely declared descriptor: an import that can be closed, or an error that returns it.
 fn survived<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
     close: impl FnOnce(T) -> gpu_interop::Result<()>,

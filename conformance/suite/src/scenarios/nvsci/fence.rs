@@ -1,4 +1,4 @@
-//! Misused fences, and the order of drops.
+//! Misused fences, and drop orders.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn misuse(context: &Context) -> Verdict {
     ensure!(!foreign.is_cleared(), "the signal left the fence cleared");
     let signal = object.signal(&stream, &mut foreign, MemSync::Skip);
     expect_error(signal, ErrorKind::InvalidArgument, "a fence of another module")?;
-    // The old fence must not be taken for the rejected signal.
+    // The old content must not be mistaken for the rejected signal.
     ensure!(foreign.is_cleared(), "a rejected signal left the old fence");
     let wait = module.cpu_wait_context()?.wait(&fence, Duration::ZERO);
     expect_error(wait, ErrorKind::InvalidArgument, "a CPU's wait for a fence of another module")?;

@@ -47,12 +47,12 @@ impl Rig {
         Ok(BufferAttributeList::new(&self.buffers, attributes)?)
     }
 
-    /// Allocates what one list asks for.
+    /// Allocates a buffer from one list.
     fn allocate(&self, attributes: &BufferAttributes) -> Verdict<Buffer> {
         Ok(BufferAttributeList::reconcile(&[&self.list(attributes)?])?.allocate()?)
     }
 
-    /// A list of the device's.
+    /// A list of the device.
     fn for_device(&self, context: &Context, uses: NvSciSyncUse, options: SyncOptions) -> Verdict<SyncAttributeList> {
         Ok(SyncAttributeList::for_device(&self.syncs, context.device(), uses, options)?)
     }

@@ -94,7 +94,7 @@ fn foreign_gpu(context: &Context) -> Verdict {
     let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
     ensure!(error.code().is_none() && error.to_string().contains(&other.to_string()), "{error}");
     ensure_eq!(request.size(), 4096, "bytes of the request that came back");
-    // A buffer for the CPU alone.
+    // A buffer for the CPU only.
     let unnamed = rig.allocate(&BufferAttributes::raw(4096).cpu_access(true))?;
     ensure!(unnamed.properties().gpus().is_empty(), "GPUs that no list names: {:?}", unnamed.properties());
     let result = context.device().import_memory(unnamed.import_request());

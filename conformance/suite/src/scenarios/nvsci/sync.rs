@@ -37,7 +37,7 @@ const SIZE: usize = 64 << 10;
 const LIMIT: Duration = Duration::from_secs(20);
 /// The time in which a stream without a wait becomes idle.
 const GRACE: Duration = Duration::from_millis(50);
-/// The buffer that is handed over, bytes, and the number of rounds.
+/// Size in bytes of the buffer, and the number of rounds.
 const BLOCK: u64 = 16 << 10;
 const ROUNDS: u8 = 200;
 
@@ -69,7 +69,7 @@ fn to_stream(context: &Context) -> Verdict {
     let (first, second) = (context.stream()?, context.stream()?);
     let mut fence = rig.syncs.fence();
     for (round, memory) in (1..=100_u8).zip([MemSync::Synchronize, MemSync::Skip].into_iter().cycle()) {
-        // The first signal of either kind is blocked, so that a missing wait shows.
+        // The first signal of either kind is blocked, so that a missing wait is detected.
         let held = if round <= 2 { Some(hold(&first)?) } else { None };
         first.fill(&mapped, round)?;
         object.signal(&first, &mut fence, memory)?;
@@ -125,7 +125,7 @@ fn from_cpu(context: &Context) -> Verdict {
     for round in 0..20_u64 {
         object.generate_fence(&mut fence)?;
         imported.wait(&stream, &fence, MemSync::Synchronize)?;
-        // A few times with a delay: a stream without a wait may not have begun yet.
+        // Delayed a few times: a stream without a wait may not have started yet.
         if round < 5 {
             went_on(&stream, "the stream did not wait")?;
         }
@@ -208,7 +208,7 @@ fn ping_pong(context: &Context) -> Verdict {
     };
     first.fill(&mapped, 0xff)?;
     first.synchronize()?;
-    // Each side is blocked once, so that a missing wait of the other shows.
+    // Each side is blocked once, so that a missing wait of the other is detected.
     let held = hold(&first)?;
     round(0, &mut to, &mut fro)?;
     went_on(&second, "the second stream did not wait for the first")?;

@@ -32,7 +32,7 @@ struct Part {
 enum Step {
     Fill(Part, u8),
     FillWords(Part, u32),
-    /// To the first from the second, as many bytes as the second has.
+    /// Copies to the first range from the second, as many bytes as the second has.
     Copy(Part, Part),
     Write(Part),
     Read(Part),
@@ -46,7 +46,7 @@ fn part() -> impl Strategy<Value = Part> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // At word boundaries, or next to them.
+    // At word boundaries, or adjacent to them.
     let words = (0..8_u64, 0..SIZE / 4, 1..SIZE / 8, prop_oneof![3 => Just(0_u64), 1 => 1..4_u64]);
     let words =
         words.prop_map(|(within, start, count, off)| Part { within, start: start * 4 + off, length: count * 4 });

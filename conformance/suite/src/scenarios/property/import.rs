@@ -78,7 +78,7 @@ fn imports(context: &Context) -> Verdict {
     buffer.put(context.pattern())?;
     let right = buffer.import_request()?;
     let (real, dedicated) = (right.size(), right.is_dedicated());
-    // The first may open things that stay.
+    // Resources of the first use may stay open.
     drop(context.device().import_memory(right)?);
     let semaphores = match context.exporter()?.binary_semaphore() {
         Ok(_) => true,

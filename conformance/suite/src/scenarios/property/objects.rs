@@ -93,7 +93,7 @@ struct State<'a> {
     gate: MappedBuffer,
     blocked: bool,
     imports: Vec<ExternalMemory>,
-    /// With a flag: pending work uses it.
+    /// With a flag that states whether pending work uses it.
     mappings: Vec<(MappedBuffer, bool)>,
     model: Vec<u8>,
 }

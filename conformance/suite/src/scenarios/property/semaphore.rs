@@ -23,7 +23,7 @@ scenarios! {
 
 /// Timelines of one request.
 const TIMELINES: usize = 3;
-/// The time that a value is watched not to be reached.
+/// The time for which a value must not be reached.
 const GLANCE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]

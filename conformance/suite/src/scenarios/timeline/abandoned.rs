@@ -1,4 +1,4 @@
-//! Timelines that are abandoned while streams have many pending turns.
+//! Timelines abandoned while streams have many pending turns.
 
 use gpu_interop::{ErrorKind, TimelineStrategy};
 

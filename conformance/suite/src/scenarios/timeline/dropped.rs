@@ -1,4 +1,4 @@
-//! Timelines, streams and devices that are dropped with pending waits.
+//! Timelines, streams and devices dropped with pending waits.
 
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
     ensure!(taken < PATIENCE, "letting go took {taken:?}");
     std::thread::sleep(Duration::from_millis(100));
     ensure_eq!(exporter.value()?, 0, "the exporter's value after everything was dropped");
-    // The context's own device is not disturbed.
+    // The context's own device is not affected.
     let other = Shared::new::<S>(context, 0)?;
     let (stream, mapped) = (context.stream()?, context.import(&*buffer)?);
     stream.wait_timeline(&other.device, 1)?;
@@ -86,6 +86,6 @@ fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
     other.exporter.signal(1)?;
     other.exporter.wait(2, PATIENCE)?;
     buffer.verify_all(0x33, "the other device does not work any more")?;
-    // A driver that cannot cancel the wait may not let the process end while it is pending.
+    // If a driver cannot cancel the wait, the process may hang at exit while it is pending.
     Ok(exporter.signal(1)?)
 }

@@ -22,7 +22,7 @@ scenarios! {
         failing_exporter, needs [bridged timelines, word waits], signals_by_host;
 }
 
-/// How a timeline behaves.
+/// Behaviour of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Behaviour {
     Sound,
@@ -49,7 +49,7 @@ impl Failing {
         match ALL[usize::from(self.behaviour.load(Ordering::SeqCst))] {
             Behaviour::Fails => Err(lost()),
             Behaviour::FailsToSignal if signals => Err(lost()),
-            // A panic without the hook that prints: the log stays free of alarms.
+            // A panic without the panic hook, so that the log contains no message.
             Behaviour::Panics => resume_unwind(Box::new("on purpose")),
             _ => Ok(()),
         }
@@ -110,7 +110,7 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
         stream.signal_timeline(&shared.device, 1)?;
         let start = Instant::now();
         let synchronized = loop {
-            // The bridge carries the signal a moment after the stream has run it.
+            // The bridge carries the signal shortly after the stream has executed it.
             let synchronized = stream.synchronize_timeout(PATIENCE);
             if synchronized.is_err() {
                 break synchronized;

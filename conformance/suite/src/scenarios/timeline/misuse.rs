@@ -14,7 +14,7 @@ by_strategy! {
     "misuse", "Values that do not increase and timelines of another device are rejected, and nothing is enqueued.", misuse;
 }
 
-/// Timelines that no strategy is needed for.
+/// Timelines that need no strategy.
 pub(crate) const WITHOUT_DEVICE: &[Scenario] = {
     by_strategy! { native need [], bridge need [];
         "no_timeline", "A binary semaphore is rejected as a timeline.", no_timeline;
@@ -79,7 +79,7 @@ fn no_timeline<S: Strategy>(context: &Context) -> Verdict {
     expect_error(refused, ErrorKind::InvalidArgument, "a binary semaphore as a timeline").map(drop)
 }
 
-/// In other processes: changing this one's environment would race with its threads.
+/// In other processes, because changing this one's environment would race with its threads.
 fn environment(context: &Context) -> Verdict {
     let exporter = context.exporter()?.timeline(0)?;
     let capabilities = context.device().capabilities();
@@ -92,7 +92,7 @@ fn environment(context: &Context) -> Verdict {
         [works(native, TimelineStrategy::Native), works(bridge.is_supported(), TimelineStrategy::HostBridge)];
     let invalid = ErrorKind::InvalidArgument.to_string();
     let cases = [("native", &by_driver), ("bridge", &by_host), ("fast", &invalid)];
-    // All at once: drivers take their time to start.
+    // All at once, because drivers start slowly.
     let start = |(value, expected)| {
         Ok((context.spawn_peer_with("timeline-strategy", &[(TIMELINE_VARIABLE, value)])?, expected))
     };
@@ -109,7 +109,7 @@ fn tell_strategy(context: &Context, channel: &Channel) -> Verdict {
     let made = Timeline::new(context.device(), exporter.clone());
     match made {
         Ok(timeline) => {
-            // It works, too.
+            // The timeline also works.
             let stream = context.stream()?;
             stream.signal_timeline(&timeline, 1)?;
             exporter.wait(1, PATIENCE)?;

@@ -1,7 +1,7 @@
-//! Timelines: one counter that streams and the exporter share, by each strategy.
+//! Timelines: one counter shared by streams and the exporter, with each strategy.
 //!
-//! Where a device has no timeline semaphores the strategy `native` is unsupported with its reason; the bridge is
-//! everywhere that a stream can wait for a word in memory.
+//! If a device has no timeline semaphores, the strategy `native` is unsupported with the reason; the bridge is
+//! available wherever a stream can wait for a word in memory.
 
 pub(super) mod abandoned;
 pub(super) mod dropped;
@@ -46,7 +46,7 @@ trait Strategy {
 /// The driver imports the exporter's timeline.
 struct Native;
 
-/// A thread of the host carries the values.
+/// A host thread carries the values.
 struct Bridge;
 
 impl Strategy for Native {
@@ -75,7 +75,7 @@ impl Shared {
         Self::without_waits::<S>(device, exporter)
     }
 
-    /// Also where no stream can wait for a value that has not been reached.
+    /// Available even if no stream can wait for a value that has not been reached.
     fn without_waits<S: Strategy>(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Verdict<Self> {
         need::<S>(device, &*exporter)?;
         let timeline = Timeline::with_strategy(device, exporter.clone(), S::STRATEGY)?;
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-/// Stops as unsupported unless a device shares timelines by this strategy.
+/// Stops as unsupported unless a device shares timelines with this strategy.
 fn need<S: Strategy>(device: &Device, exporter: &dyn ExporterTimeline) -> Verdict {
     let (capabilities, kind) = (device.capabilities(), exporter.handle_kind());
     let support = match (S::STRATEGY, kind) {

@@ -36,7 +36,7 @@ pub(crate) const REACHED: &[Scenario] = {
 fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 64;
     const TURNS: u32 = 10_000;
-    /// How many turns are enqueued before the first is looked at: fewer than drivers' queues hold.
+    /// Number of turns enqueued before the first is checked: fewer than drivers' queues hold.
     const AHEAD: usize = 8;
     let shared = Shared::new::<S>(context, 0)?;
     let (buffer, mapped) = context.zeroed(SIZE)?;
@@ -79,7 +79,7 @@ fn frames_in_flight<S: Strategy>(context: &Context) -> Verdict {
     (1..=3).try_for_each(|count| several_frames::<S>(context, count))
 }
 
-/// Works as a renderer does: a timeline for each direction, and one buffer per frame in flight.
+/// As in a renderer: a timeline for each direction, and one buffer per frame in flight.
 fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
     const SIZE: usize = 4096;
     const FRAMES: u64 = 60;
@@ -87,7 +87,7 @@ fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
     let slots = (0..in_flight).map(|_| context.zeroed(2 * SIZE)).collect::<Verdict<Vec<_>>>()?;
     let stream = context.stream()?;
     let mut exchanges: VecDeque<(u64, Box<dyn Exchange>)> = VecDeque::new();
-    // The exchange of a frame finds the one before in the same buffer.
+    // The exchange of a frame reads the previous frame from the same buffer.
     let check = |(frame, exchange): (u64, Box<dyn Exchange>)| -> Verdict {
         let found = exchange.finish()?;
         let Some(before) = frame.checked_sub(in_flight).filter(|before| *before > 0) else { return Ok(()) };
@@ -154,7 +154,7 @@ fn timeout<S: Strategy>(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// The remaining support where streams cannot wait for words in memory.
+/// The remaining support if streams cannot wait for words in memory.
 fn reached<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 1024;
     let shared = Shared::without_waits::<S>(context.device(), context.exporter()?.timeline(0)?)?;

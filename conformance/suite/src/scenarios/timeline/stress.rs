@@ -26,7 +26,7 @@ by_strategy! {
         create_and_destroy, alone;
 }
 
-/// Numbers that depend on a seed.
+/// Numbers derived from a seed.
 struct Random {
     seed: u32,
     drawn: u64,
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// The work of a stream behind its waits: copies of earlier tasks' data, and data of its own.
+/// The work of a stream after its waits: copies of earlier tasks' data, and data of its own.
 struct Task {
     stream: usize,
     timeline: usize,
@@ -51,14 +51,14 @@ struct Task {
 const STREAMS: usize = 16;
 const TIMELINES: usize = 64;
 const TASKS: usize = 6 * TIMELINES;
-/// The most tasks that one waits for.
+/// Maximum number of tasks that a task waits for.
 const NEEDS: usize = 3;
-/// Bytes that a task makes.
+/// Bytes written by a task.
 const PART: usize = 32;
-/// A task's place: what it made, and a copy of what each task made that it waited for.
+/// A task's range: its own data, and a copy of the data of each task that it waited for.
 const CELL: usize = PART * (1 + NEEDS);
 
-/// Tasks in an order in which they could run one after another. A timeline's values come from one stream, in order.
+/// Tasks in an order in which they could run sequentially. A timeline's values come from one stream, in order.
 fn tasks(seed: u32) -> Vec<Task> {
     let mut random = Random { seed, drawn: 0 };
     let mut values = [0; TIMELINES];
@@ -85,7 +85,7 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     let streams = context.streams(STREAMS)?;
     let byte = |task: usize| context.pattern().byte(task as u64);
     for (number, stream) in streams.iter().enumerate() {
-        // Nothing runs before everything is enqueued.
+        // Nothing runs before all work is enqueued.
         stream.wait_timeline(&gate.device, 1)?;
         for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.stream == number) {
             for (place, need) in (1..).zip(&task.needs) {
@@ -170,11 +170,11 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
         in_threads(&|thread| pending_cycles::<S>(context, &*buffers[thread].0, &buffers[thread].1, thread, count))?;
         in_threads(&|_| device_cycles::<S>(context, count / 2))
     };
-    // More streams at once than the cycles have: a backend may keep some for those that come.
+    // More streams at once than the cycles have: a backend may keep some for reuse.
     let streams = context.streams(4 * THREADS)?;
     drop(streams);
     cycles(CYCLES / 10)?;
-    // Threads of streams and bridges end some time after what they work for.
+    // Threads of streams and bridges end some time after the objects that they serve.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
     let (before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
@@ -193,9 +193,9 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
 
 const SIZE: usize = 256;
 
-/// Timelines and streams of one device; with a bridge, waits are enqueued before their values. No memory is freed and no
-/// device closed meanwhile, nor a semaphore while a stream waits for another one: these calls of CUDA wait for every stream
-/// of the GPU in this process, and hold a lock that the signalling thread may need.
+/// Timelines and streams of one device; with a bridge, waits are enqueued before their values. No memory is freed, no
+/// device closed, and no semaphore destroyed while a stream waits for another one: these CUDA calls wait for every
+/// stream of the GPU in this process, and hold a lock that the signalling thread may need.
 fn pending_cycles<S: Strategy>(
     context: &Context,
     buffer: &dyn ExportedBuffer,

@@ -16,14 +16,14 @@ use rustix::net::{
 use crate::outcome::{Stop, Verdict};
 use crate::system::{BorrowedOsHandle, MAX_HANDLES, Received};
 
-/// One end of a socket that keeps messages apart and carries descriptors.
+/// One end of a socket that preserves message boundaries and carries descriptors.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
 }
 
 impl Connection {
-    /// The end that a process was started with: its standard input, the one descriptor that every process has.
+    /// The end that a process was started with: its standard input, the only descriptor that every process has.
     pub fn of_this_process() -> Verdict<Self> {
         Ok(Self { socket: std::io::stdin().as_fd().try_clone_to_owned()? })
     }
@@ -35,7 +35,7 @@ impl Connection {
         Ok((Self { socket: here }, there.into()))
     }
 
-    /// Nothing comes or goes any more; the other side finds this one gone.
+    /// Closes both directions; the other side sees a closed connection.
     pub fn close(&self) -> Verdict {
         Ok(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both)?)
     }
@@ -51,10 +51,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives the next message, of at most so many bytes and [`MAX_HANDLES`] descriptors, which get close-on-exec set.
+    /// Receives the next message, of at most this many bytes and [`MAX_HANDLES`] descriptors, which are set to
+    /// close-on-exec.
     ///
     /// # Errors
-    /// If the message is longer, or not all of its descriptors could be received; those that were are closed.
+    /// If the message is longer, or not all of its descriptors could be received; the received ones are closed.
     pub fn receive(&self, most: usize) -> Verdict<Received> {
         self.receive_into(most, &mut [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))])
     }
@@ -64,7 +65,7 @@ impl Connection {
         let mut control = RecvAncillaryBuffer::new(space);
         let parts = &mut [IoSliceMut::new(&mut bytes)];
         let received = match rustix::net::recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            // It died with a message of this side unread.
+            // The other side crashed with an unread message of this side.
             Err(Errno::CONNRESET) => return Ok(Received::Gone),
             received => received?,
         };
@@ -74,7 +75,8 @@ impl Connection {
         });
         let descriptors: Vec<_> = descriptors.flatten().collect();
         let count = descriptors.len();
-        // MSG_CTRUNC: they did not fit, or this process may open no more. The space is aligned, so that more may fit.
+        // MSG_CTRUNC: the descriptors did not fit, or this process may not open more. The space is aligned, so that
+        // more may fit.
         if received.flags.contains(ReturnFlags::CTRUNC) || count > MAX_HANDLES {
             let reason =
                 format!("a message has more than {MAX_HANDLES} descriptors, or this process has too many open");
@@ -90,8 +92,8 @@ impl Connection {
         Ok(Received::Message(bytes, descriptors))
     }
 
-    /// Whether there is something to receive, or the other end is closed, before the time is over. Signals, such as that
-    /// a child has ended, do not end the waiting.
+    /// Whether a message or the end of the connection can be received before the timeout. Signals, such as SIGCHLD, do
+    /// not end the wait.
     pub fn wait(&self, timeout: Duration) -> Verdict<bool> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -115,7 +117,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends a byte and so many writing ends of a pipe, whose reading end is returned: it is at its end once none is left.
+    /// Sends a byte and this many writing ends of a pipe, whose reading end is returned: it is at its end once all
+    /// writing ends are closed.
     fn send_writers(count: usize) -> (Connection, std::io::PipeReader) {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let (here, there) =
@@ -129,7 +132,7 @@ mod tests {
         (Connection { socket: here }, reader)
     }
 
-    /// Nothing holds a writing end.
+    /// No writing end is open.
     fn at_its_end(mut reader: std::io::PipeReader) -> bool {
         rustix::io::ioctl_fionbio(&reader, true).expect("does not block");
         matches!(reader.read(&mut [0]), Ok(0))
@@ -143,7 +146,7 @@ mod tests {
             assert!(error.reason().contains("descriptors"), "{error}");
             assert!(at_its_end(reader), "a descriptor is left");
         }
-        // Fewer than are allowed arrive, and not all: however the space is aligned, from one to three fit.
+        // Fewer than the maximum arrive, and not all: from one to three fit, depending on the alignment.
         let (connection, reader) = send_writers(MAX_HANDLES);
         let mut space = [MaybeUninit::uninit(); 28];
         let error = connection.receive_into(8, &mut space).expect_err("not all");

@@ -17,7 +17,7 @@ use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;
 
-/// The kinds of handle that exporters of this system make.
+/// The handle kinds of this system's exporters.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
 /// The kind of exported timeline semaphores on this system.
@@ -70,7 +70,7 @@ pub(crate) fn standard_input() -> std::io::Result<OsHandle> {
     std::io::stdin().as_fd().try_clone_to_owned()
 }
 
-/// A file without a name, deleted with its last handle.
+/// A nameless file, deleted with its last handle.
 pub fn nameless_file(name: &str) -> Verdict<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
@@ -85,7 +85,7 @@ pub fn write_at(file: &File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
-/// The system's number of this thread.
+/// The system's id of this thread.
 pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
@@ -138,16 +138,16 @@ pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     Ok(count)
 }
 
-/// Starts a program that a terminal's Ctrl-C does not reach.
+/// Starts a program that Ctrl-C in a terminal does not reach.
 pub fn own_group(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Ends this process when the one that started it ends, however that happens.
+/// Ends this process when the one that started it ends in any way.
 pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before that. Its number is asked for, and not whether it is 1: in a container the suite itself
-    // may be that.
+    // The parent may have ended before. Its id is compared, instead of 1: in a container the suite itself may have the
+    // id 1.
     let actual = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
     match parent {
         Some(expected) if actual.as_deref() != Some(expected) => {
@@ -170,9 +170,9 @@ pub fn describe(status: ExitStatus) -> String {
     match status.signal() {
         Some(number) => {
             let name = match Signal::from_named_raw(number) {
-                // The headers abbreviate it, `Signal` does not.
+                // The headers abbreviate the name, `Signal` does not.
                 Some(Signal::ABORT) => " (SIGABRT)".into(),
-                // `Signal::SEGV`, as the headers have it.
+                // `Signal::SEGV`, in the form of the headers.
                 Some(signal) => {
                     format!(" (SIG{})", format!("{signal:?}").trim_matches('"').trim_start_matches("Signal::"))
                 }
@@ -184,7 +184,7 @@ pub fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Makes temporary files that become files that everybody may read.
+/// Creates temporary files that become files readable by all users.
 pub fn readable_file() -> tempfile::Builder<'static, 'static> {
     let mut file = tempfile::Builder::new();
     file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));

@@ -21,17 +21,17 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcess, PROC
 use crate::outcome::{Stop, Verdict};
 use crate::system::{BorrowedOsHandle, MAX_HANDLES, OsHandle, Received};
 
-/// How much a pipe keeps that is not read yet, bytes: a message of any length, so that who sends need not wait.
+/// Size of a pipe's buffer, bytes: larger than any message, so that senders do not block.
 const BUFFER: u32 = 256 << 10;
-/// How long one sleeps before one looks again whether there is something to read.
+/// Interval of polling for data.
 const PAUSE: Duration = Duration::from_micros(500);
 /// The header of a message: the sender's process, the number of handles, and their values there.
 const HEADER: usize = 8 + 8 * MAX_HANDLES;
 
-/// One end of a pipe that keeps messages apart and carries handles.
+/// One end of a pipe that preserves message boundaries and carries handles.
 ///
-/// Whoever sends a handle makes a duplicate in its own process, which the receiver fetches and closes: that way both sides
-/// can send, and need no right to the other one but when they receive.
+/// The sender duplicates a handle in its own process, and the receiver fetches and closes the duplicate: both sides can
+/// send, and need access rights to the other process only when they receive.
 #[derive(Debug)]
 pub struct Connection {
     pipe: File,
@@ -67,13 +67,13 @@ impl Connection {
         if here == INVALID_HANDLE_VALUE {
             return Err(std::io::Error::last_os_error().into());
         }
-        // SAFETY: a new handle, this caller's.
+        // SAFETY: a new handle, owned by this caller.
         let here = unsafe { OwnedHandle::from_raw_handle(here) };
         let there = OpenOptions::new().read(true).write(true).open(name)?;
         Ok((Self::of(here)?, there.into()))
     }
 
-    /// Sends a message, and handles beside it.
+    /// Sends a message with handles.
     pub fn send(&self, bytes: &[u8], handles: &[BorrowedOsHandle<'_>]) -> Verdict {
         if handles.len() > MAX_HANDLES {
             return Err(Stop::Failed(format!("more than {MAX_HANDLES} handles in one message")));
@@ -117,7 +117,7 @@ impl Connection {
         Ok(Received::Message(body, numbers.map(|number| fetch(word(0), number)).collect::<Verdict<_>>()?))
     }
 
-    /// Whether there is something to receive, or the other end is closed, before the time is over.
+    /// Whether a message or the end of the connection can be received before the timeout.
     pub fn wait(&self, timeout: Duration) -> Verdict<bool> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -147,18 +147,19 @@ fn is_gone(error: &std::io::Error) -> bool {
     matches!(code, Some(ERROR_BROKEN_PIPE | ERROR_PIPE_NOT_CONNECTED))
 }
 
-/// Takes a handle out of another process.
+/// Fetches a handle from another process.
 fn fetch(process: u32, number: u64) -> Verdict<OsHandle> {
     // SAFETY: no pointers.
     let process = unsafe { OpenProcess(PROCESS_DUP_HANDLE, 0, process) };
     if process.is_null() {
         return Err(Stop::Failed("the process that sent a handle has ended".into()));
     }
-    // SAFETY: a new handle, this caller's.
+    // SAFETY: a new handle, owned by this caller.
     let process = unsafe { OwnedHandle::from_raw_handle(process) };
     let mut handle = std::ptr::null_mut();
     let theirs = std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0));
-    // SAFETY: the sender made the handle for this, and lets go of it; the pointer is valid for the call.
+    // SAFETY: the sender created the handle for this purpose, and gives up its ownership; the pointer is valid for the
+    // call.
     let fetched = unsafe {
         DuplicateHandle(
             process.as_raw_handle(),
@@ -173,6 +174,6 @@ fn fetch(process: u32, number: u64) -> Verdict<OsHandle> {
     if fetched == 0 {
         return Err(std::io::Error::last_os_error().into());
     }
-    // SAFETY: a new handle, this caller's.
+    // SAFETY: a new handle, owned by this caller.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }

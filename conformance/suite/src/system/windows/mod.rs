@@ -24,13 +24,13 @@ pub use connection::Connection;
 pub use resource_count::raise_handle_limit;
 pub(crate) use resource_count::{available_memory, handle_limit, resources, threads};
 
-/// The kinds of handle that exporters of this system make.
+/// The handle kinds of this system's exporters.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueWin32;
 /// The kind of exported timeline semaphores on this system.
 pub const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineWin32;
 
-/// Where Vulkan's driver for the CPU comes from, after what says to install the device's: nowhere that is usual.
+/// Source of a Vulkan CPU driver, appended to the advice to install the device's driver: there is no usual one.
 pub(crate) const VULKAN_ON_CPU: &str = "";
 /// The package of Vulkan's validation layer.
 pub const VULKAN_CHECKS: &str = "they are in the Vulkan SDK";
@@ -103,7 +103,7 @@ pub(crate) fn standard_input() -> std::io::Result<OsHandle> {
     std::io::stdin().as_handle().try_clone_to_owned()
 }
 
-/// A file that ends with its last handle.
+/// A file that is deleted with its last handle.
 pub fn nameless_file(_name: &str) -> Verdict<File> {
     Ok(tempfile::tempfile()?)
 }
@@ -131,16 +131,16 @@ pub fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> std::io::Resu
     Ok(())
 }
 
-/// The system's number of this thread.
+/// The system's id of this thread.
 pub fn thread_id() -> i32 {
     // SAFETY: no arguments.
     unsafe { GetCurrentThreadId() }.cast_signed()
 }
 
-/// How many handles a program has that this one starts, before it runs.
+/// Number of handles of a program that this process starts, before it runs.
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     let untold = || Stop::Skipped("this system does not count the handles of a process, as Wine".into());
-    // Asked of this one first: where nothing is told, nothing need be started.
+    // Queried for this process first: if the system does not count handles, no process need be started.
     resource_count::handles_of(objects::current_process())?.ok_or_else(untold)?;
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = command.creation_flags(CREATE_SUSPENDED).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
@@ -150,12 +150,12 @@ pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     counted?.ok_or_else(untold)
 }
 
-/// Starts a program that a terminal's Ctrl-C does not reach.
+/// Starts a program that Ctrl-C in a terminal does not reach.
 pub fn own_group(command: &mut Command) {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
-/// Ends this process when the one that started it ends, however that happens.
+/// Ends this process when the one that started it ends in any way.
 pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
     let Some(parent) = parent.and_then(|parent| parent.parse().ok()) else { return Ok(()) };
     // SAFETY: no pointers.
@@ -163,18 +163,18 @@ pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
     if parent.is_null() {
         return Err(Stop::Failed("the process that started this one has ended".into()));
     }
-    // SAFETY: a new handle, this caller's.
+    // SAFETY: a new handle, owned by this caller.
     let parent = unsafe { OwnedHandle::from_raw_handle(parent) };
     std::thread::Builder::new().name("parent".into()).spawn(move || {
         // SAFETY: the handle is open, and may be waited for.
         unsafe { WaitForSingleObject(parent.as_raw_handle(), INFINITE) };
-        // Without a driver's last words, which could hang.
+        // Without running a driver's exit code, which could hang.
         std::process::abort();
     })?;
     Ok(())
 }
 
-/// How a process ended that did not end well, with the exception's name.
+/// Describes an abnormal end of a process, with the exception's name.
 pub fn describe(status: ExitStatus) -> String {
     let code = status.code().unwrap_or(-1).cast_unsigned();
     let name = match code {

@@ -15,12 +15,12 @@ use super::objects::current_process;
 use crate::outcome::Verdict;
 use crate::system::ResourceSnapshot;
 
-/// The result of a function that reports failure by 0.
+/// The result of a function that returns 0 on failure.
 fn worked(answer: i32) -> Verdict {
     if answer == 0 { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
 }
 
-/// The size of a struct as its functions want it.
+/// The size of a struct in the type of the functions.
 fn length<T>() -> u32 {
     u32::try_from(size_of::<T>()).unwrap_or(u32::MAX)
 }
@@ -31,7 +31,7 @@ pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
     let handles = handles_of(process)?.unwrap_or_else(open_handles);
     let mut memory = PROCESS_MEMORY_COUNTERS::default();
     let length = length::<PROCESS_MEMORY_COUNTERS>();
-    // SAFETY: the process is this one; the struct is as long as is said.
+    // SAFETY: the process is this one; the struct has the stated size.
     worked(unsafe { GetProcessMemoryInfo(process.as_raw_handle(), &raw mut memory, length) })?;
     Ok(ResourceSnapshot { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
 }
@@ -39,11 +39,11 @@ pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
 /// The search for handles ends after this many free numbers. Handles get the lowest free multiple of 4.
 const GAP: usize = 512;
 
-/// How many handles this process has open, found by asking about each number.
+/// The number of open handles of this process, found by testing each number.
 fn open_handles() -> usize {
     let is_open = |number: usize| {
         let mut flags = 0;
-        // SAFETY: the pointer is valid for the call, which fails for a number that is no handle.
+        // SAFETY: the pointer is valid for the call, which fails for an invalid handle.
         unsafe { GetHandleInformation(std::ptr::without_provenance_mut(number), &raw mut flags) != 0 }
     };
     let (mut count, mut free) = (0, 0);
@@ -56,7 +56,7 @@ fn open_handles() -> usize {
     count
 }
 
-/// The number of open handles of a process; `None` where the system does not count them: Wine 8 always returns 0.
+/// The number of open handles of a process; `None` if the system does not count them: Wine 8 always returns 0.
 pub(super) fn handles_of(process: BorrowedHandle<'_>) -> Verdict<Option<usize>> {
     let mut handles = 0;
     // SAFETY: the pointer is valid for the call, and the process's handle is open.
@@ -64,12 +64,12 @@ pub(super) fn handles_of(process: BorrowedHandle<'_>) -> Verdict<Option<usize>> 
     Ok(Some(handles as usize).filter(|handles| *handles > 0))
 }
 
-/// How many views of file mappings there are.
+/// The number of views of file mappings.
 fn views() -> usize {
     let (mut address, mut count, mut last) = (0_usize, 0, 0);
     loop {
         let mut region = MEMORY_BASIC_INFORMATION::default();
-        // SAFETY: any address may be asked about; the pointer is to as many bytes as are said.
+        // SAFETY: any address may be queried; the buffer has the stated size.
         let told = unsafe {
             VirtualQuery(std::ptr::without_provenance(address), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>())
         };
@@ -91,10 +91,10 @@ pub(crate) fn threads() -> Verdict<usize> {
     if snapshot == INVALID_HANDLE_VALUE {
         return Err(std::io::Error::last_os_error().into());
     }
-    // SAFETY: a new handle, this caller's.
+    // SAFETY: a new handle, owned by this caller.
     let snapshot = unsafe { OwnedHandle::from_raw_handle(snapshot) };
     let mut entry = THREADENTRY32 { dwSize: length::<THREADENTRY32>(), ..Default::default() };
-    // SAFETY: the snapshot is open, and the struct says its length.
+    // SAFETY: the snapshot is open, and the struct contains its length.
     let mut more = unsafe { Thread32First(snapshot.as_raw_handle(), &raw mut entry) };
     let mut count = 0;
     while more != 0 {
@@ -109,7 +109,7 @@ pub(crate) fn threads() -> Verdict<usize> {
 /// Memory that is available, bytes.
 pub(crate) fn available_memory() -> Verdict<u64> {
     let mut status = MEMORYSTATUSEX { dwLength: length::<MEMORYSTATUSEX>(), ..Default::default() };
-    // SAFETY: the pointer is valid for the call, and the struct says its length.
+    // SAFETY: the pointer is valid for the call, and the struct contains its length.
     worked(unsafe { GlobalMemoryStatusEx(&raw mut status) })?;
     Ok(status.ullAvailPhys)
 }
@@ -117,7 +117,7 @@ pub(crate) fn available_memory() -> Verdict<u64> {
 /// Nothing limits them further.
 pub fn raise_handle_limit() {}
 
-/// How many handles a process may have open: 2^24.
+/// The maximum number of open handles of a process: 2^24.
 pub(crate) fn handle_limit() -> u64 {
     1 << 24
 }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
-/// A mapped range, unmapped when dropped. Its provenance is exposed: it travels as an address.
+/// A mapped range, unmapped on drop. Its provenance is exposed, because it is passed as an address.
 #[derive(Debug)]
 pub struct Mapping {
     base: usize,
@@ -15,28 +15,28 @@ pub struct Mapping {
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Mapping {
-    /// `length` bytes of a file from `offset`, which is a multiple of the page size.
+    /// Maps `length` bytes of a file from `offset`, which is a multiple of the page size.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub(super) fn of_file(fd: BorrowedFd<'_>, offset: u64, length: usize) -> rustix::io::Result<Self> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
+        // SAFETY: a new mapping at an address chosen by the kernel affects no other memory.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, READ_WRITE, MapFlags::SHARED, fd, offset) }?;
         Ok(Self { base: base.expose_provenance(), length })
     }
 
-    /// `length` bytes of fresh memory, zeros.
+    /// Maps `length` bytes of new memory, zeroed.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn anonymous(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, READ_WRITE)
     }
 
-    /// Addresses without memory.
+    /// Reserves addresses without memory.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn reserved(length: usize) -> rustix::io::Result<Self> {
         Self::fresh(length, ProtFlags::empty())
     }
@@ -47,14 +47,14 @@ impl Mapping {
         Ok(Self { base: base.expose_provenance(), length })
     }
 
-    /// The same memory once more, at other addresses: `length` bytes from `offset`, a multiple of the page size. For
+    /// Maps the same memory again at another address: `length` bytes from `offset`, a multiple of the page size. For
     /// mappings of files.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn again(&self, offset: usize, length: usize) -> rustix::io::Result<Self> {
         let from = ptr::with_exposed_provenance_mut(self.base.wrapping_add(offset));
-        // SAFETY: an old length of 0 leaves the old mapping, which is shared, as it is, and makes another.
+        // SAFETY: an old length of 0 keeps the old mapping, which is shared, and creates another.
         let base = unsafe { rustix::mm::mremap(from, 0, length, MremapFlags::MAYMOVE) }?;
         Ok(Self { base: base.expose_provenance(), length })
     }
@@ -71,41 +71,41 @@ impl Mapping {
         self.length
     }
 
-    /// Puts `length` bytes of a file in the place of what is mapped from `at` on, not accessible yet.
+    /// Replaces the mapping at `at` by `length` bytes of a file, not accessible yet.
     ///
     /// # Errors
-    /// What the kernel answers; `INVAL` if the range is not inside this one.
+    /// The kernel's error; `INVAL` if the range is not inside this one.
     pub(super) fn place(&self, at: usize, length: usize, fd: BorrowedFd<'_>, offset: u64) -> rustix::io::Result<()> {
         let address = self.within(at, length)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the range is this mapping's own, and whoever uses it asked for this.
+        // SAFETY: the range belongs to this mapping, and its user requested the replacement.
         unsafe { rustix::mm::mmap(address, length, ProtFlags::empty(), flags, fd, offset) }.map(drop)
     }
 
     /// Makes a range accessible.
     ///
     /// # Errors
-    /// What the kernel answers; `INVAL` if the range is not inside this one.
+    /// The kernel's error; `INVAL` if the range is not inside this one.
     pub fn allow(&self, at: usize, length: usize) -> rustix::io::Result<()> {
         let address = self.within(at, length)?;
         // SAFETY: as in `place`.
         unsafe { rustix::mm::mprotect(address, length, MprotectFlags::READ | MprotectFlags::WRITE) }
     }
 
-    /// Makes all of it readable only.
+    /// Makes the whole range read-only.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn forbid_writes(&self) -> rustix::io::Result<()> {
         let address = self.within(self.base, self.length)?;
         // SAFETY: as in `place`.
         unsafe { rustix::mm::mprotect(address, self.length, MprotectFlags::READ) }
     }
 
-    /// Takes the memory of a range away; the addresses stay.
+    /// Removes the memory of a range; the addresses stay reserved.
     ///
     /// # Errors
-    /// What the kernel answers; `INVAL` if the range is not inside this one.
+    /// The kernel's error; `INVAL` if the range is not inside this one.
     pub fn clear(&self, at: usize, length: usize) -> rustix::io::Result<()> {
         let address = self.within(at, length)?;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
@@ -124,7 +124,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by this, whole. Who still uses it dies, as on a GPU.
+        // SAFETY: mapped by this object, as a whole. A later access crashes the process, as on a GPU.
         let unmapped = unsafe { rustix::mm::munmap(ptr::with_exposed_provenance_mut(self.base), self.length) };
         debug_assert_eq!(unmapped, Ok(()));
     }

@@ -17,29 +17,29 @@ pub use mapping::Mapping;
 use super::Opened;
 use crate::{descriptor, settings};
 
-/// What an import is given: a descriptor, which stays open.
+/// The handle of an import: a descriptor, which stays open.
 pub type Given = RawFd;
-/// What an export gives: a descriptor that is the caller's.
+/// The handle of an export: a descriptor owned by the caller.
 pub type Export = RawFd;
 
-/// What a handle stands for that comes as a pointer.
+/// The object of a handle that is passed as a pointer.
 #[must_use]
 pub fn given(pointer: *mut std::ffi::c_void) -> Given {
     RawFd::try_from(pointer.addr()).unwrap_or(-1)
 }
 
-/// The number of both vendors for what is exported.
+/// Both vendors' number of the exported handle type.
 pub const EXPORTED_AS: u32 = 1;
-/// What offsets of mappings are multiples of, bytes.
+/// Required alignment of the offsets of mappings, bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// lavapipe's header, bytes. Its second word says so.
+/// Size of lavapipe's header, bytes. Its second word contains it.
 const LAVAPIPE_HEADER: usize = 4096;
 
-/// Dies as a driver does that follows a bad pointer. The handler of Rust's runtime would return from a signal that is
-/// only raised.
+/// Crashes the process, as a driver does on an invalid pointer. The handler of Rust's runtime would return from a
+/// raised signal.
 pub fn die() -> ! {
-    // SAFETY: both calls take any signal's number; the default action ends the process.
+    // SAFETY: both calls accept any signal number; the default action ends the process.
     unsafe {
         libc::signal(libc::SIGSEGV, libc::SIG_DFL);
         libc::raise(libc::SIGSEGV);
@@ -47,7 +47,7 @@ pub fn die() -> ! {
     std::process::abort()
 }
 
-/// Maps the file behind a descriptor; `None` if it is no memory.
+/// Maps the file behind a descriptor; `None` if it is not memory.
 pub(crate) fn map(fd: Given) -> Option<Mapping> {
     let fd = descriptor::borrow(fd)?;
     let stat = rustix::fs::fstat(fd).ok()?;
@@ -58,14 +58,14 @@ pub(crate) fn map(fd: Given) -> Option<Mapping> {
     Mapping::of_file(fd, 0, length).ok()
 }
 
-/// Opens the memory behind a descriptor; `None` if it is no memory.
+/// Opens the memory behind a descriptor; `None` if it is not memory.
 pub(crate) fn open(fd: Given) -> Option<Opened> {
     let mapping = map(fd)?;
     let images = is_lavapipe(descriptor::borrow(fd)?, &mapping);
     Some(Opened { mapping, header: if images { LAVAPIPE_HEADER } else { 0 }, images })
 }
 
-/// Whether a file is memory of lavapipe: sealed, and it begins with the file's size and the header's.
+/// Whether a file is lavapipe's memory: sealed, and beginning with the sizes of the file and of the header.
 fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
     let sealed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
     let mut words = [0_u8; 16];
@@ -76,20 +76,20 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
         && words[8..] == LAVAPIPE_HEADER.to_ne_bytes()
 }
 
-/// The name of memory files that these libraries export.
+/// The name of the memory files that these libraries export.
 const NAME: &str = "simulated GPU memory";
 
-/// Whether a descriptor is of memory that one of these libraries exported.
+/// Whether a descriptor refers to memory exported by one of these libraries.
 #[must_use]
 pub fn is_own(fd: Given) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::new());
     link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
 }
 
-/// The memory files that this process made, by their numbers.
+/// The exportable memory files of this process, by inode.
 static MADE: Mutex<BTreeMap<u64, Weak<OwnedFd>>> = Mutex::new(BTreeMap::new());
 
-/// The memory file of a descriptor, if this process made it to be exported: open as long as anybody has it.
+/// The memory file of a descriptor, if this process created it for export; it stays open while it has an owner.
 #[must_use]
 pub fn made_here(fd: Given) -> Option<Arc<OwnedFd>> {
     let number = rustix::fs::fstat(descriptor::borrow(fd)?).ok()?.st_ino;
@@ -104,7 +104,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Makes one for `size` bytes, as `GPU_INTEROP_SIM_EXPORT` says.
+    /// Creates one of `size` bytes, in the layout of `GPU_INTEROP_SIM_EXPORT`.
     pub(crate) fn new(size: usize) -> io::Result<Self> {
         let plain = settings::text("GPU_INTEROP_SIM_EXPORT").is_some_and(|kind| kind == "plain");
         let header = if plain { 0 } else { LAVAPIPE_HEADER };
@@ -115,7 +115,7 @@ impl Shared {
             let mut words = [length.to_ne_bytes(), header.to_ne_bytes()].concat();
             words.extend(settings::bytes("GPU_INTEROP_SIM_EXPORT_HEADER").unwrap_or_default());
             rustix::io::pwrite(&file, &words, 0)?;
-            // lavapipe finds its header by this word, just before the data, when it frees the memory.
+            // lavapipe finds its header by this word before the data when it frees the memory.
             rustix::io::pwrite(&file, &header.to_ne_bytes(), (header - size_of::<usize>()) as u64)?;
             rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW)?;
         }
@@ -127,8 +127,8 @@ impl Shared {
         Ok(Self { file, header })
     }
 
-    /// Opens one that was exported, by whichever process, and says how large it is; `None` if it is none. The descriptor
-    /// stays the caller's.
+    /// Opens a file that any process exported, and returns its size; `None` if the descriptor is not one. The caller
+    /// still owns the descriptor.
     pub(crate) fn open(fd: Given) -> Option<(Self, usize)> {
         if !is_own(fd) {
             return None;
@@ -145,20 +145,20 @@ impl Shared {
         Ok(rustix::io::fcntl_dupfd_cloexec(&*self.file, 0)?.into_raw_fd())
     }
 
-    /// Maps a part of it into reserved addresses, not accessible yet.
+    /// Maps a range of it into reserved addresses, not accessible yet.
     pub(crate) fn map(&self, reserved: &Mapping, at: usize, size: usize, offset: usize) -> io::Result<()> {
         Ok(reserved.place(at, size, self.file.as_fd(), (self.header + offset) as u64)?)
     }
 }
 
-/// Sleeps while `word`, which processes share, has the value `expected`. Wakes by itself after a while: a process that was
-/// killed may have been about to wake others.
+/// Sleeps while `word`, shared between processes, has the value `expected`. Has a timeout, because a process may have
+/// been killed before waking others.
 pub(crate) fn sleep(word: &AtomicU32, expected: u32) {
     let pause = futex::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
     let _ = futex::wait(word, futex::Flags::empty(), expected, Some(&pause));
 }
 
-/// Wakes whoever sleeps on a word.
+/// Wakes all threads that sleep on a word.
 pub(crate) fn wake(word: &AtomicU32) {
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
 }

@@ -14,10 +14,10 @@ use windows_sys::Win32::System::Memory::{
     VirtualAlloc, VirtualFree, VirtualProtect, VirtualQuery,
 };
 
-/// What offsets of mappings are multiples of, bytes.
+/// Required alignment of the offsets of mappings, bytes.
 pub(crate) const PAGE: usize = 0x1_0000;
 
-/// A mapped range, unmapped when dropped. Its provenance is exposed: it travels as an address.
+/// A mapped range, unmapped on drop. Its provenance is exposed, because it is passed as an address.
 #[derive(Debug)]
 pub struct Mapping {
     base: usize,
@@ -30,30 +30,30 @@ enum Kind {
     /// A view of this file mapping.
     View(OwnedHandle),
     Memory,
-    /// Addresses, and what is in their place.
+    /// Reserved addresses, and their use.
     Addresses(Mutex<Place>),
 }
 
-/// What is in the place of addresses.
+/// Use of reserved addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Nothing: they are reserved.
+    /// Unused.
     Reserved,
     /// A view.
     View,
-    /// Whatever somebody else put there: the view's end or failure was followed by a reservation that failed too.
+    /// Possibly used by other code: the reservation after a view ended or failed was not possible.
     Lost,
 }
 
-/// Where addresses are reserved: far from where the system puts what has no place of its own, so that nobody takes them
-/// between the end of a reservation and the view in its place. Each is used once.
+/// Base of reserved addresses, far from the addresses that the system chooses, so that no other allocation uses them
+/// between the end of a reservation and its view. Each is used once.
 static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000_0000);
 
 fn pointer(address: usize) -> *mut c_void {
     ptr::with_exposed_provenance_mut(address)
 }
 
-/// The answer of a function that answers 0 on failure.
+/// The result of a function that returns 0 on failure.
 fn done(answer: i32) -> io::Result<()> {
     if answer == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -68,41 +68,42 @@ pub(super) fn halves(value: usize) -> [u32; 2] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// A view of a file mapping, at an address or anywhere: its first.
+/// Creates a view of a file mapping, at an address or anywhere, and returns its first address.
 fn view(section: RawHandle, offset: usize, length: usize, at: usize) -> io::Result<usize> {
     let [low, high] = halves(offset);
-    // SAFETY: a fresh view touches nothing else: where there is something it is refused.
+    // SAFETY: a new view affects no other memory: the call fails if the addresses are in use.
     let made = unsafe { MapViewOfFileEx(section, FILE_MAP_ALL_ACCESS, high, low, length, pointer(at)) };
     if made.Value.is_null() { Err(io::Error::last_os_error()) } else { Ok(made.Value.expose_provenance()) }
 }
 
 fn end_view(base: usize) -> io::Result<()> {
-    // SAFETY: made by `view`. Who still uses it dies, as on a GPU.
+    // SAFETY: created by `view`. A later access crashes the process, as on a GPU.
     done(unsafe { UnmapViewOfFile(MEMORY_MAPPED_VIEW_ADDRESS { Value: pointer(base) }) })
 }
 
 fn allocate(at: usize, length: usize, how: u32, protection: PAGE_PROTECTION_FLAGS) -> io::Result<usize> {
-    // SAFETY: fresh memory or addresses touch nothing else: where there is something they are refused.
+    // SAFETY: new memory or addresses affect no other memory: the call fails if they are in use.
     let base = unsafe { VirtualAlloc(pointer(at), length, how, protection) };
     if base.is_null() { Err(io::Error::last_os_error()) } else { Ok(base.expose_provenance()) }
 }
 
 fn release(base: usize) -> io::Result<()> {
-    // SAFETY: made by `allocate`, and freed whole.
+    // SAFETY: created by `allocate`, and freed as a whole.
     done(unsafe { VirtualFree(pointer(base), 0, MEM_RELEASE) })
 }
 
 impl Mapping {
-    /// `length` bytes of a file mapping from `offset`, which is a multiple of the granularity. A length of 0 is all of it.
+    /// Maps `length` bytes of a file mapping from `offset`, which is a multiple of the granularity. A length of 0 maps
+    /// all of it.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The system's error.
     pub(super) fn of_section(section: OwnedHandle, offset: usize, length: usize) -> io::Result<Self> {
         let base = view(section.as_raw_handle(), offset, length, 0)?;
         let mut mapping = Self { base, length, kind: Kind::View(section) };
         if length == 0 {
             let mut region = MEMORY_BASIC_INFORMATION::default();
-            // SAFETY: the address is the view's, and the pointer is to as many bytes as are said.
+            // SAFETY: the address is the view's, and the buffer has the stated size.
             let told = unsafe { VirtualQuery(pointer(base), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
             if told == 0 {
                 return Err(io::Error::last_os_error());
@@ -112,19 +113,19 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// `length` bytes of fresh memory, zeros.
+    /// Allocates `length` bytes of new memory, zeroed.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The system's error.
     pub fn anonymous(length: usize) -> io::Result<Self> {
         let base = allocate(0, length, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE)?;
         Ok(Self { base, length, kind: Kind::Memory })
     }
 
-    /// Addresses without memory.
+    /// Reserves addresses without memory.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The system's error.
     pub fn reserved(length: usize) -> io::Result<Self> {
         let step = length.checked_next_multiple_of(PAGE).ok_or_else(refused)?;
         let at = NEXT.fetch_add(step, Ordering::Relaxed);
@@ -132,11 +133,11 @@ impl Mapping {
         Ok(Self { base, length, kind: Kind::Addresses(Mutex::new(Place::Reserved)) })
     }
 
-    /// The same memory once more, at other addresses: `length` bytes from `offset`, a multiple of the granularity. For
+    /// Maps the same memory again at another address: `length` bytes from `offset`, a multiple of the granularity. For
     /// mappings of files.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The system's error.
     pub fn again(&self, offset: usize, length: usize) -> io::Result<Self> {
         match &self.kind {
             Kind::View(section) => Self::of_section(section.try_clone()?, offset, length),
@@ -156,10 +157,10 @@ impl Mapping {
         self.length
     }
 
-    /// Puts a file mapping in the place of reserved addresses, of all of them, not accessible yet.
+    /// Replaces a whole reservation by a view of a file mapping, not accessible yet.
     ///
     /// # Errors
-    /// What the system answers; `InvalidInput` if they are not just these.
+    /// The system's error; `InvalidInput` for another range.
     pub(super) fn place(&self, at: usize, length: usize, section: RawHandle) -> io::Result<()> {
         let Kind::Addresses(placed) = &self.kind else { return Err(refused()) };
         let mut placed = lock(placed);
@@ -175,7 +176,7 @@ impl Mapping {
         protect(at, length, PAGE_NOACCESS)
     }
 
-    /// Reserves the addresses once more, in whose place there is nothing now.
+    /// Reserves the addresses again after their view has ended.
     fn reserve_again(&self, placed: &mut Place) -> io::Result<()> {
         *placed = Place::Lost;
         allocate(self.base, self.length, MEM_RESERVE, PAGE_NOACCESS)?;
@@ -186,7 +187,7 @@ impl Mapping {
     /// Makes a range accessible.
     ///
     /// # Errors
-    /// What the system answers; `InvalidInput` if the range is not inside this one.
+    /// The system's error; `InvalidInput` if the range is not inside this one.
     pub fn allow(&self, at: usize, length: usize) -> io::Result<()> {
         let inside = at.checked_sub(self.base).and_then(|start| start.checked_add(length));
         let lost = matches!(&self.kind, Kind::Addresses(placed) if *lock(placed) == Place::Lost);
@@ -196,18 +197,18 @@ impl Mapping {
         protect(at, length, PAGE_READWRITE)
     }
 
-    /// Makes all of it readable only.
+    /// Makes the whole range read-only.
     ///
     /// # Errors
-    /// What the system answers.
+    /// The system's error.
     pub fn forbid_writes(&self) -> io::Result<()> {
         protect(self.base, self.length, PAGE_READONLY)
     }
 
-    /// Takes the memory of reserved addresses away; the addresses stay.
+    /// Removes the memory of reserved addresses; the addresses stay reserved.
     ///
     /// # Errors
-    /// As for placing it there.
+    /// As for replacing the reservation.
     pub fn clear(&self, at: usize, length: usize) -> io::Result<()> {
         let Kind::Addresses(placed) = &self.kind else { return Err(refused()) };
         let mut placed = lock(placed);
@@ -221,7 +222,7 @@ impl Mapping {
 
 fn protect(at: usize, length: usize, protection: PAGE_PROTECTION_FLAGS) -> io::Result<()> {
     let mut before = 0;
-    // SAFETY: the range is a mapping's own, and whoever uses it asked for this.
+    // SAFETY: the range belongs to a mapping, and its user requested the change.
     done(unsafe { VirtualProtect(pointer(at), length, protection, &raw mut before) })
 }
 
