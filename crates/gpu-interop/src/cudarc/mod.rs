@@ -49,29 +49,32 @@
 //! * The exporter's accesses are ordered by semaphores and timelines, as everywhere in this crate.
 //!
 //! # cubecl and burn
-//! cubecl 0.11 (burn 0.22) allocates its buffers itself, on streams that it does not expose, and imports neither. The
-//! address of a buffer is available, so that memory is copied on the device between it and an import, without the host's
-//! memory between; both sides are synchronised by the host:
+//! cubecl 0.11 (burn 0.22) allocates its buffers itself and does not expose its streams: it imports neither. It does return
+//! the address of a buffer, which keeps its place meanwhile. Memory is then copied on the device between that buffer and
+//! an import, and the host synchronises both sides:
 //!
 //! ```ignore
-//! type Server = <CudaRuntime as Runtime>::Server;
-//! let resource = client.get_resource::<Server>(handle)?;
-//! let (address, size) = (resource.resource().ptr, resource.resource().size);
-//! cubecl::future::block_on(client.sync())?; // cubecl's earlier work
-//! // SAFETY: the resource keeps the allocation in its place; cubecl uses it only between our synchronisations.
-//! let tensor = unsafe { device.borrow_memory(DevicePtr::new(address), size, Arc::new(Mutex::new(resource))) }?;
-//! stream.copy(&imported, &tensor)?;
-//! stream.synchronize()?; // before cubecl's later work
+//! use cubecl_runtime::runtime::Runtime;
+//!
+//! fn to_cubecl(client: &cubecl::client::Client, handle: Handle, imported: &MappedBuffer, stream: &Stream) -> Result<()> {
+//!     let resource = client.get_resource::<<cubecl::cuda::CudaRuntime as Runtime>::Server>(handle)?;
+//!     let (address, size) = (resource.resource().ptr, resource.resource().size);
+//!     cubecl::future::block_on(client.sync())?; // cubecl's earlier work
+//!     // SAFETY: the resource keeps the allocation in its place, and cubecl uses it again after this function only.
+//!     let tensor = unsafe { device.borrow_memory(DevicePtr::new(address), size, Arc::new(Mutex::new(resource))) }?;
+//!     stream.copy(tensor.slice(..imported.size())?, imported)?;
+//!     stream.synchronize() // before cubecl's later work
+//! }
 //! ```
 //!
-//! `device` is `device_for(vulkan.identity())`: both libraries use the primary context. To use imported memory as a
-//! tensor without the copy, `cubecl-cuda` would need, in `GpuStorage` and `CudaServer`:
+//! `device` is the stream's, from `device_for(vulkan.identity())`; both libraries use the primary context. For imported
+//! memory as a tensor, without the copy, `cubecl-cuda` would need:
 //!
 //! ```text
-//! enum AllocationKind { Async, Sync, Empty, External }    // `perform_deallocations` frees no `External`
+//! enum AllocationKind { Async, Sync, Empty, External }  // GpuStorage::perform_deallocations drops the owner of `External`
 //! impl GpuStorage { unsafe fn register(&mut self, ptr: CUdeviceptr, size: u64, owner: Box<dyn Any + Send>) -> StorageHandle }
-//! impl ComputeClient { unsafe fn register_external(&self, ptr: u64, size: u64, owner: Box<dyn Any + Send>) -> Handle }
-//! impl ComputeClient { fn with_stream<R>(&self, f: impl FnOnce(CUstream) -> R) -> R }    // on the server's thread
+//! impl Client { unsafe fn register_external(&self, ptr: u64, size: u64, owner: Box<dyn Any + Send>) -> Handle }
+//! impl Client { fn with_stream<R: Send>(&self, f: impl FnOnce(CUstream) -> R + Send) -> R }  // on the server's thread
 //! ```
 
 mod context;
