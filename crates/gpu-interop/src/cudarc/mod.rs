@@ -79,6 +79,8 @@
 
 mod context;
 mod element;
+mod error;
+mod launch;
 mod slice;
 mod stream;
 mod sys;
@@ -88,19 +90,3 @@ pub use context::{context_for, context_of, device};
 pub use element::AnyBits;
 pub use slice::SharedSlice;
 pub use stream::SharedStream;
-
-use ::cudarc::driver::DriverError;
-use gpu_interop_core::{Error, ErrorKind};
-
-/// Converts an error of cudarc.
-#[cold]
-fn error(operation: &'static str, error: DriverError) -> Error {
-    let name = format!("{:?}", error.0);
-    let kind = match &*name {
-        "CUDA_ERROR_OUT_OF_MEMORY" => ErrorKind::OutOfMemory,
-        "CUDA_ERROR_NO_DEVICE" => ErrorKind::NoDevice,
-        _ => ErrorKind::Driver,
-    };
-    // The discriminants are the driver's numbers.
-    Error::new(kind, operation, "the driver reported a failure to cudarc").with_code(error.0 as i64, Some(name))
-}

@@ -12,8 +12,9 @@ use gpu_interop_core::{BorrowedMemory, BufferSlice, Error, MappedBuffer, Result,
 
 use super::context::check_same;
 use super::element::AnyBits;
+use super::error::error;
 use super::stream::SharedStream;
-use super::{error, sys};
+use super::sys;
 
 /// Device memory of `len` elements that cudarc and the streams of this crate use: a range of a [`MappedBuffer`], or a
 /// `CudaSlice` of cudarc.
@@ -188,14 +189,6 @@ impl<T: AnyBits> fmt::Debug for SharedSlice<T> {
             .field("element", &std::any::type_name::<T>())
             .field("memory", &self.memory)
             .finish_non_exhaustive()
-    }
-}
-
-impl<'a, T: AnyBits> TryFrom<&'a SharedSlice<T>> for BufferSlice<'a> {
-    type Error = Error;
-
-    fn try_from(slice: &'a SharedSlice<T>) -> Result<Self> {
-        slice.operand()
     }
 }
 

@@ -9,7 +9,7 @@ use gpu_interop_core::backend::RawStream;
 use gpu_interop_core::{Device, Error, Result, Stream};
 
 use super::context::check_same;
-use super::error;
+use super::error::error;
 
 /// `CU_STREAM_PER_THREAD`: another stream on every thread.
 const PER_THREAD: usize = 2;

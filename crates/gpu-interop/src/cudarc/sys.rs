@@ -6,13 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ::cudarc::driver::sys::{self as cuda, CUuuid};
-use ::cudarc::driver::{CudaSlice, CudaStream, LaunchArgs, PushKernelArg};
+use ::cudarc::driver::{CudaSlice, CudaStream};
 use gpu_interop_core::backend::DevicePtr;
 use gpu_interop_core::{BorrowedMemory, Device, Error, ErrorKind, Result, Uuid};
 
 use super::element::AnyBits;
-use super::error;
-use super::slice::SharedSlice;
+use super::error::error;
 
 /// The oldest version of CUDA that cudarc supports, as `cuDriverGetVersion` reports it.
 const OLDEST: i32 = 11_040;
@@ -83,20 +82,4 @@ pub(super) unsafe fn borrow(
 ) -> Result<BorrowedMemory> {
     // SAFETY: the caller's promise.
     unsafe { device.borrow_memory(DevicePtr::new(address), size, owner) }
-}
-
-// SAFETY: pushes the argument of the slice's view, which lives as long: the address of its device pointer.
-unsafe impl<'a, 'b: 'a, T: AnyBits> PushKernelArg<&'b SharedSlice<T>> for LaunchArgs<'a> {
-    #[inline(always)]
-    fn arg(&mut self, arg: &'b SharedSlice<T>) -> &mut Self {
-        self.arg(arg.view())
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<'a, 'b: 'a, T: AnyBits> PushKernelArg<&'b mut SharedSlice<T>> for LaunchArgs<'a> {
-    #[inline(always)]
-    fn arg(&mut self, arg: &'b mut SharedSlice<T>) -> &mut Self {
-        self.arg(arg.view_mut())
-    }
 }

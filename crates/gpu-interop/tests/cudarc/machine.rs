@@ -136,8 +136,7 @@ pub(crate) fn on_simulator() -> Result<Command, String> {
     static FOLDER: std::sync::OnceLock<Result<tempfile::TempDir, String>> = std::sync::OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(&library, folder.path().join("libcuda.so.1")).map_err(|error| error.to_string())?;
+        std::fs::copy(&library, folder.path().join("libcuda.so.1")).map_err(|error| error.to_string())?;
         Ok(folder)
     });
     let mut command = this_program().map_err(|error| error.to_string())?;
