@@ -90,8 +90,11 @@ pub(crate) fn import(device: &Device, exported: &ExportableBuffer) -> Arc<Mapped
     Arc::new(memory.map_buffer(0..SIZE).expect("mapped"))
 }
 
-/// Prints why a test did not run.
+/// Prints why a test did not run; fails it if the environment requires that it runs.
 pub(crate) fn skip(name: &str, reason: impl std::fmt::Display) -> Result<(), Failed> {
+    if std::env::var_os("GPU_INTEROP_REQUIRE_CUDARC").is_some() {
+        return Err(format!("GPU_INTEROP_REQUIRE_CUDARC is set, and this would be skipped: {reason}").into());
+    }
     println!("skipped: {name}: {reason}");
     Ok(())
 }
