@@ -46,7 +46,7 @@ fn kernels(session: &Session) -> Outcome {
 }
 
 fn features(_: &Session) -> Outcome {
-    for feature in ["", "cuda", "d3d", "gl", "hip", "host", "nvsci", "vulkan"] {
+    for feature in ["", "cuda", "cudarc", "d3d", "gl", "hip", "host", "nvsci", "vulkan"] {
         cargo("clippy --package gpu-interop --all-targets --no-default-features --features")
             .arg(feature)
             .args(["--", "-D", "warnings"])
@@ -72,7 +72,12 @@ fn tests(session: &Session) -> Outcome {
             session.leave_out("tests with SwiftShader", "the package chromium-common, and apt-get to download it")?
         }
     }
-    tests.check()
+    tests.check()?;
+    // With a feature that the workspace's build leaves out, and everything else as there.
+    let cudarc = cargo("test --workspace --features gpu-interop/cudarc --test cudarc");
+    let cudarc = cudarc.env("GPU_INTEROP_SIMULATORS", session.debug(""));
+    // .ci/run installs Vulkan's driver for the CPU.
+    if has("apt-get") { cudarc.env("GPU_INTEROP_REQUIRE_CUDARC", "1") } else { cudarc }.check()
 }
 
 /// A Vulkan driver for the CPU that has binary semaphores, which lavapipe lacks. It is one file of a package that would
@@ -88,7 +93,7 @@ fn swiftshader(session: &Session) -> Option<PathBuf> {
 }
 
 fn examples(session: &Session) -> Outcome {
-    for example in ["fill", "ping_pong", "frames_in_flight"] {
+    for example in ["fill", "ping_pong", "frames_in_flight", "own_device"] {
         run("env").arg(session.debug("examples").join(example)).check()?;
     }
     Ok(())

@@ -150,6 +150,10 @@ impl Vendor for Cuda {
         }
     }
 
+    fn context_handle(context: &Handle) -> Option<Handle> {
+        Some(*context)
+    }
+
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid> {
         let mut bytes = [0; 16];
         // SAFETY: the pointer is valid for the call. Version 2 distinguishes MIG instances from their GPU.

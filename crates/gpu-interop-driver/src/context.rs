@@ -7,7 +7,7 @@ use gpu_interop_core::Result;
 
 use crate::capture_mode;
 use crate::driver::Driver;
-use crate::functions::DeviceNumber;
+use crate::functions::{DeviceNumber, Handle};
 use crate::late_release::Late;
 use crate::vendor::Vendor;
 
@@ -24,6 +24,11 @@ impl<V: Vendor> Context<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
         let vendor = V::open(&driver, device)?;
         Ok(Self { driver, device, vendor, late: Late::default() })
+    }
+
+    /// The driver's context; `None` for vendors without contexts.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        V::context_handle(&self.vendor)
     }
 
     /// Returns the driver, with the device current on this thread and the thread in relaxed capture mode until the

@@ -162,6 +162,11 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// `tracing`.
     fn leave(driver: &Driver<Self>, previous: Self::Previous);
 
+    /// Context that the driver's objects belong to, if it has contexts apart from devices.
+    fn context_handle(_context: &Self::Context) -> Option<Handle> {
+        None
+    }
+
     /// UUID of the device, if Vulkan reports the same one.
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid>;
 

@@ -11,6 +11,7 @@
 //! | feature | what it adds | needs at run time |
 //! |---|---|---|
 //! | `cuda` (default) | the `cuda` module: NVIDIA GPUs | NVIDIA's driver, loaded at first use |
+//! | `cudarc` | the `cudarc` module: contexts, streams and memory of the crate `cudarc` | NVIDIA's driver, loaded at first use |
 //! | `hip` (default) | the `hip` module: AMD GPUs | AMD's ROCm runtime or Windows driver, loaded at first use |
 //! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
 //! | `d3d` (default) | the `d3d` module: the exporting side of Direct3D 11 and 12; on other systems than Windows only its conversions | Windows 10 |
@@ -35,6 +36,8 @@
 
 mod backend_name;
 mod candidate;
+#[cfg(feature = "cudarc")]
+pub mod cudarc;
 mod selection;
 
 pub use backend_name::BackendName;

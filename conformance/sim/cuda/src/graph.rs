@@ -26,6 +26,11 @@ entries! {
         give(graph, capture::end(stream)?)
     }
 
+    fn cuStreamIsCapturing(stream: usize, status: *mut c_uint) gives status {
+        context::need()?;
+        give(status, if graph::records(stream)? { ACTIVE } else { NONE })
+    }
+
     // The only dependency of a stream's next work: a capture has a single stream.
     fn cuStreamGetCaptureInfo_v2(
         stream: usize, status: *mut c_uint, _id: *mut u64, _graph: *mut usize, nodes: *mut *const usize,

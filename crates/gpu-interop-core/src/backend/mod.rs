@@ -27,8 +27,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use raw::{
-    DevicePtr, RawAllocation, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory, RawMipmappedArray,
-    RawModule, RawSemaphore, RawStream, RawSurface, RawTexture,
+    DevicePtr, RawAllocation, RawArray, RawContext, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
+    RawMipmappedArray, RawModule, RawSemaphore, RawStream, RawSurface, RawTexture,
 };
 
 pub use types::{
@@ -154,6 +154,12 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
 
     /// Capabilities of the device; the same value at every call.
     fn capabilities(&self) -> &Capabilities;
+
+    /// The driver's context that every object of the device belongs to, valid while the device is open; `None` if the
+    /// driver has none. Other libraries compare it with theirs.
+    fn context(&self) -> Option<RawContext> {
+        None
+    }
 
     /// Architecture that compiled images must be built for, in the vendor's notation (`gfx90a:sramecc+:xnack-`); `None`
     /// if the driver compiles code for its devices itself, or does not report one.

@@ -32,6 +32,8 @@ macro_rules! raw_values {
 }
 
 raw_values! {
+    /// A context: `CUcontext`. HIP's contexts are its devices.
+    RawContext;
     /// An imported memory object: `CUexternalMemory`, `hipExternalMemory_t`.
     RawMemory;
     /// An imported semaphore: `CUexternalSemaphore`, `hipExternalSemaphore_t`.

@@ -51,8 +51,8 @@ impl<'a> From<&'a BorrowedMemory> for BufferSlice<'a> {
 
 impl Device {
     /// Wraps `size` bytes of device memory at `ptr`, which the application or another library allocated, and keeps
-    /// `owner`, which owns that memory: for example cudarc's `CudaSlice` in an `Arc`. Dropping the returned
-    /// [`BorrowedMemory`] does not free the memory.
+    /// `owner`, which owns that memory. Dropping the returned [`BorrowedMemory`] does not free the memory. For cudarc's
+    /// `CudaSlice` see `SharedSlice` of `gpu_interop::cudarc`.
     ///
     /// The owner is dropped once the returned object has been dropped and the work of this crate's streams that uses the
     /// memory has completed: by that drop, or by the first call of [`Device::collect`], or of a method that collects

@@ -80,6 +80,13 @@ impl MappedBuffer {
         self.size
     }
 
+    /// Whether the exporter allows reads only
+    /// ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.memory.is_read_only()
+    }
+
     /// Returns a range of the mapping, in bytes.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
 use super::{Event, validate};
-use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
+use crate::backend::{Backend, BackendDevice, BackendInfo, RawContext, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
 use crate::error::{Error, ErrorKind, ImportError, Result};
@@ -108,6 +108,13 @@ impl Device {
     #[must_use]
     pub fn ordinal(&self) -> Option<usize> {
         self.inner.ordinal
+    }
+
+    /// The driver's context (`CUcontext`), valid while the device is open: on CUDA the primary context, which the CUDA
+    /// runtime and most libraries use. `None` for backends without contexts.
+    #[must_use]
+    pub fn context(&self) -> Option<RawContext> {
+        self.inner.raw.context()
     }
 
     /// The backend's device, for calls that this crate does not wrap.
@@ -218,8 +225,8 @@ impl Device {
     }
 
     /// Wraps a stream that the application created through its own driver bindings, and keeps `owner`, which owns that
-    /// stream: for example cudarc's `Arc<CudaStream>`, with `CudaStream::cu_stream` for `raw`. Dropping the returned
-    /// [`Stream`] does not destroy it.
+    /// stream. Dropping the returned [`Stream`] does not destroy it. For cudarc's `Arc<CudaStream>` see `SharedStream` of
+    /// `gpu_interop::cudarc`.
     ///
     /// The owner is dropped by the first call of [`Device::collect`], or of a method that collects implicitly, after
     /// the returned stream has been dropped and all its work has completed; on the thread of that call. A device that

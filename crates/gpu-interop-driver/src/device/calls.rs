@@ -4,9 +4,9 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::Ordering;
 
 use gpu_interop_core::backend::{
-    ArrayCopy, ExportableAllocation, HostFunction, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
-    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, SignalMemory,
-    TextureSource,
+    ArrayCopy, ExportableAllocation, HostFunction, RawArray, RawContext, RawEvent, RawGraph, RawGraphNode, RawKernel,
+    RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait,
+    SignalMemory, TextureSource,
 };
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
@@ -40,6 +40,10 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn context(&self) -> Option<RawContext> {
+        self.context.handle().map(RawContext::new)
     }
 
     fn architecture(&self) -> Option<&str> {

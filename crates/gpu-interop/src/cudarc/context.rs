@@ -1,0 +1,106 @@
+//! Contexts of cudarc as devices, and the reverse.
+
+use std::sync::Arc;
+
+use ::cudarc::driver::{CudaContext, result};
+use gpu_interop_core::{Backend, Device, DeviceIdentity, Error, ErrorKind, Result, Uuid};
+use gpu_interop_cuda::CudaBackend;
+
+use super::error::error;
+use super::sys;
+
+/// Opens the device of a context. The device retains the primary context itself: either may be dropped first.
+///
+/// For an exporter on the same GPU, compare its identity with [`Device::identity`], which contains the UUID: for example
+/// `HeadlessOptions::device(DeviceChoice::Identity(..))` of the `vulkan` module.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for a context that is not primary (`CudaContext::new_non_primary`, `new_cig`,
+/// `from_raw_context`): memory is imported into the primary context, and other contexts cannot use it.
+/// [`ErrorKind::DeviceMismatch`] if cudarc has loaded another driver's file than this crate. Otherwise as for loading the
+/// CUDA backend and opening a device.
+pub fn device(context: &Arc<CudaContext>) -> Result<Device> {
+    const OPERATION: &str = "gpu_interop::cudarc::device";
+    check_primary(OPERATION, context)?;
+    let backend = CudaBackend::load()?;
+    // Not `CudaContext::uuid`, which returns and clears an earlier error.
+    let uuid = result::device::get_uuid(context.cu_device()).ok().and_then(sys::uuid);
+    let same = |device: &DeviceIdentity| uuid.is_some() && device.uuid == uuid;
+    // A UUID is unknown where cudarc's bindings of CUDA 12 ask for that of a MIG instance. The context decides.
+    let ordinal = backend.devices()?.iter().position(same).unwrap_or(context.ordinal());
+    let device = Device::open(&backend, ordinal)?;
+    check_same(OPERATION, &device, context)?;
+    Ok(device)
+}
+
+/// Opens the CUDA device that `exporter` describes, and its primary context in cudarc. `GPU_INTEROP_BACKEND` is not
+/// read. Makes the context current on this thread, as `CudaContext::new` does.
+///
+/// Never panics without a driver: this is the function to call before everything else of cudarc.
+///
+/// # Errors
+/// [`ErrorKind::DriverNotFound`] without a driver, or if cudarc does not find the one that this crate has loaded;
+/// [`ErrorKind::NoDevice`] if no CUDA device is known to be the exporter's; otherwise as for [`context_of`].
+pub fn context_for(exporter: &DeviceIdentity) -> Result<(Device, Arc<CudaContext>)> {
+    let device = Device::open_matching(&CudaBackend::load()?, exporter)?;
+    let context = context_of(&device)?;
+    Ok((device, context))
+}
+
+/// Opens the primary context of a CUDA device in cudarc: the same that the device uses. Makes it current on this thread,
+/// as `CudaContext::new` does.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] for a device of another backend; [`ErrorKind::DriverNotFound`] if cudarc does not find the
+/// driver that this crate has loaded; [`ErrorKind::DriverTooOld`] below CUDA 11.4, which cudarc requires;
+/// [`ErrorKind::DeviceMismatch`] if cudarc loads another driver's file, such as a toolkit's stub or the one beside that of
+/// `GPU_INTEROP_CUDA_LIBRARY`; otherwise the driver's error.
+pub fn context_of(device: &Device) -> Result<Arc<CudaContext>> {
+    const OPERATION: &str = "gpu_interop::cudarc::context_of";
+    if device.context().is_none() {
+        return Err(not_cuda(OPERATION, device));
+    }
+    sys::check_driver(OPERATION, device)?;
+    let failed = |failure| error(OPERATION, failure).with_device(device.identity());
+    let count = CudaContext::device_count().map_err(failed)?;
+    let uuid = |ordinal| sys::uuid(result::device::get_uuid(result::device::get(ordinal).ok()?).ok()?);
+    let same = |uuid: Option<Uuid>| uuid.is_some() && uuid == device.identity().uuid;
+    let by_uuid = (0..count).find(|ordinal| same(uuid(*ordinal))).and_then(|ordinal| usize::try_from(ordinal).ok());
+    let ordinal = by_uuid.or(device.ordinal()).ok_or_else(|| {
+        Error::new(ErrorKind::NoDevice, OPERATION, "cudarc has no device with this UUID").with_device(device.identity())
+    })?;
+    let context = CudaContext::new(ordinal).map_err(failed)?;
+    check_same(OPERATION, device, &context)?;
+    Ok(context)
+}
+
+fn check_primary(operation: &'static str, context: &CudaContext) -> Result<()> {
+    if context.is_primary() {
+        return Ok(());
+    }
+    let message = "the context is not the primary one of its device, where memory is imported; use one of \
+                   `CudaContext::new` or `gpu_interop::cudarc::context_of`";
+    Err(Error::invalid(operation, message).with_context("cudarc's ordinal", context.ordinal()))
+}
+
+fn not_cuda(operation: &'static str, device: &Device) -> Error {
+    Error::unsupported(operation, "cudarc works with devices of the CUDA backend only")
+        .with_backend(&device.backend().name)
+        .with_device(device.identity())
+}
+
+/// Checks that both use the same context of the same library.
+pub(super) fn check_same(operation: &'static str, device: &Device, context: &CudaContext) -> Result<()> {
+    let own = device.context().ok_or_else(|| not_cuda(operation, device))?;
+    if own.get() == context.cu_ctx().addr() {
+        return Ok(());
+    }
+    check_primary(operation, context).map_err(|error| error.with_device(device.identity()))?;
+    let message = "the context of cudarc is not the device's: it belongs to another GPU, or cudarc has loaded another \
+                   driver (it looks for libcuda.so first; gpu-interop's file is below)";
+    let library = device.backend().library.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+    Err(Error::new(ErrorKind::DeviceMismatch, operation, message)
+        .with_device(device.identity())
+        .with_context("cudarc's ordinal", context.ordinal())
+        .with_context("library", library))
+}
