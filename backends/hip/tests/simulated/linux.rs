@@ -188,7 +188,7 @@ fn images_are_supported_where_the_runtime_has_the_functions() {
 
 fn a_runtime_with_unknown_structs_is_rejected() {
     let text = hip().env("GPU_INTEROP_SIM_VERSION", HIP_8).run();
-    assert_line(&text, "load|Unsupported|", &["not known", "older HIP", "HIP 8.0", FILE]);
+    assert_line(&text, "load|Unsupported|", &["are unknown", "older HIP", "HIP 8.0", FILE]);
 }
 
 fn the_current_device_of_the_thread_is_restored() {

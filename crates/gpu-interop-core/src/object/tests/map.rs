@@ -147,12 +147,12 @@ fn impossible_images_are_rejected() {
         ),
         (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
-        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["exceed the memory behind the offset", "offset: 65535"]),
+        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["exceed the memory after the offset", "offset: 65535"]),
         (
             rgba8(ArrayShape::D2 { width: 129, height: 128 }),
-            &["exceed the memory behind the offset", "width: 129", "65536"],
+            &["exceed the memory after the offset", "width: 129", "65536"],
         ),
-        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["exceed the memory behind the offset"]),
+        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["exceed the memory after the offset"]),
     ];
     for (desc, words) in table {
         assert_invalid(&recorder, ARRAY, words, || memory.map_mipmapped_array(&desc));
