@@ -1,0 +1,1 @@
+//! Direct3D 12 beneath wgpu.

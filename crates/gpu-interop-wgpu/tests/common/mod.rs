@@ -1,0 +1,175 @@
+//! A wgpu device with validation, and what the tests do with it.
+
+#![allow(dead_code, clippy::expect_used, clippy::panic)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gpu_interop_wgpu::gpu_interop::vulkan::ash::vk;
+use gpu_interop_wgpu::gpu_interop::{self, ErrorKind, Stream};
+use gpu_interop_wgpu::{Interop, request_device};
+
+/// A device, and the validation messages about it.
+pub(crate) struct Context {
+    pub(crate) interop: Interop,
+    pub(crate) stream: Stream,
+}
+
+/// Messages of the validation layer, which wgpu logs.
+static MESSAGES: AtomicUsize = AtomicUsize::new(0);
+
+struct Log;
+
+impl log::Log for Log {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        eprintln!("{} {}: {}", record.level(), record.target(), record.args());
+        // wgpu's names for messages of the layer begin with its kinds.
+        if record.target().starts_with("wgpu_hal::vulkan") && record.args().to_string().contains("VALIDATION") {
+            MESSAGES.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// The number of validation messages so far, in this process.
+pub(crate) fn validation_messages() -> usize {
+    MESSAGES.load(Ordering::Relaxed)
+}
+
+/// The first version of the layer that is known not to wait for itself where one thread of the host signals a timeline
+/// that another waits for or reads, as a bridge does. Older ones then wait for 10 seconds and complain of a bug of their
+/// own (KhronosGroup/Vulkan-ValidationLayers, #8519).
+const SOUND: u32 = vk::make_api_version(0, 1, 4, 304);
+
+/// Whether the layer that is installed, if any, is fit for bridges.
+fn layer_is_sound() -> bool {
+    let Ok(entry) = gpu_interop::vulkan::load_entry() else { return true };
+    // SAFETY: the entry is a Vulkan loader's.
+    let layers = unsafe { entry.enumerate_instance_layer_properties() }.unwrap_or_default();
+    let layer = layers.iter().find(|layer| layer.layer_name_as_c_str() == Ok(c"VK_LAYER_KHRONOS_validation"));
+    layer.is_none_or(|layer| layer.spec_version >= SOUND)
+}
+
+/// An adapter of wgpu's Vulkan backend, with the validation layer and its search for hazards if `validated` and if it is
+/// installed; `None`, with the reason on the standard output, without a driver.
+pub(crate) fn adapter(validated: bool) -> Option<wgpu::Adapter> {
+    let _ = log::set_logger(&Log);
+    log::set_max_level(log::LevelFilter::Warn);
+    let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
+    desc.backends = wgpu::Backends::VULKAN;
+    desc.flags = if validated {
+        wgpu::InstanceFlags::VALIDATION | wgpu::InstanceFlags::DEBUG
+    } else {
+        wgpu::InstanceFlags::empty()
+    };
+    let instance = wgpu::Instance::new(desc);
+    match pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())) {
+        Ok(adapter) => Some(adapter),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+pub(crate) fn device(adapter: &wgpu::Adapter) -> (wgpu::Device, wgpu::Queue) {
+    let desc = wgpu::DeviceDescriptor {
+        required_features: adapter.features() & wgpu::Features::TEXTURE_FORMAT_16BIT_NORM,
+        required_limits: adapter.limits(),
+        ..wgpu::DeviceDescriptor::default()
+    };
+    request_device(adapter, &desc).expect("a device that can share")
+}
+
+impl Context {
+    /// `None`, with the reason on the standard output, if this machine cannot share. Validated if the layer is sound.
+    pub(crate) fn new() -> Option<Self> {
+        let sound = layer_is_sound();
+        if !sound {
+            println!("without validation: the layer is older than 1.4.304, and waits for itself");
+        }
+        Self::with_validation(sound)
+    }
+
+    /// As [`new`](Self::new), with the layer also if it is old: let the bridge rest ([`settle`](Self::settle)) before
+    /// each call of wgpu.
+    pub(crate) fn validated() -> Option<Self> {
+        Self::with_validation(true)
+    }
+
+    fn with_validation(validated: bool) -> Option<Self> {
+        let (device, queue) = device(&adapter(validated)?);
+        let interop = match Interop::new(&device, &queue) {
+            Ok(interop) => interop,
+            Err(error) if error.kind() == ErrorKind::NoDevice => {
+                println!("skipped: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let stream = interop.compute().create_stream().expect("a stream");
+        Some(Self { interop, stream })
+    }
+
+    pub(crate) fn device(&self) -> &wgpu::Device {
+        self.interop.device()
+    }
+
+    pub(crate) fn queue(&self) -> &wgpu::Queue {
+        self.interop.queue()
+    }
+
+    pub(crate) fn encode(&self, record: impl FnOnce(&mut wgpu::CommandEncoder)) -> wgpu::CommandBuffer {
+        let mut encoder = self.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        record(&mut encoder);
+        encoder.finish()
+    }
+
+    /// A buffer of wgpu's own that can be mapped for reading.
+    pub(crate) fn readback(&self, size: u64) -> wgpu::Buffer {
+        self.device().create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size,
+            usage: wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ,
+            mapped_at_creation: false,
+        })
+    }
+
+    /// Waits for wgpu, then reads the words of a mappable buffer.
+    pub(crate) fn map_words(&self, buffer: &wgpu::Buffer) -> Vec<u32> {
+        self.map(buffer).chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("4 bytes"))).collect()
+    }
+
+    pub(crate) fn map(&self, buffer: &wgpu::Buffer) -> Vec<u8> {
+        buffer.slice(..).map_async(wgpu::MapMode::Read, |mapped| mapped.expect("mapped"));
+        self.wait();
+        let bytes = buffer.slice(..).get_mapped_range().expect("mapped").to_vec();
+        buffer.unmap();
+        bytes
+    }
+
+    /// Lets the bridge finish, with no call of Vulkan on this thread.
+    pub(crate) fn settle(&self) {
+        std::thread::sleep(Duration::from_millis(30));
+    }
+
+    /// Waits for all submissions, for at most 20 seconds.
+    pub(crate) fn wait(&self) {
+        let timeout = Some(Duration::from_secs(20));
+        let status = self.device().poll(wgpu::PollType::Wait { submission_index: None, timeout });
+        status.expect("wgpu's queue completes");
+    }
+}
+
+pub(crate) fn buffer_desc(size: u64, usage: wgpu::BufferUsages) -> wgpu::BufferDescriptor<'static> {
+    let usage = usage | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false }
+}
