@@ -120,8 +120,12 @@ impl Owned {
             let used = self.lent.record_use(&inner.device, &inner.native);
             Ok(barriers.into_iter().chain([used]))
         };
-        if let Some((lane, value)) = self.lane.as_ref().zip(value) {
-            inner.native.stage_wait(&inner.queue, &lane.timeline.native, value)?;
+        if let Some((lane, value)) = self.lane.as_ref().zip(value)
+            && let Err(error) = lane.timeline.stage_wait(inner, value)
+        {
+            // The stream did not reach the value. wgpu gets the objects all the same.
+            inner.checked(OPERATION, || Ok(inner.queue.submit(record()?)))?;
+            return Err(error);
         }
         let submitted = inner.checked(OPERATION, || Ok(inner.queue.submit(record()?.chain(commands))));
         if submitted.is_err() {
@@ -162,7 +166,7 @@ impl HandOver<'_> {
     }
 
     /// Hands the objects back to wgpu: whatever is submitted to its queue from now on executes after everything that was
-    /// enqueued on the stream, and sees its results. Does not block.
+    /// enqueued on the stream, and sees its results. See [`HandBack::acquire`] for the case in which it blocks.
     ///
     /// The queue waits from now on. With several frames in flight, submit the next frames first: see
     /// [`signal`](Self::signal).
@@ -249,10 +253,17 @@ pub struct HandBack {
 }
 
 impl HandBack {
-    /// Gives the objects back to wgpu, whose queue waits for the stream. Does not block.
+    /// Gives the objects back to wgpu, whose queue waits for the stream.
+    ///
+    /// Does not block where the compute driver imports timeline semaphores
+    /// ([`TimelineStrategy::Native`](gpu_interop::TimelineStrategy::Native)), as CUDA's does, nor with Direct3D 12. Over a
+    /// bridge (HIP on Linux, the CPU) with Vulkan, the CPU waits for the stream: wgpu orders its submissions by binary
+    /// semaphores, and Vulkan allows none behind a wait for a signal that is not submitted yet
+    /// (VUID-vkQueueSubmit-pWaitSemaphores-03238). With several frames in flight the stream has arrived by then.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceLost`] or [`ErrorKind::InvalidArgument`] if wgpu submits nothing any more.
+    /// [`ErrorKind::InvalidArgument`] if wgpu submits nothing any more; over a bridge [`ErrorKind::Timeout`] after a
+    /// minute, and the failure of the stream. The objects are given back nevertheless, with undefined contents.
     pub fn acquire(self) -> Result<()> {
         self.acquire_and_submit([]).map(drop)
     }

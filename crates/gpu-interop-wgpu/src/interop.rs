@@ -131,7 +131,11 @@ impl Interop {
     }
 
     /// Submits command buffers that execute after each timeline of `waits` has reached its value, and raises those of
-    /// `signals` to theirs after the command buffers have completed. Does not block.
+    /// `signals` to theirs after the command buffers have completed.
+    ///
+    /// With Vulkan, the signal of each wait must be enqueued or submitted before this call. Over a bridge, the CPU waits
+    /// for the values of `waits` ([`HandBack::acquire`](crate::HandBack::acquire) has the reason); otherwise this does not
+    /// block.
     ///
     /// # Other threads
     /// wgpu hands a staged semaphore to whichever thread submits next. The order of this function makes every outcome
@@ -145,8 +149,8 @@ impl Interop {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a signal that does not increase its
     /// timeline, or while another thread signals it; and, with wgpu's error as the source, if wgpu rejects `commands`:
-    /// then nothing is signalled, and the next submission waits for `waits`. [`ErrorKind::DeviceLost`] if wgpu submits
-    /// nothing any more.
+    /// then nothing is signalled, and the next submission waits for `waits`. [`ErrorKind::Timeout`] after a minute of the
+    /// CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any more.
     pub fn submit_with(
         &self,
         waits: &[(&SharedTimeline, u64)],
@@ -162,7 +166,7 @@ impl Interop {
         }
         let inner = &*self.inner;
         for (timeline, value) in waits {
-            inner.native.stage_wait(&inner.queue, timeline.native(), *value)?;
+            timeline.inner().stage_wait(inner, *value)?;
         }
         let submitted = inner.checked(OPERATION, || Ok(inner.queue.submit(commands)))?;
         for (timeline, value) in signals {

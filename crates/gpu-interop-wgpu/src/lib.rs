@@ -36,8 +36,8 @@
 //!
 //! # Hand-over
 //! wgpu and compute take turns. [`Interop::begin_compute`] hands objects to a stream, and [`HandOver::end`], or the drop
-//! of the guard, hands them back. Neither blocks the CPU where the compute driver imports timeline semaphores or waits for
-//! words in memory, as CUDA and HIP do. Image layouts, ownership transfers, semaphores and the states that wgpu tracks are
+//! of the guard, hands them back. Neither blocks the CPU where the compute driver imports timeline semaphores, as CUDA's
+//! does; [`HandBack::acquire`] has the other case. Image layouts, ownership transfers, semaphores and the states that wgpu tracks are
 //! handled inside.
 //!
 //! * While compute owns an object, do not submit wgpu work that uses it; recording such work is fine.

@@ -1,12 +1,16 @@
 //! Timelines of wgpu's queue and streams.
 
 use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
 
-use gpu_interop::{Error, Result, Timeline};
+use gpu_interop::{Error, Result, Timeline, TimelineStrategy};
 
 use crate::interop::Inner;
 use crate::native::NativeTimeline;
 use crate::reached::{Reached, Watcher};
+
+/// The longest wait of the host for a signal of a stream.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A timeline, and what must outlive the submissions that use it.
 #[derive(Debug)]
@@ -22,6 +26,22 @@ pub(crate) struct TimelineInner {
 impl TimelineInner {
     pub(crate) fn new(native: NativeTimeline, timeline: Timeline, queue: wgpu::Queue, initial: u64) -> Self {
         Self { native, timeline, queue, signalled: Mutex::new(initial) }
+    }
+
+    /// Makes the next submission of wgpu and all later ones wait for `value`.
+    ///
+    /// With Vulkan, its signal must have been submitted: each submission of wgpu waits for a binary semaphore of the one
+    /// before it, and all that a binary semaphore depends on must have been submitted
+    /// (VUID-vkQueueSubmit-pWaitSemaphores-03238). A signal that a stream enqueued counts if the compute driver signals
+    /// the semaphore itself. One that the host transfers does not: then the host waits here until it has.
+    ///
+    /// # Errors
+    /// The failure of the timeline; `Timeout`.
+    pub(crate) fn stage_wait(&self, interop: &Inner, value: u64) -> Result<()> {
+        if !interop.native.waits_before_signals() && self.timeline.strategy() != TimelineStrategy::Native {
+            self.timeline.wait(value, PATIENCE)?;
+        }
+        interop.native.stage_wait(&interop.queue, &self.native, value)
     }
 
     /// Signals `value` behind every submission so far.
@@ -91,10 +111,6 @@ impl SharedTimeline {
     /// As [`Timeline::value`].
     pub fn value(&self) -> Result<u64> {
         self.inner.timeline.value()
-    }
-
-    pub(crate) fn native(&self) -> &NativeTimeline {
-        &self.inner.native
     }
 
     pub(crate) fn inner(&self) -> &TimelineInner {

@@ -166,7 +166,17 @@ impl Native {
         }
     }
 
-    /// Makes the next submission of wgpu, whoever's it is, and all later ones wait for `value`.
+    /// Whether wgpu's queue may wait for a value whose signal is not submitted yet.
+    pub(crate) fn waits_before_signals(&self) -> bool {
+        match self {
+            // `TimelineInner::stage_wait` has the reason.
+            Self::Vulkan(_) => false,
+            #[cfg(windows)]
+            Self::D3d12(_) => true,
+        }
+    }
+
+    /// Makes the next submission of wgpu, of whatever thread, and all later ones wait for `value`.
     pub(crate) fn stage_wait(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         each!(self, device => device.stage_wait(queue, timeline, value))
     }

@@ -156,6 +156,39 @@ impl Context {
         bytes
     }
 
+    /// Writes one mip level of a layer, or of a 3D texture, from packed texels.
+    pub(crate) fn write_texture(&self, texture: &wgpu::Texture, level: u32, layer: u32, texels: &[u8]) {
+        let (extent, row) = level_extent(texture, level);
+        let layout =
+            wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(row), rows_per_image: Some(extent.height) };
+        self.queue().write_texture(place(texture, level, layer), texels, layout, extent);
+    }
+
+    /// Reads one mip level of a layer, or of a 3D texture, as packed texels, through a copy that is submitted with the
+    /// commands of `submit`.
+    pub(crate) fn read_texture(&self, texture: &wgpu::Texture, level: u32, layer: u32) -> Vec<u8> {
+        self.read_texture_by(texture, level, layer, |commands| drop(self.queue().submit([commands])))
+    }
+
+    pub(crate) fn read_texture_by(
+        &self,
+        texture: &wgpu::Texture,
+        level: u32,
+        layer: u32,
+        submit: impl FnOnce(wgpu::CommandBuffer),
+    ) -> Vec<u8> {
+        let (extent, row) = level_extent(texture, level);
+        let pitch = row.next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT);
+        let rows = extent.height * extent.depth_or_array_layers;
+        let buffer = self.readback(u64::from(pitch) * u64::from(rows));
+        let layout =
+            wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(pitch), rows_per_image: Some(extent.height) };
+        let to = wgpu::TexelCopyBufferInfo { buffer: &buffer, layout };
+        submit(self.encode(|encoder| encoder.copy_texture_to_buffer(place(texture, level, layer), to, extent)));
+        let pitched = self.map(&buffer);
+        pitched.chunks_exact(pitch as usize).flat_map(|line| line[..row as usize].iter().copied()).collect()
+    }
+
     /// Lets the bridge finish, with no call of Vulkan on this thread.
     pub(crate) fn settle(&self) {
         std::thread::sleep(Duration::from_millis(30));
@@ -172,4 +205,43 @@ impl Context {
 pub(crate) fn buffer_desc(size: u64, usage: wgpu::BufferUsages) -> wgpu::BufferDescriptor<'static> {
     let usage = usage | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
     wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false }
+}
+
+pub(crate) fn texture_desc(
+    format: wgpu::TextureFormat,
+    [width, height]: [u32; 2],
+    usage: wgpu::TextureUsages,
+) -> wgpu::TextureDescriptor<'static> {
+    wgpu::TextureDescriptor {
+        label: None,
+        size: wgpu::Extent3d { width, height, depth_or_array_layers: 1 },
+        mip_level_count: 1,
+        sample_count: 1,
+        dimension: wgpu::TextureDimension::D2,
+        format,
+        usage: usage | wgpu::TextureUsages::COPY_SRC | wgpu::TextureUsages::COPY_DST,
+        view_formats: &[],
+    }
+}
+
+fn place(texture: &wgpu::Texture, level: u32, layer: u32) -> wgpu::TexelCopyTextureInfo<'_> {
+    let origin = wgpu::Origin3d { x: 0, y: 0, z: layer };
+    wgpu::TexelCopyTextureInfo { texture, mip_level: level, origin, aspect: wgpu::TextureAspect::All }
+}
+
+/// The extent of a level, of one layer, and the bytes in a row.
+fn level_extent(texture: &wgpu::Texture, level: u32) -> (wgpu::Extent3d, u32) {
+    let mut extent = texture.size().mip_level_size(level, texture.dimension());
+    if texture.dimension() != wgpu::TextureDimension::D3 {
+        extent.depth_or_array_layers = 1;
+    }
+    let texel = texture.format().block_copy_size(None).expect("a colour format");
+    (extent, extent.width * texel)
+}
+
+/// Bytes in which neighbours, seeds and halves differ. Finite as numbers of 16 and 32 bits.
+pub(crate) fn pattern(seed: u32, length: usize) -> Vec<u8> {
+    let word =
+        |index: u32| (index ^ seed.wrapping_mul(0x85EB_CA6B)).wrapping_mul(0x9E37_79B1).rotate_left(9) & 0x3FFF_3FFF;
+    (0..u32::MAX).flat_map(|index| word(index).to_ne_bytes()).take(length).collect()
 }
