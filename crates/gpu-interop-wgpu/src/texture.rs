@@ -149,7 +149,7 @@ impl Interop {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) for a format that compute lacks, several samples,
-    /// other view formats, and what the device does not share with this tiling;
+    /// view formats with Direct3D 12, and what the device does not share with this tiling;
     /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for sizes of 0, no usage, or too many
     /// levels; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the driver's error.
     pub fn create_texture(&self, desc: &wgpu::TextureDescriptor<'_>) -> Result<SharedTexture> {

@@ -82,6 +82,73 @@ fn levels_layers_and_slices_arrive_where_the_device_shares_them() {
     assert_eq!(validation_messages(), 0);
 }
 
+/// A view of another format, a cube, and a 3D texture that is rendered to: what Vulkan needs flags for.
+#[test]
+fn views_that_need_flags_are_valid() {
+    let Some(context) = Context::new() else { return };
+    let usage = Usage::RENDER_ATTACHMENT | Usage::TEXTURE_BINDING;
+    let flat = texture_desc(Format::Rgba8Unorm, [16, 16], usage);
+    let srgb = wgpu::TextureDescriptor { view_formats: &[Format::Rgba8UnormSrgb], ..flat.clone() };
+    if let Some(texture) = create(&context, &srgb) {
+        let format = Some(Format::Rgba8UnormSrgb);
+        let desc = wgpu::TextureViewDescriptor { format, ..wgpu::TextureViewDescriptor::default() };
+        context
+            .queue()
+            .submit([context.encode(|encoder| clear(encoder, texture.wgpu(), &desc, [0.5, 0.0, 0.25, 1.0]))]);
+        let compute = context.interop.begin_compute(&context.stream, &[&texture]).expect("handed over");
+        let seen = texture.read_texels(&context.stream, 0, 0).expect("read");
+        compute.end().expect("handed back");
+        // Linear 0.5 and 0.25 in the encoding of sRGB.
+        assert!(seen.chunks(4).all(|texel| texel == [188, 0, 137, 255]), "{:?}", &seen[..4]);
+    }
+    let size = wgpu::Extent3d { depth_or_array_layers: 6, ..flat.size };
+    let solid = wgpu::TextureDescriptor { size, dimension: wgpu::TextureDimension::D3, ..flat.clone() };
+    if let Some(texture) = create(&context, &solid) {
+        exchange(&context, &texture, 0, 0, 1);
+    }
+    let cube = wgpu::TextureDescriptor { size, ..flat };
+    let options = gpu_interop_wgpu::TextureOptions::default().cube(true);
+    match context.interop.create_texture_with(&cube, options) {
+        Ok(texture) => {
+            let dimension = Some(wgpu::TextureViewDimension::Cube);
+            let desc = wgpu::TextureViewDescriptor { dimension, ..wgpu::TextureViewDescriptor::default() };
+            drop(texture.wgpu().create_view(&desc));
+            exchange(&context, &texture, 0, 5, 2);
+        }
+        Err(error) => println!("no cubes: {error}"),
+    }
+    context.wait();
+    assert_eq!(validation_messages(), 0);
+}
+
+#[test]
+fn what_no_device_shares_is_an_error_with_advice() {
+    let Some(context) = Context::new() else { return };
+    let flat = texture_desc(Format::Rgba8Unorm, [16, 16], Usage::TEXTURE_BINDING);
+    let cases = [
+        (wgpu::TextureDescriptor { sample_count: 4, ..flat.clone() }, ErrorKind::Unsupported, "resolve"),
+        (
+            wgpu::TextureDescriptor { format: Format::Depth32Float, ..flat.clone() },
+            ErrorKind::Unsupported,
+            "copy to it",
+        ),
+        (wgpu::TextureDescriptor { mip_level_count: 9, ..flat.clone() }, ErrorKind::InvalidArgument, "from 1 to 5"),
+        (wgpu::TextureDescriptor { usage: Usage::empty(), ..flat.clone() }, ErrorKind::InvalidArgument, "no usage"),
+    ];
+    for (desc, kind, advice) in cases {
+        let error = context.interop.create_texture(&desc).expect_err("rejected");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+    let optimal = gpu_interop_wgpu::TextureOptions::default().tiling(gpu_interop_wgpu::Tiling::Optimal);
+    match context.interop.create_texture_with(&flat, optimal) {
+        Ok(texture) => assert!(texture.array().is_some()),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
+    }
+    context.wait();
+    assert_eq!(validation_messages(), 0);
+}
+
 #[test]
 fn a_new_texture_is_zero_on_both_sides() {
     let Some(context) = Context::new() else { return };
@@ -104,7 +171,9 @@ fn a_thousand_rendered_frames_are_changed_in_place_and_sampled() {
     let sampler = Sampler::new(&context, texture.wgpu());
     for frame in 0..FRAMES {
         let colour = [frame & 0xFF, frame >> 8, 7, 255 - (frame & 0x7F)];
-        let render = context.encode(|encoder| clear(encoder, texture.wgpu(), colour));
+        let render = context.encode(|encoder| {
+            clear(encoder, texture.wgpu(), &wgpu::TextureViewDescriptor::default(), colour.map(f64::from));
+        });
         let compute =
             context.interop.submit_and_begin_compute([render], &context.stream, &[&texture]).expect("handed over");
         let mut texels = texture.read_texels(&context.stream, 0, 0).expect("read");
@@ -122,9 +191,13 @@ fn a_thousand_rendered_frames_are_changed_in_place_and_sampled() {
     assert_eq!(validation_messages(), 0);
 }
 
-fn clear(encoder: &mut wgpu::CommandEncoder, texture: &wgpu::Texture, colour: [u32; 4]) {
-    let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
-    let [r, g, b, a] = colour.map(f64::from);
+fn clear(
+    encoder: &mut wgpu::CommandEncoder,
+    texture: &wgpu::Texture,
+    view: &wgpu::TextureViewDescriptor<'_>,
+    [r, g, b, a]: [f64; 4],
+) {
+    let view = texture.create_view(view);
     let attachment = wgpu::RenderPassColorAttachment {
         view: &view,
         depth_slice: None,

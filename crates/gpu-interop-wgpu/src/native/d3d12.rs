@@ -63,6 +63,11 @@ impl D3d12Device {
                            a buffer and copy to it";
             return Err(Error::unsupported("Interop::create_texture", message));
         }
+        if desc.view_formats.iter().any(|format| *format != desc.format) {
+            let message = "Direct3D 12 views other formats of typeless resources only, which compute does not map; leave \
+                           `view_formats` empty";
+            return Err(Error::unsupported("Interop::create_texture", message));
+        }
         let spec = texture_spec(desc, options)?;
         let storage = wgpu::TextureUsages::STORAGE_BINDING | wgpu::TextureUsages::STORAGE_ATOMIC;
         let flags =

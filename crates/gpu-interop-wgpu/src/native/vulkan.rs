@@ -343,7 +343,20 @@ fn image_spec(desc: &wgpu::TextureDescriptor<'_>, options: TextureOptions, linea
     let usage = image_usage(desc.usage) | vk::ImageUsageFlags::TRANSFER_DST;
     let tiling = if linear { vk::ImageTiling::LINEAR } else { vk::ImageTiling::OPTIMAL };
     let spec = ImageSpec::new(view, [width, height, depth], format, usage);
-    Ok(spec.layers(layers).levels(desc.mip_level_count).tiling(tiling))
+    Ok(spec.layers(layers).levels(desc.mip_level_count).tiling(tiling).flags(image_flags(desc)))
+}
+
+/// The creation flags that wgpu's own textures have, except those of cubes.
+fn image_flags(desc: &wgpu::TextureDescriptor<'_>) -> vk::ImageCreateFlags {
+    let mut flags = vk::ImageCreateFlags::empty();
+    if !desc.view_formats.is_empty() {
+        flags |= vk::ImageCreateFlags::MUTABLE_FORMAT;
+    }
+    let rendered = desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT);
+    if desc.dimension == wgpu::TextureDimension::D3 && rendered {
+        flags |= vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE;
+    }
+    flags
 }
 
 fn linear_layout(image: &gpu_interop::vulkan::OwnedImage, level: u32, layer: u32) -> Result<LinearLayout> {
