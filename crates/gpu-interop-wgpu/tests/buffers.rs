@@ -42,7 +42,6 @@ fn every_word_arrives_both_ways() {
     let Some(context) = Context::new() else { return };
     let desc = buffer_desc(SIZE, wgpu::BufferUsages::STORAGE);
     let buffer = context.interop.create_buffer(&desc).expect("a buffer");
-    let readback = context.readback(SIZE);
     for frame in 0..100 {
         // wgpu writes, compute reads.
         context.queue().write_buffer(buffer.wgpu(), 0, &bytes(frame));
@@ -53,6 +52,7 @@ fn every_word_arrives_both_ways() {
         // Compute writes, wgpu reads.
         context.stream.write(&buffer, &bytes(!frame)).expect("written");
         compute.end().expect("handed back");
+        let readback = context.readback(SIZE);
         let copy = context.encode(|encoder| encoder.copy_buffer_to_buffer(buffer.wgpu(), 0, &readback, 0, SIZE));
         context.queue().submit([copy]);
         assert_eq!(context.map(&readback), bytes(!frame), "frame {frame}");

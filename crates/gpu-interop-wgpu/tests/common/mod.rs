@@ -99,7 +99,7 @@ impl Context {
         Self::with_validation(sound)
     }
 
-    /// As [`new`](Self::new), without the layer: for what is wrong on purpose.
+    /// As [`new`](Self::new), without the layer: for what is wrong on purpose, or what confuses it.
     pub(crate) fn unvalidated() -> Option<Self> {
         Self::with_validation(false)
     }
@@ -132,10 +132,11 @@ impl Context {
         encoder.finish()
     }
 
-    /// A buffer of wgpu's own that can be mapped for reading.
+    /// A buffer of wgpu's own that can be mapped for reading. Take a new one for each frame: the layer records the host
+    /// signal of a bridge after this thread has seen it, and then takes a copy that this thread waited for as pending.
     pub(crate) fn readback(&self, size: u64) -> wgpu::Buffer {
         self.device().create_buffer(&wgpu::BufferDescriptor {
-            label: None,
+            label: Some("readback"),
             size,
             usage: wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ,
             mapped_at_creation: false,
