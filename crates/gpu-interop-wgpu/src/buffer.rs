@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpu_interop::{BufferSlice, Error, MappedBuffer, Result};
 
 use crate::interop::Interop;
-use crate::native::Transfer;
+use crate::native::objects::Transfer;
 use crate::object::{Handle, Object, Sealed, Shared};
 
 /// A `wgpu::Buffer` whose memory the compute device maps, too. Created by [`Interop::create_buffer`].

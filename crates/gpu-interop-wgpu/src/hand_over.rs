@@ -3,31 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Error, ErrorKind, Result, Stream};
+use gpu_interop::{Error, ErrorKind, Result, Stream, Timeline};
 
 use crate::interop::{Inner, Interop};
-use crate::native::Transfer;
+use crate::lane::Lane;
+use crate::native::objects::Transfer;
 use crate::object::{Lent, Shared};
 use crate::reached::{Reached, Watcher};
-use crate::timeline::TimelineInner;
-
-/// A timeline that hand-overs use one after the other.
-///
-/// Its values alternate: odd ones are signalled by wgpu's queue, even ones by a stream. wgpu's queue waits for each even
-/// value before the lane is reused, so that its signal of the next odd value, and with it every later signal of a stream,
-/// is behind. A single counter for both directions, and for any stream, therefore suffices.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    timeline: Arc<TimelineInner>,
-    /// The last value used, even.
-    value: u64,
-}
-
-impl Lane {
-    pub(crate) fn new(timeline: Arc<TimelineInner>) -> Self {
-        Self { timeline, value: 0 }
-    }
-}
 
 /// Time for work that was enqueued before a stream failed to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -61,17 +43,17 @@ impl Interop {
         objects: &[&dyn Shared],
     ) -> Result<HandOver<'s>> {
         const OPERATION: &str = "Interop::begin_compute";
-        let inner = &self.inner;
+        let (inner, graphics) = (&self.inner, &self.inner.graphics);
         let lent = Lent::new(OPERATION, self.id(), objects)?;
         let lane = inner.take_lane()?;
-        inner.checked(OPERATION, || {
-            let barriers = inner.native.record(&inner.device, Transfer::Release, &lent.resources())?;
-            let used = lent.record_use(&inner.device, &inner.native);
-            inner.queue.submit(commands.into_iter().chain([used]).chain(barriers));
+        graphics.checked(OPERATION, || {
+            let barriers = graphics.native.record(&graphics.device, Transfer::Release, &lent.resources())?;
+            let used = lent.record_use(&graphics.device, &graphics.native);
+            graphics.queue.submit(commands.into_iter().chain([used]).chain(barriers));
             Ok(())
         })?;
         let value = lane.value + 1;
-        lane.timeline.signal_from_queue(OPERATION, inner, value)?;
+        lane.timeline.signal_from_queue(OPERATION, graphics, value)?;
         let owned = Owned { interop: inner.clone(), lent, lane: Some(lane) };
         match wait(stream, &owned, value) {
             Ok(()) => Ok(HandOver { stream, owned: Some(owned) }),
@@ -114,23 +96,23 @@ impl Owned {
         commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
     ) -> Result<wgpu::SubmissionIndex> {
         const OPERATION: &str = "HandBack::acquire";
-        let inner = &*self.interop;
+        let graphics = &self.interop.graphics;
         let record = || -> Result<_> {
-            let barriers = inner.native.record(&inner.device, Transfer::Acquire, &self.lent.resources())?;
-            let used = self.lent.record_use(&inner.device, &inner.native);
+            let barriers = graphics.native.record(&graphics.device, Transfer::Acquire, &self.lent.resources())?;
+            let used = self.lent.record_use(&graphics.device, &graphics.native);
             Ok(barriers.into_iter().chain([used]))
         };
         if let Some((lane, value)) = self.lane.as_ref().zip(value)
-            && let Err(error) = lane.timeline.stage_wait(inner, value)
+            && let Err(error) = lane.timeline.stage_wait(graphics, value)
         {
             // The stream did not reach the value. wgpu gets the objects all the same.
-            inner.checked(OPERATION, || Ok(inner.queue.submit(record()?)))?;
+            graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?)))?;
             return Err(error);
         }
-        let submitted = inner.checked(OPERATION, || Ok(inner.queue.submit(record()?.chain(commands))));
+        let submitted = graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?.chain(commands))));
         if submitted.is_err() {
             // wgpu rejected `commands`, and with them the acquire. The wait is still staged, or already submitted.
-            return inner.checked(OPERATION, || Ok(inner.queue.submit(record()?))).and(submitted);
+            return graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?))).and(submitted);
         }
         submitted
     }
@@ -217,7 +199,7 @@ fn signal(stream: &Stream, mut owned: Owned) -> Result<HandBack> {
     match stream.signal_timeline(&lane.timeline.timeline, value) {
         Ok(()) => {
             lane.value = value;
-            let done = lane.timeline.clone();
+            let done = lane.timeline.timeline.clone();
             Ok(HandBack { owned: Some(owned), done, value, watcher })
         }
         Err(error) => {
@@ -247,7 +229,7 @@ impl Drop for HandOver<'_> {
 pub struct HandBack {
     /// `None` once it is acquired.
     owned: Option<Owned>,
-    done: Arc<TimelineInner>,
+    done: Arc<Timeline>,
     value: u64,
     watcher: Arc<Watcher>,
 }

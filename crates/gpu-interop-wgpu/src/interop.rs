@@ -1,14 +1,14 @@
 //! A wgpu device together with the compute device of the same hardware.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 
 use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, IdentityMatch, Result};
 
-use crate::hand_over::Lane;
-use crate::native::{Native, Transfer};
+use crate::graphics::Graphics;
+use crate::lane::Lane;
+use crate::native::Native;
+use crate::native::objects::Transfer;
 use crate::object::{self, Object};
 use crate::reached::Watcher;
 use crate::timeline::{SharedTimeline, TimelineInner};
@@ -28,10 +28,8 @@ pub struct Interop {
 #[derive(Debug)]
 pub(crate) struct Inner {
     id: u64,
-    pub(crate) device: wgpu::Device,
-    pub(crate) queue: wgpu::Queue,
-    pub(crate) native: Native,
-    pub(crate) compute: Device,
+    pub(crate) graphics: Graphics,
+    compute: Device,
     /// Timelines of hand-overs that have ended, for the next ones.
     lanes: Mutex<Vec<Lane>>,
     pub(crate) watcher: Arc<Watcher>,
@@ -71,9 +69,7 @@ impl Interop {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            device: device.clone(),
-            queue: queue.clone(),
-            native,
+            graphics: Graphics { device: device.clone(), queue: queue.clone(), native },
             compute,
             lanes: Mutex::default(),
             watcher: Arc::default(),
@@ -100,13 +96,13 @@ impl Interop {
     /// The wgpu device.
     #[must_use]
     pub fn device(&self) -> &wgpu::Device {
-        &self.inner.device
+        &self.inner.graphics.device
     }
 
     /// The wgpu queue.
     #[must_use]
     pub fn queue(&self) -> &wgpu::Queue {
-        &self.inner.queue
+        &self.inner.graphics.queue
     }
 
     /// The compute device. `interop.compute().create_stream()` creates a stream.
@@ -118,7 +114,7 @@ impl Interop {
     /// The identity of the wgpu device's hardware.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
-        self.inner.native.identity()
+        self.inner.graphics.native.identity()
     }
 
     /// Creates a timeline that wgpu's queue and streams signal and wait for. Hand-overs have their own; this is for
@@ -164,13 +160,13 @@ impl Interop {
                 return Err(error.with_context("value", value));
             }
         }
-        let inner = &*self.inner;
+        let graphics = &self.inner.graphics;
         for (timeline, value) in waits {
-            timeline.inner().stage_wait(inner, *value)?;
+            timeline.inner().stage_wait(graphics, *value)?;
         }
-        let submitted = inner.checked(OPERATION, || Ok(inner.queue.submit(commands)))?;
+        let submitted = graphics.checked(OPERATION, || Ok(graphics.queue.submit(commands)))?;
         for (timeline, value) in signals {
-            timeline.inner().signal_from_queue(OPERATION, inner, *value)?;
+            timeline.inner().signal_from_queue(OPERATION, graphics, *value)?;
         }
         Ok(submitted)
     }
@@ -180,45 +176,29 @@ impl Interop {
     }
 
     pub(crate) fn native(&self) -> &Native {
-        &self.inner.native
+        &self.inner.graphics.native
     }
 
     /// Submits barriers of one object, and a use that keeps it alive meanwhile.
     pub(crate) fn submit_internal(&self, transfer: Transfer, object: &Object) -> Result<()> {
-        let inner = &*self.inner;
-        inner.checked("Queue::submit", || {
-            let barriers = inner.native.record(&inner.device, transfer, &[&object.resource])?;
-            let used = object::record_use(&inner.device, &inner.native, std::iter::once(&object.handle));
-            inner.queue.submit(barriers.into_iter().chain([used]));
+        let graphics = &self.inner.graphics;
+        graphics.checked("Queue::submit", || {
+            let barriers = graphics.native.record(&graphics.device, transfer, &[&object.resource])?;
+            let used = object::record_use(&graphics.device, &graphics.native, std::iter::once(&object.handle));
+            graphics.queue.submit(barriers.into_iter().chain([used]));
             Ok(())
         })
     }
 }
 
 impl Inner {
-    /// Calls wgpu, and returns the validation error that it reports, instead of its error handler. Only the calling
-    /// thread's errors are caught.
-    pub(crate) fn checked<T>(&self, operation: &'static str, call: impl FnOnce() -> Result<T>) -> Result<T> {
-        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let returned = call();
-        let mut reported = std::pin::pin!(scope.pop());
-        // It is ready: only browsers make it wait.
-        match reported.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Some(error)) => {
-                let message = "wgpu rejected the submission; its source is wgpu's error";
-                Err(Error::invalid(operation, message).with_source(error))
-            }
-            _ => returned,
-        }
-    }
-
     fn lanes(&self) -> MutexGuard<'_, Vec<Lane>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
-        let (native, timeline) = self.native.create_timeline(&self.compute, initial)?;
-        Ok(Arc::new(TimelineInner::new(native, timeline, self.queue.clone(), initial)))
+        let (native, timeline) = self.graphics.native.create_timeline(&self.compute, initial)?;
+        Ok(Arc::new(TimelineInner::new(native, timeline, self.graphics.queue.clone(), initial)))
     }
 
     /// A timeline for one hand-over.

@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! This version is for wgpu 30, which it re-exports as [`wgpu`](::wgpu); each release of wgpu has a major version of this
+//! This version is for wgpu 30, which it re-exports; each release of wgpu has a major version of this
 //! crate. wgpu runs on Vulkan (Linux and Windows) or on Direct3D 12. Which compute API it is paired with is decided at run
 //! time, by the identity of the GPU and the environment variable `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host` or `auto`;
 //! see [`gpu_interop`]).
@@ -62,14 +62,17 @@
 
 mod buffer;
 mod format;
+mod graphics;
 mod hand_over;
 mod interop;
+mod lane;
 mod native;
 mod object;
 mod reached;
 mod request;
 mod texels;
 mod texture;
+mod tiling;
 mod timeline;
 
 pub use buffer::SharedBuffer;
@@ -81,6 +84,7 @@ pub use native::identity;
 pub use object::Shared;
 pub use reached::Reached;
 pub use request::request_device;
-pub use texture::{LinearLayout, SharedTexture, TextureMapping, TextureOptions, Tiling};
+pub use texture::{SharedTexture, TextureMapping};
+pub use tiling::{LinearLayout, TextureOptions, Tiling};
 pub use timeline::SharedTimeline;
 pub use wgpu;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_interop::{Error, Result};
 
-use crate::native::{Native, Resource};
+use crate::native::Native;
+use crate::native::objects::Resource;
 
 /// The wgpu side of a shared object.
 #[derive(Debug)]

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
-
-use crate::timeline::TimelineInner;
+use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, TimelineWaiter};
 
 /// A future that completes once a timeline has reached a value. Works with every executor.
 ///
@@ -21,7 +19,7 @@ use crate::timeline::TimelineInner;
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Reached {
-    timeline: Arc<TimelineInner>,
+    timeline: Arc<Timeline>,
     value: u64,
     watcher: Arc<Watcher>,
     /// The registration with the thread, if there is one.
@@ -29,7 +27,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    pub(crate) fn new(timeline: Arc<TimelineInner>, value: u64, watcher: Arc<Watcher>) -> Self {
+    pub(crate) fn new(timeline: Arc<Timeline>, value: u64, watcher: Arc<Watcher>) -> Self {
         Self { timeline, value, watcher, ticket: None }
     }
 }
@@ -38,7 +36,7 @@ impl Future for Reached {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.timeline.timeline.value() {
+        match self.timeline.value() {
             Ok(value) if value >= self.value => return Poll::Ready(Ok(())),
             Ok(_) => {}
             Err(error) => return Poll::Ready(Err(error)),
@@ -80,7 +78,7 @@ struct State {
 
 #[derive(Debug)]
 struct Entry {
-    timeline: Arc<TimelineInner>,
+    timeline: Arc<Timeline>,
     value: u64,
     waker: Waker,
 }
@@ -97,13 +95,7 @@ impl Watcher {
     }
 
     /// Registers a future, or changes its waker, and starts the thread.
-    fn watch(
-        this: &Arc<Self>,
-        ticket: Option<u64>,
-        timeline: Arc<TimelineInner>,
-        value: u64,
-        waker: &Waker,
-    ) -> Result<u64> {
+    fn watch(this: &Arc<Self>, ticket: Option<u64>, timeline: Arc<Timeline>, value: u64, waker: &Waker) -> Result<u64> {
         let mut state = this.lock();
         let ticket = ticket.unwrap_or_else(|| {
             state.next += 1;
@@ -115,7 +107,7 @@ impl Watcher {
         }
         let waiter = match &state.thread {
             Some(waiter) => waiter.clone(),
-            None => Arc::from(timeline.timeline.exporter().waiter()?),
+            None => Arc::from(timeline.exporter().waiter()?),
         };
         state.entries.insert(ticket, Entry { timeline, value, waker: waker.clone() });
         if state.thread.is_none() {
@@ -169,7 +161,7 @@ impl Watcher {
             };
             idle = waits.is_empty();
             let waits: Vec<(&dyn ExporterTimeline, u64)> =
-                waits.iter().map(|(timeline, value)| (&**timeline.timeline.exporter(), *value)).collect();
+                waits.iter().map(|(timeline, value)| (&**timeline.exporter(), *value)).collect();
             if let Err(error) = waiter.wait_any(&waits, if idle { LINGER } else { CHECK }) {
                 // Each future polls the value of its timeline, which has the error.
                 tracing::debug!(%error, "waiting for timelines of futures failed");
@@ -181,7 +173,7 @@ impl Watcher {
 
     /// Wakes the futures whose value is reached, or whose timeline failed.
     fn wake_reached(&self) {
-        let reached = |entry: &Entry| entry.timeline.timeline.value().map_or(true, |value| value >= entry.value);
+        let reached = |entry: &Entry| entry.timeline.value().map_or(true, |value| value >= entry.value);
         let mut ended = Vec::new();
         {
             let mut state = self.lock();

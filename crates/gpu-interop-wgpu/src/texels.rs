@@ -2,7 +2,8 @@
 
 use gpu_interop::{ArrayRegion, Error, Result, Stream};
 
-use crate::texture::{LinearLayout, SharedTexture, TextureMapping};
+use crate::texture::{SharedTexture, TextureMapping};
+use crate::tiling::LinearLayout;
 
 /// One layer of a mip level.
 struct Subresource {

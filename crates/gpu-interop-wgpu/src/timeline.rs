@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gpu_interop::{Error, Result, Timeline, TimelineStrategy};
 
-use crate::interop::Inner;
-use crate::native::NativeTimeline;
+use crate::graphics::Graphics;
+use crate::native::objects::NativeTimeline;
 use crate::reached::{Reached, Watcher};
 
 /// The longest wait of the host for a signal of a stream.
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct TimelineInner {
     pub(crate) native: NativeTimeline,
-    pub(crate) timeline: Timeline,
+    pub(crate) timeline: Arc<Timeline>,
     queue: wgpu::Queue,
     /// The greatest value that wgpu's queue signals, or the initial one. Locked from the staging of a signal to the
     /// submission that takes it: a submission must not signal a timeline twice.
@@ -25,7 +25,7 @@ pub(crate) struct TimelineInner {
 
 impl TimelineInner {
     pub(crate) fn new(native: NativeTimeline, timeline: Timeline, queue: wgpu::Queue, initial: u64) -> Self {
-        Self { native, timeline, queue, signalled: Mutex::new(initial) }
+        Self { native, timeline: Arc::new(timeline), queue, signalled: Mutex::new(initial) }
     }
 
     /// Makes the next submission of wgpu and all later ones wait for `value`.
@@ -37,18 +37,18 @@ impl TimelineInner {
     ///
     /// # Errors
     /// The failure of the timeline; `Timeout`.
-    pub(crate) fn stage_wait(&self, interop: &Inner, value: u64) -> Result<()> {
-        if !interop.native.waits_before_signals() && self.timeline.strategy() != TimelineStrategy::Native {
+    pub(crate) fn stage_wait(&self, graphics: &Graphics, value: u64) -> Result<()> {
+        if !graphics.native.waits_before_signals() && self.timeline.strategy() != TimelineStrategy::Native {
             self.timeline.wait(value, PATIENCE)?;
         }
-        interop.native.stage_wait(&interop.queue, &self.native, value)
+        graphics.native.stage_wait(&graphics.queue, &self.native, value)
     }
 
     /// Signals `value` behind every submission so far.
     ///
     /// # Errors
     /// `InvalidArgument` if the value does not increase, or another thread signals the timeline; `DeviceLost`.
-    pub(crate) fn signal_from_queue(&self, operation: &'static str, interop: &Inner, value: u64) -> Result<()> {
+    pub(crate) fn signal_from_queue(&self, operation: &'static str, graphics: &Graphics, value: u64) -> Result<()> {
         // Not `lock`: wgpu calls functions of the application while it submits, and those could wait for this thread.
         let mut signalled = match self.signalled.try_lock() {
             Ok(signalled) => signalled,
@@ -62,7 +62,7 @@ impl TimelineInner {
             let error = Error::invalid(operation, "a timeline only grows; signal a greater value");
             return Err(error.with_context("value", value).with_context("already signalled", *signalled));
         }
-        interop.native.signal(&interop.queue, &self.native, value)?;
+        graphics.native.signal(&graphics.queue, &self.native, value)?;
         *signalled = value;
         Ok(())
     }
@@ -102,7 +102,7 @@ impl SharedTimeline {
 
     /// A future of the time when the timeline is at least `value`.
     pub fn reached(&self, value: u64) -> Reached {
-        Reached::new(self.inner.clone(), value, self.watcher.clone())
+        Reached::new(self.inner.timeline.clone(), value, self.watcher.clone())
     }
 
     /// The current value.

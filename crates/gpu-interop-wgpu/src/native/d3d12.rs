@@ -1,7 +1,7 @@
 //! Direct3D 12 beneath wgpu.
 //!
 //! Other APIs use a resource in `D3D12_RESOURCE_STATE_COMMON`. wgpu's tracker has states for that, so its own transitions
-//! ([`Native::texture_state`](super::Native::texture_state)) are all the barriers of a hand-over. Committed resources start
+//! (`Native::texture_state`) are all the barriers of a hand-over. Committed resources start
 //! with zeroes. Waits and signals go to the command queue directly: it executes in order, and any thread may call it.
 
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use gpu_interop::d3d::{ResourceFlags, SrvDimension, TextureSpec};
 use gpu_interop::{Device, DeviceIdentity, Error, Result, Timeline};
 use wgpu::hal::api::Dx12;
 
-use super::{Layout, NativeTimeline, NewBuffer, NewTexture, Resource};
+use super::objects::{Layout, NativeTimeline, NewBuffer, NewTexture, Resource};
 use crate::format;
-use crate::texture::TextureOptions;
+use crate::tiling::TextureOptions;
 
 /// The `ID3D12Device` of a wgpu device.
 #[derive(Debug)]

@@ -27,9 +27,9 @@ use gpu_interop::vulkan::{
 use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, Result, Timeline};
 use wgpu::hal::api::Vulkan;
 
-use super::{Layout, NativeTimeline, NewBuffer, NewTexture, Owner, Resource, Transfer};
+use super::objects::{Layout, NativeTimeline, NewBuffer, NewTexture, Resource, Transfer};
 use crate::format;
-use crate::texture::{LinearLayout, TextureOptions};
+use crate::tiling::{LinearLayout, TextureOptions};
 
 /// The `VkDevice` of a wgpu device.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl VulkanDevice {
         let exports_semaphores = enabled.contains(&SEMAPHORES);
         let (instance, physical) = (hal.shared_instance().raw_instance().clone(), hal.raw_physical_device());
         let (raw, queue_family) = (hal.raw_device().clone(), hal.queue_family_index());
-        let owner: Owner = Arc::new(hal);
+        let owner: Arc<dyn std::any::Any + Send + Sync> = Arc::new(hal);
         // SAFETY: the three belong together, by the contract of wgpu-hal's device, whose guard is the owner: it keeps
         // the device and, through it, the instance alive. wgpu creates instances for Vulkan 1.1 or later where the
         // loader has it, which is checked, and enables `timelineSemaphore` wherever the device has it, and
