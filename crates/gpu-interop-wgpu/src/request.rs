@@ -14,8 +14,10 @@ const OPERATION: &str = "gpu_interop_wgpu::request_device";
 /// Creates a wgpu device and queue as `wgpu::Adapter::request_device` does, with the Vulkan extensions for sharing
 /// memory and timelines beside those that wgpu enables. Native devices are created at once, so there is no future.
 ///
-/// An application that creates its device itself enables the feature `VULKAN_EXTERNAL_MEMORY_FD` (on Windows
-/// `VULKAN_EXTERNAL_MEMORY_WIN32`); its timelines then go over the host. With Direct3D 12 every device can share.
+/// A device of `wgpu::Adapter::request_device` shares memory too, where its driver has the extension for that, which the
+/// feature `VULKAN_EXTERNAL_MEMORY_FD` (on Windows `VULKAN_EXTERNAL_MEMORY_WIN32`) demands. It lacks the extension for
+/// semaphores, so that the host transfers the values of its timelines, which is slower. With Direct3D 12 every device has
+/// everything.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] if the adapter is of another backend than Vulkan (on Windows also Direct3D 12), or lacks an

@@ -274,6 +274,27 @@ fn values_of_timelines_are_futures() {
     assert_eq!(validation_messages(), 0);
 }
 
+/// A timeline of the application's own: a stream signals it, wgpu's queue waits for it and signals another one.
+#[test]
+fn submissions_wait_for_timelines_and_signal_them() {
+    let Some(context) = Context::new() else { return };
+    let [produced, consumed] = [0, 5].map(|initial| context.interop.create_timeline(initial).expect("a timeline"));
+    let buffer = buffer(&context);
+    for frame in 1..=20 {
+        let compute = context.interop.begin_compute(&context.stream, &[&buffer]).expect("handed over");
+        context.stream.fill_u32(&buffer, frame).expect("filled");
+        compute.end().expect("handed back");
+        context.stream.signal_timeline(produced.timeline(), frame.into()).expect("signalled");
+        let readback = context.readback(SIZE);
+        let commands = [copy(&context, &buffer, &readback)];
+        let (waits, signals) = ([(&produced, frame.into())], [(&consumed, u64::from(frame) + 5)]);
+        context.interop.submit_with(&waits, commands, &signals).expect("submitted");
+        consumed.timeline().wait(u64::from(frame) + 5, Duration::from_secs(10)).expect("reached");
+        assert!(context.map_words(&readback).iter().all(|word| *word == frame), "frame {frame}");
+    }
+    assert_eq!(validation_messages(), 0);
+}
+
 /// Submissions of other threads between the steps of hand-overs change nothing.
 #[test]
 fn other_threads_submit_at_any_time() {

@@ -4,10 +4,17 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::{Context, buffer_desc, texture_desc, validation_messages};
 use gpu_interop_wgpu::{SharedBuffer, SharedTexture};
+
+/// Held by each test: they count what the process has.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Resources of a test, each dropped when its turn comes.
 struct Parts {
@@ -93,6 +100,7 @@ fn order(mut number: usize) -> Vec<usize> {
 
 #[test]
 fn any_order_of_drops_leaves_nothing() {
+    let _alone = alone();
     let probe = Arc::new(());
     // What drivers and runtimes load once.
     let Some(first) = Parts::with_pending_work(&probe) else { return };
@@ -112,9 +120,41 @@ fn any_order_of_drops_leaves_nothing() {
     assert_eq!(validation_messages(), 0);
 }
 
+/// The thread of futures ends with its `Interop`.
+#[test]
+fn futures_leave_nothing() {
+    let _alone = alone();
+    let probe = Arc::new(());
+    let Some(mut parts) = Parts::with_pending_work(&probe) else { return };
+    let context = parts.context.take().expect("a context");
+    let timeline = context.interop.create_timeline(0).expect("a timeline");
+    context.interop.submit_with(&[], [], &[(&timeline, 1)]).expect("submitted");
+    let awaited = std::thread::spawn({
+        let reached = timeline.reached(1);
+        move || pollster::block_on(reached)
+    });
+    awaited.join().expect("no panic").expect("reached");
+    // Polled once, and dropped before it is reached.
+    let mut never = std::pin::pin!(timeline.reached(2));
+    let mut noop = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(never.as_mut().poll(&mut noop).is_pending());
+    never.set(timeline.reached(1));
+    drop((context, timeline, parts));
+    never.set(Context::new().expect("a context").interop.create_timeline(0).expect("a timeline").reached(0));
+    // The thread ends by itself.
+    let start = std::time::Instant::now();
+    while Arc::strong_count(&probe) > 1 && start.elapsed() < std::time::Duration::from_secs(5) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(Arc::strong_count(&probe), 1, "the wgpu device is left");
+    assert!(start.elapsed() < std::time::Duration::from_millis(900), "{:?}", start.elapsed());
+    assert_eq!(validation_messages(), 0);
+}
+
 /// Objects that come and go while wgpu's device stays.
 #[test]
 fn a_thousand_objects_are_freed_while_the_device_lives() {
+    let _alone = alone();
     let Some(context) = Context::new() else { return };
     let round = |count: usize| {
         for _ in 0..count {

@@ -17,6 +17,7 @@
 //! * *wgpu zeroes what it believes to be uninitialised.* Buffers and textures made with `create_*_from_hal` are tracked
 //!   as initialised (`TextureClearMode::None`, an empty `BufferInitTracker`).
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use gpu_interop::vulkan::ash::vk;
@@ -41,7 +42,7 @@ pub(crate) struct VulkanDevice {
     exports_semaphores: bool,
 }
 
-const SEMAPHORES: &std::ffi::CStr =
+const SEMAPHORES: &CStr =
     if cfg!(windows) { vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME } else { vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME };
 
 impl VulkanDevice {
@@ -50,18 +51,7 @@ impl VulkanDevice {
         // SAFETY: the guard destroys nothing, and keeps wgpu's device, and with it the `VkDevice`, alive.
         let Some(hal) = (unsafe { device.as_hal::<Vulkan>() }) else { return Ok(None) };
         let enabled = hal.enabled_device_extensions();
-        let missing: Vec<_> =
-            VulkanInterop::required_device_extensions().iter().filter(|name| !enabled.contains(name)).collect();
-        if !missing.is_empty() {
-            return Err(Error::unsupported(
-                operation,
-                format!(
-                    "the wgpu device was created without the Vulkan extensions {missing:?}; create it with \
-                     gpu_interop_wgpu::request_device, or with the feature {}",
-                    if cfg!(windows) { "VULKAN_EXTERNAL_MEMORY_WIN32" } else { "VULKAN_EXTERNAL_MEMORY_FD" },
-                ),
-            ));
-        }
+        check_extensions(operation, enabled)?;
         let exports_semaphores = enabled.contains(&SEMAPHORES);
         let (instance, physical) = (hal.shared_instance().raw_instance().clone(), hal.raw_physical_device());
         let (raw, queue_family) = (hal.raw_device().clone(), hal.queue_family_index());
@@ -274,6 +264,21 @@ impl VulkanDevice {
     }
 }
 
+/// Fails for a device that cannot share memory.
+fn check_extensions(operation: &'static str, enabled: &[&'static CStr]) -> Result<()> {
+    let missing: Vec<_> =
+        VulkanInterop::required_device_extensions().iter().filter(|name| !enabled.contains(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let feature = if cfg!(windows) { "VULKAN_EXTERNAL_MEMORY_WIN32" } else { "VULKAN_EXTERNAL_MEMORY_FD" };
+    let message = format!(
+        "the wgpu device was created without the Vulkan extensions {missing:?}; create it with \
+         gpu_interop_wgpu::request_device, or with the feature {feature}"
+    );
+    Err(Error::unsupported(operation, message))
+}
+
 fn with_queue<T>(queue: &wgpu::Queue, call: impl FnOnce(&wgpu::hal::vulkan::Queue) -> T) -> Result<T> {
     // SAFETY: the guard destroys nothing.
     let hal = unsafe { queue.as_hal::<Vulkan>() };
@@ -365,4 +370,34 @@ fn linear_layout(image: &gpu_interop::vulkan::OwnedImage, level: u32, layer: u32
     let rows = u64::from(image.spec().level_extent(level).height);
     let slice_pitch = found.depth_pitch.unwrap_or_else(|| row_pitch.saturating_mul(rows));
     Ok(LinearLayout { offset: found.offset, row_pitch, slice_pitch })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_the_extensions_is_an_error_that_says_how_to_get_one() {
+        let error = check_extensions("test", &[c"VK_KHR_swapchain"]).expect_err("cannot share");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        for words in ["VK_KHR_external_memory_", "request_device", "VULKAN_EXTERNAL_MEMORY_"] {
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        check_extensions("test", VulkanInterop::required_device_extensions()).expect("can share");
+    }
+
+    #[test]
+    fn usages_of_wgpu_are_usages_of_vulkan() {
+        use vk::BufferUsageFlags as Flags;
+        let all = wgpu::BufferUsages::all() - wgpu::BufferUsages::MAP_READ - wgpu::BufferUsages::MAP_WRITE;
+        for usage in all.iter() {
+            assert!(!buffer_usage(usage).is_empty(), "{usage:?}");
+        }
+        assert_eq!(buffer_usage(wgpu::BufferUsages::VERTEX), Flags::VERTEX_BUFFER);
+        // wgpu reads indirect arguments in a shader.
+        assert!(buffer_usage(wgpu::BufferUsages::INDIRECT).contains(Flags::STORAGE_BUFFER));
+        for usage in (wgpu::TextureUsages::all() - wgpu::TextureUsages::TRANSIENT_ATTACHMENT).iter() {
+            assert!(!image_usage(usage).is_empty(), "{usage:?}");
+        }
+    }
 }
