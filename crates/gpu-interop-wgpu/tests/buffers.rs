@@ -31,7 +31,7 @@ fn a_new_buffer_is_zero_on_both_sides() {
     let compute = context.interop.begin_compute(&context.stream, &[&buffer]).expect("handed over");
     let mut seen = vec![0xFF; bytes(0).len()];
     context.stream.read(&buffer, &mut seen).expect("read");
-    compute.end().expect("handed back");
+    context.end(compute);
     assert!(seen.iter().all(|byte| *byte == 0));
     context.wait();
     assert_eq!(validation_messages(), 0);
@@ -51,7 +51,7 @@ fn every_word_arrives_both_ways() {
         assert_eq!(seen, bytes(frame), "frame {frame}");
         // Compute writes, wgpu reads.
         context.stream.write(&buffer, &bytes(!frame)).expect("written");
-        compute.end().expect("handed back");
+        context.end(compute);
         let readback = context.readback(SIZE);
         let copy = context.encode(|encoder| encoder.copy_buffer_to_buffer(buffer.wgpu(), 0, &readback, 0, SIZE));
         context.queue().submit([copy]);

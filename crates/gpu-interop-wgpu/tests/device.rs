@@ -26,7 +26,7 @@ fn a_device_with_wgpus_feature_shares_over_the_bridge() {
     let compute = interop.begin_compute(&stream, &[&buffer]).expect("handed over");
     stream.fill_u32(&buffer, 7).expect("filled");
     compute.end().expect("handed back");
-    let context = Context { interop, stream };
+    let context = Context { interop, stream, validated: false };
     let readback = context.readback(64);
     let copy = context.encode(|encoder| encoder.copy_buffer_to_buffer(buffer.wgpu(), 0, &readback, 0, 64));
     context.queue().submit([copy]);

@@ -151,6 +151,7 @@ fn three_frames_in_flight_arrive() {
     let mut pending = std::collections::VecDeque::new();
     let finish = |(frame, back): (u32, gpu_interop_wgpu::HandBack)| {
         let readback = context.readback(SIZE);
+        context.settle(&back);
         back.acquire_and_submit([copy(&context, &ring[frame as usize % 3], &readback)]).expect("handed back");
         assert!(context.map_words(&readback).iter().all(|word| *word == frame * 2 + 1), "frame {frame}");
     };
@@ -283,7 +284,7 @@ fn submissions_wait_for_timelines_and_signal_them() {
     for frame in 1..=20 {
         let compute = context.interop.begin_compute(&context.stream, &[&buffer]).expect("handed over");
         context.stream.fill_u32(&buffer, frame).expect("filled");
-        compute.end().expect("handed back");
+        context.end(compute);
         context.stream.signal_timeline(produced.timeline(), frame.into()).expect("signalled");
         let readback = context.readback(SIZE);
         let commands = [copy(&context, &buffer, &readback)];

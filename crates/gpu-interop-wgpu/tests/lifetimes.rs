@@ -164,7 +164,7 @@ fn a_thousand_objects_are_freed_while_the_device_lives() {
             let texture = context.interop.create_texture(&desc).expect("a texture");
             let compute = context.interop.begin_compute(&context.stream, &[&buffer, &texture]).expect("handed over");
             context.stream.fill_u32(&buffer, 1).expect("filled");
-            compute.end().expect("handed back");
+            context.end(compute);
         }
         context.wait();
         context.stream.synchronize().expect("completes");

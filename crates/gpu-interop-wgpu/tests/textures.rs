@@ -37,7 +37,7 @@ fn exchange(context: &Context, texture: &SharedTexture, level: u32, layer: u32, 
     let compute = context.interop.begin_compute(&context.stream, &[texture]).expect("handed over");
     assert!(texture.read_texels(&context.stream, level, layer).expect("read") == sent, "to compute: {name}");
     texture.write_texels(&context.stream, level, layer, &returned).expect("written");
-    compute.end().expect("handed back");
+    context.end(compute);
     assert!(context.read_texture(texture.wgpu(), level, layer) == returned, "to wgpu: {name}");
 }
 
@@ -97,7 +97,7 @@ fn views_that_need_flags_are_valid() {
             .submit([context.encode(|encoder| clear(encoder, texture.wgpu(), &desc, [0.5, 0.0, 0.25, 1.0]))]);
         let compute = context.interop.begin_compute(&context.stream, &[&texture]).expect("handed over");
         let seen = texture.read_texels(&context.stream, 0, 0).expect("read");
-        compute.end().expect("handed back");
+        context.end(compute);
         // Linear 0.5 and 0.25 in the encoding of sRGB.
         assert!(seen.chunks(4).all(|texel| texel == [188, 0, 137, 255]), "{:?}", &seen[..4]);
     }
@@ -156,7 +156,7 @@ fn a_new_texture_is_zero_on_both_sides() {
     assert!(context.read_texture(texture.wgpu(), 0, 0).iter().all(|byte| *byte == 0));
     let compute = context.interop.begin_compute(&context.stream, &[&texture]).expect("handed over");
     assert!(texture.read_texels(&context.stream, 0, 0).expect("read").iter().all(|byte| *byte == 0));
-    compute.end().expect("handed back");
+    context.end(compute);
     context.wait();
     assert_eq!(validation_messages(), 0);
 }
@@ -185,7 +185,7 @@ fn a_thousand_rendered_frames_are_changed_in_place_and_sampled() {
         }
         texture.write_texels(&context.stream, 0, 0, &texels).expect("written");
         let readback = context.readback(32 * 16 * 4);
-        compute.end_and_submit([sampler.sample(&context, &readback)]).expect("handed back");
+        context.end_and_submit(compute, [sampler.sample(&context, &readback)]);
         assert!(context.map(&readback) == texels, "frame {frame}");
     }
     assert_eq!(validation_messages(), 0);

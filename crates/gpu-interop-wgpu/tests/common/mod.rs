@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use gpu_interop_wgpu::gpu_interop::vulkan::ash::vk;
 use gpu_interop_wgpu::gpu_interop::{self, ErrorKind, Stream};
-use gpu_interop_wgpu::{Interop, request_device};
+use gpu_interop_wgpu::{HandBack, HandOver, Interop, request_device};
 
 /// A device, and the validation messages about it.
 pub(crate) struct Context {
     pub(crate) interop: Interop,
     pub(crate) stream: Stream,
+    /// The layer is on, if it is installed.
+    pub(crate) validated: bool,
 }
 
 /// Messages of the validation layer, which wgpu logs.
@@ -115,7 +117,32 @@ impl Context {
             Err(error) => panic!("{error}"),
         };
         let stream = interop.compute().create_stream().expect("a stream");
-        Some(Self { interop, stream })
+        Some(Self { interop, stream, validated })
+    }
+
+    /// Ends a hand-over.
+    pub(crate) fn end(&self, compute: HandOver<'_>) {
+        self.end_and_submit(compute, []);
+    }
+
+    /// Ends a hand-over, and submits commands behind.
+    pub(crate) fn end_and_submit(
+        &self,
+        compute: HandOver<'_>,
+        commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
+    ) {
+        let back = compute.signal().expect("signalled");
+        self.settle(&back);
+        back.acquire_and_submit(commands).expect("handed back");
+    }
+
+    /// With the layer, lets the thread of the bridge return from its call of Vulkan that signals. Version 1.4.309 of the
+    /// layer otherwise replays a submission in both threads, and reports its commands as hazards with themselves.
+    pub(crate) fn settle(&self, back: &HandBack) {
+        if self.validated {
+            pollster::block_on(back.done()).expect("reached");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub(crate) fn device(&self) -> &wgpu::Device {
