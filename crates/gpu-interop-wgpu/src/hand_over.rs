@@ -274,12 +274,12 @@ fn acquire(
     value: u64,
     commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
 ) -> Result<wgpu::SubmissionIndex> {
-    let submitted = owned.acquire(Some(value), commands);
-    // After a failure too: the acquire was submitted, or nothing ever is.
+    let submitted = owned.acquire(Some(value), commands)?;
+    // Not after a failure: the stream may not have reached the value, and wgpu's queue does not wait for it.
     if let Some(lane) = owned.lane.take() {
         owned.interop.put_lane(lane);
     }
-    submitted
+    Ok(submitted)
 }
 
 impl Drop for HandBack {

@@ -42,7 +42,8 @@ impl Interop {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if wgpu runs on another backend than Vulkan (on Windows also Direct3D 12), or the device
     /// lacks an extension: [`request_device`](crate::request_device) creates one that has all.
-    /// [`ErrorKind::NoDevice`] if no compute device is that hardware.
+    /// [`ErrorKind::NoDevice`] if no compute device is that hardware; [`ErrorKind::InvalidArgument`] for the queue of
+    /// another device.
     pub fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Self> {
         let native = Native::new(device)?;
         let compute = gpu_interop::device_for(native.identity())?;
@@ -67,6 +68,7 @@ impl Interop {
 
     fn build(device: &wgpu::Device, queue: &wgpu::Queue, native: Native, compute: Device) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        native.check_queue("Interop::new", queue)?;
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             graphics: Graphics { device: device.clone(), queue: queue.clone(), native },

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpu_interop::{Error, Result, Timeline, TimelineStrategy};
 
 use crate::graphics::Graphics;
+use crate::native::Native;
 use crate::native::objects::NativeTimeline;
 use crate::reached::{Reached, Watcher};
 
@@ -70,6 +71,7 @@ impl TimelineInner {
 
 impl Drop for TimelineInner {
     fn drop(&mut self) {
+        Native::unstage(&self.queue, &self.native);
         // Submissions of wgpu may still wait for it or signal it.
         let native = self.native.clone();
         self.queue.on_submitted_work_done(move || drop(native));

@@ -64,6 +64,9 @@ fn other_backends_and_other_hardware_are_typed_errors() {
     // The same device, given by the application.
     Interop::with_compute(context.device(), context.queue(), context.interop.compute().clone()).expect("the same");
     assert_eq!(identity(context.device()).expect("it can share"), *context.interop.identity());
+    let Some(second) = Context::new() else { return };
+    let error = Interop::new(context.device(), second.queue()).expect_err("another device's queue");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     let other = DeviceIdentity::new("another GPU", DeviceKind::Gpu).with_uuid(Uuid::from_bytes([9; 16]));
     let error = gpu_interop_wgpu::gpu_interop::device_for(&other).expect_err("no such device");
     assert_eq!(error.kind(), ErrorKind::NoDevice);

@@ -248,6 +248,26 @@ fn rejected_commands_are_an_error_and_lose_no_object() {
     assert_eq!(validation_messages(), 0);
 }
 
+/// A rejected submission leaves its waits for the next one, or none if their timeline is dropped first.
+#[test]
+fn waits_of_rejected_submissions_are_not_left_behind() {
+    let Some(context) = Context::new() else { return };
+    let buffer = buffer(&context);
+    for _ in 0..3 {
+        let timeline = context.interop.create_timeline(1).expect("a timeline");
+        let readback = context.readback(SIZE);
+        let commands = copy(&context, &buffer, &readback);
+        readback.destroy();
+        let rejected = context.interop.submit_with(&[(&timeline, 1)], [commands], &[(&timeline, 2)]);
+        assert_eq!(rejected.expect_err("rejected").kind(), ErrorKind::InvalidArgument);
+        assert_eq!(timeline.value().expect("a value"), 1, "signalled for nothing");
+        drop(timeline);
+        context.queue().submit([]);
+        context.wait();
+    }
+    assert_eq!(validation_messages(), 0);
+}
+
 #[test]
 fn values_of_timelines_are_futures() {
     let Some(context) = Context::new() else { return };

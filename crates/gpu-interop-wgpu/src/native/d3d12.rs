@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence, ExportableResource};
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Device;
 use gpu_interop::d3d::{ResourceFlags, SrvDimension, TextureSpec};
 use gpu_interop::{Device, DeviceIdentity, Error, Result, Timeline};
 use wgpu::hal::api::Dx12;
@@ -31,6 +32,15 @@ impl D3d12Device {
 
     pub(super) fn identity(&self) -> &DeviceIdentity {
         self.interop.identity()
+    }
+
+    pub(super) fn owns(&self, queue: &wgpu::Queue) -> bool {
+        // SAFETY: the guard destroys nothing.
+        let Some(hal) = (unsafe { queue.as_hal::<Dx12>() }) else { return false };
+        let mut device: Option<ID3D12Device> = None;
+        // SAFETY: the queue is a live object, and the requested interface is the type of `device`.
+        let found = unsafe { hal.as_raw().GetDevice(&raw mut device) };
+        found.is_ok() && device.as_ref() == Some(self.interop.device())
     }
 
     pub(super) fn create_buffer(

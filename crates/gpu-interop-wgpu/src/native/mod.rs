@@ -126,6 +126,24 @@ impl Native {
         each!(self, device => device.stage_wait(queue, timeline, value))
     }
 
+    /// Removes what is staged for a timeline that nothing uses any more: a submission that wgpu rejected leaves waits.
+    pub(crate) fn unstage(queue: &wgpu::Queue, timeline: &NativeTimeline) {
+        match timeline {
+            NativeTimeline::Vulkan(semaphore) => vulkan::unstage(queue, semaphore),
+            // Waits and signals are in the command queue.
+            #[cfg(windows)]
+            NativeTimeline::D3d12(_) => {}
+        }
+    }
+
+    /// Fails for the queue of another device.
+    pub(crate) fn check_queue(&self, operation: &'static str, queue: &wgpu::Queue) -> Result<()> {
+        if each!(self, device => device.owns(queue)) {
+            return Ok(());
+        }
+        Err(Error::invalid(operation, "the queue is not the device's; pass the queue that was created with the device"))
+    }
+
     /// Signals `value` behind every submission so far. One thread at a time signals a timeline.
     pub(crate) fn signal(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         each!(self, device => device.signal(queue, timeline, value))

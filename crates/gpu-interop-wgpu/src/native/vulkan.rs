@@ -68,6 +68,10 @@ impl VulkanDevice {
         self.interop.identity()
     }
 
+    pub(super) fn owns(&self, queue: &wgpu::Queue) -> bool {
+        with_queue(queue, |queue| queue.raw_device().handle() == self.interop.device().handle()).unwrap_or(false)
+    }
+
     pub(super) fn create_buffer(
         &self,
         device: &wgpu::Device,
@@ -277,6 +281,17 @@ fn check_extensions(operation: &'static str, enabled: &[&'static CStr]) -> Resul
          gpu_interop_wgpu::request_device, or with the feature {feature}"
     );
     Err(Error::unsupported(operation, message))
+}
+
+/// As [`Native::unstage`](super::Native::unstage).
+pub(super) fn unstage(queue: &wgpu::Queue, semaphore: &OwnedSemaphore) {
+    let removed = with_queue(queue, |queue| {
+        queue.remove_wait_semaphore(semaphore.as_raw());
+        queue.remove_signal_semaphore(semaphore.as_raw());
+    });
+    if let Err(error) = removed {
+        tracing::error!(%error, "a timeline may be staged after its end");
+    }
 }
 
 fn with_queue<T>(queue: &wgpu::Queue, call: impl FnOnce(&wgpu::hal::vulkan::Queue) -> T) -> Result<T> {
