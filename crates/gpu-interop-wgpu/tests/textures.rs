@@ -162,15 +162,16 @@ fn a_new_texture_is_zero_on_both_sides() {
 }
 
 /// wgpu renders, compute changes every texel in place, wgpu samples: each step in another layout.
+/// `GPU_INTEROP_TEST_FRAMES` changes the number.
 #[test]
 fn a_thousand_rendered_frames_are_changed_in_place_and_sampled() {
-    const FRAMES: u32 = 1000;
+    let frames = std::env::var("GPU_INTEROP_TEST_FRAMES").map_or(1000, |frames| frames.parse().expect("a number"));
     let Some(context) = Context::new() else { return };
     let usage = Usage::RENDER_ATTACHMENT | Usage::TEXTURE_BINDING;
     let Some(texture) = create(&context, &texture_desc(Format::Rgba8Uint, [32, 16], usage)) else { return };
     let sampler = Sampler::new(&context, texture.wgpu());
-    for frame in 0..FRAMES {
-        let colour = [frame & 0xFF, frame >> 8, 7, 255 - (frame & 0x7F)];
+    for frame in 0..frames {
+        let colour = [frame & 0xFF, frame >> 8 & 0xFF, 7, 255 - (frame & 0x7F)];
         let render = context.encode(|encoder| {
             clear(encoder, texture.wgpu(), &wgpu::TextureViewDescriptor::default(), colour.map(f64::from));
         });
