@@ -8,7 +8,7 @@ use gpu_interop_wgpu::wgpu;
 use wgpu::{BufferUsages, SubmissionIndex};
 
 use super::texels::{Mapping, Texels};
-use super::way::{IN_FLIGHT, Way, slot};
+use super::way::{IN_FLIGHT, Way, length, slot};
 use super::wgpu_side::{WgpuSide, buffer, failed};
 use crate::bench::machine::Machine;
 
@@ -34,7 +34,7 @@ impl<'a> Readback<'a> {
             texels: Texels::new(machine, side.size, &[])?,
             frames: (0..IN_FLIGHT).map(create).collect(),
             drawn: RefCell::default(),
-            host: RefCell::new(vec![0; usize::try_from(side.bytes()).unwrap_or(usize::MAX)]),
+            host: RefCell::new(vec![0; length(side.bytes())]),
         })
     }
 }

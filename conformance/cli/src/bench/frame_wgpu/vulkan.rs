@@ -10,7 +10,7 @@ use gpu_interop::{Feature, MappedBuffer, MappedMipmappedArray, Stream, Timeline}
 use gpu_interop_conformance::{Pattern, Stop, Verdict};
 
 use super::texels::{Mapping, Texels};
-use super::way::{IN_FLIGHT, PART, PARTS, PICTURES, Way, drawn, place, slot};
+use super::way::{IN_FLIGHT, PART, PARTS, PICTURES, Way, drawn, length, place, slot};
 use crate::bench::machine::{Machine, PATIENCE, TRANSFER, too_much};
 
 enum Mapped {
@@ -45,7 +45,7 @@ impl<'a> Vulkan<'a> {
         let local = || OwnedBuffer::new(interop, bytes, TRANSFER, MemoryPlacement::DeviceLocal).map_err(too_much);
         let picture = |seed| {
             let picture = local()?;
-            let texels = Pattern::new(seed).bytes(0, usize::try_from(bytes).unwrap_or(usize::MAX));
+            let texels = Pattern::new(seed).bytes(0, length(bytes));
             context.upload(&picture, 0, &texels)?;
             Verdict::Ok(picture)
         };
@@ -129,13 +129,13 @@ impl Way for Vulkan<'_> {
     }
 
     fn parts(&self) -> Verdict<Vec<u8>> {
-        let mut bytes = vec![0; PARTS as usize];
+        let mut bytes = vec![0; length(PARTS)];
         self.parts.read(0, &mut bytes)?;
         Ok(bytes)
     }
 
     fn composed(&self) -> Verdict<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(self.composed.size()).unwrap_or(usize::MAX)];
+        let mut bytes = vec![0; length(self.composed.size())];
         self.context.download(&self.composed, 0, &mut bytes)?;
         Ok(bytes)
     }

@@ -33,6 +33,11 @@ pub(super) fn answered(number: u32) -> u32 {
     PICTURES + number
 }
 
+/// A number of bytes for a slice, which is never that long on a host that cannot count it.
+pub(super) fn length(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 /// The texture of a frame.
 pub(super) fn slot(number: u32) -> usize {
     (number % IN_FLIGHT) as usize
@@ -112,8 +117,8 @@ impl<W: Way> Frames<W> {
         ensure_eq!(self.way.texels().mismatches()?, 0, "texels that differ from what graphics drew");
         let parts = self.way.parts()?;
         let part_of = |number: u32, index: u64| {
-            let start = usize::try_from(place(number) + index * PART).unwrap_or(usize::MAX);
-            parts.get(start..).and_then(|rest| rest.get(..PART as usize)).unwrap_or_default()
+            let start = length(place(number) + index * PART);
+            parts.get(start..).and_then(|rest| rest.get(..length(PART))).unwrap_or_default()
         };
         let size = self.way.texels().size();
         for number in numbers {

@@ -11,7 +11,7 @@ use gpu_interop_conformance::{Pattern, Stop, Verdict};
 use gpu_interop_wgpu::{Interop, identity, request_device, wgpu};
 use wgpu::{BufferUsages, CommandBuffer, CommandEncoder, SubmissionIndex, Texture, TextureUsages};
 
-use super::way::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, place, slot};
+use super::way::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
 use crate::bench::machine::{PATIENCE, too_much};
 
 /// A device of wgpu with the pictures that it draws, and what it composes.
@@ -33,7 +33,7 @@ impl WgpuSide {
         let buffer = |size, usage| buffer(&interop, size, usage);
         let pictures = (0..PICTURES).map(|seed| {
             let picture = buffer(bytes, BufferUsages::COPY_SRC | BufferUsages::COPY_DST);
-            let texels = Pattern::new(seed).bytes(0, usize::try_from(bytes).unwrap_or(usize::MAX));
+            let texels = Pattern::new(seed).bytes(0, length(bytes));
             interop.queue().write_buffer(&picture, 0, &texels);
             picture
         });
