@@ -56,7 +56,7 @@ if [ -z "$binaries" ]; then
     folder=$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/bundle
     export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$root=/gpu-interop --remap-path-prefix=$crates=/crates"
     arguments=(--release --locked --target-dir "$folder" ${target:+--target "$target"})
-    cargo build "${arguments[@]}" --bin conformance
+    cargo build "${arguments[@]}" --bin conformance --features gpu-interop-conformance-cli/wgpu
     for package in "${simulators[@]}"; do
         cargo build "${arguments[@]}" --package "$package"
     done
@@ -108,8 +108,9 @@ text=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
 [ ! -f "$text" ] || cp "$text" "$bundle/licences/rust-standard-library.html"
 licences() {
     local package
-    for package in gpu-interop-conformance "${simulators[@]}"; do
-        cargo tree --locked --package "$package" --target "$target" --edges normal,no-proc-macro --prefix none \
+    for package in "gpu-interop-conformance-cli --features wgpu" "${simulators[@]}"; do
+        # shellcheck disable=SC2086 # A name, and an option.
+        cargo tree --locked --package $package --target "$target" --edges normal,no-proc-macro --prefix none \
             --format '{p}|{l}'
     done | sed -e 's/ (\*)$//' -e 's/^\([^ ]*\) v\([^ |]*\)[^|]*/\1 \2/' | grep -v '^gpu-interop' | sort -u
 }

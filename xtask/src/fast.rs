@@ -22,7 +22,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "lengths", "no Rust file is too long", |_| source::lengths();
     "circles", "no unexpected circles of files", |_| circles::check(false);
     "clippy", "lints of the whole workspace", |_| cargo("clippy --workspace --all-targets -- -D warnings").check();
-    "features", "lints with each feature of gpu-interop alone", features;
+    "features", "lints with each feature of gpu-interop alone, and of the command", features;
     "docs", "documentation", docs;
     "tests", "all tests (README's command)", tests;
     "examples", "examples that run on the CPU", examples;
@@ -52,7 +52,8 @@ fn features(_: &Session) -> Outcome {
             .args(["--", "-D", "warnings"])
             .check()?;
     }
-    Ok(())
+    let wgpu = cargo("clippy --package gpu-interop-conformance-cli --features wgpu --all-targets");
+    wgpu.args(["--", "-D", "warnings"]).check()
 }
 
 fn docs(_: &Session) -> Outcome {
@@ -73,8 +74,9 @@ fn tests(session: &Session) -> Outcome {
         }
     }
     tests.check()?;
-    // With a feature that the workspace's build leaves out, and everything else as there.
-    let cudarc = cargo("test --workspace --features gpu-interop/cudarc --test cudarc");
+    // With features that the workspace's build leaves out, and everything else as there.
+    let with = "--features gpu-interop/cudarc,gpu-interop-conformance-cli/wgpu";
+    let cudarc = cargo("test --workspace --test cudarc --test bench_wgpu").args(with.split(' '));
     let cudarc = cudarc.env("GPU_INTEROP_SIMULATORS", session.debug(""));
     // .ci/run installs Vulkan's driver for the CPU.
     if has("apt-get") { cudarc.env("GPU_INTEROP_REQUIRE_CUDARC", "1") } else { cudarc }.check()

@@ -8,7 +8,7 @@ use crate::run::{Outcome, cargo, run};
 use crate::session::Session;
 
 /// The crates that applications use. All others have `publish = false`.
-pub(crate) const PUBLISHED: [&str; 11] = [
+pub(crate) const PUBLISHED: [&str; 12] = [
     "gpu-interop",
     "gpu-interop-core",
     "gpu-interop-cuda",
@@ -20,6 +20,7 @@ pub(crate) const PUBLISHED: [&str; 11] = [
     "gpu-interop-kernels",
     "gpu-interop-nvsci",
     "gpu-interop-vulkan",
+    "gpu-interop-wgpu",
 ];
 
 fn published() -> impl Iterator<Item = String> {

@@ -12,8 +12,9 @@
 //! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
 //! | `fence` | shared memory, ordered by a host that waits |
 //! | `staged` | no interop: through host memory |
+//! | `wgpu`, `ash`, `readback` | a texture of wgpu by `gpu-interop-wgpu`, the same with Vulkan, and wgpu through the host |
 //!
-//! `raw` and `cudarc` exist for CUDA only. The others also run on the host backend, where the numbers describe
+//! `raw` and `cudarc` exist for CUDA only, and those with wgpu in a build with the feature `wgpu`. The others also run on the host backend, where the numbers describe
 //! this machine's processor, not a GPU.
 //!
 //! Limits are data beside each ratio. A missed one fails the run only with `--strict`: on a shared or throttled
@@ -29,6 +30,8 @@ mod clock;
 mod context_calls;
 #[cfg(unix)]
 mod frame;
+#[cfg(unix)]
+mod frame_wgpu;
 #[cfg(unix)]
 mod live_imports;
 #[cfg(unix)]

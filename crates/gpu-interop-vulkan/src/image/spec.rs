@@ -26,6 +26,9 @@ pub struct ImageSpec {
     pub usage: vk::ImageUsageFlags,
     /// `OPTIMAL`, mapped as a mipmapped array, or `LINEAR`, mapped as a buffer.
     pub tiling: vk::ImageTiling,
+    /// Creation flags beside those of [`view`](Self::view): `MUTABLE_FORMAT`, for views of other formats, and
+    /// `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of a three-dimensional image.
+    pub flags: vk::ImageCreateFlags,
 }
 
 impl ImageSpec {
@@ -47,6 +50,7 @@ impl ImageSpec {
             format,
             usage,
             tiling: vk::ImageTiling::OPTIMAL,
+            flags: vk::ImageCreateFlags::empty(),
         }
     }
 
@@ -102,7 +106,13 @@ impl ImageSpec {
             View::CUBE | View::CUBE_ARRAY => vk::ImageCreateFlags::CUBE_COMPATIBLE,
             _ => vk::ImageCreateFlags::empty(),
         };
-        ImageQuery { format: self.format, image_type, tiling: self.tiling, usage: self.usage, flags }
+        ImageQuery {
+            format: self.format,
+            image_type,
+            tiling: self.tiling,
+            usage: self.usage,
+            flags: flags | self.flags,
+        }
     }
 
     /// Description of the image as a mipmapped array at this offset of its memory.
@@ -195,6 +205,14 @@ impl ImageSpec {
             )
             .with_context("usage", format_args!("{:?}", self.usage)));
         }
+        let known = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE;
+        if !known.contains(self.flags) {
+            return Err(Error::unsupported(
+                operation,
+                "a shared image is created with MUTABLE_FORMAT and TYPE_2D_ARRAY_COMPATIBLE only, and the flags of its view",
+            )
+            .with_context("flags", format_args!("{:?}", self.flags)));
+        }
         Ok(())
     }
 
@@ -230,6 +248,8 @@ setters! {
         levels: u32;
         /// Sets the tiling.
         tiling: vk::ImageTiling;
+        /// Sets the creation flags beside those of the view.
+        flags: vk::ImageCreateFlags;
     }
 }
 
@@ -268,11 +288,15 @@ mod tests {
             (ImageSpec { usage: vk::ImageUsageFlags::TRANSIENT_ATTACHMENT, ..flat }, ErrorKind::Unsupported),
             (ImageSpec { format: vk::Format::R8G8B8_UNORM, ..flat }, ErrorKind::Unsupported),
             (flat.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT), ErrorKind::Unsupported),
+            (flat.flags(vk::ImageCreateFlags::SPARSE_BINDING), ErrorKind::Unsupported),
         ];
         for (image, kind) in cases {
             assert_eq!(image.check_alone("op").expect_err("rejected").kind(), kind, "{image:?}");
         }
         flat.levels(5).check_alone("op").expect("a legal image");
+        let mutable = flat.flags(vk::ImageCreateFlags::MUTABLE_FORMAT);
+        mutable.check_alone("op").expect("a legal flag");
+        assert_eq!(mutable.query().flags, vk::ImageCreateFlags::MUTABLE_FORMAT);
         spec(View::CUBE, [16, 16, 1]).check_alone("op").expect("a legal cube");
     }
 

@@ -8,6 +8,8 @@ mod cuda;
 mod cuda_memory;
 mod cudarc_binding;
 mod staging;
+#[cfg(feature = "wgpu")]
+mod texel_kernels;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,8 @@ pub(super) use cuda::{Answer, RawCuda, SemaphoreBatch};
 pub(super) use cuda_memory::{NativeMemory, RawImport};
 pub(super) use cudarc_binding::Cudarc;
 pub(super) use staging::copy_from_staging;
+#[cfg(feature = "wgpu")]
+pub(super) use texel_kernels::TexelKernels;
 
 /// Durations of the steps of one import.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,146 @@
+//! Vulkan and compute on an exported image, ordered by a timeline in each direction.
+
+use std::cell::RefCell;
+
+use gpu_interop::vulkan::{
+    ExportableImage, HeadlessContext, ImageOptions, ImageSpec, MemoryPlacement, OwnedBuffer, OwnedSemaphore,
+    SemaphoreOp, Submission, ash::vk, shared_timeline,
+};
+use gpu_interop::{Feature, MappedBuffer, MappedMipmappedArray, Stream, Timeline};
+use gpu_interop_conformance::{Pattern, Stop, Verdict};
+
+use super::texels::{Mapping, Texels};
+use super::way::{IN_FLIGHT, PART, PARTS, PICTURES, Way, drawn, length, place, slot};
+use crate::bench::machine::{Machine, PATIENCE, TRANSFER, too_much};
+
+enum Mapped {
+    Array(MappedMipmappedArray),
+    Linear { buffer: MappedBuffer, offset: u64, row_pitch: u64 },
+}
+
+pub(super) struct Vulkan<'a> {
+    context: &'a HeadlessContext,
+    stream: &'a Stream,
+    /// Dropped before the mappings, whose surfaces it has.
+    texels: Texels<'a>,
+    images: Vec<(ExportableImage, Mapped)>,
+    pictures: Vec<OwnedBuffer>,
+    composed: OwnedBuffer,
+    parts: OwnedBuffer,
+    /// Vulkan's signals, and the stream's.
+    drawn: (OwnedSemaphore, Timeline),
+    worked: (OwnedSemaphore, Timeline),
+    submitted: RefCell<[Option<Submission>; IN_FLIGHT as usize]>,
+}
+
+impl<'a> Vulkan<'a> {
+    pub(super) fn new(machine: &'a Machine, context: &'a HeadlessContext, size: [u32; 2]) -> Verdict<Self> {
+        let (interop, bytes) = (context.interop(), u64::from(size[0]) * u64::from(size[1]) * 4);
+        let images = (0..IN_FLIGHT).map(|_| image(machine, context, size)).collect::<Verdict<Vec<_>>>()?;
+        let arrays = images.iter().filter_map(|(_, mapped)| match mapped {
+            Mapped::Array(array) => Some(array),
+            Mapped::Linear { .. } => None,
+        });
+        let texels = Texels::new(machine, size, &arrays.collect::<Vec<_>>())?;
+        let local = || OwnedBuffer::new(interop, bytes, TRANSFER, MemoryPlacement::DeviceLocal).map_err(too_much);
+        let picture = |seed| {
+            let picture = local()?;
+            let texels = Pattern::new(seed).bytes(0, length(bytes));
+            context.upload(&picture, 0, &texels)?;
+            Verdict::Ok(picture)
+        };
+        Ok(Self {
+            context,
+            stream: &machine.stream,
+            texels,
+            images,
+            pictures: (0..PICTURES).map(picture).collect::<Verdict<_>>()?,
+            composed: local()?,
+            parts: OwnedBuffer::new(interop, PARTS, TRANSFER, MemoryPlacement::HostVisible)?,
+            drawn: shared_timeline(interop, &machine.device, 0).map_err(too_much)?,
+            worked: shared_timeline(interop, &machine.device, 0).map_err(too_much)?,
+            submitted: RefCell::default(),
+        })
+    }
+}
+
+/// An image that compute maps, with the tiling that wgpu's texture has: optimal where arrays can be mapped.
+fn image(
+    machine: &Machine,
+    context: &HeadlessContext,
+    [width, height]: [u32; 2],
+) -> Verdict<(ExportableImage, Mapped)> {
+    let arrays = machine.device.capabilities().feature(Feature::MappedMipmappedArray).is_supported();
+    let usage = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED;
+    let extent = [width, height, 1];
+    let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D, extent, vk::Format::R8G8B8A8_UNORM, usage);
+    let spec = spec.tiling(if arrays { vk::ImageTiling::OPTIMAL } else { vk::ImageTiling::LINEAR });
+    let image = ExportableImage::new(context.interop(), &ImageOptions::new(spec)).map_err(too_much)?;
+    let memory = machine.device.import_memory(image.import_request()?)?;
+    let mapped = if arrays {
+        use gpu_interop::ArrayUsage;
+        let desc = image.array_desc()?;
+        let surfaces = machine.device.capabilities().feature(Feature::Surfaces).is_supported();
+        let usage = if surfaces { desc.usage | ArrayUsage::SURFACE_LOAD_STORE } else { desc.usage };
+        Mapped::Array(memory.map_mipmapped_array(&desc.with_usage(usage))?)
+    } else {
+        let layout = image.image().subresource_layout(0, 0)?;
+        Mapped::Linear { buffer: memory.map_buffer(..)?, offset: layout.offset, row_pitch: layout.row_pitch }
+    };
+    context.initialize_image(image.image())?;
+    Ok((image, mapped))
+}
+
+impl Way for Vulkan<'_> {
+    fn begin(&self, number: u32) -> Verdict {
+        let ((image, mapped), value) = (&self.images[slot(number)], u64::from(number));
+        let image = image.image();
+        self.context.submit(&[], &[SemaphoreOp { semaphore: &self.drawn.0, value }], |commands| {
+            commands.copy_to_image(&self.pictures[drawn(number) as usize], 0, image, 0, 0)?;
+            commands.release_image(image)
+        })?;
+        self.stream.wait_timeline(&self.drawn.1, value)?;
+        let mapping = match mapped {
+            Mapped::Array(array) => Mapping::Array(array),
+            Mapped::Linear { buffer, offset, row_pitch } => Mapping::Linear(buffer.slice(*offset..)?, *row_pitch),
+        };
+        self.texels.work(number, mapping)?;
+        Ok(self.stream.signal_timeline(&self.worked.1, value)?)
+    }
+
+    fn finish(&self, number: u32) -> Verdict {
+        let image = self.images[slot(number)].0.image();
+        let waits = [SemaphoreOp { semaphore: &self.worked.0, value: u64::from(number) }];
+        let submitted = self.context.submit(&waits, &[], |commands| {
+            commands.acquire_image(image)?;
+            commands.copy_from_image(image, 0, 0, &self.composed, 0)?;
+            for (index, from) in [(0, 0), (1, self.composed.size() - PART)] {
+                commands.copy(&self.composed, from, &self.parts, place(number) + index * PART, PART)?;
+            }
+            Ok(())
+        })?;
+        self.submitted.borrow_mut()[slot(number)] = Some(submitted);
+        Ok(())
+    }
+
+    fn wait(&self, number: u32) -> Verdict {
+        let submitted = self.submitted.borrow_mut()[slot(number)].take();
+        Ok(submitted.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?.wait(PATIENCE)?)
+    }
+
+    fn parts(&self) -> Verdict<Vec<u8>> {
+        let mut bytes = vec![0; length(PARTS)];
+        self.parts.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn composed(&self) -> Verdict<Vec<u8>> {
+        let mut bytes = vec![0; length(self.composed.size())];
+        self.context.download(&self.composed, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn texels(&self) -> &Texels<'_> {
+        &self.texels
+    }
+}

@@ -1,0 +1,90 @@
+//! Shared buffers.
+
+use std::sync::Arc;
+
+use gpu_interop::{BufferSlice, Error, MappedBuffer, Result};
+
+use crate::interop::Interop;
+use crate::native::objects::Transfer;
+use crate::object::{Handle, Object, Sealed, Shared};
+
+/// A `wgpu::Buffer` whose memory the compute device maps, too. Created by [`Interop::create_buffer`].
+///
+/// wgpu uses [`wgpu`](Self::wgpu) as any other buffer, except that it cannot map it; streams use
+/// [`mapped`](Self::mapped) while compute owns the buffer ([`Interop::begin_compute`]). It starts with zeroes and
+/// belongs to wgpu.
+///
+/// May be dropped at any time, before or after clones of the `wgpu::Buffer`, with work of either side pending. The
+/// memory is freed once, when wgpu has dropped its handle and completed its work, and the streams theirs.
+#[derive(Debug)]
+pub struct SharedBuffer {
+    mapped: MappedBuffer,
+    buffer: wgpu::Buffer,
+    object: Arc<Object>,
+}
+
+impl SharedBuffer {
+    /// The buffer for wgpu.
+    #[must_use]
+    pub fn wgpu(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+
+    /// The same memory for streams and kernels: `buffer.mapped().as_raw()` is the device address.
+    #[must_use]
+    pub fn mapped(&self) -> &MappedBuffer {
+        &self.mapped
+    }
+
+    /// Size, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.mapped.size()
+    }
+}
+
+impl<'a> From<&'a SharedBuffer> for BufferSlice<'a> {
+    fn from(buffer: &'a SharedBuffer) -> Self {
+        Self::from(&buffer.mapped)
+    }
+}
+
+impl Sealed for SharedBuffer {
+    fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+}
+
+impl Shared for SharedBuffer {}
+
+impl Interop {
+    /// Creates a buffer of both sides, filled with zeroes. `desc` is that of `wgpu::Device::create_buffer`, with every
+    /// usage but `MAP_READ` and `MAP_WRITE`; to map the data, copy it to a buffer of wgpu's own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for a size of 0, no usage, or a usage
+    /// that maps; [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) if the device shares no buffers of
+    /// this usage; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the driver's error.
+    pub fn create_buffer(&self, desc: &wgpu::BufferDescriptor<'_>) -> Result<SharedBuffer> {
+        const OPERATION: &str = "Interop::create_buffer";
+        let maps = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
+        if desc.usage.intersects(maps) || desc.mapped_at_creation {
+            let message = "wgpu cannot map a shared buffer; write it with Queue::write_buffer or a stream, and read it \
+                           through a copy to a buffer with MAP_READ";
+            return Err(Error::invalid(OPERATION, message).with_context("usage", format_args!("{:?}", desc.usage)));
+        }
+        if desc.usage.is_empty() {
+            return Err(Error::invalid(OPERATION, "the buffer has no usage; state how wgpu uses it"));
+        }
+        // wgpu copies and clears whole words.
+        let Some(size) = desc.size.checked_next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT).filter(|size| *size > 0)
+        else {
+            return Err(Error::invalid(OPERATION, "the size must be at least 1 byte").with_context("size", desc.size));
+        };
+        let new = self.native().create_buffer(self.device(), desc, size)?;
+        let mapped = self.compute().import_memory(new.import)?.map_buffer(0..desc.size)?;
+        let object = Object::new(Handle::Buffer(new.buffer.clone()), new.resource, self.id());
+        self.submit_internal(Transfer::Initialize, &object)?;
+        Ok(SharedBuffer { mapped, buffer: new.buffer, object })
+    }
+}

@@ -1,0 +1,222 @@
+//! A wgpu device together with the compute device of the same hardware.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, IdentityMatch, Result};
+
+use crate::graphics::Graphics;
+use crate::lane::Lane;
+use crate::native::Native;
+use crate::native::objects::Transfer;
+use crate::object::{self, Object};
+use crate::reached::Watcher;
+use crate::timeline::{SharedTimeline, TimelineInner};
+
+/// A wgpu device and queue, and the compute device (CUDA, HIP or the CPU) that is the same hardware.
+///
+/// Creates the shared buffers and textures, and hands them over between wgpu and streams. Cheap to clone; clones are the
+/// same object. May be used from every thread.
+///
+/// wgpu's own `Queue::submit` stays usable, from every thread and at any time: no submission of another thread can take
+/// a wait or a signal of a hand-over to a wrong place (see [`submit_with`](Self::submit_with)).
+#[derive(Debug, Clone)]
+pub struct Interop {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    id: u64,
+    pub(crate) graphics: Graphics,
+    compute: Device,
+    /// Timelines of hand-overs that have ended, for the next ones.
+    lanes: Mutex<Vec<Lane>>,
+    pub(crate) watcher: Arc<Watcher>,
+}
+
+impl Interop {
+    /// Finds the compute device that is the hardware of `device`, by UUID, LUID or PCI address, on the backend that
+    /// `GPU_INTEROP_BACKEND` allows ([`gpu_interop::device_for`]). `queue` is the device's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if wgpu runs on another backend than Vulkan (on Windows also Direct3D 12), or the device
+    /// lacks an extension: [`request_device`](crate::request_device) creates one that has all.
+    /// [`ErrorKind::NoDevice`] if no compute device is that hardware; [`ErrorKind::InvalidArgument`] for the queue of
+    /// another device.
+    pub fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Self> {
+        let native = Native::new(device)?;
+        let compute = gpu_interop::device_for(native.identity())?;
+        Self::build(device, queue, native, compute)
+    }
+
+    /// As [`new`](Self::new), with a compute device that the application opened:
+    /// [`gpu_interop::device_for_with_host`] with [`identity`](crate::identity) opens one with kernels for the CPU.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`ErrorKind::DeviceMismatch`] if `compute` is other hardware than `device`.
+    pub fn with_compute(device: &wgpu::Device, queue: &wgpu::Queue, compute: Device) -> Result<Self> {
+        let native = Native::new(device)?;
+        if compute.identity().compare(native.identity()) == IdentityMatch::Different {
+            let message = "the compute device is other hardware than the wgpu device; open it with \
+                           gpu_interop::device_for(&gpu_interop_wgpu::identity(&device)?)";
+            return Err(Error::new(ErrorKind::DeviceMismatch, "Interop::with_compute", message)
+                .with_mismatch(native.identity().clone(), compute.identity().clone()));
+        }
+        Self::build(device, queue, native, compute)
+    }
+
+    fn build(device: &wgpu::Device, queue: &wgpu::Queue, native: Native, compute: Device) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        native.check_queue("Interop::new", queue)?;
+        let inner = Inner {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            graphics: Graphics { device: device.clone(), queue: queue.clone(), native },
+            compute,
+            lanes: Mutex::default(),
+            watcher: Arc::default(),
+        };
+        let interop = Self { inner: Arc::new(inner) };
+        // The first hand-over is as fast as the others, and a device without timelines fails here.
+        interop.reserve(1)?;
+        Ok(interop)
+    }
+
+    /// Prepares for this many hand-overs at once. Without it, the first hand-over beside others may take longer:
+    /// importing a timeline can wait for pending work of the GPU.
+    ///
+    /// # Errors
+    /// The error of creating a timeline or importing it.
+    pub fn reserve(&self, hand_overs: usize) -> Result<()> {
+        while self.inner.lanes().len() < hand_overs {
+            let lane = Lane::new(self.inner.create_timeline(0)?);
+            self.inner.lanes().push(lane);
+        }
+        Ok(())
+    }
+
+    /// The wgpu device.
+    #[must_use]
+    pub fn device(&self) -> &wgpu::Device {
+        &self.inner.graphics.device
+    }
+
+    /// The wgpu queue.
+    #[must_use]
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.inner.graphics.queue
+    }
+
+    /// The compute device. `interop.compute().create_stream()` creates a stream.
+    #[must_use]
+    pub fn compute(&self) -> &Device {
+        &self.inner.compute
+    }
+
+    /// The identity of the wgpu device's hardware.
+    #[must_use]
+    pub fn identity(&self) -> &DeviceIdentity {
+        self.inner.graphics.native.identity()
+    }
+
+    /// Creates a timeline that wgpu's queue and streams signal and wait for. Hand-overs have their own; this is for
+    /// other orders, such as a producer on the host.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if either device lacks timelines; otherwise the driver's error.
+    pub fn create_timeline(&self, initial: u64) -> Result<SharedTimeline> {
+        Ok(SharedTimeline::new(self.inner.create_timeline(initial)?, self.inner.watcher.clone(), self.id()))
+    }
+
+    /// Submits command buffers that execute after each timeline of `waits` has reached its value, and raises those of
+    /// `signals` to theirs after the command buffers have completed.
+    ///
+    /// With Vulkan, the signal of each wait must be enqueued or submitted before this call. Over a bridge, the CPU waits
+    /// for the values of `waits` ([`HandBack::acquire`](crate::HandBack::acquire) has the reason); otherwise this does not
+    /// block.
+    ///
+    /// # Other threads
+    /// wgpu hands a staged semaphore to whichever thread submits next. The order of this function makes every outcome
+    /// correct, so that no lock is needed:
+    ///
+    /// * A *wait* is staged before `commands` are submitted. Taken by an earlier submission of another thread, it is
+    ///   still in front of `commands`, because wgpu's queue executes in order.
+    /// * A *signal* is staged after `commands` were submitted, so that every submission that can take it is behind them.
+    ///   An empty submission follows, in case there is no other.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a signal that does not increase its
+    /// timeline, or while another thread signals it; and, with wgpu's error as the source, if wgpu rejects `commands`:
+    /// then nothing is signalled, and the next submission waits for `waits`. [`ErrorKind::Timeout`] after a minute of the
+    /// CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any more.
+    pub fn submit_with(
+        &self,
+        waits: &[(&SharedTimeline, u64)],
+        commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
+        signals: &[(&SharedTimeline, u64)],
+    ) -> Result<wgpu::SubmissionIndex> {
+        const OPERATION: &str = "Interop::submit_with";
+        for (timeline, value) in waits.iter().chain(signals) {
+            if timeline.interop() != self.id() {
+                let error = Error::invalid(OPERATION, "the timeline was created by another Interop");
+                return Err(error.with_context("value", value));
+            }
+        }
+        let graphics = &self.inner.graphics;
+        for (timeline, value) in waits {
+            timeline.inner().stage_wait(graphics, *value)?;
+        }
+        let submitted = graphics.checked(OPERATION, || Ok(graphics.queue.submit(commands)))?;
+        for (timeline, value) in signals {
+            timeline.inner().signal_from_queue(OPERATION, graphics, *value)?;
+        }
+        Ok(submitted)
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    pub(crate) fn native(&self) -> &Native {
+        &self.inner.graphics.native
+    }
+
+    /// Submits barriers of one object, and a use that keeps it alive meanwhile.
+    pub(crate) fn submit_internal(&self, transfer: Transfer, object: &Object) -> Result<()> {
+        let graphics = &self.inner.graphics;
+        graphics.checked("Queue::submit", || {
+            let barriers = graphics.native.record(&graphics.device, transfer, &[&object.resource])?;
+            let used = object::record_use(&graphics.device, &graphics.native, std::iter::once(&object.handle));
+            graphics.queue.submit(barriers.into_iter().chain([used]));
+            Ok(())
+        })
+    }
+}
+
+impl Inner {
+    fn lanes(&self) -> MutexGuard<'_, Vec<Lane>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
+        let (native, timeline) = self.graphics.native.create_timeline(&self.compute, initial)?;
+        Ok(Arc::new(TimelineInner::new(native, timeline, self.graphics.queue.clone(), initial)))
+    }
+
+    /// A timeline for one hand-over.
+    pub(crate) fn take_lane(&self) -> Result<Lane> {
+        let lane = self.lanes().pop();
+        lane.map_or_else(|| Ok(Lane::new(self.create_timeline(0)?)), Ok)
+    }
+
+    /// Returns a timeline whose last value wgpu's queue waits for.
+    pub(crate) fn put_lane(&self, lane: Lane) {
+        self.lanes().push(lane);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.watcher.close();
+    }
+}

@@ -1,0 +1,162 @@
+//! Shared textures.
+
+use std::sync::Arc;
+
+use gpu_interop::{
+    ArrayFormat, ArrayUsage, BufferSlice, Error, ErrorKind, ExternalMemory, Feature, MappedBuffer,
+    MappedMipmappedArray, MipmappedArrayDesc, Result,
+};
+
+use crate::interop::Interop;
+use crate::native::objects::{Layout, Transfer};
+use crate::object::{Handle, Object, Sealed, Shared};
+use crate::tiling::{LinearLayout, TextureOptions, Tiling};
+
+/// A texture as compute sees it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TextureMapping {
+    /// Optimal tiling: surfaces, textures and copies.
+    Array(MappedMipmappedArray),
+    /// Linear tiling: the memory of all levels and layers, which [`SharedTexture::linear_layout`] locates.
+    Linear(MappedBuffer),
+}
+
+/// A `wgpu::Texture` whose memory the compute device maps, too. Created by [`Interop::create_texture`].
+///
+/// wgpu uses [`wgpu`](Self::wgpu) as any other texture; streams use [`mapping`](Self::mapping) while compute owns the
+/// texture ([`Interop::begin_compute`]). It starts with zeroes and belongs to wgpu.
+///
+/// May be dropped at any time, as a [`SharedBuffer`](crate::SharedBuffer).
+#[derive(Debug)]
+pub struct SharedTexture {
+    pub(crate) mapping: TextureMapping,
+    pub(crate) format: ArrayFormat,
+    /// By level and layer; empty for optimal tiling.
+    layouts: Vec<Vec<LinearLayout>>,
+    texture: wgpu::Texture,
+    object: Arc<Object>,
+}
+
+impl SharedTexture {
+    /// The texture for wgpu.
+    #[must_use]
+    pub fn wgpu(&self) -> &wgpu::Texture {
+        &self.texture
+    }
+
+    /// The same memory for streams and kernels.
+    #[must_use]
+    pub fn mapping(&self) -> &TextureMapping {
+        &self.mapping
+    }
+
+    /// The mipmapped array, with optimal tiling.
+    #[must_use]
+    pub fn array(&self) -> Option<&MappedMipmappedArray> {
+        match &self.mapping {
+            TextureMapping::Array(array) => Some(array),
+            TextureMapping::Linear(_) => None,
+        }
+    }
+
+    /// One layer of a mip level as memory with rows, with linear tiling: its first texel is the first byte of the slice.
+    #[must_use]
+    pub fn linear(&self, level: u32, layer: u32) -> Option<(BufferSlice<'_>, LinearLayout)> {
+        let TextureMapping::Linear(buffer) = &self.mapping else { return None };
+        let layout = self.linear_layout(level, layer)?;
+        Some((buffer.slice(layout.offset..).ok()?, layout))
+    }
+
+    /// The place of one layer of a mip level in the mapping, with linear tiling; `None` for optimal tiling, and if the
+    /// texture has no such layer or level.
+    #[must_use]
+    pub fn linear_layout(&self, level: u32, layer: u32) -> Option<LinearLayout> {
+        let layers = self.layouts.get(usize::try_from(level).ok()?)?;
+        layers.get(usize::try_from(layer).ok()?).copied()
+    }
+
+    /// Type and number of the channels, in memory order. Of `Bgra8*`, the first channel is blue.
+    #[must_use]
+    pub fn format(&self) -> ArrayFormat {
+        self.format
+    }
+}
+
+impl Sealed for SharedTexture {
+    fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+}
+
+impl Shared for SharedTexture {}
+
+impl Interop {
+    /// Creates a texture of both sides, filled with zeroes, with [`Tiling::Auto`]. `desc` is that of
+    /// `wgpu::Device::create_texture`: every usage but `TRANSIENT_ATTACHMENT`, the formats of
+    /// [`shared_formats`](crate::shared_formats), mip levels, layers, 1D to 3D.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) for a format that compute lacks, several samples,
+    /// view formats with Direct3D 12, and what the device does not share with this tiling;
+    /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for sizes of 0, no usage, or too many
+    /// levels; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the driver's error.
+    pub fn create_texture(&self, desc: &wgpu::TextureDescriptor<'_>) -> Result<SharedTexture> {
+        self.create_texture_with(desc, TextureOptions::default())
+    }
+
+    /// As [`create_texture`](Self::create_texture), with options.
+    ///
+    /// # Errors
+    /// As [`create_texture`](Self::create_texture).
+    pub fn create_texture_with(
+        &self,
+        desc: &wgpu::TextureDescriptor<'_>,
+        options: TextureOptions,
+    ) -> Result<SharedTexture> {
+        check(desc)?;
+        let arrays = self.compute().capabilities().feature(Feature::MappedMipmappedArray).is_supported();
+        let linear = match options.tiling {
+            Tiling::Auto => !arrays,
+            Tiling::Optimal => false,
+            Tiling::Linear => true,
+        };
+        let new = self.native().create_texture(self.device(), desc, options, linear)?;
+        let memory = self.compute().import_memory(new.import)?;
+        let (mapping, layouts) = match new.layout {
+            Layout::Array(array) => (TextureMapping::Array(map_array(&memory, &array)?), Vec::new()),
+            Layout::Linear(layouts) => (TextureMapping::Linear(memory.map_buffer(..)?), layouts),
+        };
+        let object = Object::new(Handle::Texture(new.texture.clone()), new.resource, self.id());
+        self.submit_internal(Transfer::Initialize, &object)?;
+        Ok(SharedTexture { mapping, format: new.format, layouts, texture: new.texture, object })
+    }
+}
+
+/// Maps the array so that kernels can write it, whatever wgpu does with the texture.
+fn map_array(memory: &ExternalMemory, desc: &MipmappedArrayDesc) -> Result<MappedMipmappedArray> {
+    let writable = desc.with_usage(desc.usage | ArrayUsage::SURFACE_LOAD_STORE);
+    match memory.map_mipmapped_array(&writable) {
+        // The format has no surfaces; textures and copies remain.
+        Err(error) if writable.usage != desc.usage && error.kind() != ErrorKind::OutOfMemory => {
+            memory.map_mipmapped_array(desc).map_err(|_| error)
+        }
+        mapped => mapped,
+    }
+}
+
+/// Rejects what no device shares.
+fn check(desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {
+    const OPERATION: &str = "Interop::create_texture";
+    if desc.sample_count != 1 {
+        let message = "compute APIs have no arrays with several samples; resolve to a shared texture with one";
+        return Err(Error::unsupported(OPERATION, message).with_context("samples", desc.sample_count));
+    }
+    if desc.usage.contains(wgpu::TextureUsages::TRANSIENT_ATTACHMENT) {
+        return Err(Error::unsupported(OPERATION, "a transient attachment has no memory to share; drop that usage"));
+    }
+    if desc.usage.is_empty() {
+        return Err(Error::invalid(OPERATION, "the texture has no usage; state how wgpu uses it"));
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Tilings of textures, and places of texels.
+
+/// Tiling of a [`SharedTexture`](crate::SharedTexture)'s texels in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Tiling {
+    /// [`Optimal`](Self::Optimal) where the compute device maps arrays, [`Linear`](Self::Linear) elsewhere: on the CPU
+    /// and with HIP on Linux.
+    #[default]
+    Auto,
+    /// The driver's own layout, mapped as a mipmapped array: kernels use surfaces and textures.
+    Optimal,
+    /// Rows in memory, mapped as a buffer with a row pitch. Drivers often support it for 2D textures with one level only.
+    Linear,
+}
+
+/// Options of [`Interop::create_texture_with`](crate::Interop::create_texture_with).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TextureOptions {
+    /// Tiling of the texels.
+    pub tiling: Tiling,
+    /// The texture has cube views, and compute maps it as a cube (6 layers) or an array of cubes.
+    pub cube: bool,
+}
+
+impl TextureOptions {
+    /// Sets the tiling.
+    #[must_use]
+    pub fn tiling(mut self, tiling: Tiling) -> Self {
+        self.tiling = tiling;
+        self
+    }
+
+    /// Sets whether the texture has cube views.
+    #[must_use]
+    pub fn cube(mut self, cube: bool) -> Self {
+        self.cube = cube;
+        self
+    }
+}
+
+/// Where the texels of one layer of one mip level are in a [`TextureMapping::Linear`](crate::TextureMapping::Linear). All values are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LinearLayout {
+    /// Offset of the first texel in the buffer.
+    pub offset: u64,
+    /// Distance between the starts of consecutive rows.
+    pub row_pitch: u64,
+    /// Distance between the starts of consecutive slices of a 3D texture.
+    pub slice_pitch: u64,
+}
