@@ -14,6 +14,8 @@
 //! Needs the feature `wgpu` of this crate, because wgpu would take the time of its build from 117 s to 189 s on one core.
 
 #[cfg(feature = "wgpu")]
+mod numbering;
+#[cfg(feature = "wgpu")]
 mod readback;
 #[cfg(feature = "wgpu")]
 mod shared;
@@ -58,10 +60,11 @@ pub(super) use measured::run;
 mod measured {
     use std::time::Duration;
 
+    use super::numbering::BATCH;
     use super::readback::Readback;
     use super::shared::Shared;
     use super::vulkan::Vulkan;
-    use super::way::{BATCH, Frames, Way};
+    use super::way::{Frames, Way};
     use super::wgpu_side::WgpuSide;
     use super::{Frame, Machine, Recorder, Verdict};
     use crate::bench::record::{Comparison, TIME};
