@@ -257,7 +257,10 @@ fn frames(context: &Context) {
         assert_eq!(semaphores, [FRAMES; 2]);
         let work: u32 =
             calls.iter().filter(|(function, _)| !IMMEDIATE.contains(&function.as_str())).map(|(_, n)| n).sum();
-        assert_eq!(work, 4 * FRAMES, "calls beside the wait, the work and the signal");
+        // The backend keeps a signal behind a small fill.
+        let barriers = count("cuStreamBatchMemOp");
+        assert!(barriers <= FRAMES, "{barriers} barriers between a fill and a signal");
+        assert_eq!(work - barriers, 4 * FRAMES, "calls beside the wait, the work and the signal");
     }
 
     // The control: what blocks is recorded, and is not among what may be called.

@@ -40,7 +40,11 @@ fn stress(context: &Context) -> Verdict {
     // In the range of `open`, and in the range of the duplicates that imports use.
     let floor = lending_floor();
     among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports, &counts, 500)?;
-    ensure_eq!(ResourceSnapshot::take()?.descriptors, before.descriptors, "open descriptors after the imports");
+    ensure_eq!(
+        ResourceSnapshot::settled(&before)?.descriptors,
+        before.descriptors,
+        "open descriptors after the imports"
+    );
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The driver or the simulator, and what the tests use of it.
 
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gpu_interop::cudarc::cudarc::driver::{CudaContext, CudaFunction, LaunchConfig, PushKernelArg};
 use gpu_interop::cudarc::cudarc::nvrtc::Ptx;
@@ -100,7 +100,12 @@ pub(crate) fn skip(name: &str, reason: impl std::fmt::Display) -> Result<(), Fai
 }
 
 /// Runs a test on the driver, or on the simulator in another process.
+///
+/// One at a time: on a real driver, cudarc's own frees and allocations wait for every stream of the device, also for those
+/// on which another test has work pending until its thread goes on.
 pub(crate) fn run(name: &str, test: fn(&Machine)) -> Result<(), Failed> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     match Machine::new() {
         Ok(machine) => {
             test(&machine);
