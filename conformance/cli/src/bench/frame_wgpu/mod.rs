@@ -9,10 +9,12 @@
 //!   and by `Queue::write_texture` to the frame.
 //!
 //! The frame itself is measured from the first submission to the end of the last, alone, and as the time for each of
-//! [`BATCH`] frames of which three are in flight.
+//! 30 frames of which three are in flight.
 //!
 //! Needs the feature `wgpu` of this crate, because wgpu would take the time of its build from 117 s to 189 s on one core.
 
+#[cfg(feature = "wgpu")]
+mod numbers;
 #[cfg(feature = "wgpu")]
 mod readback;
 #[cfg(feature = "wgpu")]
@@ -58,10 +60,11 @@ pub(super) use measured::run;
 mod measured {
     use std::time::Duration;
 
+    use super::numbers::BATCH;
     use super::readback::Readback;
     use super::shared::Shared;
     use super::vulkan::Vulkan;
-    use super::way::{BATCH, Frames, Way};
+    use super::way::{Frames, Way};
     use super::wgpu_side::WgpuSide;
     use super::{Frame, Machine, Recorder, Verdict};
     use crate::bench::record::{Comparison, TIME};

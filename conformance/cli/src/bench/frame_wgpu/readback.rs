@@ -7,8 +7,9 @@ use gpu_interop_conformance::{Stop, Verdict};
 use gpu_interop_wgpu::wgpu;
 use wgpu::{BufferUsages, SubmissionIndex};
 
+use super::numbers::{IN_FLIGHT, length, slot};
 use super::texels::{Mapping, Texels};
-use super::way::{IN_FLIGHT, Way, length, slot};
+use super::way::Way;
 use super::wgpu_side::{WgpuSide, buffer, failed};
 use crate::bench::machine::Machine;
 

@@ -6,8 +6,9 @@ use gpu_interop::Stream;
 use gpu_interop_conformance::{Stop, Verdict};
 use gpu_interop_wgpu::{HandBack, SharedTexture};
 
+use super::numbers::{IN_FLIGHT, slot};
 use super::texels::{Mapping, Texels};
-use super::way::{IN_FLIGHT, Way, slot};
+use super::way::Way;
 use super::wgpu_side::WgpuSide;
 use crate::bench::machine::{Machine, too_much};
 

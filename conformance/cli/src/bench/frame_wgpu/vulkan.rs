@@ -9,8 +9,9 @@ use gpu_interop::vulkan::{
 use gpu_interop::{Feature, MappedBuffer, MappedMipmappedArray, Stream, Timeline};
 use gpu_interop_conformance::{Pattern, Stop, Verdict};
 
+use super::numbers::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
 use super::texels::{Mapping, Texels};
-use super::way::{IN_FLIGHT, PART, PARTS, PICTURES, Way, drawn, length, place, slot};
+use super::way::Way;
 use crate::bench::machine::{Machine, PATIENCE, TRANSFER, too_much};
 
 enum Mapped {
