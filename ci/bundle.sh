@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
 # Builds the bundle for a vendor's CI: one archive with the `conformance` command, for machines without Rust.
 #
-#   bundle.sh [--target TRIPLE] [--output FOLDER] [--binaries FOLDER]
+#   bundle.sh [--target TRIPLE] [--output FOLDER] [--binaries FOLDER] [--wgpu]
 #
 #   --target TRIPLE     what to build for, as Cargo names it; without it, this machine
 #   --output FOLDER     where the archive goes; without it, the current folder
 #   --binaries FOLDER   build nothing, take the files from here: what `cargo build --release` has left somewhere
+#   --wgpu              `conformance bench` measures frames of wgpu, too; needs glibc 2.35, for wgpu's shader compiler
 #
 # The same source and compiler give the same bytes: names are sorted, owners and times are set, and the files do not
 # contain the paths of this machine. SOURCE_DATE_EPOCH is the time, by default that of the last commit. Needs Rust, GNU
 # tar and binutils; STRIP and READELF name those of another target.
 #
 # The command runs with the C library of this machine or a newer one. MAX_GLIBC is the newest version of glibc that it
-# may need, by default 2.34: Debian 12, Ubuntu 22.04, RHEL 9. For older systems, build on one.
+# may need, by default 2.34: Debian 12, Ubuntu 22.04, RHEL 9; with --wgpu 2.35, which RHEL 9 lacks. For older systems,
+# build on one.
 set -euo pipefail
 shopt -s nullglob
 export LC_ALL=C
 root=$(cd "$(dirname "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 crates=${CARGO_HOME:-$HOME/.cargo}/registry/src
-max_glibc=${MAX_GLIBC:-2.34}
 
 stop() {
     printf 'bundle.sh: %s\n' "$*" >&2
@@ -28,6 +29,7 @@ stop() {
 target=
 output=$PWD
 binaries=
+wgpu=
 while [ "$#" -gt 0 ]; do
     case "$1" in
     --target | --output | --binaries)
@@ -39,6 +41,10 @@ while [ "$#" -gt 0 ]; do
         esac
         shift 2
         ;;
+    --wgpu)
+        wgpu=1
+        shift
+        ;;
     *)
         sed -n '2,${/^#/!q; s/^# \{0,1\}//p;}' "${BASH_SOURCE[0]}"
         [ "$1" = --help ] && exit 0
@@ -47,6 +53,9 @@ while [ "$#" -gt 0 ]; do
     esac
 done
 cd "$root"
+newest_glibc=2.34
+[ -z "$wgpu" ] || newest_glibc=2.35
+max_glibc=${MAX_GLIBC:-$newest_glibc}
 
 # The libraries of conformance/sim with which the whole suite runs; others are for single tests.
 simulators=(gpu-interop-sim-cuda gpu-interop-sim-hip gpu-interop-hip-on-cuda)
@@ -56,7 +65,7 @@ if [ -z "$binaries" ]; then
     folder=$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/bundle
     export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$root=/gpu-interop --remap-path-prefix=$crates=/crates"
     arguments=(--release --locked --target-dir "$folder" ${target:+--target "$target"})
-    cargo build "${arguments[@]}" --bin conformance --features gpu-interop-conformance-cli/wgpu
+    cargo build "${arguments[@]}" --bin conformance ${wgpu:+--features gpu-interop-conformance-cli/wgpu}
     for package in "${simulators[@]}"; do
         cargo build "${arguments[@]}" --package "$package"
     done
@@ -108,7 +117,7 @@ text=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
 [ ! -f "$text" ] || cp "$text" "$bundle/licences/rust-standard-library.html"
 licences() {
     local package
-    for package in "gpu-interop-conformance-cli --features wgpu" "${simulators[@]}"; do
+    for package in "gpu-interop-conformance-cli${wgpu:+ --features wgpu}" "${simulators[@]}"; do
         # shellcheck disable=SC2086 # A name, and an option.
         cargo tree --locked --package $package --target "$target" --edges normal,no-proc-macro --prefix none \
             --format '{p}|{l}'

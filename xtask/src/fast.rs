@@ -95,7 +95,7 @@ fn swiftshader(session: &Session) -> Option<PathBuf> {
 }
 
 fn examples(session: &Session) -> Outcome {
-    for example in ["fill", "ping_pong", "frames_in_flight", "own_device"] {
+    for example in ["fill", "ping_pong", "frames_in_flight", "own_device", "ash_renderer"] {
         run("env").arg(session.debug("examples").join(example)).check()?;
     }
     Ok(())

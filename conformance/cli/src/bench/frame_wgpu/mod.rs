@@ -9,12 +9,12 @@
 //!   and by `Queue::write_texture` to the frame.
 //!
 //! The frame itself is measured from the first submission to the end of the last, alone, and as the time for each of
-//! [`BATCH`] frames of which three are in flight.
+//! 30 frames of which three are in flight.
 //!
 //! Needs the feature `wgpu` of this crate, because wgpu would take the time of its build from 117 s to 189 s on one core.
 
 #[cfg(feature = "wgpu")]
-mod numbering;
+mod numbers;
 #[cfg(feature = "wgpu")]
 mod readback;
 #[cfg(feature = "wgpu")]
@@ -60,7 +60,7 @@ pub(super) use measured::run;
 mod measured {
     use std::time::Duration;
 
-    use super::numbering::BATCH;
+    use super::numbers::BATCH;
     use super::readback::Readback;
     use super::shared::Shared;
     use super::vulkan::Vulkan;

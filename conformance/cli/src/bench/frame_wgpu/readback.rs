@@ -7,7 +7,7 @@ use gpu_interop_conformance::{Stop, Verdict};
 use gpu_interop_wgpu::wgpu;
 use wgpu::{BufferUsages, SubmissionIndex};
 
-use super::numbering::{IN_FLIGHT, length, slot};
+use super::numbers::{IN_FLIGHT, length, slot};
 use super::texels::{Mapping, Texels};
 use super::way::Way;
 use super::wgpu_side::{WgpuSide, buffer, failed};

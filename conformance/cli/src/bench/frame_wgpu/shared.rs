@@ -6,7 +6,7 @@ use gpu_interop::Stream;
 use gpu_interop_conformance::{Stop, Verdict};
 use gpu_interop_wgpu::{HandBack, SharedTexture};
 
-use super::numbering::{IN_FLIGHT, slot};
+use super::numbers::{IN_FLIGHT, slot};
 use super::texels::{Mapping, Texels};
 use super::way::Way;
 use super::wgpu_side::WgpuSide;

@@ -6,7 +6,7 @@ use gpu_interop::{BufferSlice, ExportableMemory, Feature, MappedMipmappedArray, 
 use gpu_interop_conformance::{Stop, Verdict, ensure};
 use gpu_interop_kernels::{FILL_PATTERN, SURFACE_FILL, SURFACE_VERIFY, VERIFY_PATTERN};
 
-use super::numbering::{PICTURES, answered, drawn, slot};
+use super::numbers::{PICTURES, answered, drawn, slot};
 use crate::bench::machine::{Machine, too_much};
 use crate::bench::sys::TexelKernels;
 

@@ -9,7 +9,7 @@ use gpu_interop::vulkan::{
 use gpu_interop::{Feature, MappedBuffer, MappedMipmappedArray, Stream, Timeline};
 use gpu_interop_conformance::{Pattern, Stop, Verdict};
 
-use super::numbering::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
+use super::numbers::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
 use super::texels::{Mapping, Texels};
 use super::way::Way;
 use crate::bench::machine::{Machine, PATIENCE, TRANSFER, too_much};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use gpu_interop_conformance::{Pattern, Verdict, ensure, ensure_eq};
 
-use super::numbering::{IN_FLIGHT, PART, PICTURES, answered, length, place};
+use super::numbers::{IN_FLIGHT, PART, PICTURES, answered, length, place};
 use super::texels::Texels;
 
 /// A variant. Frames have increasing numbers.

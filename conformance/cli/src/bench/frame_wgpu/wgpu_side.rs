@@ -11,7 +11,7 @@ use gpu_interop_conformance::{Pattern, Stop, Verdict};
 use gpu_interop_wgpu::{Interop, identity, request_device, wgpu};
 use wgpu::{BufferUsages, CommandBuffer, CommandEncoder, SubmissionIndex, Texture, TextureUsages};
 
-use super::numbering::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
+use super::numbers::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
 use crate::bench::machine::{PATIENCE, too_much};
 
 /// A device of wgpu with the pictures that it draws, and what it composes.
