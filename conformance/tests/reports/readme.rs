@@ -31,6 +31,6 @@ fn tables_are_those_of_the_reports() -> Tested {
     } else {
         assert!(renewed == readme, "the README's tables are outdated; GPU_INTEROP_RECORD=1 with this test writes them");
     }
-    assert_eq!(tables, 2);
+    assert_eq!(tables, 3);
     Ok(())
 }
