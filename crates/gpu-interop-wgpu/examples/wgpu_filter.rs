@@ -1,0 +1,228 @@
+//! Example: wgpu renders a scene to a shared texture, compute detects its edges, and wgpu composes both.
+//!
+//! Three frames are in flight, each with textures of its own: while a kernel filters one, wgpu renders the next. The kernel
+//! is PTX on CUDA (`kernels/edges.c`) and a Rust function on the CPU. `--help` lists the arguments.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use common::{Options, Result, bind, pass, pipeline, shader, square};
+use gpu_interop_wgpu::gpu_interop::host::{HostBackend, KernelCall};
+use gpu_interop_wgpu::gpu_interop::{Kernel, KernelArg, LaunchConfig, ModuleImage, Stream, Surface};
+use gpu_interop_wgpu::{HandBack, Interop, SharedTexture, TextureOptions, Tiling, gpu_interop, wgpu};
+use wgpu::TextureUsages as Use;
+
+const PTX: &str = concat!(include_str!("kernels/edges.ptx"), "\0");
+
+/// A texture of both sides, and what the kernel takes for it.
+struct Image {
+    surface: Option<Surface>,
+    texture: SharedTexture,
+}
+
+impl Image {
+    fn new(interop: &Interop, size: u32, usage: Use, linear: bool) -> Result<Self> {
+        let tiling = if linear { Tiling::Linear } else { Tiling::Auto };
+        let desc = square(size, wgpu::TextureFormat::Rgba8Unorm, usage | Use::TEXTURE_BINDING);
+        let texture = interop.create_texture_with(&desc, TextureOptions::default().tiling(tiling))?;
+        Ok(Self { surface: texture.array().map(|array| array.surface(0)).transpose()?, texture })
+    }
+
+    /// A surface, or an address and the row pitch.
+    fn arguments(&self) -> [KernelArg<'_>; 2] {
+        match (&self.surface, self.texture.linear(0, 0)) {
+            (None, Some((memory, layout))) => [KernelArg::Buffer(memory), KernelArg::U64(layout.row_pitch)],
+            (surface, _) => [surface.as_ref().map_or(KernelArg::U64(0), Surface::as_arg), KernelArg::U64(0)],
+        }
+    }
+
+    fn view(&self) -> wgpu::TextureView {
+        self.texture.wgpu().create_view(&wgpu::TextureViewDescriptor::default())
+    }
+}
+
+struct Frame {
+    scene: Image,
+    edges: Image,
+    scene_view: wgpu::TextureView,
+    composed: wgpu::BindGroup,
+}
+
+struct Filter {
+    pending: VecDeque<(usize, HandBack)>,
+    frames: Vec<Frame>,
+    kernel: Kernel,
+    stream: Stream,
+    interop: Interop,
+    angle: wgpu::Buffer,
+    lit: wgpu::BindGroup,
+    depth: wgpu::TextureView,
+    render: wgpu::RenderPipeline,
+    compose: wgpu::RenderPipeline,
+    size: i32,
+    count: u32,
+}
+
+impl common::Example for Filter {
+    fn new(adapter: &wgpu::Adapter, format: wgpu::TextureFormat, options: &Options) -> Result<Self> {
+        let (device, queue) = gpu_interop_wgpu::request_device(adapter, &wgpu::DeviceDescriptor::default())?;
+        // The same GPU in CUDA, or the CPU with a kernel in Rust.
+        let host = Arc::new(HostBackend::builder().kernel(c"edges".into(), edges_on_the_cpu).build());
+        let compute = gpu_interop::device_for_with_host(&gpu_interop_wgpu::identity(&device)?, host)?;
+        let image = if compute.backend().name == "host" {
+            ModuleImage::Builtin
+        } else {
+            ModuleImage::Ptx(CStr::from_bytes_with_nul(PTX.as_bytes())?)
+        };
+        let kernel = compute.load_module(image)?.kernel(c"edges")?;
+        let interop = Interop::with_compute(&device, &queue, compute)?;
+        interop.reserve(3)?;
+
+        let module = shader(&device, include_str!("shaders/filter.wgsl"));
+        let depth_format = wgpu::TextureFormat::Depth32Float;
+        let render = pipeline(&device, &module, ["torus", "light"], wgpu::TextureFormat::Rgba8Unorm.into(), |desc| {
+            desc.depth_stencil = Some(wgpu::DepthStencilState {
+                format: depth_format,
+                depth_write_enabled: Some(true),
+                depth_compare: Some(wgpu::CompareFunction::Less),
+                stencil: wgpu::StencilState::default(),
+                bias: wgpu::DepthBiasState::default(),
+            });
+        });
+        let compose = pipeline(&device, &module, ["screen", "compose"], format.into(), |_| {});
+        let frame = |_| {
+            let scene = Image::new(&interop, options.size, Use::RENDER_ATTACHMENT, options.linear)?;
+            let edges = Image::new(&interop, options.size, Use::empty(), options.linear)?;
+            let views = [scene.view(), edges.view()];
+            let composed = bind(&device, &compose, &views.each_ref().map(wgpu::BindingResource::TextureView));
+            let [scene_view, _] = views;
+            Ok(Frame { scene, edges, scene_view, composed })
+        };
+        let frames = (0..3).map(frame).collect::<Result<_>>()?;
+        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+        let desc = wgpu::BufferDescriptor { label: None, size: 4, usage, mapped_at_creation: false };
+        let angle = device.create_buffer(&desc);
+        let depth = device.create_texture(&square(options.size, depth_format, Use::RENDER_ATTACHMENT));
+        Ok(Self {
+            pending: VecDeque::new(),
+            frames,
+            kernel,
+            stream: interop.compute().create_stream()?,
+            lit: bind(&device, &render, &[angle.as_entire_binding()]),
+            depth: depth.create_view(&wgpu::TextureViewDescriptor::default()),
+            interop,
+            angle,
+            render,
+            compose,
+            size: options.size.try_into()?,
+            count: options.frames,
+        })
+    }
+
+    fn interop(&self) -> &Interop {
+        &self.interop
+    }
+
+    fn begin(&mut self, number: u32) -> Result<()> {
+        let index = number as usize % self.frames.len();
+        let Frame { scene, edges, scene_view, .. } = &self.frames[index];
+        let turned = (number + 1) as f32 / self.count as f32 * std::f32::consts::TAU + 0.4;
+        self.interop.queue().write_buffer(&self.angle, 0, &turned.to_ne_bytes());
+        let mut encoder = self.interop.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut render =
+            pass(&mut encoder, scene_view, wgpu::Color { r: 0.07, g: 0.08, b: 0.12, a: 1.0 }, Some(&self.depth));
+        render.set_pipeline(&self.render);
+        render.set_bind_group(0, &self.lit, &[]);
+        render.draw(0..96 * 48 * 6, 0..2);
+        drop(render);
+
+        let objects: [&dyn gpu_interop_wgpu::Shared; 2] = [&scene.texture, &edges.texture];
+        let compute = self.interop.submit_and_begin_compute([encoder.finish()], &self.stream, &objects)?;
+        let [from, from_pitch] = scene.arguments();
+        let [to, to_pitch] = edges.arguments();
+        let radius = KernelArg::I32(self.size / 256);
+        let arguments = [from, from_pitch, to, to_pitch, KernelArg::I32(self.size), radius];
+        let config = LaunchConfig::linear(self.size.unsigned_abs().pow(2).into());
+        // SAFETY: the kernel takes two images of `size` rows of `size` texels, and 32-bit integers. `drop` waits for the
+        // stream before it destroys surfaces.
+        unsafe { self.stream.launch(&self.kernel, &config, &arguments) }?;
+        if number + 1 == self.count {
+            self.verify(scene, edges)?;
+        }
+        self.pending.push_back((index, compute.signal()?));
+        Ok(())
+    }
+
+    fn finish(&mut self, target: &wgpu::TextureView) -> Result<wgpu::SubmissionIndex> {
+        let (index, back) = self.pending.pop_front().ok_or("no frame has begun")?;
+        let mut encoder = self.interop.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut compose = pass(&mut encoder, target, wgpu::Color::BLACK, None);
+        compose.set_pipeline(&self.compose);
+        compose.set_bind_group(0, &self.frames[index].composed, &[]);
+        compose.draw(0..3, 0..1);
+        drop(compose);
+        Ok(back.acquire_and_submit([encoder.finish()])?)
+    }
+}
+
+impl Filter {
+    /// Compares every texel of a frame, which compute owns, with the CPU's result.
+    fn verify(&self, scene: &Image, edges: &Image) -> Result<()> {
+        let read = |image: &Image| -> Result<Vec<u32>> {
+            let bytes = image.texture.read_texels(&self.stream, 0, 0)?;
+            Ok(bytes
+                .chunks_exact(4)
+                .map(|texel| u32::from_ne_bytes([texel[0], texel[1], texel[2], texel[3]]))
+                .collect())
+        };
+        let (from, to) = (read(scene)?, read(edges)?);
+        let texel = |x: i32, y: i32| from[(y * self.size + x) as usize];
+        let at = |index: usize| (index as i32 % self.size, index as i32 / self.size);
+        let wrong =
+            (0..to.len()).filter(|index| to[*index] != edge(texel, at(*index), self.size, self.size / 256)).count();
+        println!("wgpu_filter: {wrong} of {} texels differ from the CPU's result", to.len());
+        if wrong == 0 { Ok(()) } else { Err("the kernel's result is wrong".into()) }
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        // After an error, a kernel may still use the surfaces.
+        let _ = self.stream.synchronize();
+    }
+}
+
+/// Sobel's operator on the brightness of texels that are `radius` apart.
+fn edge(texel: impl Fn(i32, i32) -> u32, (x, y): (i32, i32), size: i32, radius: i32) -> u32 {
+    let light = |across: i32, down: i32| {
+        let clamped = |at: i32, step: i32| (at + step * radius).clamp(0, size - 1);
+        let [r, g, b, _] = texel(clamped(x, across), clamped(y, down)).to_le_bytes().map(i32::from);
+        (r * 77 + g * 150 + b * 29) >> 8
+    };
+    let side = |at: &dyn Fn(i32) -> i32| at(-1) + 2 * at(0) + at(1);
+    let across = side(&|down| light(1, down)) - side(&|down| light(-1, down));
+    let down = side(&|across| light(across, 1)) - side(&|across| light(across, -1));
+    (across.abs() + down.abs()).min(255).unsigned_abs() * 0x01_01_01 | 0xFF00_0000
+}
+
+/// `kernels/edges.c`, for images in memory.
+fn edges_on_the_cpu(call: &KernelCall<'_>) -> Result<(), String> {
+    let (from, from_pitch, to, to_pitch) = (call.ptr(0)?, call.u64(1)? as usize, call.ptr(2)?, call.u64(3)? as usize);
+    let (size, radius) = (call.i32(4)?, call.i32(5)?);
+    for (x, y) in (0..size).flat_map(|y| (0..size).map(move |x| (x, y))) {
+        // SAFETY: both images have `size` rows of `size` texels of 4 bytes, and rows are aligned to them.
+        let texel = |x: i32, y: i32| unsafe { from.add(y as usize * from_pitch + x as usize * 4).cast::<u32>().read() };
+        // SAFETY: as above.
+        unsafe {
+            to.add(y as usize * to_pitch + x as usize * 4).cast::<u32>().write(edge(texel, (x, y), size, radius))
+        };
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    common::run::<Filter>("wgpu_filter", include_bytes!("pictures/wgpu_filter.png"), 2.0)
+}
