@@ -6,16 +6,15 @@
 mod common;
 
 use std::collections::VecDeque;
-use std::ffi::CStr;
-use std::sync::Arc;
 
-use common::{Options, Result, bind, pass, pipeline, shader, square};
-use gpu_interop_wgpu::gpu_interop::host::{HostBackend, KernelCall};
-use gpu_interop_wgpu::gpu_interop::{Kernel, KernelArg, LaunchConfig, ModuleImage, Stream, Surface};
-use gpu_interop_wgpu::{HandBack, Interop, SharedTexture, TextureOptions, Tiling, gpu_interop, wgpu};
+use common::{Options, Result, Setup, bind, encode, fill, pass, pipeline, shader, square, view};
+use gpu_interop_wgpu::gpu_interop::host::KernelCall;
+use gpu_interop_wgpu::gpu_interop::{Kernel, KernelArg, LaunchConfig, Stream, Surface};
+use gpu_interop_wgpu::{HandBack, Interop, SharedTexture, TextureOptions, Tiling, wgpu};
 use wgpu::TextureUsages as Use;
 
-const PTX: &str = concat!(include_str!("kernels/edges.ptx"), "\0");
+const DEPTH: wgpu::TextureFormat = wgpu::TextureFormat::Depth32Float;
+const BACKGROUND: wgpu::Color = wgpu::Color { r: 0.07, g: 0.08, b: 0.12, a: 1.0 };
 
 /// A texture of both sides, and what the kernel takes for it.
 struct Image {
@@ -37,10 +36,6 @@ impl Image {
             (None, Some((memory, layout))) => [KernelArg::Buffer(memory), KernelArg::U64(layout.row_pitch)],
             (surface, _) => [surface.as_ref().map_or(KernelArg::U64(0), Surface::as_arg), KernelArg::U64(0)],
         }
-    }
-
-    fn view(&self) -> wgpu::TextureView {
-        self.texture.wgpu().create_view(&wgpu::TextureViewDescriptor::default())
     }
 }
 
@@ -68,51 +63,34 @@ struct Filter {
 
 impl common::Example for Filter {
     fn new(adapter: &wgpu::Adapter, format: wgpu::TextureFormat, options: &Options) -> Result<Self> {
-        let (device, queue) = gpu_interop_wgpu::request_device(adapter, &wgpu::DeviceDescriptor::default())?;
-        // The same GPU in CUDA, or the CPU with a kernel in Rust.
-        let host = Arc::new(HostBackend::builder().kernel(c"edges".into(), edges_on_the_cpu).build());
-        let compute = gpu_interop::device_for_with_host(&gpu_interop_wgpu::identity(&device)?, host)?;
-        let image = if compute.backend().name == "host" {
-            ModuleImage::Builtin
-        } else {
-            ModuleImage::Ptx(CStr::from_bytes_with_nul(PTX.as_bytes())?)
-        };
-        let kernel = compute.load_module(image)?.kernel(c"edges")?;
-        let interop = Interop::with_compute(&device, &queue, compute)?;
-        interop.reserve(3)?;
-
-        let module = shader(&device, include_str!("shaders/filter.wgsl"));
-        let depth_format = wgpu::TextureFormat::Depth32Float;
-        let render = pipeline(&device, &module, ["torus", "light"], wgpu::TextureFormat::Rgba8Unorm.into(), |desc| {
-            desc.depth_stencil = Some(wgpu::DepthStencilState {
-                format: depth_format,
-                depth_write_enabled: Some(true),
-                depth_compare: Some(wgpu::CompareFunction::Less),
-                stencil: wgpu::StencilState::default(),
-                bias: wgpu::DepthBiasState::default(),
-            });
+        let ptx = include_str!("kernels/edges.ptx");
+        let Setup { kernel, stream, interop } = Setup::new(adapter, c"edges", ptx, edges_on_the_cpu)?;
+        let device = interop.device();
+        let module = shader(device, include_str!("shaders/filter.wgsl"));
+        let render = pipeline(device, &module, ["torus", "light"], wgpu::TextureFormat::Rgba8Unorm.into(), |desc| {
+            desc.depth_stencil = Some(common::nearest(DEPTH));
         });
-        let compose = pipeline(&device, &module, ["screen", "compose"], format.into(), |_| {});
+        let compose = pipeline(device, &module, ["screen", "compose"], format.into(), |_| {});
         let frame = |_| {
             let scene = Image::new(&interop, options.size, Use::RENDER_ATTACHMENT, options.linear)?;
             let edges = Image::new(&interop, options.size, Use::empty(), options.linear)?;
-            let views = [scene.view(), edges.view()];
-            let composed = bind(&device, &compose, &views.each_ref().map(wgpu::BindingResource::TextureView));
+            let views = [&scene, &edges].map(|image| view(image.texture.wgpu()));
+            let composed = bind(device, &compose, &views.each_ref().map(wgpu::BindingResource::TextureView));
             let [scene_view, _] = views;
             Ok(Frame { scene, edges, scene_view, composed })
         };
         let frames = (0..3).map(frame).collect::<Result<_>>()?;
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let desc = wgpu::BufferDescriptor { label: None, size: 4, usage, mapped_at_creation: false };
-        let angle = device.create_buffer(&desc);
-        let depth = device.create_texture(&square(options.size, depth_format, Use::RENDER_ATTACHMENT));
+        let angle = wgpu::BufferDescriptor { label: None, size: 4, usage, mapped_at_creation: false };
+        let angle = device.create_buffer(&angle);
+        let depth = device.create_texture(&square(options.size, DEPTH, Use::RENDER_ATTACHMENT));
         Ok(Self {
             pending: VecDeque::new(),
             frames,
             kernel,
-            stream: interop.compute().create_stream()?,
-            lit: bind(&device, &render, &[angle.as_entire_binding()]),
-            depth: depth.create_view(&wgpu::TextureViewDescriptor::default()),
+            stream,
+            lit: bind(device, &render, &[angle.as_entire_binding()]),
+            depth: view(&depth),
             interop,
             angle,
             render,
@@ -131,20 +109,18 @@ impl common::Example for Filter {
         let Frame { scene, edges, scene_view, .. } = &self.frames[index];
         let turned = (number + 1) as f32 / self.count as f32 * std::f32::consts::TAU + 0.4;
         self.interop.queue().write_buffer(&self.angle, 0, &turned.to_ne_bytes());
-        let mut encoder = self.interop.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let mut render =
-            pass(&mut encoder, scene_view, wgpu::Color { r: 0.07, g: 0.08, b: 0.12, a: 1.0 }, Some(&self.depth));
-        render.set_pipeline(&self.render);
-        render.set_bind_group(0, &self.lit, &[]);
-        render.draw(0..96 * 48 * 6, 0..2);
-        drop(render);
+        let rendering = encode(self.interop.device(), |encoder| {
+            let mut render = pass(encoder, scene_view, BACKGROUND, Some(&self.depth));
+            render.set_pipeline(&self.render);
+            render.set_bind_group(0, &self.lit, &[]);
+            render.draw(0..96 * 48 * 6, 0..2);
+        });
 
         let objects: [&dyn gpu_interop_wgpu::Shared; 2] = [&scene.texture, &edges.texture];
-        let compute = self.interop.submit_and_begin_compute([encoder.finish()], &self.stream, &objects)?;
-        let [from, from_pitch] = scene.arguments();
-        let [to, to_pitch] = edges.arguments();
-        let radius = KernelArg::I32(self.size / 256);
-        let arguments = [from, from_pitch, to, to_pitch, KernelArg::I32(self.size), radius];
+        let compute = self.interop.submit_and_begin_compute([rendering], &self.stream, &objects)?;
+        let ([from, from_pitch], [to, to_pitch]) = (scene.arguments(), edges.arguments());
+        let (size, radius) = (KernelArg::I32(self.size), KernelArg::I32(self.size / 256));
+        let arguments = [from, from_pitch, to, to_pitch, size, radius];
         let config = LaunchConfig::linear(self.size.unsigned_abs().pow(2).into());
         // SAFETY: the kernel takes two images of `size` rows of `size` texels, and 32-bit integers. `drop` waits for the
         // stream before it destroys surfaces.
@@ -158,13 +134,10 @@ impl common::Example for Filter {
 
     fn finish(&mut self, target: &wgpu::TextureView) -> Result<wgpu::SubmissionIndex> {
         let (index, back) = self.pending.pop_front().ok_or("no frame has begun")?;
-        let mut encoder = self.interop.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let mut compose = pass(&mut encoder, target, wgpu::Color::BLACK, None);
-        compose.set_pipeline(&self.compose);
-        compose.set_bind_group(0, &self.frames[index].composed, &[]);
-        compose.draw(0..3, 0..1);
-        drop(compose);
-        Ok(back.acquire_and_submit([encoder.finish()])?)
+        let composing = encode(self.interop.device(), |encoder| {
+            fill(encoder, target, &self.compose, &self.frames[index].composed);
+        });
+        Ok(back.acquire_and_submit([composing])?)
     }
 }
 
@@ -173,10 +146,7 @@ impl Filter {
     fn verify(&self, scene: &Image, edges: &Image) -> Result<()> {
         let read = |image: &Image| -> Result<Vec<u32>> {
             let bytes = image.texture.read_texels(&self.stream, 0, 0)?;
-            Ok(bytes
-                .chunks_exact(4)
-                .map(|texel| u32::from_ne_bytes([texel[0], texel[1], texel[2], texel[3]]))
-                .collect())
+            Ok(bytes.as_chunks().0.iter().map(|texel| u32::from_ne_bytes(*texel)).collect())
         };
         let (from, to) = (read(scene)?, read(edges)?);
         let texel = |x: i32, y: i32| from[(y * self.size + x) as usize];

@@ -1,6 +1,9 @@
 //! The parts of the examples that are not about sharing: arguments, the frame loop, pictures, and the window.
 
+#![allow(dead_code, reason = "an example uses a part of it")]
+
 mod picture;
+mod setup;
 mod window;
 
 use std::collections::VecDeque;
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 use gpu_interop_wgpu::{Interop, wgpu};
 
 use picture::{Readback, SIDE};
+pub(crate) use setup::Setup;
 use window::Window;
 
 pub(crate) type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
@@ -97,7 +101,7 @@ pub(crate) fn run<E: Example>(name: &str, expected: &[u8], tolerance: f64) -> Re
         window.configure(device, format, options.size);
     }
     let readback = Readback::new(device, format, options.size);
-    let view = readback.texture.create_view(&wgpu::TextureViewDescriptor::default());
+    let target = view(&readback.texture);
 
     let mut submitted = VecDeque::new();
     let start = Instant::now();
@@ -106,7 +110,7 @@ pub(crate) fn run<E: Example>(name: &str, expected: &[u8], tolerance: f64) -> Re
             example.begin(frame)?;
         }
         let Some(frame) = frame.checked_sub(IN_FLIGHT) else { continue };
-        submitted.push_back(example.finish(&view)?);
+        submitted.push_back(example.finish(&target)?);
         if submitted.len() > IN_FLIGHT as usize {
             wait(device, submitted.pop_front())?;
         }
@@ -208,6 +212,17 @@ pub(crate) fn pipeline(
     device.create_render_pipeline(&desc)
 }
 
+/// Draws what is nearest.
+pub(crate) fn nearest(format: wgpu::TextureFormat) -> wgpu::DepthStencilState {
+    wgpu::DepthStencilState {
+        format,
+        depth_write_enabled: Some(true),
+        depth_compare: Some(wgpu::CompareFunction::Less),
+        stencil: wgpu::StencilState::default(),
+        bias: wgpu::DepthBiasState::default(),
+    }
+}
+
 /// A bind group of a pipeline's group 0, with the resources in the order of their bindings.
 pub(crate) fn bind(
     device: &wgpu::Device,
@@ -220,6 +235,18 @@ pub(crate) fn bind(
         .collect();
     let layout = pipeline.get_bind_group_layout(0);
     device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout: &layout, entries: &entries })
+}
+
+/// Records commands.
+pub(crate) fn encode(device: &wgpu::Device, record: impl FnOnce(&mut wgpu::CommandEncoder)) -> wgpu::CommandBuffer {
+    let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    record(&mut encoder);
+    encoder.finish()
+}
+
+/// The whole of a texture.
+pub(crate) fn view(texture: &wgpu::Texture) -> wgpu::TextureView {
+    texture.create_view(&wgpu::TextureViewDescriptor::default())
 }
 
 /// A render pass that clears one colour target, and a depth target if there is one.
@@ -241,6 +268,19 @@ pub(crate) fn pass<'e>(
         }),
         ..wgpu::RenderPassDescriptor::default()
     })
+}
+
+/// A pass that draws one triangle, which covers the whole target.
+pub(crate) fn fill(
+    encoder: &mut wgpu::CommandEncoder,
+    target: &wgpu::TextureView,
+    pipeline: &wgpu::RenderPipeline,
+    group: &wgpu::BindGroup,
+) {
+    let mut pass = pass(encoder, target, wgpu::Color::BLACK, None);
+    pass.set_pipeline(pipeline);
+    pass.set_bind_group(0, group, &[]);
+    pass.draw(0..3, 0..1);
 }
 
 /// A square 2D texture with one level.
