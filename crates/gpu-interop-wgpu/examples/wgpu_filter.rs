@@ -150,9 +150,8 @@ impl Filter {
         };
         let (from, to) = (read(scene)?, read(edges)?);
         let texel = |x: i32, y: i32| from[(y * self.size + x) as usize];
-        let at = |index: usize| (index as i32 % self.size, index as i32 / self.size);
-        let wrong =
-            (0..to.len()).filter(|index| to[*index] != edge(texel, at(*index), self.size, self.size / 256)).count();
+        let all = (0..self.size).flat_map(|y| (0..self.size).map(move |x| (x, y)));
+        let wrong = all.zip(&to).filter(|(at, found)| edge(texel, *at, self.size, self.size / 256) != **found).count();
         println!("wgpu_filter: {wrong} of {} texels differ from the CPU's result", to.len());
         if wrong == 0 { Ok(()) } else { Err("the kernel's result is wrong".into()) }
     }
@@ -180,7 +179,8 @@ fn edge(texel: impl Fn(i32, i32) -> u32, (x, y): (i32, i32), size: i32, radius: 
 
 /// `kernels/edges.c`, for images in memory.
 fn edges_on_the_cpu(call: &KernelCall<'_>) -> Result<(), String> {
-    let (from, from_pitch, to, to_pitch) = (call.ptr(0)?, call.u64(1)? as usize, call.ptr(2)?, call.u64(3)? as usize);
+    let pitch = |index| usize::try_from(call.u64(index)?).map_err(|error| error.to_string());
+    let (from, from_pitch, to, to_pitch) = (call.ptr(0)?, pitch(1)?, call.ptr(2)?, pitch(3)?);
     let (size, radius) = (call.i32(4)?, call.i32(5)?);
     for (x, y) in (0..size).flat_map(|y| (0..size).map(move |x| (x, y))) {
         // SAFETY: both images have `size` rows of `size` texels of 4 bytes, and rows are aligned to them.
@@ -194,5 +194,5 @@ fn edges_on_the_cpu(call: &KernelCall<'_>) -> Result<(), String> {
 }
 
 fn main() -> Result<()> {
-    common::run::<Filter>("wgpu_filter", include_bytes!("pictures/wgpu_filter.png"), 2.0)
+    common::run::<Filter>("wgpu_filter", include_bytes!("pictures/wgpu_filter.png"), 1.0)
 }

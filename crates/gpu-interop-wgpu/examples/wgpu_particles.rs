@@ -165,7 +165,7 @@ fn state(index: u32, [x, y, vx, vy]: [f32; 4]) -> State {
     let (sin, cos) = (random(0x5BD1_E995) * std::f32::consts::TAU).sin_cos();
     let (radius, height) = (0.1 + 1.1 * random(0x1B87_3593).powf(0.7), 0.04 * random(0xCC9E_2D51) - 0.02);
     let speed = radius / (radius * radius + 0.04).powf(0.75);
-    let (sign, tilt) = if index % 2 == 0 { (1.0, 0.1_f32) } else { (-1.0, 0.7) };
+    let (sign, tilt) = if index.is_multiple_of(2) { (1.0, 0.1_f32) } else { (-1.0, 0.7) };
     let (up, along) = tilt.sin_cos();
     let place = [cos * radius, sin * radius * along - height * up, sin * radius * up + height * along];
     let [u, v, w] = [-sin * speed, cos * speed * along, cos * speed * up];
@@ -175,7 +175,7 @@ fn state(index: u32, [x, y, vx, vy]: [f32; 4]) -> State {
 /// `kernels/particles.c`.
 fn advance_on_the_cpu(call: &KernelCall<'_>) -> Result<(), String> {
     let (states, vertices) = (call.ptr(0)?.cast::<State>(), call.ptr(1)?.cast::<Vertex>());
-    let count = call.u64(2)? as usize;
+    let count = usize::try_from(call.u64(2)?).map_err(|error| error.to_string())?;
     // SAFETY: launches pass a step. Both buffers are for `count` particles, aligned to pages, and used by this kernel only.
     let (step, states, vertices) =
         unsafe { (call.value::<Step>(3)?, from_raw_parts_mut(states, count), from_raw_parts_mut(vertices, count)) };
@@ -195,5 +195,5 @@ fn advance_on_the_cpu(call: &KernelCall<'_>) -> Result<(), String> {
 }
 
 fn main() -> Result<()> {
-    common::run::<Particles>("wgpu_particles", include_bytes!("pictures/wgpu_particles.png"), 4.0)
+    common::run::<Particles>("wgpu_particles", include_bytes!("pictures/wgpu_particles.png"), 3.0)
 }

@@ -81,7 +81,11 @@ impl Options {
                 _ => return Err(USAGE.into()),
             }
         }
-        if options.size % SIDE == 0 { Ok(options) } else { Err(format!("--size is a multiple of {SIDE}").into()) }
+        if options.size.is_multiple_of(SIDE) {
+            Ok(options)
+        } else {
+            Err(format!("--size is a multiple of {SIDE}").into())
+        }
     }
 }
 
