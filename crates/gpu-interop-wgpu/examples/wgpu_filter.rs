@@ -174,7 +174,7 @@ fn edge(texel: impl Fn(i32, i32) -> u32, (x, y): (i32, i32), size: i32, radius: 
     let side = |at: &dyn Fn(i32) -> i32| at(-1) + 2 * at(0) + at(1);
     let across = side(&|down| light(1, down)) - side(&|down| light(-1, down));
     let down = side(&|across| light(across, 1)) - side(&|across| light(across, -1));
-    (across.abs() + down.abs()).min(255).unsigned_abs() * 0x01_01_01 | 0xFF00_0000
+    ((across.abs() + down.abs()).min(255).unsigned_abs() * 0x01_01_01) | 0xFF00_0000
 }
 
 /// `kernels/edges.c`, for images in memory.

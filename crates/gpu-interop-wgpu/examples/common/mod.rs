@@ -163,6 +163,8 @@ fn wait(device: &wgpu::Device, submission_index: Option<wgpu::SubmissionIndex>) 
 fn adapter(window: Option<&mut Window>) -> Result<(wgpu::Adapter, wgpu::TextureFormat)> {
     let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
     desc.backends = wgpu::Backends::VULKAN | wgpu::Backends::DX12;
+    // Validation on request only (`WGPU_VALIDATION=1`): layers older than 1.4.304 deadlock with bridges.
+    desc.flags = wgpu::InstanceFlags::empty().with_env();
     let instance = wgpu::Instance::new(desc);
     let surface = window.map(|window| window.surface(&instance)).transpose()?;
     let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions {
