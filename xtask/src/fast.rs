@@ -37,9 +37,10 @@ pub(crate) static STEPS: &[Step] = steps![
 ];
 
 fn kernels(session: &Session) -> Outcome {
-    run("kernels/build.sh --check").check()?;
+    let scripts = ["kernels/build.sh", "crates/gpu-interop-wgpu/examples/kernels/build.sh"];
+    scripts.into_iter().try_for_each(|script| run(script).arg("--check").check())?;
     if has("clang-19") && has("ld.lld-19") {
-        run("kernels/build.sh --verify").check()
+        scripts.into_iter().try_for_each(|script| run(script).arg("--verify").check())
     } else {
         session.leave_out("building the kernels again", "the packages clang-19 and lld-19")
     }
@@ -97,6 +98,14 @@ fn swiftshader(session: &Session) -> Option<PathBuf> {
 fn examples(session: &Session) -> Outcome {
     for example in ["fill", "ping_pong", "frames_in_flight", "own_device", "ash_renderer"] {
         run("env").arg(session.debug("examples").join(example)).check()?;
+    }
+    // Each compares its last frame with a picture.
+    for (example, options) in [
+        ("wgpu_filter", "--headless --size 256 --frames 10"),
+        ("wgpu_filter", "--headless --size 512 --frames 3"),
+        ("wgpu_particles", "--headless --size 256 --frames 30"),
+    ] {
+        run("env").arg(session.debug("examples").join(example)).args(options.split(' ')).check()?;
     }
     Ok(())
 }
