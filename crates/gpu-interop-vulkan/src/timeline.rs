@@ -80,7 +80,8 @@ fn semaphore(timeline: &dyn ExporterTimeline) -> Option<&OwnedSemaphore> {
     timeline.downcast_ref().or_else(exported).or_else(imported)
 }
 
-/// Waits for timeline semaphores of one `VkDevice`. Each wait includes a semaphore of its own, which interrupts it.
+/// Waits for timeline semaphores of one `VkDevice`. Every wait includes `wake`, which
+/// interrupts it.
 #[derive(Debug)]
 struct Waiter {
     wake: OwnedSemaphore,

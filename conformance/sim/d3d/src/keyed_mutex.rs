@@ -11,7 +11,7 @@ use crate::section::Section;
 use crate::{INVALID_CALL, faults};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuikmx\x01");
-/// Its size at the end of a resource's section, bytes.
+/// Size of the mutex's state at the end of a resource's section, bytes.
 pub(crate) const SIZE: usize = 4096;
 
 const FREE: u32 = 0;
@@ -98,7 +98,7 @@ impl KeyedMutex {
     }
 }
 
-/// Acquires it if it is free and was released with the key; otherwise returns `None`, or that it is abandoned.
+/// Acquires the mutex if it is free and was last released with the key; otherwise returns `None`, or that it is abandoned.
 fn take(state: &State, key: u64) -> Option<HRESULT> {
     let fits = || faults::wanted(faults::ANY_KEY) || state.key.load(Ordering::SeqCst) == key;
     if state.owner.load(Ordering::SeqCst) == ABANDONED {

@@ -2,22 +2,22 @@
 
 #![allow(dead_code, reason = "an example uses a part of it")]
 
+mod base;
 mod picture;
 mod setup;
 mod window;
 
 use std::collections::VecDeque;
-use std::error::Error;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gpu_interop_wgpu::{Interop, wgpu};
 
+use base::wait;
+pub(crate) use base::{Result, square};
 use picture::{Readback, SIDE};
 pub(crate) use setup::Setup;
 use window::Window;
-
-pub(crate) type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// Frames with compute or behind it, while another one is recorded.
 const IN_FLIGHT: u32 = 2;
@@ -153,12 +153,6 @@ pub(crate) fn run<E: Example>(name: &str, expected: &[u8], tolerance: f64) -> Re
     if difference <= tolerance { Ok(()) } else { Err("the last frame is wrong; --write saves it".into()) }
 }
 
-/// Waits for a submission, or for all.
-fn wait(device: &wgpu::Device, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {
-    device.poll(wgpu::PollType::Wait { submission_index, timeout: Some(Duration::from_secs(60)) })?;
-    Ok(())
-}
-
 /// The adapter, and the format of frames: one that the window presents, if there is one.
 fn adapter(window: Option<&mut Window>) -> Result<(wgpu::Adapter, wgpu::TextureFormat)> {
     let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
@@ -287,22 +281,4 @@ pub(crate) fn fill(
     pass.set_pipeline(pipeline);
     pass.set_bind_group(0, group, &[]);
     pass.draw(0..3, 0..1);
-}
-
-/// A square 2D texture with one level.
-pub(crate) fn square(
-    size: u32,
-    format: wgpu::TextureFormat,
-    usage: wgpu::TextureUsages,
-) -> wgpu::TextureDescriptor<'static> {
-    wgpu::TextureDescriptor {
-        label: None,
-        size: wgpu::Extent3d { width: size, height: size, depth_or_array_layers: 1 },
-        mip_level_count: 1,
-        sample_count: 1,
-        dimension: wgpu::TextureDimension::D2,
-        format,
-        usage,
-        view_formats: &[],
-    }
 }

@@ -7,7 +7,7 @@ use gpu_interop_wgpu::gpu_interop::host::{HostBackend, KernelCall};
 use gpu_interop_wgpu::gpu_interop::{Kernel, ModuleImage, Stream, device_for_with_host};
 use gpu_interop_wgpu::{Interop, identity, request_device, wgpu};
 
-use super::Result;
+use super::base::Result;
 
 /// wgpu's device and the compute device of the same hardware, a stream, and a kernel.
 pub(crate) struct Setup {

@@ -121,7 +121,7 @@ impl Native {
         }
     }
 
-    /// Makes the next submission of wgpu, of whatever thread, and all later ones wait for `value`.
+    /// Makes wgpu's next submission, from any thread, and all later submissions wait for `value`.
     pub(crate) fn stage_wait(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         each!(self, device => device.stage_wait(queue, timeline, value))
     }
