@@ -104,6 +104,7 @@ fn examples(session: &Session) -> Outcome {
         ("wgpu_filter", "--headless --size 256 --frames 10"),
         ("wgpu_filter", "--headless --size 512 --frames 3"),
         ("wgpu_particles", "--headless --size 256 --frames 30"),
+        ("wgpu_particles_pass", "--headless --size 256 --frames 30"),
     ] {
         run("env").arg(session.debug("examples").join(example)).args(options.split(' ')).check()?;
     }

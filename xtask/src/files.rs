@@ -1,5 +1,5 @@
-//! Checks the files of CI: shell scripts with shellcheck, YAML with yamllint, workflows and manifests against the schemas
-//! of GitHub, GitLab and Kubernetes.
+//! Checks the files of CI: shell scripts with shellcheck, YAML with yamllint, workflows and manifests against the
+//! schemas of GitHub, GitLab and Kubernetes.
 
 use std::fs;
 use std::path::Path;

@@ -21,7 +21,7 @@ pub(crate) struct Session {
     pub(crate) root: PathBuf,
     /// Cargo's target folder.
     pub(crate) target: PathBuf,
-    /// Whether a CI system runs this; then no step may be left out.
+    /// `true` if a CI system runs this; then no step may be left out.
     ci: bool,
     left_out: RefCell<Vec<String>>,
     /// Differences from the last commit before the first step.

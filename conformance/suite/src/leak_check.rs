@@ -67,8 +67,8 @@ impl ResourceSnapshot {
 /// Runs a tenth of `cycles` to warm up, then `cycles`, and compares the resources after both: equally many descriptors,
 /// mapped regions for at most a tenth of the cycles (between 8 and 64), and less than 4 MiB more resident memory.
 ///
-/// Memory that has grown is measured again, twice at most. A leak grows each time; the backlog of a driver thread that the
-/// machine did not run grows once, because allocators keep its memory.
+/// Memory that has grown is measured again, twice at most. A leak grows each time; the backlog of a driver thread that
+/// the machine did not run grows once, because allocators keep its memory.
 ///
 /// # Errors
 /// The error of `run`, or the resources that have grown.

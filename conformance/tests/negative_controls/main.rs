@@ -84,9 +84,9 @@ fn tests() -> Vec<Trial> {
         Trial::test(format!("{fault:?}_is_caught_by_{scenario}"), move || {
             let (output, report) = run(&fault.backend(), &["--filter", &format!("{scenario}@native")])?;
             let case = only(&report)?;
-            let found = [&case.reason, &case.log].map(|told| told.as_deref().unwrap_or_default());
+            let found = [&case.reason, &case.log].map(|text| text.as_deref().unwrap_or_default());
             check(
-                case.outcome == outcome && found.iter().any(|told| told.contains(reason)),
+                case.outcome == outcome && found.iter().any(|text| text.contains(reason)),
                 format!("{scenario} saw something else: {case:?}"),
             )?;
             check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
