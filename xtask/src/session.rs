@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::background::Background;
 use crate::run::{Outcome, run};
 
 /// A named part of a run.
@@ -63,14 +64,22 @@ impl Session {
         Ok(())
     }
 
-    /// Runs all of `steps`, the later ones even after a failure, and prints a table.
+    /// Runs all of `steps`, the later ones even after a failure, and prints a table. Those named in `background` run in
+    /// a process of their own until the last step, which begins when they have ended.
     ///
     /// # Errors
     /// The names of the failed steps.
-    pub(crate) fn run(&self, steps: impl Iterator<Item = &'static Step>) -> Outcome {
+    pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str]) -> Outcome {
         let mut table = Vec::new();
         let mut failed = Vec::new();
-        for step in steps {
+        let mut beside = Background::start(self, background)?;
+        for (index, step) in steps.iter().enumerate().filter(|(_, step)| !background.contains(&step.name)) {
+            if index + 1 == steps.len()
+                && let Some(beside) = beside.take()
+                && beside.finish().is_err()
+            {
+                failed.push("steps in the background");
+            }
             println!("\n=== {}: {}", step.name, step.what);
             let (start, cpu, left_out) = (Instant::now(), cpu_time(), self.left_out.borrow().len());
             let outcome = (step.run)(self);

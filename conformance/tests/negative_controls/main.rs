@@ -27,7 +27,7 @@ const IGNORES_HEADER: &str = "host-ignores-header";
 const BLOCKING_CUDA: &str = "cuda-waits-in-host-functions";
 const BLOCKING_HIP: &str = "hip-waits-in-host-functions";
 /// Number of parallel tests. Most of their time is the time limit of a scenario whose wait never ends.
-const THREADS: usize = 8;
+const THREADS: usize = 16;
 
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
@@ -172,7 +172,7 @@ fn caught_with_vulkan(broken: &str, scenario: &str) -> Result<Completion, Failed
 
 fn does_nothing() -> Result<(), Failed> {
     // Almost all of the time is a time limit.
-    let (_, report) = run(&Fault::DoesNothing.backend(), &["--exporter", "native", "--jobs", "8", "--isolate-each"])?;
+    let (_, report) = run(&Fault::DoesNothing.backend(), &["--exporter", "native", "--jobs", "24", "--isolate-each"])?;
     let results = results(&report)?;
     let passed = |case: &CaseReport| case.outcome == Outcome::Passed;
     // Wine does not count the handles of another process.
