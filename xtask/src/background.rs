@@ -1,11 +1,10 @@
 //! Steps that run beside others, in a process with the lowest priority.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::run::{Outcome, has};
-use crate::session::Session;
 
 /// A process of this program that runs some steps.
 #[derive(Debug)]
@@ -16,17 +15,17 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts `steps` of `cargo xtask ci`; `None` if there are none.
+    /// Starts `steps` of `cargo xtask ci`, with its output in Cargo's `target` folder; `None` without steps.
     ///
     /// # Errors
     /// If the process or its log cannot be created.
-    pub(crate) fn start(session: &Session, steps: &[&str]) -> Result<Option<Self>, String> {
+    pub(crate) fn start(target: &Path, steps: &[&str]) -> Result<Option<Self>, String> {
         if steps.is_empty() {
             return Ok(None);
         }
         let fails = |error: std::io::Error| format!("steps in the background: {error}");
-        fs::create_dir_all(&session.target).map_err(fails)?;
-        let log = session.target.join("background.log");
+        fs::create_dir_all(target).map_err(fails)?;
+        let log = target.join("background.log");
         let output = File::create(&log).map_err(fails)?;
         let program = std::env::current_exe().map_err(fails)?;
         let mut command = if has("nice") { Command::new("nice") } else { Command::new(&program) };

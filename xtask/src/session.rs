@@ -72,7 +72,7 @@ impl Session {
     pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str]) -> Outcome {
         let mut table = Vec::new();
         let mut failed = Vec::new();
-        let mut beside = Background::start(self, background)?;
+        let mut beside = Background::start(&self.target, background)?;
         for (index, step) in steps.iter().enumerate().filter(|(_, step)| !background.contains(&step.name)) {
             if index + 1 == steps.len()
                 && let Some(beside) = beside.take()
