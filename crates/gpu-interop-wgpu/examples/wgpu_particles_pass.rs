@@ -52,14 +52,10 @@ impl common::Example for Particles {
                 // WGSL rounds the size of a step up to 16 bytes.
                 let step =
                     buffer(size_of::<Step>().next_multiple_of(16), 1, BufferUsages::UNIFORM | BufferUsages::COPY_DST);
-                let entry = |(binding, buffer): (u32, &wgpu::Buffer)| wgpu::BindGroupEntry {
-                    binding,
-                    resource: buffer.as_entire_binding(),
-                };
                 let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
                     label: None,
                     layout: &advance.get_bind_group_layout(0),
-                    entries: &[(0, &memory), (1, &vertices), (2, &step)].map(entry),
+                    entries: &[entry(0, &memory), entry(1, &vertices), entry(2, &step)],
                 });
                 (step, group)
             };
@@ -107,6 +103,10 @@ impl common::Example for Particles {
         let drawing = self.camera.draw(self.interop.device(), &self.frames[index].vertices, target)?;
         Ok(self.interop.queue().submit([drawing]))
     }
+}
+
+fn entry(binding: u32, buffer: &wgpu::Buffer) -> wgpu::BindGroupEntry<'_> {
+    wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() }
 }
 
 fn main() -> Result<()> {

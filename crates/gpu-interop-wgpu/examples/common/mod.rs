@@ -1,6 +1,6 @@
 //! The parts of the examples that are not about sharing: arguments, the frame loop, pictures, and the window.
 
-#![allow(dead_code, reason = "an example uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "an example uses a part of it")]
 
 mod base;
 pub(crate) mod galaxies;
