@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 
 class Error(Exception):
     """A failed operation. The message names the function, the values involved and the next step."""
@@ -11,13 +9,13 @@ class Error(Exception):
     #: The function that failed: the driver's function where a driver call was involved.
     operation: str = ""
     #: The driver's status code, if a driver returned one.
-    code: Optional[int] = None
+    code: int | None = None
     #: The driver's name of the code, if known.
-    code_name: Optional[str] = None
+    code_name: str | None = None
     #: The backend involved, if any.
-    backend: Optional[str] = None
+    backend: str | None = None
     #: The device involved, if any.
-    device: Optional[str] = None
+    device: str | None = None
 
 
 class DriverNotFound(Error):
@@ -86,3 +84,8 @@ class DeviceLost(Error):
 
 class Driver(Error):
     """A driver failure without a more specific kind; see :attr:`Error.code`."""
+
+
+# Shown and pickled under the public name.
+for _class in [Error, *Error.__subclasses__()]:
+    _class.__module__ = "gpu_interop"

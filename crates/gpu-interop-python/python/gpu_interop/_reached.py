@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Optional
 
 from ._native import Timeline
 
@@ -20,7 +19,7 @@ async def _wait(timeline: Timeline, value: int) -> None:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
-    def finish(error: Optional[BaseException]) -> None:
+    def finish(error: BaseException | None) -> None:
         if future.done():
             return
         if error is None:
@@ -28,7 +27,7 @@ async def _wait(timeline: Timeline, value: int) -> None:
         else:
             future.set_exception(error)
 
-    def notice(error: Optional[BaseException]) -> None:
+    def notice(error: BaseException | None) -> None:
         # The loop may have been closed meanwhile.
         if not loop.is_closed():
             loop.call_soon_threadsafe(finish, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 from ._native import TensorBase
 
@@ -17,7 +18,6 @@ _FORMATS = {
     "uint16": "H",
     "uint32": "I",
     "uint64": "Q",
-    "float16": "e",
     "float32": "f",
     "float64": "d",
 }
@@ -32,20 +32,20 @@ class Tensor(TensorBase):
 
     __slots__ = ()
 
-    def memoryview(self) -> memoryview:
+    def view(self) -> memoryview:
         """View a packed tensor in memory of the CPU with the buffer protocol."""
         _check_host(self)
         block = (ctypes.c_char * self.nbytes).from_address(self.ptr)
         # The view keeps the block, and the block the memory.
         block.owner = self  # type: ignore[attr-defined]
-        view = memoryview(block).cast("B")
+        view: memoryview[Any] = memoryview(block).cast("B")
         if self.nbytes:
-            view = view.cast(_FORMATS[self.dtype], list(self.shape) or [1]) if self.ndim > 1 else view.cast(_FORMATS[self.dtype])
+            view = view.cast(_FORMATS[self.dtype], list(self.shape))  # type: ignore[call-overload]
         return view.toreadonly() if self.readonly else view
 
     def __buffer__(self, flags: int) -> memoryview:
         """Buffer protocol of Python 3.12 and later."""
-        view = self.memoryview()
+        view = self.view()
         if flags & 1 and view.readonly:
             raise BufferError("the tensor is read-only")
         return view
