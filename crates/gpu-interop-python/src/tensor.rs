@@ -76,8 +76,9 @@ impl PyTensor {
         let is_cuda = device.kind == DlDevice::cuda(0).kind;
         match number {
             Some(-1) => Ok(Consumer::Unordered),
-            // The legacy default stream.
-            None => Ok(Consumer::Stream(RawStream::new(usize::from(is_cuda)))),
+            // The default stream; with CUDA the legacy one, whose address is 0 for the driver.
+            None => Ok(Consumer::Stream(RawStream::new(0))),
+            Some(1) if is_cuda => Ok(Consumer::Stream(RawStream::new(0))),
             Some(0) if is_cuda => Err(PyValueError::new_err(
                 "stream 0 is ambiguous with CUDA: pass 1 for the legacy default stream or 2 for the thread's",
             )),
