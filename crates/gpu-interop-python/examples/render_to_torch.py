@@ -16,16 +16,18 @@ import gpu_interop
 import numpy
 import torch
 from gpu_interop import vulkan
+from torch import nn
 
 VIEWS, SIDE, ROWS, BAR = 64, 256, 4096, 16
 ROW = SIDE * 4 * 4  # bytes of a row: four channels of float32
 VIEW = SIDE * ROW
+SHAPE = (VIEWS, SIDE, SIDE, 4)
 
 
 def panorama() -> numpy.ndarray:
     """Colours and stripes that tell where a row is."""
-    row, column = numpy.mgrid[0:ROWS, 0:SIDE] / (ROWS, SIDE)
-    waves = [numpy.sin(6.3 * row), numpy.cos(6.3 * row), numpy.sin(90 * row + 6 * column), row]
+    row, column = numpy.mgrid[0 : 1 : ROWS * 1j, 0 : 1 : SIDE * 1j]
+    waves = numpy.sin(6.3 * row), numpy.cos(6.3 * row), numpy.sin(90 * row + 6 * column), row
     return numpy.stack(waves, axis=-1).astype("float32")
 
 
@@ -55,18 +57,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--through-cpu", action="store_true")
     parser.add_argument("--plot", default="loss.png")
-    options = parser.parse_args()
-    context = vulkan.Context()
+    options, context = parser.parse_args(), vulkan.Context()
     device = gpu_interop.open(matching=context)
     gpu = torch.device("cuda", device.ordinal or 0)
     world = context.buffer(ROWS * ROW, exportable=False)
     context.upload(world, panorama())
     batches = [context.buffer(VIEWS * VIEW) for _ in range(2)]  # Vulkan draws one while torch learns from the other
     context.release(*batches)
-    shared = [device.import_memory(batch.export()).tensor((VIEWS, SIDE, SIDE, 4), "float32") for batch in batches]
-    inputs = [torch.from_dlpack(tensor) for tensor in shared]
+    inputs = [torch.from_dlpack(device.import_memory(batch.export()).tensor(SHAPE, "float32")) for batch in batches]
     drawn, learnt = context.timeline(device), context.timeline(device)
-    nn = torch.nn
     layers = [nn.Conv2d(4, 16, 8, 8), nn.ReLU(), nn.Conv2d(16, 32, 4, 4), nn.ReLU(), nn.Flatten()]
     layers += [nn.Linear(2048, 64), nn.ReLU(), nn.Linear(64, 1)]
     network = nn.Sequential(*layers).to(gpu, memory_format=torch.channels_last)
@@ -77,13 +76,11 @@ def main() -> None:
     for step in range(1, options.steps + 1):
         batch, pixels = batches[step % 2], inputs[step % 2]
         # Vulkan waits until torch has finished with this batch, two steps ago; torch waits until it is drawn.
-        drawing = draw(world, batch, context, places[step - 1])
-        drawing.submit(wait=[(learnt, max(step - 2, 0))], signal=[(drawn, step)])
+        draw(world, batch, context, places[step - 1]).submit(wait=[(learnt, max(step - 2, 0))], signal=[(drawn, step)])
         if options.through_cpu:
             context.acquire(batch)
-            copied = numpy.frombuffer(context.download(batch), "float32").reshape(VIEWS, SIDE, SIDE, 4)
+            pixels = torch.frombuffer(bytearray(context.download(batch)), dtype=torch.float32).reshape(SHAPE).to(gpu)
             context.release(batch)
-            pixels = torch.from_numpy(copied.copy()).to(gpu)
         else:
             drawn.wait(torch.cuda.current_stream(gpu), step)
         loss = nn.functional.mse_loss(network(pixels.permute(0, 3, 1, 2))[:, 0], targets[step - 1])
@@ -92,9 +89,8 @@ def main() -> None:
         optimizer.step()
         learnt.signal(torch.cuda.current_stream(gpu), step)
         losses.append(loss.detach())
-    torch.cuda.synchronize(gpu)
+    curve = torch.stack(losses).tolist()  # waits for the GPU
     rate = options.steps / (time.perf_counter() - start)
-    curve = torch.stack(losses).tolist()
     plot(options.plot, curve)
     print(f"{rate:.1f} steps/s, loss {curve[0]:.4f} to {curve[-1]:.4f}, {device}")
 

@@ -148,11 +148,11 @@ def test_asyncio_awaits_values(timeline: gpu_interop.Timeline) -> None:
             await timeline.reached(value)
             order.append(value)
 
-        tasks = [asyncio.ensure_future(reach(value)) for value in (3, 1, 2)]
+        tasks = {value: asyncio.ensure_future(reach(value)) for value in (3, 1, 2)}
         for value in (1, 2, 3):
             await asyncio.sleep(0.02)
             timeline.host_signal(value)
-        await asyncio.wait_for(asyncio.gather(*tasks), 10)
+            await asyncio.wait_for(tasks[value], 10)
         await timeline.reached(2)
         return order
 

@@ -39,8 +39,8 @@ class Tensor(TensorBase):
         # The view keeps the block, and the block the memory.
         block.owner = self  # type: ignore[attr-defined]
         view: memoryview[Any] = memoryview(block).cast("B")
-        if self.nbytes:
-            view = view.cast(_FORMATS[self.dtype], list(self.shape))  # type: ignore[call-overload]
+        shape = [list(self.shape)] if self.nbytes else []
+        view = view.cast(_FORMATS[self.dtype], *shape)  # type: ignore[call-overload]
         return view.toreadonly() if self.readonly else view
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -56,6 +56,8 @@ def _check_host(tensor: TensorBase) -> None:
         raise BufferError("the host cannot access memory of a GPU; use torch, CuPy or JAX")
     if tensor.dtype not in _FORMATS:
         raise BufferError(f"the buffer protocol has no {tensor.dtype}; use DLPack, or view the memory as uint8")
+    if tensor.size == 0 and tensor.ndim != 1:
+        raise BufferError("the buffer protocol has empty tensors of one dimension only; use numpy.from_dlpack")
     expected = 1
     for length, stride in zip(reversed(tensor.shape), reversed(tensor.strides)):
         if length != 1 and stride != expected and tensor.size:
