@@ -52,6 +52,11 @@ impl PyExport {
         Self { request: Mutex::new(Some(request)), kind, size, dedicated, native }
     }
 
+    /// Size of the allocation.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.size
+    }
+
     /// Takes the request for an import.
     pub(crate) fn take(&self, operation: &'static str) -> PyResult<MemoryImport> {
         self.lock().take().ok_or_else(|| exception(&closed(operation, "exported handle")))

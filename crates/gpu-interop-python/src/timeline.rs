@@ -1,6 +1,7 @@
 //! Timelines: counters that streams, the host and Vulkan share.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use gpu_interop::host::HostSemaphore;
 use gpu_interop::vulkan::OwnedSemaphore;
@@ -133,6 +134,21 @@ impl PyTimeline {
     /// Cancels a call of ``_watch``.
     fn _forget(&self, py: Python<'_>, ticket: u64) {
         py.detach(|| self.watcher.forget(ticket));
+    }
+
+    /// Waits for value ``first`` on ``stream`` and signals the next one, ``count`` times, without Python in between.
+    /// Returns the seconds, for measurements of Python's part.
+    fn _cost(&self, py: Python<'_>, stream: &Bound<'_, PyAny>, first: u64, count: u64) -> PyResult<f64> {
+        let flow = stream::resolve("Timeline._cost", &self.shared, stream)?;
+        py.detach(|| {
+            let start = Instant::now();
+            for value in first..first.saturating_add(count) {
+                flow.stream.wait_timeline(&self.timeline, value)?;
+                flow.stream.signal_timeline(&self.timeline, value + 1)?;
+            }
+            Ok(start.elapsed().as_secs_f64())
+        })
+        .raised()
     }
 
     fn __repr__(&self) -> String {

@@ -56,6 +56,12 @@ def test_streams_wait_and_signal(
     stream.synchronize()
 
 
+def test_the_cost_is_measured(timeline: gpu_interop.Timeline, device: gpu_interop.Device) -> None:
+    timeline.host_signal(1)
+    assert timeline._cost(device.stream(), 1, 10) > 0
+    timeline.host_wait(11, 10)
+
+
 def test_none_is_the_default_stream(device: gpu_interop.Device) -> None:
     timeline = device.timeline(7)
     timeline.wait(None, 7)

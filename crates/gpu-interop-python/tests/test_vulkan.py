@@ -58,6 +58,31 @@ def test_what_is_not_exportable_says_so(context: vulkan.Context) -> None:
         context.buffer(64, exportable=False).export()
 
 
+def test_buffers_are_imported_from_another_context(context: vulkan.Context) -> None:
+    other = vulkan.Context()
+    buffer = context.buffer(4096)
+    context.fill(buffer, 5)
+    context.release(buffer)
+    export = buffer.export()
+    with pytest.raises(gpu_interop.InvalidArgument, match="larger"):
+        other.import_buffer(export, 1 << 20)
+    imported = other.import_buffer(export)
+    assert export.closed and imported.size == buffer.allocation_size
+    other.acquire(imported)
+    assert set(numpy.frombuffer(other.download(imported), "uint32")) == {5}
+    with pytest.raises(gpu_interop.InvalidArgument, match="imported"):
+        imported.export()
+
+
+def test_memory_of_the_host_backend_is_not_memory_of_lavapipe(
+    context: vulkan.Context, memory: gpu_interop.Memory
+) -> None:
+    export = memory.export()
+    with pytest.raises(gpu_interop.Error):
+        context.import_buffer(export)
+    assert not export.closed
+
+
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("name", FORMATS)
 def test_images_keep_their_texels(context: vulkan.Context, name: str, linear: bool) -> None:

@@ -2,7 +2,9 @@
 
 use gpu_interop::Error;
 use gpu_interop::vulkan::ash::vk::{BufferUsageFlags, Handle};
-use gpu_interop::vulkan::{BufferOptions, ExportableBuffer, MemoryPlacement, OwnedBuffer};
+use gpu_interop::vulkan::{
+    BufferImportOptions, BufferOptions, ExportableBuffer, ImportedBuffer, MemoryPlacement, OwnedBuffer,
+};
 use pyo3::prelude::*;
 
 use super::Vulkan;
@@ -51,6 +53,18 @@ impl PyBuffer {
         let exportable = py.detach(|| ExportableBuffer::new(&vulkan.interop, &options)).raised()?;
         Ok(Self { buffer: exportable.buffer().clone(), exportable: Some(exportable) })
     }
+
+    /// A buffer on memory that was exported elsewhere. A failure leaves the handle with `export`.
+    pub(crate) fn import(py: Python<'_>, vulkan: &Vulkan, export: &PyExport, size: Option<u64>) -> PyResult<Self> {
+        let options = BufferImportOptions::new(size.unwrap_or_else(|| export.bytes()), USAGE);
+        let request = export.take("Context.import_buffer")?;
+        let imported = py.detach(|| ImportedBuffer::new(&vulkan.interop, request, &options)).map_err(|failure| {
+            let (error, request) = failure.into_parts();
+            export.put(request);
+            exception(&error)
+        })?;
+        Ok(Self { buffer: imported.buffer().clone(), exportable: None })
+    }
 }
 
 #[pymethods]
@@ -88,7 +102,7 @@ impl PyBuffer {
     /// Exports the memory as a new handle, which outlives the buffer.
     fn export(&self, py: Python<'_>) -> PyResult<PyExport> {
         let Some(buffer) = &self.exportable else {
-            let message = "the buffer was created with exportable=False; create it without";
+            let message = "the buffer was imported, or created with exportable=False; export it where it was allocated";
             return Err(exception(&Error::invalid("Buffer.export", message)));
         };
         py.detach(|| buffer.import_request()).map(PyExport::new).raised()

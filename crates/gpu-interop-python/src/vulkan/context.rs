@@ -13,6 +13,7 @@ use super::recording::{self, Command, PyRecording, owner_command};
 use crate::convert::bytes_of;
 use crate::device::PyDevice;
 use crate::error::{Raise, exception};
+use crate::export::PyExport;
 use crate::identity::PyIdentity;
 use crate::timeline::PyTimeline;
 use crate::wait;
@@ -128,6 +129,13 @@ impl PyContext {
         kind: Option<&str>,
     ) -> PyResult<PyBuffer> {
         PyBuffer::create(py, &self.vulkan, size, exportable, host_visible, dedicated, kind)
+    }
+
+    /// Imports memory that another API exported, such as ``memory.export()``, as a buffer of Vulkan. The other API owns
+    /// it: acquire it before its first use. On success the import owns the handle.
+    #[pyo3(signature = (export, size=None))]
+    fn import_buffer(&self, py: Python<'_>, export: &Bound<'_, PyExport>, size: Option<u64>) -> PyResult<PyBuffer> {
+        PyBuffer::import(py, &self.vulkan, export.get(), size)
     }
 
     /// Creates an image that can be exported, of two dimensions, or three if ``depth`` is greater than 1.
