@@ -20,6 +20,8 @@ SIZE = 1 << 16
 @pytest.fixture(autouse=True)
 def cuda(device: gpu_interop.Device) -> None:
     if device.backend != "cuda":
+        if os.environ.get("GPU_INTEROP_REQUIRE_CUDA"):
+            pytest.fail(f"the device is not one of CUDA: {gpu_interop.backends()}")
         pytest.skip("the device is not one of CUDA")
 
 
