@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use gpu_interop::{BackendName, Device, Feature, MemoryHandleKind, Result, Support};
+use gpu_interop::{BackendName, Device, Error, Feature, MemoryHandleKind, Result, Support};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -171,13 +171,13 @@ impl PyDevice {
     }
 
     /// Exports the memory of a foreign tensor. Always raises :class:`Unsupported` with the way that works.
-    fn export_tensor(&self, _tensor: &Bound<'_, PyAny>) -> PyResult<PyExport> {
+    fn export_tensor(&self, tensor: &Bound<'_, PyAny>) -> PyResult<PyExport> {
         self.shared("Device.export_tensor")?;
-        Err(exception(&gpu_interop::Error::unsupported(
-            "Device.export_tensor",
-            "memory of other allocators cannot be exported; allocate it with Device.allocate, view it with \
-             torch.from_dlpack(memory.tensor(shape, dtype)), and export it with memory.export()",
-        )))
+        let given = tensor.get_type().name()?.to_string();
+        let message = "memory of other allocators cannot be exported; allocate it with Device.allocate, view it with \
+                       torch.from_dlpack(memory.tensor(shape, dtype)), and export it with memory.export()";
+        let error = Error::unsupported("Device.export_tensor", message).with_context("given", given);
+        Err(exception(&error))
     }
 
     /// Creates a stream.

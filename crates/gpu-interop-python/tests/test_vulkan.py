@@ -134,6 +134,17 @@ def test_a_recording_is_submitted_again(context: vulkan.Context) -> None:
         assert numpy.frombuffer(context.download(buffer), "uint32").tolist() == [1] * 8 + [2] * 8
 
 
+def test_the_timeout_of_the_context_is_used(device: gpu_interop.Device) -> None:
+    context = vulkan.Context(timeout=0.1)
+    buffer, timeline = context.buffer(64), context.timeline(device)
+    pending = context.record().fill(buffer, 1).submit(wait=[(timeline, 1)])
+    with pytest.raises(gpu_interop.Timeout, match="100ms"):
+        context.fill(buffer, 2)
+    assert not pending.finished
+    timeline.host_signal(1)
+    pending.wait(10)
+
+
 def test_owners_are_tracked(context: vulkan.Context) -> None:
     buffer = context.buffer(64)
     with pytest.raises(gpu_interop.InvalidArgument):

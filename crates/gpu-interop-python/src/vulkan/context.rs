@@ -1,5 +1,7 @@
 //! A Vulkan device of this library, for scripts.
 
+use std::time::Duration;
+
 use gpu_interop::Error;
 use gpu_interop::vulkan::ash::vk::Handle;
 use gpu_interop::vulkan::{DeviceChoice, HeadlessContext, HeadlessOptions, QueueKind};
@@ -28,16 +30,19 @@ use crate::wait;
 pub(crate) struct PyContext {
     pub(crate) context: HeadlessContext,
     pub(crate) vulkan: Vulkan,
+    /// Bounds the blocking methods.
+    timeout: Duration,
 }
 
 impl PyContext {
-    pub(crate) fn new(context: HeadlessContext, vulkan: Vulkan) -> Self {
-        Self { context, vulkan }
+    /// A context on a queue of the application.
+    pub(crate) fn on_queue(context: HeadlessContext, vulkan: Vulkan) -> Self {
+        Self { context, vulkan, timeout: HeadlessOptions::default().timeout }
     }
 
-    /// Submits commands and waits for them, up to 60 s.
+    /// Submits commands and waits for them.
     fn run(&self, py: Python<'_>, commands: &[Command]) -> PyResult<()> {
-        recording::submit(py, &self.context, commands, None, None)?.wait(py, Some(60.0))
+        recording::submit(py, &self.context, commands, None, None)?.wait(py, Some(self.timeout.as_secs_f64()))
     }
 }
 
@@ -72,7 +77,7 @@ impl PyContext {
         };
         let context = py.detach(|| HeadlessContext::new(&options)).raised()?;
         let vulkan = Vulkan::new(context.interop().clone());
-        Ok(Self { context, vulkan })
+        Ok(Self { context, vulkan, timeout: options.timeout })
     }
 
     /// Identity of the device, for :func:`gpu_interop.open`.

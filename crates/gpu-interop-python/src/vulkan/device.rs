@@ -195,7 +195,7 @@ impl PyVulkanDevice {
         };
         // SAFETY: a queue of this family, by the contracts of `from_handles` and this method; the owner keeps the device.
         let context = unsafe { HeadlessContext::on_queue(interop, self.queue_family, queue) };
-        Ok(PyContext::new(context, self.vulkan.clone()))
+        Ok(PyContext::on_queue(context, self.vulkan.clone()))
     }
 
     fn __repr__(&self) -> String {
