@@ -94,7 +94,13 @@ impl PyTensor {
         let layout = Layout::new(self.layout.dtype, self.layout.shape.clone(), None, 0, (0, i64::MAX.unsigned_abs()));
         let layout = layout.raised()?;
         let words = usize::try_from(layout.bytes().div_ceil(8))?;
-        let mut copy = vec![0_u64; words].into_boxed_slice();
+        let mut copy = Vec::new();
+        if copy.try_reserve_exact(words).is_err() {
+            let error = Error::new(ErrorKind::OutOfMemory, "Tensor.__dlpack__", "the host has no memory for the copy");
+            return Err(exception(&error.with_context("bytes", layout.bytes())));
+        }
+        copy.resize(words, 0_u64);
+        let mut copy = copy.into_boxed_slice();
         let element = usize::try_from(layout.dtype.size())?;
         let target = copy.as_mut_ptr().cast::<u8>();
         let source: *const u8 = std::ptr::with_exposed_provenance(usize::try_from(self.address)?);

@@ -8,8 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import gpu_interop
+import numpy
 import pytest
 from gpu_interop import vulkan
+
+
+def pytest_configure() -> None:
+    if numpy.lib.NumpyVersion(numpy.__version__) < "2.1.0":
+        raise pytest.UsageError("the tests need numpy 2.1: earlier versions import every tensor read-only")
 
 
 @pytest.fixture(scope="session")

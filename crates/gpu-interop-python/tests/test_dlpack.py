@@ -183,6 +183,40 @@ def test_nothing_is_left_after_many_hand_overs(device: gpu_interop.Device) -> No
     assert descriptors() == before
 
 
+def test_a_copy_without_memory_is_an_error(memory: gpu_interop.Memory) -> None:
+    tensor = memory.tensor((1 << 50,), "uint8", (0,))
+    assert numpy.from_dlpack(tensor).nbytes == 1 << 50
+    with pytest.raises(gpu_interop.OutOfMemory):
+        tensor.__dlpack__(copy=True)
+
+
+def test_threads_share_everything(device: gpu_interop.Device) -> None:
+    memory, stream, timeline = device.allocate(1 << 16), device.stream(), device.timeline(1)
+    tensor = memory.tensor((1 << 14,), "uint32", stream=stream)
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(200):
+                timeline.wait(stream, 1)
+                stream.fill(memory.tensor(16, "uint8", offset=number * 16), turn)
+                assert numpy.from_dlpack(tensor).shape == (1 << 14,)
+                imported = device.import_memory(memory.export())
+                view = numpy.asarray(imported.tensor(16, "uint8", offset=number * 16, stream=stream))
+                imported.close()
+                del imported
+                assert (view == turn).all()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
 def test_a_closed_device_keeps_its_memory(device: gpu_interop.Device) -> None:
     other = gpu_interop.open(backend="host")
     memory = other.allocate(4096)

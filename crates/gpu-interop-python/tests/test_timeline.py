@@ -135,15 +135,15 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
 timeline.host_signal(1)
 """
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "waiting\n"
-    time.sleep(0.2)
-    os.kill(process.pid, signal.SIGINT)
-    start = time.monotonic()
-    assert process.stdout.readline() == "interrupted\n"
-    assert time.monotonic() - start < 5
-    assert process.wait(20) == 0
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.2)
+        os.kill(process.pid, signal.SIGINT)
+        start = time.monotonic()
+        assert process.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - start < 5
+        assert process.wait(20) == 0
 
 
 def test_asyncio_awaits_values(timeline: gpu_interop.Timeline) -> None:

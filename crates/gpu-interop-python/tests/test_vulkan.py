@@ -193,6 +193,16 @@ def test_wrong_types_are_typed(context: vulkan.Context, wrong: Any) -> None:
         context.fill(context.buffer(64), wrong, 0, 64 if wrong is not None else None)
 
 
+@pytest.mark.parametrize("size", [1 << 48, 1 << 50, 1 << 57, 1 << 63, (1 << 64) - 1])
+def test_impossible_sizes_are_typed(context: vulkan.Context, device: gpu_interop.Device, size: int) -> None:
+    with pytest.raises(gpu_interop.Error):
+        context.buffer(size)
+    with pytest.raises(gpu_interop.Error):
+        device.allocate(size)
+    with pytest.raises((gpu_interop.Error, MemoryError, OverflowError)):
+        context.download(context.buffer(64), size)
+
+
 def test_timelines_of_the_host_do_not_reach_vulkan(context: vulkan.Context, device: gpu_interop.Device) -> None:
     with pytest.raises(gpu_interop.InvalidArgument, match=r"Context\.timeline"):
         context.record().submit(signal=[(device.timeline(), 1)])

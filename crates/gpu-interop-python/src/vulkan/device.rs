@@ -76,7 +76,7 @@ impl Handles {
 #[pymethods]
 impl PyVulkanDevice {
     /// Takes over a device by the integers of its handles. ``owner``, any object, is kept until the last object made from
-    /// the device is gone.
+    /// the device is gone; it must not refer to any of these, because the garbage collector does not see the reference.
     ///
     /// The handles must be live and belong together, the instance of Vulkan 1.1 or later, and the device created with
     /// :meth:`required_extensions`: Vulkan cannot check integers, and a wrong one crashes the process.
