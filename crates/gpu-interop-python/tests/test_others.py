@@ -12,6 +12,8 @@ FLOATS = ["float16", "float32", "float64"]
 @pytest.mark.parametrize("strides", [None, (1, 8)])
 def test_torch(memory: gpu_interop.Memory, dtype: str, strides: tuple[int, int] | None) -> None:
     torch = pytest.importorskip("torch", reason="the package torch is not installed")
+    if dtype == "bool" and int(torch.__version__.split(".")[0]) < 2:
+        pytest.skip("this version of torch has no bool in DLPack")
     tensor = memory.tensor((8, 8), dtype, strides, 64)
     view = torch.from_dlpack(tensor)
     assert view.data_ptr() == tensor.ptr and tuple(view.shape) == (8, 8) and view.stride() == tensor.strides

@@ -123,8 +123,11 @@ class Captures:
         with torch.cuda.device(self.ordinal):
             self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
             self.source = torch.ones(1024, device="cuda")
+            # Loads the kernels, which a capture must not do.
+            with torch.cuda.stream(self.stream):
+                int((self.source * 2 + 1 != 3.0).any().item())
             torch.cuda.synchronize()
-            # Loads the kernels, and fills the pool.
+            # Fills the pool.
             for _ in range(3):
                 self.once()
         self.thread = threading.Thread(target=self.loop)
