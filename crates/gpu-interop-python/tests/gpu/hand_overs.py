@@ -49,12 +49,14 @@ class HandOvers:
         self.stream = torch.cuda.Stream(machine.ordinal)
         self.stale = torch.zeros((), dtype=torch.int64, device=torch.device("cuda", machine.ordinal))
         self.turn = 0
+        torch.cuda.synchronize()
         # The driver loads kernels at their first call, which would wait for the pending waits of streams.
         with torch.cuda.stream(self.stream):
             for turn in range(3):
                 other = torch.from_dlpack(machine.device.allocate(WORDS * 4).tensor((WORDS,), "int32"))
                 self.stale.add_(torch.count_nonzero(other != turn))
-            self.stream.synchronize()
+                # The memory must not be freed before.
+                self.stream.synchronize()
             self.stale.zero_()
         self.stream.synchronize()
 
