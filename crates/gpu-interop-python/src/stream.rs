@@ -74,6 +74,8 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
         let stream = unsafe { shared.device.stream_from_raw(RawStream::new(raw)) };
         return Ok(Arc::new(Flow::new(stream)));
     }
+    // Dropped after the lock is released: the owner of a stream may run code of Python.
+    let _evicted;
     let mut lent = shared.lent.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(position) = lent.iter().position(|known| known.raw == raw) {
         // The most recently used one is the last.
@@ -86,9 +88,7 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
     // SAFETY: the object owns the driver's stream of this number, by the protocols of `raw_stream`, and is kept.
     let stream = unsafe { shared.device.stream_from_raw_with_owner(RawStream::new(raw), owner) };
     let flow = Arc::new(Flow::new(stream));
-    if lent.len() == MOST_LENT {
-        drop(lent.remove(0));
-    }
+    _evicted = (lent.len() == MOST_LENT).then(|| lent.remove(0));
     lent.push(Lent { raw, flow: flow.clone() });
     Ok(flow)
 }
