@@ -6,27 +6,13 @@ from typing_extensions import CapsuleType, Self, TypeAlias, disjoint_base
 
 from ._tensor import Tensor
 
+# fmt: off
 __all__ = [
-    "Buffer",
-    "Context",
-    "Device",
-    "DeviceInfo",
-    "Export",
-    "Identity",
-    "Image",
-    "Memory",
-    "Recording",
-    "Stream",
-    "Submission",
-    "TensorBase",
-    "Timeline",
-    "VulkanDevice",
-    "__version__",
-    "backends",
-    "devices",
-    "open",
+    "Buffer", "Context", "Device", "DeviceInfo", "Export", "Identity", "Image", "Memory", "Recording", "Stream",
+    "Submission", "TensorBase", "Timeline", "VulkanDevice", "__version__", "backends", "devices", "open",
     "vulkan_devices",
 ]
+# fmt: on
 __version__: str
 
 _HandleKind: TypeAlias = Literal[
