@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, changed};
-use crate::{circles, files, outside, package, source, windows};
+use crate::{circles, files, outside, package, python, source, windows};
 
 /// Steps that build: they run beside the others, which mostly wait.
 pub(crate) const BACKGROUND: &[&str] = &["clippy", "features", "docs", "package", "windows"];
@@ -36,6 +36,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "bundle", "the bundle that vendors run", bundle;
     "outside", "crates outside of the workspace", outside::check;
     "package", "packages of the published crates build alone", package::check;
+    "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
     "windows", "tests for Windows, under Wine", windows::fast;
     "tree", "no step leaves files behind", tree;
 ];

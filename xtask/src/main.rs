@@ -8,10 +8,12 @@ mod files;
 mod outside;
 mod package;
 mod paths;
+mod python;
 mod run;
 mod session;
 mod slow;
 mod source;
+mod venv;
 mod windows;
 
 use std::process::ExitCode;
