@@ -4,6 +4,13 @@ use gpu_interop_kernels::{pattern_word, write_pattern};
 
 use crate::outcome::{Stop, Verdict};
 
+/// Bytes that a GPU compresses, different for each round: equal ones, and in odd rounds slowly rising words.
+#[must_use]
+pub(crate) fn compressible(round: u8, length: usize) -> Vec<u8> {
+    let rising = |index: usize| (index / 4 % 64).to_le_bytes()[0];
+    (0..length).map(|index| round.wrapping_mul(37) + if round % 2 == 1 { rising(index) } else { 0 }).collect()
+}
+
 /// A seeded pattern: byte `n` is byte `n % 4` of [`pattern_word`]`(seed, n / 4)`, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {

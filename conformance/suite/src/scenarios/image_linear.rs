@@ -4,7 +4,7 @@ use gpu_interop::{ArrayShape, ChannelType, MappedBuffer, PitchedTexels, Stream};
 
 use crate::image::{SharedImage, both_ways, for_each, plain_format};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedImage, ImageSpec, Pattern, Placement, Tiling, Verdict, ensure};
+use crate::{Context, ExportedImage, ImageSpec, Pattern, Placement, Tiling, Verdict, ensure, pattern};
 
 scenarios! {
     all need [MappedBuffer, exporter Images];
@@ -13,6 +13,8 @@ scenarios! {
     "image_linear.write", Any, "The exporter finds every row that the device wrote to a linear image.", write,
         mirrors("hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip");
     "image_linear.host_visible", Any, "A host-visible linear image goes both ways.", host_visible;
+    "image_linear.compressible", Any, "Texels that GPUs compress go both ways, dedicated or not, and at an offset.",
+        compressible;
     "image_linear.levels_and_layers", Any,
         "Linear images with levels, layers or slices go both ways, where the exporter supports them.", levels_and_layers;
     "image_linear.at_offset", Any,
@@ -98,6 +100,43 @@ fn write(context: &Context) -> Verdict {
 fn host_visible(context: &Context) -> Verdict {
     let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
     LinearImage::new(context, ImageSpec { placement: Placement::HostVisible, ..spec })?.goes_both_ways(context)
+}
+
+/// A side that compresses the memory of its writes must not read the other side's data as compressed.
+fn compressible(context: &Context) -> Verdict {
+    let stream = context.stream()?;
+    let spec = ImageSpec::new(ArrayShape::D2 { width: 256, height: 64 }, plain_format(ChannelType::Unorm8, 4)?);
+    let variants = [
+        spec,
+        ImageSpec { dedicated: true, ..spec },
+        ImageSpec { offset: 1 << 16, ..spec },
+        ImageSpec { placement: Placement::HostVisible, ..spec },
+    ];
+    for_each(
+        |what| context.leave_out(what),
+        &variants,
+        false,
+        |spec| {
+            let image = LinearImage::new(context, spec)?;
+            let texels = usize::try_from(spec.layer_size(0))?;
+            let form = format!("{spec}, dedicated: {}, offset {}, {:?}", spec.dedicated, spec.offset, spec.placement);
+            for round in 0..4 {
+                let [sent, returned] = [2 * round, 2 * round + 3].map(|round| pattern::compressible(round, texels));
+                image.exported.write(0, 0, &sent)?;
+                let mut found = vec![0; texels];
+                for (place, at, _) in image.exported.rows()? {
+                    let (at, size) = (usize::try_from(at)?, usize::try_from(spec.row_size(0))?);
+                    let row = image.mapped.slice(place..place + size as u64)?;
+                    stream.read(row, &mut found[at..at + size])?;
+                    stream.write(row, &returned[at..at + size])?;
+                }
+                ensure!(found == sent, "round {round} of {form}: the exporter's texels");
+                image.exported.read(0, 0, &mut found)?;
+                ensure!(found == returned, "round {round} of {form}: the device's texels");
+            }
+            Ok(())
+        },
+    )
 }
 
 fn at_offset(context: &Context) -> Verdict {

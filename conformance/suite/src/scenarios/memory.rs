@@ -3,9 +3,10 @@
 use gpu_interop::{KernelArg, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
+use crate::image::for_each;
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
-use crate::{BufferSpec, Context, Placement, Stop, Verdict, ensure_eq};
+use crate::{BufferSpec, Context, Placement, Stop, Verdict, ensure, ensure_eq, pattern};
 
 scenarios! {
     "memory.read_device_local", Any, "The device reads the exporter's data in device-local memory.",
@@ -20,6 +21,7 @@ scenarios! {
         mirrors("intel/llvm: vulkan_interop/buffer_usm");
     "memory.dedicated", Any, "A dedicated allocation works in both directions.", dedicated, needs [exporter Dedicated];
     "memory.fill", Any, "The exporter sees the device's fills with bytes and words.", fill;
+    "memory.compressible", Any, "Data that GPUs compress goes both ways, in memory of every placement.", compressible;
     "memory.copy_between_imports", Any, "The device copies from one import to another.", copy_between_imports;
     "memory.kernel_reads", Any, "A kernel counts no mismatch in the exporter's data, and one after one byte is changed.",
         kernel_reads, needs [Kernels],
@@ -60,6 +62,30 @@ fn write_to(context: &Context, spec: BufferSpec) -> Verdict {
 
 fn spec(placement: Placement) -> BufferSpec {
     BufferSpec { placement, ..BufferSpec::new(SIZE as u64) }
+}
+
+/// A side that compresses the memory of its writes must not read the other side's data as compressed.
+fn compressible(context: &Context) -> Verdict {
+    let stream = context.stream()?;
+    let placed = [Placement::DeviceLocal, Placement::HostVisible].map(spec);
+    let variants = [placed[0], BufferSpec { dedicated: true, ..placed[0] }, placed[1]];
+    for_each(
+        |what| context.leave_out(what),
+        &variants,
+        false,
+        |spec| {
+            let buffer = context.exporter()?.buffer(spec)?;
+            let mapped = context.import(&*buffer)?;
+            for round in 0..4 {
+                let [sent, returned] = [2 * round, 2 * round + 3].map(|round| pattern::compressible(round, SIZE));
+                buffer.write(0, &sent)?;
+                ensure!(context.read(&stream, &mapped)? == sent, "round {round} of {spec:?}: the exporter's data");
+                stream.write(&mapped, &returned)?;
+                ensure!(buffer.contents()? == returned, "round {round} of {spec:?}: the device's data");
+            }
+            Ok(())
+        },
+    )
 }
 
 fn dedicated(context: &Context) -> Verdict {

@@ -121,6 +121,7 @@ class Captures:
 
         self.torch, self.mode, self.ordinal = torch, mode, machine.ordinal
         self.graphs, self.wrong, self.error = 0, 0, ""
+        self.last: object = None
         self.stop = threading.Event()
         with torch.cuda.device(self.ordinal):
             self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
@@ -147,6 +148,8 @@ class Captures:
             graph.replay()
             wrong = (value != 2.0**21 - 1).any()
             self.wrong += int(wrong.item())
+        # Torch frees the pool with its last graph, so the one before lives until here.
+        self.last = graph
         self.graphs += 1
 
     def loop(self) -> None:

@@ -1,5 +1,6 @@
 //! Exportable images.
 
+use ash::vk;
 use gpu_interop_core::{Error, MemoryHandleKind, MipmappedArrayDesc, Result};
 use gpu_interop_core::{MemoryHandle, MemoryImport};
 
@@ -17,7 +18,8 @@ use crate::tracking::State;
 pub struct ImageOptions {
     /// Description of the image.
     pub image: ImageSpec,
-    /// Requests a dedicated allocation. One is made anyway where the driver requires it.
+    /// Requests a dedicated allocation. One is made anyway where the driver requires it, and for linear tiling at offset
+    /// 0 of device-local memory (see [`ExportableImage::new`]).
     pub dedicated: bool,
     /// Minimum offset of the image in its memory, bytes, rounded up to the driver's alignment. An importer finds the
     /// image at [`OwnedImage::offset`], which [`OwnedImage::array_desc`] and [`OwnedImage::subresource_layout`]
@@ -31,8 +33,8 @@ pub struct ImageOptions {
 }
 
 impl ImageOptions {
-    /// Options for this image at offset 0 of device-local memory, exported as an opaque fd or an NT handle, with a
-    /// dedicated allocation only if the driver requires one.
+    /// Options for this image at offset 0 of device-local memory, exported as an opaque fd or an NT handle, without a
+    /// request for a dedicated allocation.
     #[must_use]
     pub fn new(image: ImageSpec) -> Self {
         Self { image, dedicated: false, offset: 0, memory: MemoryPlacement::DeviceLocal, handle: handles::MEMORY }
@@ -89,12 +91,17 @@ impl ExportableImage {
     /// Calls `vkCreateImage` with `VkExternalMemoryImageCreateInfo` and `vkAllocateMemory` with
     /// `VkExportMemoryAllocateInfo`, plus `VkMemoryDedicatedAllocateInfo` for dedicated allocations.
     ///
+    /// NVIDIA's driver compresses what Vulkan writes to an image with linear tiling in device-local memory, unless the
+    /// allocation is dedicated. An importer reads such texels correctly, but after it has written, Vulkan decompresses
+    /// its data and reads wrong texels (measured with driver 580.159 on an H100). So such an image gets a dedicated
+    /// allocation, and with that driver an offset is an error.
+    ///
     /// # Errors
     /// * `InvalidArgument`: extents, layers or levels of 0, or impossible for this view, or more levels than the extent
     ///   allows; no usage; an offset in a dedicated allocation, or one that overflows. Fails before the allocation.
     /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): no array has the format; the device does
-    ///   not export such an image as this kind, or not of this size; it has no memory of this placement; it requires a
-    ///   dedicated allocation but an offset was requested.
+    ///   not export such an image as this kind, or not of this size; it has no memory of this placement; the image needs
+    ///   a dedicated allocation but an offset was requested.
     /// * `OutOfMemory`.
     pub fn new(interop: &VulkanInterop, options: &ImageOptions) -> Result<Self> {
         let features = options.image.check(OPERATION, interop, options.handle)?;
@@ -105,9 +112,12 @@ impl ExportableImage {
                 .with_context("image", format_args!("{:?}", options.image)));
         };
         let image = Unbound::new(interop, &options.image, types)?;
-        let dedicated = options.dedicated || features.dedicated_only;
         let needs = image.needs();
-        let requires_dedicated = features.dedicated_only || needs.requires_dedicated;
+        let compressed =
+            options.image.tiling == vk::ImageTiling::LINEAR && options.memory == MemoryPlacement::DeviceLocal;
+        let requires_dedicated =
+            features.dedicated_only || needs.requires_dedicated || compressed && interop.is_nvidia_driver();
+        let dedicated = options.dedicated || requires_dedicated || compressed && options.offset == 0;
         let offset = offset_in_memory(options, needs.requirements.alignment, requires_dedicated)
             .map_err(|error| error.with_device(interop.identity()))?;
         let Some(needs) = needs.after(offset) else { return Err(offset_overflow(options.offset)) };
