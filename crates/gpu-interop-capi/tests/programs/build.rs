@@ -1,0 +1,152 @@
+//! Compilers, and the library as built or installed.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+pub(crate) fn crate_folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether a program is installed.
+pub(crate) fn has(program: &str) -> bool {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+}
+
+/// The compiler of a program: of C++ for `wrapper`.
+pub(crate) fn compiler(program: &str) -> String {
+    let (variable, default) = if program == "wrapper" { ("CXX", "c++") } else { ("CC", "cc") };
+    env::var(variable).unwrap_or_else(|_| default.to_owned())
+}
+
+/// Runs a command, which must succeed. Returns its output.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{errors}", output.status);
+    out.into_owned()
+}
+
+/// The library, and a folder for programs.
+pub(crate) struct Library {
+    folder: TempDir,
+    include: PathBuf,
+    /// Folder of the libraries.
+    libraries: PathBuf,
+}
+
+/// Folder into which Cargo built the library for this test.
+fn dependencies() -> PathBuf {
+    let program = env::current_exe().expect("a path");
+    program.parent().expect("a folder").to_owned()
+}
+
+impl Library {
+    /// The shared library that Cargo built, under its soname.
+    pub(crate) fn built() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let libraries = folder.path().join("lib");
+        fs::create_dir(&libraries).expect("a folder");
+        let built = dependencies().join("libgpu_interop_capi.so");
+        for name in ["libgpu_interop.so.0", "libgpu_interop.so"] {
+            symlink(&built, libraries.join(name)).expect("a link");
+        }
+        Self { include: crate_folder().join("include"), libraries, folder }
+    }
+
+    /// The files of `install.sh`.
+    pub(crate) fn installed() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let prefix = folder.path().join("prefix");
+        let archive = dependencies().join("libgpu_interop_capi.a");
+        let script = crate_folder().join("install/install.sh");
+        run(Command::new(script).arg(archive).arg(&prefix).arg(env!("CARGO_PKG_VERSION")));
+        Self { include: prefix.join("include"), libraries: prefix.join("lib"), folder }
+    }
+
+    pub(crate) fn shared(&self) -> PathBuf {
+        self.libraries.join("libgpu_interop.so")
+    }
+
+    /// Compiles `tests/c/NAME` and links it with the shared library.
+    pub(crate) fn compile(&self, name: &str, compiler: &str, switches: &[&str]) -> PathBuf {
+        let mut command = self.compiler(name, compiler);
+        let program = self.folder.path().join(format!("{name}-{compiler}"));
+        command
+            .args(switches)
+            .arg("-o")
+            .arg(&program)
+            .arg("-L")
+            .arg(&self.libraries)
+            .args(["-lgpu_interop", "-pthread"]);
+        run(&mut command);
+        program
+    }
+
+    /// Compiles a program and links it with the static library, by the switches of pkg-config.
+    pub(crate) fn compile_static(&self, name: &str) -> PathBuf {
+        let mut package = Command::new("pkg-config");
+        package.args(["--static", "--cflags", "--libs", "gpu_interop"]);
+        let text = run(package.env("PKG_CONFIG_PATH", self.libraries.join("pkgconfig")));
+        let program = self.folder.path().join(format!("{name}-static"));
+        // The archive instead of the switch, which prefers the shared library.
+        let archive = self.libraries.join("libgpu_interop.a");
+        let switches = text.split_whitespace().map(|switch| match switch {
+            "-lgpu_interop" => archive.display().to_string(),
+            other => other.to_owned(),
+        });
+        run(self.compiler(name, &compiler(name)).arg("-o").arg(&program).args(switches));
+        program
+    }
+
+    fn compiler(&self, name: &str, compiler: &str) -> Command {
+        let (standard, extension) = if name == "wrapper" { ("-std=c++17", "cpp") } else { ("-std=gnu11", "c") };
+        let mut command = Command::new(compiler);
+        command.args([standard, "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(&self.include);
+        command.arg(crate_folder().join(format!("tests/c/{name}.{extension}")));
+        command
+    }
+
+    /// A command with the library's path, and without the machine's selection of a backend.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env("LD_LIBRARY_PATH", &self.libraries);
+        command.env_remove("GPU_INTEROP_BACKEND").env_remove("GPU_INTEROP_TIMELINE");
+        command
+    }
+
+    /// Files of CMake name the installed files, and no template is left.
+    pub(crate) fn check_cmake_files(&self) {
+        let folder = self.libraries.join("cmake/gpu_interop");
+        for file in ["gpu_interop-config.cmake", "gpu_interop-config-version.cmake"] {
+            let text = fs::read_to_string(folder.join(file)).expect("installed");
+            assert!(!text.contains('@'), "{file}: {text}");
+        }
+        for file in ["libgpu_interop.so.0.1", "libgpu_interop.so.0", "libgpu_interop.a"] {
+            assert!(self.libraries.join(file).is_file(), "{file}");
+        }
+        if !has("cmake") {
+            eprintln!("left out: a build with CMake, which needs the package cmake");
+            return;
+        }
+        let source = self.folder.path().join("source");
+        fs::create_dir(&source).expect("a folder");
+        let program = crate_folder().join("tests/c/memory.c");
+        let list = format!(
+            "cmake_minimum_required(VERSION 3.13)\nproject(test C)\nfind_package(gpu_interop 0.1 REQUIRED)\n\
+             add_executable(test {})\ntarget_link_libraries(test gpu_interop::gpu_interop)\n",
+            program.display()
+        );
+        fs::write(source.join("CMakeLists.txt"), list).expect("written");
+        let build = self.folder.path().join("build");
+        let prefix = format!("-DCMAKE_PREFIX_PATH={}", self.libraries.parent().expect("a prefix").display());
+        run(Command::new("cmake").arg("-S").arg(&source).arg("-B").arg(&build).arg(prefix));
+        run(Command::new("cmake").arg("--build").arg(&build));
+        run(&mut self.command(&build.join("test")));
+    }
+}
