@@ -2,7 +2,11 @@
 #include "check.h"
 #include <pthread.h>
 
-enum { THREADS = 4, ROUNDS = 200 };
+#ifndef ROUNDS
+#define ROUNDS 200
+#endif
+
+enum { THREADS = 4 };
 
 static gpi_device device;
 static gpi_stream shared;
