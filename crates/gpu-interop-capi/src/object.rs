@@ -1,7 +1,8 @@
 //! The objects behind handles: one table for all types, with numbers that are never reused while a stale handle could
 //! match.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use gpu_interop::{Error, Result};
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
@@ -64,10 +65,19 @@ impl Object {
 
 static OBJECTS: RwLock<Option<SlotMap<DefaultKey, Object>>> = RwLock::new(None);
 
+/// Random number of this process. Handles are the keys of the table combined with it, so that a handle of another process,
+/// memory that is not initialised and small numbers match none.
+fn secret() -> u64 {
+    static SECRET: OnceLock<u64> = OnceLock::new();
+    // Indices of the table have 31 bits: with the next bit set, no handle is 0.
+    *SECRET.get_or_init(|| RandomState::new().hash_one(0) | 1 << 31)
+}
+
 /// The key of a number that this table has issued or could issue; `None` for other numbers.
 fn key(id: u64) -> Option<DefaultKey> {
-    let data = KeyData::from_ffi(id);
-    (data.as_ffi() == id).then(|| data.into())
+    let number = id ^ secret();
+    let data = KeyData::from_ffi(number);
+    (data.as_ffi() == number).then(|| data.into())
 }
 
 fn unknown<H: Handle>(operation: &'static str, id: u64, found: Option<&Object>) -> Error {
@@ -83,7 +93,7 @@ fn unknown<H: Handle>(operation: &'static str, id: u64, found: Option<&Object>) 
 pub(crate) fn add<H: Handle>(object: H::Object) -> H {
     let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
     let key = objects.get_or_insert_default().insert(H::wrap(Arc::new(object)));
-    H::from_id(key.data().as_ffi())
+    H::from_id(key.data().as_ffi() ^ secret())
 }
 
 /// Returns the object of a handle. It lives until the returned reference is dropped, also if another thread destroys the
