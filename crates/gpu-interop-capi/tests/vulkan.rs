@@ -14,6 +14,14 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop_capi::*;
 
+/// A call of the C interface or of Vulkan.
+macro_rules! c {
+    ($call:expr) => {
+        // SAFETY: pointers are addresses of variables, and objects are live and of one Vulkan device, or rejected.
+        unsafe { $call }
+    };
+}
+
 const SIZE: u64 = 1 << 16;
 const SECOND: u64 = 1_000_000_000;
 
@@ -87,35 +95,34 @@ fn round_trip(context: &HeadlessContext, vulkan: gpi_vulkan, device: gpi_device)
     let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
     let placement = GPI_VULKAN_DEVICE_LOCAL;
     let options = gpi_vulkan_buffer_options { size: SIZE, usage: usage.as_raw(), dedicated: 0, placement, kind: 0 };
-    // SAFETY (of all blocks): addresses of variables, and live objects of one Vulkan device.
-    let shared = made(|out| unsafe { gpi_vulkan_buffer_create(vulkan, &raw const options, out) });
-    let about: gpi_vulkan_memory_info = made(|out| unsafe { gpi_vulkan_buffer_get_info(shared, out) });
+    let shared = made(|out| c!(gpi_vulkan_buffer_create(vulkan, &raw const options, out)));
+    let about: gpi_vulkan_memory_info = made(|out| c!(gpi_vulkan_buffer_get_info(shared, out)));
     assert!(about.allocation_size >= SIZE && about.mapped.is_null() && about.object != 0);
-    let mut import: gpi_memory_import = made(|out| unsafe { gpi_vulkan_buffer_export(shared, out) });
+    let mut import: gpi_memory_import = made(|out| c!(gpi_vulkan_buffer_export(shared, out)));
     assert!(import.flags & GPI_IMPORT_HAS_EXPORTER != 0 && import.size == about.allocation_size);
-    let memory = made(|out| unsafe { gpi_device_import_memory(device, &raw mut import, out) });
-    let buffer = made(|out| unsafe { gpi_memory_map_buffer(memory, 0, SIZE, out) });
+    let memory = made(|out| c!(gpi_device_import_memory(device, &raw mut import, out)));
+    let buffer = made(|out| c!(gpi_memory_map_buffer(memory, 0, SIZE, out)));
 
-    let exporter = made(|out| unsafe { gpi_exported_semaphore_create_vulkan(vulkan, GPI_PAYLOAD_TIMELINE, 0, out) });
-    let timeline = made(|out| unsafe { gpi_timeline_create(device, exporter, GPI_TIMELINE_AUTO, out) });
-    let raw: u64 = made(|out| unsafe { gpi_exported_semaphore_get_vulkan(exporter, out) });
+    let exporter = made(|out| c!(gpi_exported_semaphore_create_vulkan(vulkan, GPI_PAYLOAD_TIMELINE, 0, out)));
+    let timeline = made(|out| c!(gpi_timeline_create(device, exporter, GPI_TIMELINE_AUTO, out)));
+    let raw: u64 = made(|out| c!(gpi_exported_semaphore_get_vulkan(exporter, out)));
     let semaphore =
-        unsafe { OwnedSemaphore::timeline_from_raw(context.interop(), vk::Semaphore::from_raw(raw), Arc::new(())) };
+        c!(OwnedSemaphore::timeline_from_raw(context.interop(), vk::Semaphore::from_raw(raw), Arc::new(())));
     let semaphore = semaphore.expect("a timeline");
-    let stream: gpi_stream = made(|out| unsafe { gpi_stream_create(device, out) });
+    let stream: gpi_stream = made(|out| c!(gpi_stream_create(device, out)));
 
     let vk_buffer = vk::Buffer::from_raw(about.object);
     let filled = context.submit(&[], &[SemaphoreOp { semaphore: &semaphore, value: 1 }], |recording| {
         let commands = recording.as_raw();
-        unsafe { context.interop().device().cmd_fill_buffer(commands, vk_buffer, 0, SIZE, 0x1111_1111) };
+        c!(context.interop().device().cmd_fill_buffer(commands, vk_buffer, 0, SIZE, 0x1111_1111));
         let raw = std::ptr::with_exposed_provenance_mut(usize::try_from(commands.as_raw()).expect("64 bits"));
-        ok(unsafe { gpi_vulkan_record_buffer_release(vulkan, raw, about.object, &raw const transfer) });
+        ok(c!(gpi_vulkan_record_buffer_release(vulkan, raw, about.object, &raw const transfer)));
         Ok(())
     });
     let filled = filled.expect("submitted");
     ok(gpi_stream_wait_timeline(stream, timeline, 1));
     let mut bytes = vec![0_u8; 1 << 16];
-    ok(unsafe { gpi_stream_read(stream, range(buffer), bytes.as_mut_ptr().cast(), bytes.len()) });
+    ok(c!(gpi_stream_read(stream, range(buffer), bytes.as_mut_ptr().cast(), bytes.len())));
     assert!(bytes.iter().all(|byte| *byte == 0x11));
     ok(gpi_stream_fill_u32(stream, range(buffer), 0x2222_2222));
     ok(gpi_stream_signal_timeline(stream, timeline, 2));
@@ -125,9 +132,9 @@ fn round_trip(context: &HeadlessContext, vulkan: gpi_vulkan, device: gpi_device)
     let copied = context.submit(&[SemaphoreOp { semaphore: &semaphore, value: 2 }], &[], |recording| {
         let commands = recording.as_raw();
         let raw = std::ptr::with_exposed_provenance_mut(usize::try_from(commands.as_raw()).expect("64 bits"));
-        ok(unsafe { gpi_vulkan_record_buffer_acquire(vulkan, raw, about.object, &raw const transfer) });
+        ok(c!(gpi_vulkan_record_buffer_acquire(vulkan, raw, about.object, &raw const transfer)));
         let region = [vk::BufferCopy::default().size(SIZE)];
-        unsafe { context.interop().device().cmd_copy_buffer(commands, vk_buffer, copy.as_raw(), &region) };
+        c!(context.interop().device().cmd_copy_buffer(commands, vk_buffer, copy.as_raw(), &region));
         recording.keep(&copy);
         Ok(())
     });
@@ -138,13 +145,13 @@ fn round_trip(context: &HeadlessContext, vulkan: gpi_vulkan, device: gpi_device)
 
     // The same memory as one of the application, by its VkDeviceMemory.
     let dedicated = about.dedicated;
-    let mut again: gpi_memory_import = made(|out| unsafe {
-        gpi_vulkan_export_memory(vulkan, about.memory, about.allocation_size, dedicated, GPI_MEMORY_OPAQUE_FD, out)
+    let mut again: gpi_memory_import = made(|out| {
+        c!(gpi_vulkan_export_memory(vulkan, about.memory, about.allocation_size, dedicated, GPI_MEMORY_OPAQUE_FD, out))
     });
-    let own = made(|out| unsafe { gpi_device_import_memory(device, &raw mut again, out) });
-    let same = made(|out| unsafe { gpi_memory_map_buffer(own, 0, SIZE, out) });
+    let own = made(|out| c!(gpi_device_import_memory(device, &raw mut again, out)));
+    let same = made(|out| c!(gpi_memory_map_buffer(own, 0, SIZE, out)));
     bytes.fill(0);
-    ok(unsafe { gpi_stream_read(stream, range(same), bytes.as_mut_ptr().cast(), bytes.len()) });
+    ok(c!(gpi_stream_read(stream, range(same), bytes.as_mut_ptr().cast(), bytes.len())));
     assert!(bytes.iter().all(|byte| *byte == 0x22));
 
     drop(semaphore);
@@ -185,51 +192,45 @@ fn images(context: &HeadlessContext, vulkan: gpi_vulkan, device: gpi_device) {
         dedicated: 0,
         ..optimal
     };
-    let stream: gpi_stream = made(|out| unsafe { gpi_stream_create(device, out) });
+    let stream: gpi_stream = made(|out| c!(gpi_stream_create(device, out)));
     for options in [optimal, linear] {
-        // SAFETY (of all blocks): addresses of variables, and live objects of one Vulkan device.
-        let image = made(|out| unsafe { gpi_vulkan_image_create(vulkan, &raw const options, out) });
-        let about: gpi_vulkan_memory_info = made(|out| unsafe { gpi_vulkan_image_get_info(image, out) });
+        let image = made(|out| c!(gpi_vulkan_image_create(vulkan, &raw const options, out)));
+        let about: gpi_vulkan_memory_info = made(|out| c!(gpi_vulkan_image_get_info(image, out)));
         context
             .run(|recording| {
                 let commands = usize::try_from(recording.as_raw().as_raw()).expect("64 bits");
                 let commands = std::ptr::with_exposed_provenance_mut(commands);
                 let layout = vk::ImageLayout::GENERAL.as_raw();
-                ok(unsafe { gpi_vulkan_record_image_initialize(image, commands) });
-                ok(unsafe {
-                    gpi_vulkan_record_image_release(vulkan, commands, about.object, &raw const transfer, layout)
-                });
-                ok(unsafe {
-                    gpi_vulkan_record_image_acquire(vulkan, commands, about.object, &raw const transfer, layout)
-                });
+                ok(c!(gpi_vulkan_record_image_initialize(image, commands)));
+                ok(c!(gpi_vulkan_record_image_release(vulkan, commands, about.object, &raw const transfer, layout)));
+                ok(c!(gpi_vulkan_record_image_acquire(vulkan, commands, about.object, &raw const transfer, layout)));
                 let undefined = vk::ImageLayout::UNDEFINED.as_raw();
-                let status = unsafe {
-                    gpi_vulkan_record_image_release(vulkan, commands, about.object, &raw const transfer, undefined)
-                };
+                let status =
+                    c!(gpi_vulkan_record_image_release(vulkan, commands, about.object, &raw const transfer, undefined));
                 assert_eq!(status, GPI_ERROR_INVALID_ARGUMENT);
                 Ok(())
             })
             .expect("finished");
-        let mut import: gpi_memory_import = made(|out| unsafe { gpi_vulkan_image_export(image, out) });
+        let mut import: gpi_memory_import = made(|out| c!(gpi_vulkan_image_export(image, out)));
         let is_optimal = options.tiling == vk::ImageTiling::OPTIMAL.as_raw();
         assert_eq!(import.flags & GPI_IMPORT_HAS_IMAGE != 0, is_optimal);
-        let memory = made(|out| unsafe { gpi_device_import_memory(device, &raw mut import, out) });
-        let info: gpi_memory_info = made(|out| unsafe { gpi_memory_get_info(memory, out) });
+        let memory = made(|out| c!(gpi_device_import_memory(device, &raw mut import, out)));
+        let info: gpi_memory_info = made(|out| c!(gpi_memory_get_info(memory, out)));
         let mut layout = std::mem::MaybeUninit::<gpi_vulkan_row_layout>::uninit();
-        let found = unsafe { gpi_vulkan_image_get_row_layout(image, 0, 0, layout.as_mut_ptr()) };
+        let found = c!(gpi_vulkan_image_get_row_layout(image, 0, 0, layout.as_mut_ptr()));
         if is_optimal {
             let desc = info.image;
             assert_eq!((desc.width, desc.height, desc.shape, desc.channels), (64, 32, GPI_SHAPE_2D, 4));
             assert_eq!(found, GPI_ERROR_UNSUPPORTED);
             let mut array = gpi_array { id: 0 };
-            let status = unsafe { gpi_memory_map_array(memory, std::ptr::null(), &raw mut array) };
+            let status = c!(gpi_memory_map_array(memory, std::ptr::null(), &raw mut array));
             assert_eq!(status, GPI_ERROR_UNSUPPORTED);
         } else {
             ok(found);
             // SAFETY: written.
             let layout = unsafe { layout.assume_init() };
             assert!(layout.row_pitch >= 64 * 4 && layout.size >= layout.row_pitch * 31 + 64 * 4);
-            let buffer = made(|out| unsafe { gpi_memory_map_buffer(memory, 0, GPI_WHOLE_SIZE, out) });
+            let buffer = made(|out| c!(gpi_memory_map_buffer(memory, 0, GPI_WHOLE_SIZE, out)));
             let row = gpi_range { buffer, offset: layout.offset + 3 * layout.row_pitch, size: 64 * 4 };
             ok(gpi_stream_fill(stream, row, 0x33));
             ok(gpi_stream_synchronize(stream, 10 * SECOND));

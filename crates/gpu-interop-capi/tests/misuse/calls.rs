@@ -119,13 +119,12 @@ fn op(world: &World, input: &Input) -> gpi_semaphore_op {
 /// A description of an exported buffer or semaphore, with one wrong field or none: what cannot be true must be rejected.
 fn import_memory(world: &mut World, input: &Input) -> gpi_status {
     let buffer = gpi_buffer { id: world.pick(3, input.picks[1]) };
-    // SAFETY (of all blocks): addresses of variables.
-    let (status, import) = result(|out| unsafe { gpi_buffer_export(buffer, out) });
+    let (status, import) = result(|out| c!(gpi_buffer_export(buffer, out)));
     let Some(mut import) = import else { return status };
     let fd = import.fd;
     match input.picks[2] % 8 {
         0 => import.kind = i32::from(input.picks[2]),
-        1 => import.size = if input.numbers[0] % 2 == 0 { 0 } else { u64::MAX },
+        1 => import.size = if input.numbers[0].is_multiple_of(2) { 0 } else { u64::MAX },
         2 => import.flags |= 1 << 30,
         3 => import.reserved = 1,
         4 => import.fd = [-1, 9999, i32::MIN][usize::from(input.picks[1]) % 3],
@@ -133,15 +132,15 @@ fn import_memory(world: &mut World, input: &Input) -> gpi_status {
         _ => {}
     }
     let device = gpi_device { id: world.pick(1, input.picks[0]) };
-    let status = made(world, &Input { numbers: [0; 3], ..input.clone() }, 2, |out| unsafe {
-        gpi_device_import_memory(device, &raw mut import, out.cast())
+    let status = made(world, &Input { numbers: [0; 3], ..input.clone() }, 2, |out| {
+        c!(gpi_device_import_memory(device, &raw mut import, out.cast()))
     });
     if status == GPI_SUCCESS {
         assert_eq!(import.fd, -1);
     } else {
         // Still the caller's: closing it succeeds.
         (import.kind, import.fd) = (GPI_MEMORY_OPAQUE_FD, fd);
-        assert_eq!(unsafe { gpi_memory_import_close(&raw mut import) }, GPI_SUCCESS);
+        assert_eq!(c!(gpi_memory_import_close(&raw mut import)), GPI_SUCCESS);
         assert_eq!(import.fd, -1);
     }
     status
@@ -149,8 +148,7 @@ fn import_memory(world: &mut World, input: &Input) -> gpi_status {
 
 fn import_semaphore(world: &mut World, input: &Input) -> gpi_status {
     let exported = gpi_exported_semaphore { id: world.pick(10, input.picks[1]) };
-    // SAFETY (of all blocks): addresses of variables.
-    let (status, import) = result(|out| unsafe { gpi_exported_semaphore_export(exported, out) });
+    let (status, import) = result(|out| c!(gpi_exported_semaphore_export(exported, out)));
     let Some(mut import) = import else { return status };
     let (fd, kind) = (import.fd, import.kind);
     match input.picks[2] % 6 {
@@ -161,14 +159,14 @@ fn import_semaphore(world: &mut World, input: &Input) -> gpi_status {
         _ => {}
     }
     let device = gpi_device { id: world.pick(1, input.picks[0]) };
-    let status = made(world, &Input { numbers: [0; 3], ..input.clone() }, 9, |out| unsafe {
-        gpi_device_import_semaphore(device, &raw mut import, out.cast())
+    let status = made(world, &Input { numbers: [0; 3], ..input.clone() }, 9, |out| {
+        c!(gpi_device_import_semaphore(device, &raw mut import, out.cast()))
     });
     if status == GPI_SUCCESS {
         assert_eq!(import.fd, -1);
     } else {
         (import.kind, import.fd) = (kind, fd);
-        assert_eq!(unsafe { gpi_semaphore_import_close(&raw mut import) }, GPI_SUCCESS);
+        assert_eq!(c!(gpi_semaphore_import_close(&raw mut import)), GPI_SUCCESS);
     }
     status
 }
@@ -187,15 +185,15 @@ unsafe extern "C" fn nothing(_: *mut c_void) {}
 
 /// Waits that could last for ever are tried with a stream that does not exist.
 fn no_stream(world: &World, input: &Input) -> gpi_stream {
-    gpi_stream { id: world.pick(5, input.picks[0]) | 1 << 63 }
+    gpi_stream { id: !world.pick(5, input.picks[0]) }
 }
 
 macro_rules! calls {
     ($(($($name:ident),+) |$world:ident, $input:ident| $body:expr;)+) => {
         /// The calls by name.
         pub(crate) const CALLS: &[(&str, Call)] = &[
-            // SAFETY (of all calls): pointers are null, or addresses of variables and static memory.
             $($((stringify!($name), |$world, $input| {
+                // SAFETY: pointers are null, or addresses of variables, texts and static memory.
                 #[allow(unused_unsafe, reason = "some functions are safe")]
                 unsafe { $body }
             }),)+)+

@@ -3,6 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
+/// A call of the C interface.
+macro_rules! c {
+    ($call:expr) => {
+        // SAFETY: pointers are null, misaligned, or addresses of variables, texts and static memory.
+        unsafe { $call }
+    };
+}
+
 mod calls;
 mod world;
 

@@ -51,25 +51,24 @@ impl World {
     pub(crate) fn new() -> Self {
         let mut world = Self { ids: WRONG.map(|id| (usize::MAX, id)).to_vec(), only: None };
         let mut backend = gpi_backend { id: 0 };
-        // SAFETY (of all blocks): texts, and addresses of variables.
-        assert_eq!(unsafe { gpi_backend_load(c"host".as_ptr(), &raw mut backend) }, GPI_SUCCESS);
+        assert_eq!(c!(gpi_backend_load(c"host".as_ptr(), &raw mut backend)), GPI_SUCCESS);
         world.add(0, backend.id);
         let mut device = gpi_device { id: 0 };
         for _ in 0..2 {
-            assert_eq!(unsafe { gpi_device_open(backend, 0, &raw mut device) }, GPI_SUCCESS);
+            assert_eq!(c!(gpi_device_open(backend, 0, &raw mut device)), GPI_SUCCESS);
             world.add(1, device.id);
         }
         for _ in 0..2 {
             let mut stream = gpi_stream { id: 0 };
-            assert_eq!(unsafe { gpi_stream_create(device, &raw mut stream) }, GPI_SUCCESS);
+            assert_eq!(c!(gpi_stream_create(device, &raw mut stream)), GPI_SUCCESS);
             world.add(5, stream.id);
             let mut buffer = gpi_buffer { id: 0 };
-            assert_eq!(unsafe { gpi_device_allocate_exportable(device, 8192, &raw mut buffer) }, GPI_SUCCESS);
+            assert_eq!(c!(gpi_device_allocate_exportable(device, 8192, &raw mut buffer)), GPI_SUCCESS);
             world.add(3, buffer.id);
         }
         for payload in [GPI_PAYLOAD_BINARY, GPI_PAYLOAD_TIMELINE] {
             let mut semaphore = gpi_exported_semaphore { id: 0 };
-            let status = unsafe { gpi_exported_semaphore_create_host(payload, 0, &raw mut semaphore) };
+            let status = c!(gpi_exported_semaphore_create_host(payload, 0, &raw mut semaphore));
             assert_eq!(status, GPI_SUCCESS);
             world.add(10, semaphore.id);
         }
@@ -87,7 +86,11 @@ impl World {
         }
         let own: Vec<u64> = self.ids.iter().filter(|(of, _)| *of == kind).map(|(_, id)| *id).collect();
         let index = usize::from(pick / 8);
-        if pick % 8 == 0 || own.is_empty() { self.ids[index % self.ids.len()].1 } else { own[index % own.len()] }
+        if pick.is_multiple_of(8) || own.is_empty() {
+            self.ids[index % self.ids.len()].1
+        } else {
+            own[index % own.len()]
+        }
     }
 
     /// Picks from these handles from now on.
