@@ -18,6 +18,13 @@ pub(crate) fn has(program: &str) -> bool {
     env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
+/// Whether the compiler finds Vulkan's header.
+pub(crate) fn has_vulkan_header() -> bool {
+    let mut compiler = Command::new(compiler("errors"));
+    compiler.args(["-fsyntax-only", "-include", "vulkan/vulkan.h", "-x", "c", "/dev/null"]);
+    compiler.output().is_ok_and(|output| output.status.success())
+}
+
 /// The compiler of a program: of C++ for `wrapper`.
 pub(crate) fn compiler(program: &str) -> String {
     let (variable, default) = if program == "wrapper" { ("CXX", "c++") } else { ("CC", "cc") };
@@ -30,6 +37,12 @@ pub(crate) fn run(command: &mut Command) -> String {
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}: {}\n{out}\n{errors}", output.status);
     out.into_owned()
+}
+
+/// The source of a program in `tests/c`.
+fn source(name: &str) -> PathBuf {
+    let extension = if name == "wrapper" { "cpp" } else { "c" };
+    crate_folder().join(format!("tests/c/{name}.{extension}"))
 }
 
 /// The library, and a folder for programs.
@@ -75,16 +88,16 @@ impl Library {
 
     /// Compiles `tests/c/NAME` and links it with the shared library.
     pub(crate) fn compile(&self, name: &str, compiler: &str, switches: &[&str]) -> PathBuf {
-        let mut command = self.compiler(name, compiler);
+        self.compile_file(&source(name), compiler, switches)
+    }
+
+    /// Compiles a file and links it with the shared library.
+    pub(crate) fn compile_file(&self, file: &Path, compiler: &str, switches: &[&str]) -> PathBuf {
+        let mut command = self.compiler(file, compiler);
+        let name = file.file_name().expect("a file").to_string_lossy();
         let program = self.folder.path().join(format!("{name}-{compiler}"));
-        command
-            .args(switches)
-            .arg("-o")
-            .arg(&program)
-            .arg("-L")
-            .arg(&self.libraries)
-            .args(["-lgpu_interop", "-pthread"]);
-        run(&mut command);
+        command.arg("-o").arg(&program).arg("-L").arg(&self.libraries).args(["-lgpu_interop", "-pthread"]);
+        run(command.args(switches));
         program
     }
 
@@ -100,15 +113,23 @@ impl Library {
             "-lgpu_interop" => archive.display().to_string(),
             other => other.to_owned(),
         });
-        run(self.compiler(name, &compiler(name)).arg("-o").arg(&program).args(switches));
+        run(self.compiler(&source(name), &compiler(name)).arg("-o").arg(&program).args(switches));
         program
     }
 
-    fn compiler(&self, name: &str, compiler: &str) -> Command {
-        let (standard, extension) = if name == "wrapper" { ("-std=c++17", "cpp") } else { ("-std=gnu11", "c") };
+    fn compiler(&self, file: &Path, compiler: &str) -> Command {
+        let is_cpp = file.extension().is_some_and(|extension| extension == "cpp");
         let mut command = Command::new(compiler);
-        command.args([standard, "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(&self.include);
-        command.arg(crate_folder().join(format!("tests/c/{name}.{extension}")));
+        command.args([
+            if is_cpp { "-std=c++17" } else { "-std=gnu11" },
+            "-g",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-I",
+        ]);
+        command.arg(&self.include).arg(file);
         command
     }
 

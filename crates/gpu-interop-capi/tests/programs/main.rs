@@ -8,7 +8,7 @@ mod exports;
 
 use std::process::Command;
 
-use build::{Library, compiler, crate_folder, has, run};
+use build::{Library, compiler, crate_folder, has, has_vulkan_header, run};
 
 /// Programs in `tests/c`.
 const PROGRAMS: [&str; 10] =
@@ -32,6 +32,28 @@ fn clang_compiles_the_same_programs() {
     for name in PROGRAMS.into_iter().filter(|name| *name != "wrapper") {
         run(&mut library.command(&library.compile(name, "clang-19", &[])));
     }
+}
+
+/// The examples run as they are, and compute on the CPU.
+#[test]
+fn examples_run() {
+    let library = Library::built();
+    let examples = crate_folder().join("examples");
+    let program = library.compile_file(&examples.join("fill.cpp"), &compiler("wrapper"), &[]);
+    run(library.command(&program).env("GPU_INTEROP_BACKEND", "host"));
+    if !has_vulkan_header() {
+        eprintln!("left out: fill.c, which needs the package libvulkan-dev");
+        return;
+    }
+    // The loader by its file, which the package of the header is not needed for.
+    let program = library.compile_file(&examples.join("fill.c"), &compiler("errors"), &["-l:libvulkan.so.1"]);
+    let output = library.command(&program).output().expect("started");
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if errors.contains("no Vulkan device") || errors.contains("vkCreateInstance") {
+        eprintln!("skipped: {errors}");
+        return;
+    }
+    assert!(output.status.success() && text.contains("1024 of 1024 words"), "{text}{errors}");
 }
 
 /// The headers alone, for Windows.
