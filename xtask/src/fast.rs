@@ -67,6 +67,8 @@ fn tests(session: &Session) -> Outcome {
     if has("apt-get") {
         // .ci/run installs Mesa's driver of OpenGL: its tests must find it.
         tests = tests.env("GPU_INTEROP_REQUIRE_GL", "1");
+        // And the compilers and tools of the programs in C.
+        tests = tests.env("GPU_INTEROP_REQUIRE_C", "1");
     }
     match swiftshader(session) {
         Some(library) => tests = tests.env("SWIFTSHADER_LIBRARY", library),

@@ -1,5 +1,6 @@
 //! Task runner of this repository: `cargo xtask ci` runs the steps of CI, `cargo xtask slow` the nightly ones.
 
+mod capi;
 mod circles;
 mod debian;
 mod fast;
@@ -13,6 +14,7 @@ mod slow;
 mod source;
 mod windows;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -33,6 +35,15 @@ enum Task {
 
 #[derive(Debug, Subcommand)]
 enum Single {
+    /// Installs the C interface on Linux: headers, libraries, pkg-config and CMake files
+    Capi {
+        /// Folder that gets `include` and `lib`
+        #[arg(long)]
+        prefix: PathBuf,
+        /// Builds without optimisation
+        #[arg(long)]
+        debug: bool,
+    },
     /// Lists circles of files: files of a crate that depend on each other
     Circles {
         /// Prints the dependencies between the files of a circle
@@ -86,6 +97,9 @@ fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Ci(selection) => selection.of(fast::STEPS),
         Task::Slow(selection) => selection.of(slow::STEPS),
+        Task::Single(Single::Capi { prefix, debug }) => {
+            Session::new().and_then(|session| capi::install(&session, &prefix, debug))
+        }
         Task::Single(Single::Circles { edges }) => circles::check(edges),
         Task::Single(Single::Lengths) => source::lengths(),
         Task::Single(Single::StandardLibrary { target }) => Session::new()

@@ -10,7 +10,7 @@ use crate::call::call;
 use crate::handle::{gpi_device, gpi_memory};
 use crate::identity::gpi_identity;
 use crate::object;
-use crate::os_handle::{OsHandle, forget_fd, forget_win32};
+use crate::os_handle::{OsHandle, close_fd, forget_fd, forget_win32};
 use crate::pointer::{self, Out};
 use crate::status::gpi_status;
 
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn gpi_memory_import_close(import: *mut gpi_memory_import)
         match description.kind {
             GPI_MEMORY_OPAQUE_FD | GPI_MEMORY_DMABUF_FD if description.fd >= 0 => {
                 // SAFETY: the caller's promise.
-                drop(unsafe { source.fd() }?);
+                close_fd(unsafe { source.fd() }?);
                 description.fd = -1;
             }
             kind if owns_object(kind) && !description.object.is_null() => {

@@ -10,7 +10,7 @@ use crate::handle::{gpi_device, gpi_semaphore};
 use crate::identity::gpi_identity;
 use crate::import_memory::GPI_IMPORT_HAS_EXPORTER;
 use crate::object;
-use crate::os_handle::{OsHandle, forget_fd, forget_win32};
+use crate::os_handle::{OsHandle, close_fd, forget_fd, forget_win32};
 use crate::pointer::{self, Out};
 use crate::status::gpi_status;
 
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn gpi_semaphore_import_close(import: *mut gpi_semaphore_i
         match description.kind {
             GPI_SEMAPHORE_OPAQUE_FD | GPI_SEMAPHORE_TIMELINE_FD if fd >= 0 => {
                 // SAFETY: the caller's promise.
-                drop(unsafe { source.fd() }?);
+                close_fd(unsafe { source.fd() }?);
                 description.fd = -1;
             }
             kind if owns_object(kind) && !object.is_null() => {

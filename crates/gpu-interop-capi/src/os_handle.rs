@@ -86,6 +86,17 @@ pub(crate) fn forget_fd(fd: FdHandle) -> i32 {
     match fd {}
 }
 
+/// Closes a descriptor.
+#[cfg(unix)]
+pub(crate) fn close_fd(fd: FdHandle) {
+    drop(fd);
+}
+
+#[cfg(not(unix))]
+pub(crate) fn close_fd(fd: FdHandle) {
+    match fd {}
+}
+
 /// Gives a handle back to the caller without closing it; null for a name.
 pub(crate) fn forget_win32(object: Win32Object) -> *mut c_void {
     let raw = match &object {

@@ -1,6 +1,7 @@
 //! The committed header is the one of the sources. `GPU_INTEROP_RECORD=1 cargo test -p gpu-interop-capi --test header` writes
 //! it.
 
+#![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
 use std::path::{Path, PathBuf};

@@ -18,6 +18,12 @@ pub(crate) fn has(program: &str) -> bool {
     env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
+/// Reports that a test is left out for want of a package. It fails if `GPU_INTEROP_REQUIRE_C` is set.
+pub(crate) fn left_out(package: &str) {
+    assert!(env::var_os("GPU_INTEROP_REQUIRE_C").is_none(), "GPU_INTEROP_REQUIRE_C is set; install {package}");
+    eprintln!("left out: needs the package {package}");
+}
+
 /// Whether the compiler finds Vulkan's header.
 pub(crate) fn has_vulkan_header() -> bool {
     let mut compiler = Command::new(compiler("errors"));
@@ -152,7 +158,7 @@ impl Library {
             assert!(self.libraries.join(file).is_file(), "{file}");
         }
         if !has("cmake") {
-            eprintln!("left out: a build with CMake, which needs the package cmake");
+            left_out("cmake");
             return;
         }
         let source = self.folder.path().join("source");

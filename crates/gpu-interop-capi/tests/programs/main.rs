@@ -8,7 +8,7 @@ mod exports;
 
 use std::process::Command;
 
-use build::{Library, compiler, crate_folder, has, has_vulkan_header, run};
+use build::{Library, compiler, crate_folder, has, has_vulkan_header, left_out, run};
 
 /// Programs in `tests/c`.
 const PROGRAMS: [&str; 10] =
@@ -25,7 +25,7 @@ fn programs_verify_their_data() {
 #[test]
 fn clang_compiles_the_same_programs() {
     if !has("clang-19") {
-        eprintln!("left out: the package clang-19");
+        left_out("clang-19");
         return;
     }
     let library = Library::built();
@@ -42,7 +42,7 @@ fn examples_run() {
     let program = library.compile_file(&examples.join("fill.cpp"), &compiler("wrapper"), &[]);
     run(library.command(&program).env("GPU_INTEROP_BACKEND", "host"));
     if !has_vulkan_header() {
-        eprintln!("left out: fill.c, which needs the package libvulkan-dev");
+        left_out("libvulkan-dev");
         return;
     }
     // The loader by its file, which the package of the header is not needed for.
@@ -60,7 +60,7 @@ fn examples_run() {
 #[test]
 fn mingw_accepts_the_header() {
     if !has("x86_64-w64-mingw32-gcc") {
-        eprintln!("left out: the package gcc-mingw-w64-x86-64");
+        left_out("gcc-mingw-w64-x86-64");
         return;
     }
     let header = crate_folder().join("include/gpu_interop.h");
@@ -95,7 +95,7 @@ fn programs_are_clean_under_address_sanitizer() {
 #[test]
 fn programs_are_clean_under_valgrind() {
     if !has("valgrind") {
-        eprintln!("left out: the package valgrind");
+        left_out("valgrind");
         return;
     }
     let library = Library::built();
