@@ -59,6 +59,11 @@ static void import_own(gpi_device device, gpi_stream stream) {
     OK(gpi_stream_read(stream, gpi_range_of(exported, 4096, 1000), bytes, 1000));
     CHECK(memcmp(bytes, wanted, 1000) == 0);
 
+    gpi_range rest = gpi_range_of(part, 8000, GPI_WHOLE_SIZE);
+    OK(gpi_stream_read(stream, rest, bytes, 192));
+    CHECK(memcmp(bytes, wanted + 4096 + 8000, 192) == 0);
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_read(stream, gpi_range_of(part, 8192, GPI_WHOLE_SIZE), bytes, 0));
+
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_read(stream, gpi_range_of(whole, 0, 8), bytes, 9));
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_read(stream, gpi_range_of(whole, 1, UINT64_MAX - 1), bytes, 9));
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_read(stream, gpi_range_of(whole, 0, 8), NULL, 8));

@@ -92,6 +92,13 @@ impl Library {
         self.libraries.join("libgpu_interop.so")
     }
 
+    /// Writes a source.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.folder.path().join(name);
+        fs::write(&file, text).expect("written");
+        file
+    }
+
     /// Compiles `tests/c/NAME` and links it with the shared library.
     pub(crate) fn compile(&self, name: &str, compiler: &str, switches: &[&str]) -> PathBuf {
         self.compile_file(&source(name), compiler, switches)

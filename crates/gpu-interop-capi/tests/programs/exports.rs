@@ -19,23 +19,31 @@ fn declared() -> BTreeSet<String> {
     lines.filter_map(name).collect()
 }
 
-/// Exactly the functions of the header are exported, with the version, and the soname is that of this version.
-pub(crate) fn check(library: &Path) {
+/// Symbols that a library exports, with their versions.
+fn exported(library: &Path) -> BTreeSet<String> {
     let symbols = run(Command::new("nm").args(["--dynamic", "--defined-only", "--with-symbol-versions"]).arg(library));
-    let mut exported = BTreeSet::new();
-    for line in symbols.lines() {
-        let symbol = line.rsplit(' ').next().unwrap_or_default();
-        if symbol.starts_with("GPU_INTEROP_") {
-            // The version itself.
-            continue;
-        }
-        let name = symbol.strip_suffix("@@GPU_INTEROP_0.1").unwrap_or_else(|| panic!("{line}: no version"));
-        exported.insert(name.to_owned());
-    }
-    let declared = declared();
-    assert!(declared.len() > 100, "{declared:?}");
-    assert_eq!(exported, declared);
+    symbols.lines().filter_map(|line| Some(line.rsplit(' ').next()?.to_owned())).collect()
+}
+
+fn soname(library: &Path) {
     let dynamic = run(Command::new("readelf").args(["--dynamic", "--wide"]).arg(library));
     assert!(dynamic.contains("Library soname: [libgpu_interop.so.0]"), "{dynamic}");
     assert!(!dynamic.contains("libcuda") && !dynamic.contains("libvulkan"), "{dynamic}");
+}
+
+/// Exactly the functions of the header are exported.
+pub(crate) fn check_names(library: &Path) {
+    let declared = declared();
+    assert!(declared.len() > 100, "{declared:?}");
+    assert_eq!(exported(library), declared);
+    soname(library);
+}
+
+/// As [`check_names`], each with the version of the interface.
+pub(crate) fn check_versions(library: &Path) {
+    // The version itself is a symbol.
+    let symbols = exported(library).into_iter().filter(|symbol| !symbol.starts_with("GPU_INTEROP_"));
+    let versioned: BTreeSet<String> = declared().iter().map(|name| format!("{name}@@GPU_INTEROP_0.1")).collect();
+    assert_eq!(symbols.collect::<BTreeSet<_>>(), versioned);
+    soname(library);
 }
