@@ -180,7 +180,14 @@ pub(crate) fn argument(argument: &KernelArg<'_>) -> Result<c::gpi_kernel_arg> {
         KernelArg::I64(value) => (c::GPI_ARG_I64, value.cast_unsigned()),
         KernelArg::F32(value) => (c::GPI_ARG_F32, u64::from(value.to_bits())),
         KernelArg::F64(value) => (c::GPI_ARG_F64, value.to_bits()),
-        _ => return Err(Error::unsupported("gpi_stream_launch", "the C interface has no structures as arguments")),
+        KernelArg::Value(value) => {
+            let mut result: c::gpi_kernel_arg = zeroed();
+            result.kind = c::GPI_ARG_VALUE;
+            (result.value, result.value_size) = (value.as_ptr().cast(), value.size());
+            result.value_alignment = u32::try_from(value.align()).expect("small");
+            return Ok(result);
+        }
+        _ => return Err(Error::unsupported("gpi_stream_launch", "unknown kind of argument")),
     };
     let mut result: c::gpi_kernel_arg = zeroed();
     (result.kind, result.bits) = (kind, bits);

@@ -437,6 +437,12 @@
 #define GPI_ARG_F64 11
 
 /**
+ * Argument: a structure or array, `value_size` bytes at `value`, which launching copies. It has the layout of the kernel's
+ * parameter.
+ */
+#define GPI_ARG_VALUE 12
+
+/**
  * Payload of a semaphore: signalled or not; one wait consumes one signal.
  */
 #define GPI_PAYLOAD_BINARY 1
@@ -1037,9 +1043,9 @@ typedef struct gpi_kernel_arg {
      */
     int32_t kind;
     /**
-     * Must be 0.
+     * Alignment of the structure of `GPI_ARG_VALUE`: 1, 2, 4, 8 or 16 bytes.
      */
-    uint32_t reserved;
+    uint32_t value_alignment;
     /**
      * The value; the low bits of a narrower type.
      */
@@ -1048,6 +1054,14 @@ typedef struct gpi_kernel_arg {
      * The range of `GPI_ARG_RANGE`.
      */
     struct gpi_range range;
+    /**
+     * The structure of `GPI_ARG_VALUE`, borrowed for the launch.
+     */
+    const void *value;
+    /**
+     * Its size in bytes: a multiple of the alignment, at most 64 times.
+     */
+    size_t value_size;
 } gpi_kernel_arg;
 
 /**
@@ -2085,7 +2099,7 @@ gpi_status gpi_kernel_get_raw(struct gpi_kernel kernel, uint64_t *raw);
  * Errors: `GPI_ERROR_INVALID_ARGUMENT` for a kernel or memory of another device, or a launch without threads; otherwise the
  * driver's error.
  *
- * Requires: Number and types of the arguments match the kernel's parameters, and the kernel accesses only memory that is valid until
+ * Requires: Number, types and layouts of the arguments match the kernel's parameters, structures are live, and the kernel accesses only memory that is valid until
  * it has completed.
  */
 gpi_status gpi_stream_launch(struct gpi_stream stream,
@@ -2830,6 +2844,15 @@ static inline gpi_kernel_arg gpi_arg_f64(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return gpi_arg_bits(GPI_ARG_F64, bits);
+}
+
+/* A structure of C, which launching copies: gpi_arg_value(&params, sizeof params, _Alignof(params_type)). */
+static inline gpi_kernel_arg gpi_arg_value(const void *value, size_t size, size_t alignment) {
+    gpi_kernel_arg arg = gpi_arg_bits(GPI_ARG_VALUE, 0);
+    arg.value = value;
+    arg.value_size = size;
+    arg.value_alignment = (uint32_t)alignment;
+    return arg;
 }
 
 /* All of a buffer, as the operand of a copy or fill. */

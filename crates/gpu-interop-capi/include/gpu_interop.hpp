@@ -17,6 +17,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -221,6 +222,20 @@ class kernel : public owner<gpi_kernel, gpi_kernel_destroy> {
 public:
     using owner::owner;
 };
+
+/** A kernel argument from a scalar, or from a structure, which launching copies. */
+inline gpi_kernel_arg arg(std::uint32_t value) { return gpi_arg_u32(value); }
+inline gpi_kernel_arg arg(std::uint64_t value) { return gpi_arg_u64(value); }
+inline gpi_kernel_arg arg(std::int32_t value) { return gpi_arg_i32(value); }
+inline gpi_kernel_arg arg(std::int64_t value) { return gpi_arg_i64(value); }
+inline gpi_kernel_arg arg(float value) { return gpi_arg_f32(value); }
+inline gpi_kernel_arg arg(double value) { return gpi_arg_f64(value); }
+inline gpi_kernel_arg arg(gpi_range range) { return gpi_arg_range(range); }
+inline gpi_kernel_arg arg(const buffer &memory) { return gpi_arg_buffer(memory.get()); }
+template <typename Value, typename = std::enable_if_t<std::is_class_v<Value> && std::is_trivially_copyable_v<Value>>>
+gpi_kernel_arg arg(const Value &value) {
+    return gpi_arg_value(&value, sizeof(Value), alignof(Value));
+}
 
 /** A module of kernels. */
 class kernel_module : public owner<gpi_module, gpi_module_destroy> {

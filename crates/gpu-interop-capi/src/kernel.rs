@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gpu_interop::{BinaryImage, DevicePtr, Error, KernelArg, LaunchConfig, ModuleImage, Result};
 
 use crate::buffer::gpi_range;
+use crate::by_value;
 use crate::call::call;
 use crate::handle::{gpi_device, gpi_kernel, gpi_module, gpi_stream};
 use crate::linear_memory::LinearMemory;
@@ -45,6 +46,9 @@ pub const GPI_ARG_I64: i32 = 9;
 pub const GPI_ARG_F32: i32 = 10;
 /// Argument: the bits of a 64-bit float in `bits`.
 pub const GPI_ARG_F64: i32 = 11;
+/// Argument: a structure or array, `value_size` bytes at `value`, which launching copies. It has the layout of the kernel's
+/// parameter.
+pub const GPI_ARG_VALUE: i32 = 12;
 
 /// Grid, block and dynamic shared memory of a launch.
 #[repr(C)]
@@ -60,16 +64,20 @@ pub struct gpi_launch_config {
 
 /// A kernel argument, passed by value. The functions `gpi_arg_*` of this header make them.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct gpi_kernel_arg {
     /// A `GPI_ARG_*`.
     pub kind: i32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Alignment of the structure of `GPI_ARG_VALUE`: 1, 2, 4, 8 or 16 bytes.
+    pub value_alignment: u32,
     /// The value; the low bits of a narrower type.
     pub bits: u64,
     /// The range of `GPI_ARG_RANGE`.
     pub range: gpi_range,
+    /// The structure of `GPI_ARG_VALUE`, borrowed for the launch.
+    pub value: *const c_void,
+    /// Its size in bytes: a multiple of the alignment, at most 64 times.
+    pub value_size: usize,
 }
 
 /// Loads a module of kernels, and writes it to `*module`, owned by the caller. The image is copied.
@@ -148,8 +156,11 @@ pub unsafe extern "C" fn gpi_kernel_get_raw(kernel: gpi_kernel, raw: *mut u64) -
 }
 
 /// Converts an argument. A narrower type has the low bits of `bits`.
+///
+/// # Safety
+/// A structure lives during `'a`.
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are the value")]
-fn argument<'a>(
+unsafe fn argument<'a>(
     operation: &'static str,
     argument: &gpi_kernel_arg,
     memory: Option<&'a Arc<LinearMemory>>,
@@ -168,6 +179,11 @@ fn argument<'a>(
         (GPI_ARG_I64, _) => KernelArg::I64(bits as i64),
         (GPI_ARG_F32, _) => KernelArg::F32(f32::from_bits(bits as u32)),
         (GPI_ARG_F64, _) => KernelArg::F64(f64::from_bits(bits)),
+        (GPI_ARG_VALUE, _) => {
+            let alignment = usize::try_from(argument.value_alignment).unwrap_or(0);
+            // SAFETY: the caller's promise.
+            unsafe { by_value::argument(operation, argument.value.cast(), argument.value_size, alignment) }?
+        }
         (kind, _) => {
             let error = Error::invalid(operation, "unknown kind of argument; pass a GPI_ARG_*");
             return Err(error.with_context("kind", kind));
@@ -181,7 +197,7 @@ fn argument<'a>(
 /// driver's error.
 ///
 /// # Safety
-/// Number and types of the arguments match the kernel's parameters, and the kernel accesses only memory that is valid until
+/// Number, types and layouts of the arguments match the kernel's parameters, structures are live, and the kernel accesses only memory that is valid until
 /// it has completed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpi_stream_launch(
@@ -201,7 +217,8 @@ pub unsafe extern "C" fn gpi_stream_launch(
             _ => Ok(None),
         });
         let memories = memories.collect::<Result<Vec<_>>>()?;
-        let args = args.iter().zip(&memories).map(|(arg, memory)| argument(operation, arg, memory.as_ref()));
+        // SAFETY: the caller's promise.
+        let args = args.iter().zip(&memories).map(|(arg, memory)| unsafe { argument(operation, arg, memory.as_ref()) });
         let args = args.collect::<Result<Vec<_>>>()?;
         let config = LaunchConfig::new(config.grid, config.block).with_shared_mem_bytes(config.shared_memory);
         // SAFETY: the caller's promise.

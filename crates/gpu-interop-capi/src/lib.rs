@@ -24,6 +24,7 @@ mod array_copy;
 mod array_desc;
 mod backend;
 mod buffer;
+mod by_value;
 mod call;
 mod callback_timeline;
 mod capability;

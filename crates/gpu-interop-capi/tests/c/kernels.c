@@ -54,6 +54,14 @@ int main(void) {
     increment_args[1] = gpi_arg_f32(1.5f);
     OK(gpi_stream_launch(stream, increment, &config, increment_args, 2));
     CHECK(gpi_stream_synchronize(stream, SECOND) != GPI_SUCCESS);
+    struct { float x, y; } structure = {1, 2};
+    increment_args[1] = gpi_arg_value(&structure, sizeof structure, 4);
+    OK(gpi_stream_launch(stream, increment, &config, increment_args, 2));
+    CHECK(gpi_stream_synchronize(stream, SECOND) != GPI_SUCCESS);
+    increment_args[1] = gpi_arg_value(&structure, 7, 4);
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_launch(stream, increment, &config, increment_args, 2));
+    increment_args[1] = gpi_arg_value(NULL, 8, 4);
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_launch(stream, increment, &config, increment_args, 2));
     increment_args[1].kind = 99;
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_launch(stream, increment, &config, increment_args, 2));
     config.grid[1] = 0;
@@ -71,6 +79,7 @@ int main(void) {
     FAILS(GPI_ERROR_TIMEOUT, gpi_stream_synchronize(stream, SECOND / 50));
     CHECK(!__atomic_load_n(&called, __ATOMIC_SEQ_CST));
     OK(gpi_stream_write_value_u64(other, word, 1ull << 41));
+    FAILS(GPI_ERROR_TIMEOUT, gpi_stream_synchronize(stream, SECOND / 50)); /* The other word has no bit of 6. */
     OK(gpi_stream_write_value_u32(other, half, 2));
     OK(gpi_stream_synchronize(stream, 10 * SECOND));
     CHECK(called);

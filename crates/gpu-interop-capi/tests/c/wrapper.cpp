@@ -69,9 +69,21 @@ static void run() {
 
     auto increment = device.load_module(GPI_MODULE_BUILTIN, nullptr, 0).kernel("increment");
     gpi_launch_config config{{4, 1, 1}, {256, 1, 1}, 0};
-    stream.launch(increment, config, {gpi_arg_buffer(buffer.get()), gpi_arg_u64(1024)});
+    stream.launch(increment, config, {gpi::arg(buffer), gpi::arg(std::uint64_t{1024})});
     stream.read(exported.range(0, 4096), words.data(), words.size());
     CHECK(words[0] == 0xcafef00e && words[1023] == 0xcafef00e);
+
+    // A structure arrives as one, which this kernel does not take.
+    struct alignas(16) parameters { float x[4]; std::uint32_t n; } structure{};
+    auto argument = gpi::arg(structure);
+    CHECK(argument.kind == GPI_ARG_VALUE && argument.value_size == 32 && argument.value_alignment == 16);
+    stream.launch(increment, config, {gpi::arg(buffer), argument});
+    try {
+        stream.synchronize();
+        CHECK(false);
+    } catch (const gpi::error &error) {
+        CHECK(std::strstr(error.what(), "Value") != nullptr);
+    }
 }
 
 int main() {

@@ -146,7 +146,7 @@ fn structures_have_the_same_layout_in_c() {
         gpi_array_region { array level reserved offset extent }
         gpi_texels { range row_pitch rows }
         gpi_launch_config { grid block shared_memory }
-        gpi_kernel_arg { kind reserved bits range }
+        gpi_kernel_arg { kind value_alignment bits range value value_size }
         gpi_semaphore_op { semaphore value timeout_ns fence skip_memsync reserved }
         gpi_timeline_functions { data value signal wait release }
         gpi_vulkan_device { instance physical_device device get_instance_proc_addr }
