@@ -29,6 +29,10 @@ int main(void) {
     messages = 0;
     load();
     CHECK(messages == 0);
+    OK(gpi_set_log(GPI_LOG_DEBUG, listen, &messages));
+    load();
+    CHECK(messages > 0);
+    messages = 0;
     OK(gpi_set_log(GPI_LOG_DEBUG, NULL, NULL));
     load();
     CHECK(messages == 0);
