@@ -11,6 +11,9 @@ use libloading::Library;
 /// Variable that names the library.
 pub(crate) const LIBRARY_VARIABLE: &str = "GPU_INTEROP_CAPI_LIBRARY";
 
+/// Variable that names the backend below the C interface: `host`, the default, or `cuda`.
+pub(crate) const BACKEND_VARIABLE: &str = "GPU_INTEROP_CAPI_BACKEND";
+
 macro_rules! functions {
     ($($name:ident($($argument:ty),*) -> $result:ty;)+) => {
         /// Functions of the library, by name.
@@ -61,6 +64,14 @@ functions! {
     gpi_buffer_get_info(c::gpi_buffer, *mut c::gpi_buffer_info) -> i32;
     gpi_buffer_export(c::gpi_buffer, *mut c::gpi_memory_import) -> i32;
     gpi_buffer_destroy(c::gpi_buffer) -> i32;
+    gpi_memory_map_array(c::gpi_memory, *const c::gpi_array_desc, *mut c::gpi_array) -> i32;
+    gpi_array_get_level(c::gpi_array, u32, *mut c::gpi_array_level_info) -> i32;
+    gpi_array_destroy(c::gpi_array) -> i32;
+    gpi_stream_copy_from_array(c::gpi_stream, c::gpi_texels, c::gpi_array_region) -> i32;
+    gpi_stream_copy_to_array(c::gpi_stream, c::gpi_array_region, c::gpi_texels) -> i32;
+    gpi_stream_copy_array(c::gpi_stream, c::gpi_array_region, c::gpi_array_region) -> i32;
+    gpi_stream_read_array(c::gpi_stream, c::gpi_array_region, *mut c_void, usize) -> i32;
+    gpi_stream_write_array(c::gpi_stream, c::gpi_array_region, *const c_void, usize) -> i32;
     gpi_device_import_semaphore(c::gpi_device, *mut c::gpi_semaphore_import, *mut c::gpi_semaphore) -> i32;
     gpi_semaphore_import_close(*mut c::gpi_semaphore_import) -> i32;
     gpi_semaphore_destroy(c::gpi_semaphore) -> i32;

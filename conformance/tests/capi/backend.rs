@@ -9,7 +9,7 @@ use gpu_interop::{
 };
 use gpu_interop_capi as c;
 
-use crate::api::{Api, api};
+use crate::api::{Api, BACKEND_VARIABLE, api};
 use crate::convert;
 use crate::device::CDevice;
 
@@ -19,7 +19,18 @@ pub(crate) const NAME: &str = "capi";
 /// Reason for which the interface lacks a feature.
 pub(crate) const NO_GRAPHS: &str = "the C interface records no graphs";
 
-/// The host backend behind the C interface.
+/// As [`NO_GRAPHS`].
+pub(crate) const NO_OBJECTS: &str = "the C interface makes no surfaces and textures";
+
+/// As [`NO_GRAPHS`]. On the host backend, any host memory is device memory.
+pub(crate) const NO_SIGNAL_MEMORY: &str = "the C interface allocates no signal memory";
+
+/// The backend below the C interface.
+pub(crate) fn below() -> String {
+    std::env::var(BACKEND_VARIABLE).unwrap_or_else(|_| "host".into())
+}
+
+/// A backend behind the C interface.
 pub(crate) struct CBackend {
     api: &'static Api,
     handle: c::gpi_backend,
@@ -35,14 +46,15 @@ impl std::fmt::Debug for CBackend {
 impl CBackend {
     pub(crate) fn load() -> Result<Self> {
         let api = api()?;
+        let name = CString::new(below()).map_err(|_| Error::invalid("gpi_backend_load", "a NUL"))?;
         // SAFETY: a text, and addresses of variables.
         let (handle, about) = unsafe {
-            let handle: c::gpi_backend = api.made(|out| (api.gpi_backend_load)(c"host".as_ptr(), out))?;
+            let handle: c::gpi_backend = api.made(|out| (api.gpi_backend_load)(name.as_ptr(), out))?;
             let about: c::gpi_backend_info = api.made(|out| (api.gpi_backend_get_info)(handle, out))?;
             (handle, about)
         };
         let driver = format!("{} through C", convert::text(&about.driver));
-        Ok(Self { api, handle, info: BackendInfo::new(NAME, driver) })
+        Ok(Self { api, handle, info: BackendInfo::new(NAME, driver).with_simulated(about.simulated != 0) })
     }
 
     fn identity(&self, ordinal: usize) -> Result<DeviceIdentity> {
@@ -76,7 +88,7 @@ impl Backend for CBackend {
             (device, about)
         };
         let capabilities = capabilities(api, device)?;
-        Ok(Arc::new(CDevice::new(api, device, convert::identity(&about.identity), capabilities)))
+        Ok(Arc::new(CDevice::new(api, device, convert::identity(&about.identity), capabilities, about.context)))
     }
 }
 
@@ -110,15 +122,19 @@ fn capabilities(api: &Api, device: c::gpi_device) -> Result<Capabilities> {
     }
     for feature in Feature::ALL {
         let support = query(format!("feature.{}", json(serde_json::to_value(feature))))?;
-        capabilities =
-            capabilities.with_feature(*feature, if is_graph(*feature) { Support::no(NO_GRAPHS) } else { support });
+        capabilities = capabilities.with_feature(*feature, missing(*feature).map_or(support, Support::no));
     }
     Ok(capabilities)
 }
 
-fn is_graph(feature: Feature) -> bool {
-    matches!(
-        feature,
-        Feature::Graphs | Feature::GraphKernels | Feature::GraphSemaphores | Feature::GraphMemoryOperations
-    )
+/// The reason for which the interface lacks a feature.
+fn missing(feature: Feature) -> Option<&'static str> {
+    match feature {
+        Feature::Graphs | Feature::GraphKernels | Feature::GraphSemaphores | Feature::GraphMemoryOperations => {
+            Some(NO_GRAPHS)
+        }
+        Feature::Surfaces | Feature::Textures if below() != "host" => Some(NO_OBJECTS),
+        Feature::SignalMemory if below() != "host" => Some(NO_SIGNAL_MEMORY),
+        _ => None,
+    }
 }

@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use gpu_interop::{
-    DeviceIdentity, DeviceKind, Error, ErrorKind, KernelArg, Luid, MemoryImport, PciAddress, Result, SemaphoreImport,
-    SignalParams, Uuid, WaitCondition, WaitParams,
+    ArrayShape, ChannelType, DeviceIdentity, DeviceKind, Error, ErrorKind, KernelArg, Luid, MemoryImport,
+    MipmappedArrayDesc, PciAddress, Result, SemaphoreImport, SignalParams, Uuid, WaitCondition, WaitParams,
 };
 use gpu_interop_capi as c;
 
@@ -109,11 +109,57 @@ pub(crate) fn memory_import(request: &MemoryImport) -> Result<c::gpi_memory_impo
         (request.is_native(), c::GPI_IMPORT_NATIVE),
         (request.is_peer_trusted(), c::GPI_IMPORT_TRUSTED_PEER),
         (request.exporter().is_some(), c::GPI_IMPORT_HAS_EXPORTER),
+        (request.image().is_some(), c::GPI_IMPORT_HAS_IMAGE),
     ];
     import.flags = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
     import.exporter = request.exporter().map_or(zeroed(), to_identity);
+    if let Some(image) = request.image() {
+        import.image = array_desc(image)?;
+    }
     import.fd = duplicate(request.handle().as_fd())?.into_raw_fd();
     Ok(import)
+}
+
+/// A description of an array.
+pub(crate) fn array_desc(desc: &MipmappedArrayDesc) -> Result<c::gpi_array_desc> {
+    let (shape, [width, height, depth]) = match desc.shape {
+        ArrayShape::D1 { width } => (c::GPI_SHAPE_1D, [width, 0, 0]),
+        ArrayShape::D1Layered { width, layers } => (c::GPI_SHAPE_1D_LAYERED, [width, 0, layers]),
+        ArrayShape::D2 { width, height } => (c::GPI_SHAPE_2D, [width, height, 0]),
+        ArrayShape::D2Layered { width, height, layers } => (c::GPI_SHAPE_2D_LAYERED, [width, height, layers]),
+        ArrayShape::D3 { width, height, depth } => (c::GPI_SHAPE_3D, [width, height, depth]),
+        ArrayShape::Cube { width } => (c::GPI_SHAPE_CUBE, [width, 0, 0]),
+        ArrayShape::CubeLayered { width, cubes } => (c::GPI_SHAPE_CUBE_LAYERED, [width, 0, cubes]),
+        _ => return Err(Error::unsupported("gpi_memory_map_array", "unknown shape")),
+    };
+    let channel = match desc.format.channel() {
+        ChannelType::Uint8 => c::GPI_CHANNEL_UINT8,
+        ChannelType::Uint16 => c::GPI_CHANNEL_UINT16,
+        ChannelType::Uint32 => c::GPI_CHANNEL_UINT32,
+        ChannelType::Sint8 => c::GPI_CHANNEL_SINT8,
+        ChannelType::Sint16 => c::GPI_CHANNEL_SINT16,
+        ChannelType::Sint32 => c::GPI_CHANNEL_SINT32,
+        ChannelType::Float16 => c::GPI_CHANNEL_FLOAT16,
+        ChannelType::Float32 => c::GPI_CHANNEL_FLOAT32,
+        ChannelType::Unorm8 => c::GPI_CHANNEL_UNORM8,
+        ChannelType::Unorm16 => c::GPI_CHANNEL_UNORM16,
+        ChannelType::Snorm8 => c::GPI_CHANNEL_SNORM8,
+        ChannelType::Snorm16 => c::GPI_CHANNEL_SNORM16,
+        ChannelType::Unorm1010102 => c::GPI_CHANNEL_UNORM_10_10_10_2,
+        _ => return Err(Error::unsupported("gpi_memory_map_array", "unknown channel")),
+    };
+    Ok(c::gpi_array_desc {
+        offset: desc.offset,
+        width,
+        height,
+        depth,
+        shape,
+        channel,
+        channels: desc.format.channels().into(),
+        levels: desc.levels,
+        layout_levels: desc.layout_levels.unwrap_or(0),
+        usage: desc.usage.bits(),
+    })
 }
 
 /// As [`memory_import`], for a semaphore.

@@ -7,18 +7,18 @@ use std::sync::PoisonError;
 use std::sync::RwLock;
 
 use gpu_interop::backend::{
-    ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore,
-    RawSignal, RawStream, RawWait, SignalMemory,
+    ArrayCopy, ArrayCopySide, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawContext, RawEvent,
+    RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawWait, SignalMemory,
 };
 use gpu_interop::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
-    ModuleImage, Result, SemaphoreImport, WaitCondition,
+    MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, WaitCondition,
 };
 use gpu_interop_capi as c;
 
 use crate::api::Api;
 use crate::convert;
-use crate::live::{Kind, Linear, Live};
+use crate::live::{Kind, Level, Linear, Live};
 
 /// Words of signal memory: one page.
 const SIGNAL: Layout = match Layout::from_size_align(4096, 4096) {
@@ -32,6 +32,8 @@ pub(crate) struct CDevice {
     handle: RwLock<c::gpi_device>,
     identity: DeviceIdentity,
     capabilities: Capabilities,
+    /// The driver's context, or 0.
+    context: u64,
     live: Live,
 }
 
@@ -55,8 +57,9 @@ impl CDevice {
         handle: c::gpi_device,
         identity: DeviceIdentity,
         capabilities: Capabilities,
+        context: u64,
     ) -> Self {
-        Self { api, handle: RwLock::new(handle), identity, capabilities, live: Live::default() }
+        Self { api, handle: RwLock::new(handle), identity, capabilities, context, live: Live::default() }
     }
 
     fn device(&self) -> c::gpi_device {
@@ -92,6 +95,7 @@ impl CDevice {
         // SAFETY: no requirements.
         api.check(unsafe {
             match kind {
+                Kind::Array => (api.gpi_array_destroy)(c::gpi_array { id }),
                 Kind::Memory => (api.gpi_memory_destroy)(c::gpi_memory { id }),
                 Kind::Stream => (api.gpi_stream_destroy)(c::gpi_stream { id }),
                 Kind::Event => (api.gpi_event_destroy)(c::gpi_event { id }),
@@ -134,6 +138,11 @@ unsafe impl BackendDevice for CDevice {
         &self.capabilities
     }
 
+    fn context(&self) -> Option<RawContext> {
+        let context = usize::try_from(self.context).expect("64 bits");
+        (context != 0).then(|| RawContext::new(context))
+    }
+
     unsafe fn cancel_pending_work(&self) {
         self.close();
     }
@@ -170,6 +179,65 @@ unsafe impl BackendDevice for CDevice {
 
     unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
         self.remove_buffer(buffer.get(), Some(memory.get()))
+    }
+
+    unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
+        let (api, handle) = (self.api, c::gpi_memory { id: memory.get() as u64 });
+        let converted = convert::array_desc(desc)?;
+        // SAFETY: see the implementation.
+        let array: c::gpi_array =
+            unsafe { api.made(|out| (api.gpi_memory_map_array)(handle, &raw const converted, out)) }?;
+        self.live.state().texels.insert(array.id, desc.format.texel_size().into());
+        Ok(RawMipmappedArray::new(self.live.add(Kind::Array, array.id)))
+    }
+
+    unsafe fn mipmapped_array_level(&self, array: RawMipmappedArray, level: u32) -> Result<RawArray> {
+        let (api, array) = (self.api, c::gpi_array { id: array.get() as u64 });
+        // SAFETY: see the implementation.
+        let about: c::gpi_array_level_info = unsafe { api.made(|out| (api.gpi_array_get_level)(array, level, out)) }?;
+        let mut state = self.live.state();
+        let texel_size = state.texels.get(&array.id).copied().unwrap_or(1);
+        state.levels.insert(about.raw, Level { array, level, texel_size });
+        Ok(RawArray::new(usize::try_from(about.raw).expect("64 bits")))
+    }
+
+    unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
+        self.live.state().levels.retain(|_, level| level.array.id != array.get() as u64);
+        self.remove(Kind::Array, array.get())
+    }
+
+    unsafe fn copy_array(&self, raw: RawStream, copy: &ArrayCopy) -> Result<()> {
+        let [width, height, slices] = copy.extent;
+        let region = |array: RawArray, offset| self.live.region(array.get() as u64, offset, copy.extent);
+        let texels = |ptr: DevicePtr, row_pitch: u64, rows: u64| -> Result<c::gpi_texels> {
+            let size = ((slices - 1) * rows + height - 1) * row_pitch + width;
+            Ok(c::gpi_texels { range: self.live.range("copy_array", ptr, size)?, row_pitch, rows })
+        };
+        let (api, stream) = (self.api, stream(raw));
+        let bytes = usize::try_from(width * height * slices).expect("64 bits");
+        // Host memory without gaps, which the stream's next synchronisation would wait for anyway.
+        // SAFETY: see the implementation.
+        let status = unsafe {
+            match (copy.dst, copy.src) {
+                (ArrayCopySide::Linear { ptr, row_pitch, rows }, ArrayCopySide::Array { raw, offset }) => {
+                    (api.gpi_stream_copy_from_array)(stream, texels(ptr, row_pitch, rows)?, region(raw, offset)?)
+                }
+                (ArrayCopySide::Array { raw, offset }, ArrayCopySide::Linear { ptr, row_pitch, rows }) => {
+                    (api.gpi_stream_copy_to_array)(stream, region(raw, offset)?, texels(ptr, row_pitch, rows)?)
+                }
+                (ArrayCopySide::Array { raw, offset }, ArrayCopySide::Array { raw: src, offset: src_offset }) => {
+                    (api.gpi_stream_copy_array)(stream, region(raw, offset)?, region(src, src_offset)?)
+                }
+                (ArrayCopySide::Host { ptr, .. }, ArrayCopySide::Array { raw, offset }) => {
+                    (api.gpi_stream_read_array)(stream, region(raw, offset)?, ptr.cast(), bytes)
+                }
+                (ArrayCopySide::Array { raw, offset }, ArrayCopySide::Host { ptr, .. }) => {
+                    (api.gpi_stream_write_array)(stream, region(raw, offset)?, ptr.cast_const().cast(), bytes)
+                }
+                _ => return Err(Error::unsupported("copy_array", "a copy without an array")),
+            }
+        };
+        api.check(status)
     }
 
     fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {

@@ -9,6 +9,8 @@ use gpu_interop_capi as c;
 /// A handle of any type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
+    /// Before the memory that it is mapped from.
+    Array,
     Memory,
     Stream,
     Event,
@@ -26,8 +28,20 @@ pub(crate) struct Linear {
     pub(crate) memory: Option<usize>,
 }
 
+/// One mip level of an array.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Level {
+    pub(crate) array: c::gpi_array,
+    pub(crate) level: u32,
+    pub(crate) texel_size: u64,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    /// Size of the texels of each array.
+    pub(crate) texels: BTreeMap<u64, u64>,
+    /// Levels by the driver's array.
+    pub(crate) levels: BTreeMap<u64, Level>,
     pub(crate) handles: BTreeMap<(Kind, u64), ()>,
     /// By address. Several may begin at one.
     pub(crate) linear: BTreeMap<u64, Vec<Linear>>,
@@ -71,6 +85,15 @@ impl Live {
             state.linear.remove(&address);
         }
         Some(found.buffer)
+    }
+
+    /// A region of a level, from bytes to texels.
+    pub(crate) fn region(&self, raw: u64, offset: [u64; 3], extent: [u64; 3]) -> Result<c::gpi_array_region> {
+        let unknown = || Error::invalid("copy_array", "the array is no level of a mapped array");
+        let Level { array, level, texel_size } = *self.state().levels.get(&raw).ok_or_else(unknown)?;
+        let texels = |[bytes, rows, slices]: [u64; 3]| [bytes / texel_size, rows, slices];
+        let (offset, extent) = (texels(offset), texels(extent));
+        Ok(c::gpi_array_region { array, level, reserved: 0, offset, extent })
     }
 
     /// The range of linear memory at an address.
