@@ -43,7 +43,11 @@ int main(void) {
     CHECK(level(device, "feature.mapped_mipmapped_array") == GPI_SUPPORT_NONE);
     CHECK(level(device, "memory.nv_sci_buf") == GPI_SUPPORT_NONE);
     CHECK(level(device, "timeline") == GPI_SUPPORT_NATIVE);
+#ifdef _WIN32
+    CHECK(level(device, "semaphore.timeline_win32") == GPI_SUPPORT_NATIVE);
+#else
     CHECK(level(device, "semaphore.timeline_fd") == GPI_SUPPORT_NATIVE);
+#endif
     char defect[16];
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_device_get_known_defect(device, 0, defect, sizeof defect));
 
