@@ -7,8 +7,8 @@ use std::sync::PoisonError;
 use std::sync::RwLock;
 
 use gpu_interop::backend::{
-    ArrayCopy, ArrayCopySide, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawContext, RawEvent,
-    RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawWait, SignalMemory,
+    ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawContext, RawEvent, RawKernel, RawMemory,
+    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawWait, SignalMemory,
 };
 use gpu_interop::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
@@ -17,6 +17,7 @@ use gpu_interop::{
 use gpu_interop_capi as c;
 
 use crate::api::Api;
+use crate::array;
 use crate::convert;
 use crate::live::{Kind, Level, Linear, Live};
 
@@ -207,37 +208,8 @@ unsafe impl BackendDevice for CDevice {
     }
 
     unsafe fn copy_array(&self, raw: RawStream, copy: &ArrayCopy) -> Result<()> {
-        let [width, height, slices] = copy.extent;
-        let region = |array: RawArray, offset| self.live.region(array.get() as u64, offset, copy.extent);
-        let texels = |ptr: DevicePtr, row_pitch: u64, rows: u64| -> Result<c::gpi_texels> {
-            let size = ((slices - 1) * rows + height - 1) * row_pitch + width;
-            Ok(c::gpi_texels { range: self.live.range("copy_array", ptr, size)?, row_pitch, rows })
-        };
-        let (api, stream) = (self.api, stream(raw));
-        let bytes = usize::try_from(width * height * slices).expect("64 bits");
-        // Host memory without gaps, which the stream's next synchronisation would wait for anyway.
         // SAFETY: see the implementation.
-        let status = unsafe {
-            match (copy.dst, copy.src) {
-                (ArrayCopySide::Linear { ptr, row_pitch, rows }, ArrayCopySide::Array { raw, offset }) => {
-                    (api.gpi_stream_copy_from_array)(stream, texels(ptr, row_pitch, rows)?, region(raw, offset)?)
-                }
-                (ArrayCopySide::Array { raw, offset }, ArrayCopySide::Linear { ptr, row_pitch, rows }) => {
-                    (api.gpi_stream_copy_to_array)(stream, region(raw, offset)?, texels(ptr, row_pitch, rows)?)
-                }
-                (ArrayCopySide::Array { raw, offset }, ArrayCopySide::Array { raw: src, offset: src_offset }) => {
-                    (api.gpi_stream_copy_array)(stream, region(raw, offset)?, region(src, src_offset)?)
-                }
-                (ArrayCopySide::Host { ptr, .. }, ArrayCopySide::Array { raw, offset }) => {
-                    (api.gpi_stream_read_array)(stream, region(raw, offset)?, ptr.cast(), bytes)
-                }
-                (ArrayCopySide::Array { raw, offset }, ArrayCopySide::Host { ptr, .. }) => {
-                    (api.gpi_stream_write_array)(stream, region(raw, offset)?, ptr.cast_const().cast(), bytes)
-                }
-                _ => return Err(Error::unsupported("copy_array", "a copy without an array")),
-            }
-        };
-        api.check(status)
+        unsafe { array::copy(self.api, &self.live, stream(raw), copy) }
     }
 
     fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {

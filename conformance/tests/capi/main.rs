@@ -9,6 +9,8 @@
 #[cfg(target_os = "linux")]
 mod api;
 #[cfg(target_os = "linux")]
+mod array;
+#[cfg(target_os = "linux")]
 mod backend;
 #[cfg(target_os = "linux")]
 mod convert;
