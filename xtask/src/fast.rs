@@ -33,6 +33,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "outside", "crates outside of the workspace", outside::check;
     "package", "packages of the published crates build alone", package::check;
     "windows", "tests for Windows, under Wine", windows::fast;
+    "windows-c", "programs in C for Windows, under Wine", windows::programs;
     "tree", "no step leaves files behind", tree;
 ];
 

@@ -36,9 +36,6 @@ pub(crate) fn fast(session: &Session) -> Outcome {
     let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
     // Examples in the documentation are tested on Linux, and in nightly runs here.
     wine.cargo("test --no-fail-fast --lib --tests")?.args(PUBLISHED.map(|name| format!("--package={name}"))).check()?;
-    wine.cargo("build --package gpu-interop-capi --lib")?.check()?;
-    let built = session.target.join("debian").join(GNU).join("debug");
-    capi::test_for_windows(session, &built, |program| run("wine").arg(program).envs(&wine.variables))?;
     // Scenarios of file mappings, events and pipes, which differ between systems. The others only take long here.
     wine.cargo("run --package gpu-interop-conformance-cli --bin conformance -- run --backend host --exporter native")?
         .args(
@@ -46,6 +43,14 @@ pub(crate) fn fast(session: &Session) -> Outcome {
                 .split(' '),
         )
         .check()
+}
+
+/// Programs in C, with the C interface.
+pub(crate) fn programs(session: &Session) -> Outcome {
+    let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
+    wine.cargo("build --package gpu-interop-capi --lib")?.check()?;
+    let built = session.target.join("debian").join(GNU).join("debug");
+    capi::test_for_windows(session, &built, |program| run("wine").arg(program).envs(&wine.variables))
 }
 
 /// Lints, all tests, and the suite on simulators.
