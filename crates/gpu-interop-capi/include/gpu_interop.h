@@ -1809,8 +1809,9 @@ gpi_status gpi_stream_create(struct gpi_device device,
  *
  * Errors: `GPI_ERROR_INVALID_ARGUMENT` for 0 on the host backend, which has no default stream.
  *
- * Requires: `raw` is a stream of the device (on the host backend: the result of `gpi_stream_get_raw`), live until `release` is called; if `release` is null, until the returned stream has been
- * destroyed, its work has completed, and `gpi_device_collect` has been called. It captures no graph meanwhile.
+ * Requires: `raw` is a stream of the device (on the host backend: the result of `gpi_stream_get_raw`), live until `release` is called;
+ * if `release` is null, until the returned stream has been destroyed, its work has completed, and `gpi_device_collect` has
+ * been called. It captures no graph meanwhile.
  */
 gpi_status gpi_stream_wrap(struct gpi_device device,
                            uint64_t raw,
@@ -1905,8 +1906,7 @@ gpi_status gpi_stream_write(struct gpi_stream stream,
                             size_t size);
 
 /**
- * Copies a range to host memory, asynchronously: a size of the range's bytes at `dst` is written until the stream has
- * completed the copy.
+ * Copies a range to host memory, asynchronously. `dst` is complete once the stream has completed the copy.
  *
  * Errors: `GPI_ERROR_INVALID_ARGUMENT` for a null `dst` or memory of another device; otherwise the driver's error.
  *
@@ -1917,15 +1917,13 @@ gpi_status gpi_stream_read_async(struct gpi_stream stream,
                                  void *dst);
 
 /**
- * Copies host memory to a range, asynchronously: the bytes at `src` are read until the stream has completed the copy.
+ * Copies host memory to a range, asynchronously. `src` is read until the stream has completed the copy.
  *
  * Errors: as `gpi_stream_read_async`.
  *
  * Requires: `src` points to as many bytes as the range has, valid and not written until the copy has completed.
  */
-gpi_status gpi_stream_write_async(struct gpi_stream stream,
-                                  struct gpi_range dst,
-                                  const void *src);
+gpi_status gpi_stream_write_async(struct gpi_stream stream, struct gpi_range dst, const void *src);
 
 /**
  * Sets every byte of a range, asynchronously.
@@ -2099,8 +2097,8 @@ gpi_status gpi_kernel_get_raw(struct gpi_kernel kernel, uint64_t *raw);
  * Errors: `GPI_ERROR_INVALID_ARGUMENT` for a kernel or memory of another device, or a launch without threads; otherwise the
  * driver's error.
  *
- * Requires: Number, types and layouts of the arguments match the kernel's parameters, structures are live, and the kernel accesses only memory that is valid until
- * it has completed.
+ * Requires: Number, types and layouts of the arguments match the kernel's parameters, structures are live, and the kernel accesses only
+ * memory that is valid until it has completed.
  */
 gpi_status gpi_stream_launch(struct gpi_stream stream,
                              struct gpi_kernel kernel,

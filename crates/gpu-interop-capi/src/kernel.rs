@@ -197,8 +197,8 @@ unsafe fn argument<'a>(
 /// driver's error.
 ///
 /// # Safety
-/// Number, types and layouts of the arguments match the kernel's parameters, structures are live, and the kernel accesses only memory that is valid until
-/// it has completed.
+/// Number, types and layouts of the arguments match the kernel's parameters, structures are live, and the kernel accesses only
+/// memory that is valid until it has completed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpi_stream_launch(
     stream: gpi_stream,

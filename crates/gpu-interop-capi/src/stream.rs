@@ -44,8 +44,9 @@ pub unsafe extern "C" fn gpi_stream_create(device: gpi_device, stream: *mut gpi_
 /// Errors: `GPI_ERROR_INVALID_ARGUMENT` for 0 on the host backend, which has no default stream.
 ///
 /// # Safety
-/// `raw` is a stream of the device (on the host backend: the result of `gpi_stream_get_raw`), live until `release` is called; if `release` is null, until the returned stream has been
-/// destroyed, its work has completed, and `gpi_device_collect` has been called. It captures no graph meanwhile.
+/// `raw` is a stream of the device (on the host backend: the result of `gpi_stream_get_raw`), live until `release` is called;
+/// if `release` is null, until the returned stream has been destroyed, its work has completed, and `gpi_device_collect` has
+/// been called. It captures no graph meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpi_stream_wrap(
     device: gpi_device,

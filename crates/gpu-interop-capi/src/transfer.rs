@@ -74,8 +74,7 @@ fn not_null(operation: &'static str, pointer: *const c_void) -> Result<()> {
     }
 }
 
-/// Copies a range to host memory, asynchronously: a size of the range's bytes at `dst` is written until the stream has
-/// completed the copy.
+/// Copies a range to host memory, asynchronously. `dst` is complete once the stream has completed the copy.
 ///
 /// Errors: `GPI_ERROR_INVALID_ARGUMENT` for a null `dst` or memory of another device; otherwise the driver's error.
 ///
@@ -91,7 +90,7 @@ pub unsafe extern "C" fn gpi_stream_read_async(stream: gpi_stream, src: gpi_rang
     })
 }
 
-/// Copies host memory to a range, asynchronously: the bytes at `src` are read until the stream has completed the copy.
+/// Copies host memory to a range, asynchronously. `src` is read until the stream has completed the copy.
 ///
 /// Errors: as `gpi_stream_read_async`.
 ///
