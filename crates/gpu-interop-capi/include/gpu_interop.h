@@ -341,6 +341,16 @@
 #define GPI_SEMAPHORE_TIMELINE_WIN32 10
 
 /**
+ * Use of an NvSciSync object by a device: it signals.
+ */
+#define GPI_NVSCISYNC_SIGNAL 1
+
+/**
+ * Use of an NvSciSync object by a device: it waits.
+ */
+#define GPI_NVSCISYNC_WAIT 2
+
+/**
  * Condition: the word has reached the value, with wrap-around. HIP compares without wrap-around.
  */
 #define GPI_WAIT_GREATER_OR_EQUAL 0
@@ -1677,6 +1687,19 @@ gpi_status gpi_device_import_semaphore(struct gpi_device device,
  * Requires: The handle is open, or there is none, and nothing else closes it.
  */
 gpi_status gpi_semaphore_import_close(struct gpi_semaphore_import *import);
+
+/**
+ * Fills an unreconciled `NvSciSyncAttrList` with the requirements of the device (`cuDeviceGetNvSciSyncAttributes`). `uses` are
+ * `GPI_NVSCISYNC_*`: every later use of the object. The caller keeps the list, also after a failure.
+ *
+ * Errors: `GPI_ERROR_UNSUPPORTED` where the device lacks NvSciSync; `GPI_ERROR_INVALID_ARGUMENT` for a null list or no uses;
+ * otherwise the driver's error.
+ *
+ * Requires: The list is valid, and nothing else uses it during the call.
+ */
+gpi_status gpi_device_fill_nvscisync_attributes(struct gpi_device device,
+                                                void *list,
+                                                uint32_t uses);
 
 /**
  * Describes imported memory.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Order of the sources, which is that of the functions in the header.
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 27] = [
     "constants",
     "status",
     "last_error",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 26] = [
     "array_desc",
     "import_memory",
     "import_semaphore",
+    "nv_sci",
     "memory",
     "buffer",
     "array",

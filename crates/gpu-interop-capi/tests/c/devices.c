@@ -51,6 +51,10 @@ int main(void) {
     char defect[16];
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_device_get_known_defect(device, 0, defect, sizeof defect));
 
+    int list;
+    FAILS(GPI_ERROR_UNSUPPORTED, gpi_device_fill_nvscisync_attributes(device, &list, GPI_NVSCISYNC_SIGNAL));
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_device_fill_nvscisync_attributes(device, NULL, GPI_NVSCISYNC_WAIT));
+
     OK(gpi_device_destroy(same));
     OK(gpi_device_destroy(device));
     return finish();

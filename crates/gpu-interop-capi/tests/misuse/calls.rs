@@ -239,6 +239,9 @@ calls! {
         gpi_device_get_known_defect(device(world, input), small(input.numbers[0]), text.as_mut_ptr(), capacity)
     };
     (gpi_device_collect) |world, input| gpi_device_collect(device(world, input));
+    (gpi_device_fill_nvscisync_attributes) |world, input| {
+        gpi_device_fill_nvscisync_attributes(device(world, input), ptr::null_mut(), small(input.numbers[0]))
+    };
     (gpi_device_import_memory) |world, input| import_memory(world, input);
     (gpi_device_import_semaphore) |world, input| import_semaphore(world, input);
     (gpi_device_allocate_exportable) |world, input| {
