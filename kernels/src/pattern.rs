@@ -18,8 +18,8 @@ pub fn pattern_word(seed: u32, index: u64) -> u32 {
     word ^ (word >> 16)
 }
 
-/// Writes the bytes of the pattern from `offset`, in bytes from its start, into `target`: byte `n` of the pattern is byte
-/// `n % 4` of [`pattern_word`]`(seed, n / 4)`, little-endian.
+/// Writes the bytes of the pattern from `offset`, in bytes from its start, into `target`: byte `n` of the pattern is
+/// byte `n % 4` of [`pattern_word`]`(seed, n / 4)`, little-endian.
 pub fn write_pattern(seed: u32, offset: u64, target: &mut [u8]) {
     // Bytes of the first word that come before `offset`: less than 4.
     let skipped = usize::try_from(offset % 4).unwrap_or(0);

@@ -1,11 +1,12 @@
-//! Checks the files of CI: shell scripts with shellcheck, YAML with yamllint, workflows and manifests against the schemas
-//! of GitHub, GitLab and Kubernetes.
+//! Checks the files of CI: shell scripts with shellcheck, YAML with yamllint, workflows and manifests against the
+//! schemas of GitHub, GitLab and Kubernetes.
 
 use std::fs;
 use std::path::Path;
 
 use crate::run::{Outcome, has, run};
 use crate::session::Session;
+use crate::venv;
 
 const REQUIREMENTS: &str = "ci/requirements.txt";
 
@@ -23,7 +24,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
         session.leave_out("the check of shell scripts", "the package shellcheck")?;
     }
     let tools = session.target.join("ci-tools");
-    if !install(&tools) {
+    if !venv::install(&tools, REQUIREMENTS) {
         return session
             .leave_out("the check of workflows", "the package python3-venv, and those in ci/requirements.txt");
     }
@@ -48,20 +49,4 @@ pub(crate) fn check(session: &Session) -> Outcome {
         tool("kubernetes-validate", "--strict").arg(file).check()?;
     }
     Ok(())
-}
-
-/// Installs the packages of [`REQUIREMENTS`] into a virtual environment of Python, if necessary.
-fn install(tools: &Path) -> bool {
-    let installed = tools.join("installed");
-    let wanted = fs::read(REQUIREMENTS).unwrap_or_default();
-    if fs::read(&installed).is_ok_and(|found| found == wanted) {
-        return true;
-    }
-    run("python3 -m venv").arg(tools).succeeds()
-        && run("env")
-            .arg(tools.join("bin/pip"))
-            .args(["--quiet", "install", "--requirement", REQUIREMENTS])
-            .check()
-            .is_ok()
-        && fs::write(installed, wanted).is_ok()
 }

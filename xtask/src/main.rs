@@ -1,5 +1,6 @@
 //! Task runner of this repository: `cargo xtask ci` runs the steps of CI, `cargo xtask slow` the nightly ones.
 
+mod background;
 mod capi;
 mod circles;
 mod debian;
@@ -8,10 +9,12 @@ mod files;
 mod outside;
 mod package;
 mod paths;
+mod python;
 mod run;
 mod session;
 mod slow;
 mod source;
+mod venv;
 mod windows;
 
 use std::path::PathBuf;
@@ -74,7 +77,8 @@ struct Selection {
 }
 
 impl Selection {
-    fn of(mut self, steps: &'static [Step]) -> Outcome {
+    /// Runs the selected steps of `steps`; `background` names those that may run beside the others.
+    fn of(mut self, steps: &'static [Step], background: &[&str]) -> Outcome {
         if self.list {
             for step in steps {
                 println!("{:<14} {}", step.name, step.what);
@@ -89,14 +93,16 @@ impl Selection {
         let first = self.from.and_then(|name| steps.iter().position(|step| step.name == name)).unwrap_or(0);
         let chosen =
             steps[first..].iter().filter(|step| self.only.is_empty() || self.only.iter().any(|o| o == step.name));
-        Session::new()?.run(chosen)
+        // A selection runs one step after the other, with its output as it appears.
+        let background = if chosen.clone().count() == steps.len() { background } else { &[] };
+        Session::new()?.run(&chosen.collect::<Vec<_>>(), background)
     }
 }
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
-        Task::Ci(selection) => selection.of(fast::STEPS),
-        Task::Slow(selection) => selection.of(slow::STEPS),
+        Task::Ci(selection) => selection.of(fast::STEPS, fast::BACKGROUND),
+        Task::Slow(selection) => selection.of(slow::STEPS, &[]),
         Task::Single(Single::Capi { prefix, debug }) => {
             Session::new().and_then(|session| capi::install(&session, &prefix, debug))
         }

@@ -79,7 +79,7 @@ impl Run {
         if output.status.success() { Ok(text) } else { Err(format!("{}: {}\n{text}", self.line(), output.status)) }
     }
 
-    /// Whether the command starts and exits with status 0. Its output is discarded.
+    /// `true` if the command starts and exits with status 0. Its output is discarded.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }
@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// Whether a program of this name is in PATH.
+/// `true` if a program of this name is in PATH.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

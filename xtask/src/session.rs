@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::background::Background;
 use crate::run::{Outcome, run};
 
 /// A named part of a run.
@@ -21,7 +22,7 @@ pub(crate) struct Session {
     pub(crate) root: PathBuf,
     /// Cargo's target folder.
     pub(crate) target: PathBuf,
-    /// Whether a CI system runs this; then no step may be left out.
+    /// `true` if a CI system runs this; then no step may be left out.
     ci: bool,
     left_out: RefCell<Vec<String>>,
     /// Differences from the last commit before the first step.
@@ -63,14 +64,22 @@ impl Session {
         Ok(())
     }
 
-    /// Runs all of `steps`, the later ones even after a failure, and prints a table.
+    /// Runs all of `steps`, the later ones even after a failure, and prints a table. Those named in `background` run in
+    /// a process of their own until the last step, which begins when they have ended.
     ///
     /// # Errors
     /// The names of the failed steps.
-    pub(crate) fn run(&self, steps: impl Iterator<Item = &'static Step>) -> Outcome {
+    pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str]) -> Outcome {
         let mut table = Vec::new();
         let mut failed = Vec::new();
-        for step in steps {
+        let mut beside = Background::start(&self.target, background)?;
+        for (index, step) in steps.iter().enumerate().filter(|(_, step)| !background.contains(&step.name)) {
+            if index + 1 == steps.len()
+                && let Some(beside) = beside.take()
+                && beside.finish().is_err()
+            {
+                failed.push("steps in the background");
+            }
             println!("\n=== {}: {}", step.name, step.what);
             let (start, cpu, left_out) = (Instant::now(), cpu_time(), self.left_out.borrow().len());
             let outcome = (step.run)(self);

@@ -24,9 +24,10 @@ impl Vendor for Hip {
     /// Before 2026-07-06 (rocm-systems#8153) only `hipArrayDestroy` frees levels. Since then destroying the image frees
     /// the remaining ones.
     const LEVELS_END_APART: bool = true;
-    /// `hipDrvMemcpy3DAsync` of CLR, every version.
+    /// No version of AMD's runtime records `hipDrvMemcpy3DAsync` in a graph.
     const RECORDS_ARRAY_COPIES: bool = false;
-    /// rocm-systems#11605 (open). A host write releases the wait.
+    /// On Windows a stream may wait forever for a word that another stream has written (rocm-systems#11605, open). A
+    /// write by the host ends the wait.
     const WRITES_ARE_SEEN: bool = cfg!(not(windows));
     /// Each major version may change the structs, as HIP 6 did.
     const UNKNOWN_SINCE: Option<u32> = Some(8);

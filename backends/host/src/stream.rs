@@ -105,8 +105,8 @@ impl StreamState {
                 if let Err(error) = result {
                     self.lock().failure.get_or_insert(error);
                 }
-                // SeqCst, here and in `synchronize`: either this thread reads the waiter or the waiter reads the new
-                // count.
+                // SeqCst, here and in `synchronize`: either this thread reads that a thread waits, or that thread reads
+                // the new count.
                 self.done.fetch_add(1, Ordering::SeqCst);
                 if self.synchronising.load(Ordering::SeqCst) != 0 {
                     drop(self.lock());

@@ -64,7 +64,7 @@ impl Cli {
         }
     }
 
-    /// Whether this process records driver calls.
+    /// `true` if this process records driver calls.
     fn records_calls(&self) -> bool {
         let runs_here = |run: &RunArgs| run.verbose && run.no_isolate;
         match &self.command {
@@ -192,7 +192,7 @@ struct RunArgs {
     verbose: bool,
 }
 
-/// Whether the first argument of this process is a subcommand, hidden ones among them.
+/// `true` if the first argument of this process is a subcommand, hidden ones among them.
 pub(crate) fn is_called() -> bool {
     std::env::args().nth(1).is_some_and(|first| Cli::command().find_subcommand(first).is_some())
 }

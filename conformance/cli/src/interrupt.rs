@@ -26,7 +26,7 @@ pub(crate) fn listen() -> Verdict {
     Ok(())
 }
 
-/// Whether a signal has arrived.
+/// `true` if a signal has arrived.
 pub(crate) fn is_interrupted() -> bool {
     // Relaxed: no other data is published.
     INTERRUPTED.load(Ordering::Relaxed)

@@ -60,8 +60,8 @@ pub fn main(suite: &Suite) -> ExitCode {
     cli::main(suite)
 }
 
-/// Whether the first argument of this process is one of the command's subcommands. For programs with further functions,
-/// such as tests that start themselves.
+/// `true` if the first argument of this process is one of the command's subcommands. For programs with further
+/// functions, such as tests that start themselves.
 #[must_use]
 pub fn is_called() -> bool {
     cli::is_called()

@@ -10,12 +10,12 @@ pub(crate) fn print(text: Arguments<'_>) {
     let _ = out.write_fmt(text).and_then(|()| out.flush());
 }
 
-/// Whether standard error may have colours: it is a terminal, and `NO_COLOR` is unset or empty.
+/// `true` if standard error may have colours: it is a terminal, and `NO_COLOR` is unset or empty.
 pub(crate) fn error_has_colours() -> bool {
     std::io::stderr().is_terminal() && !asks_for_none(std::env::var_os("NO_COLOR").as_deref())
 }
 
-/// Whether `NO_COLOR` disables colours. An empty value does not.
+/// `true` if `NO_COLOR` disables colours. An empty value does not.
 fn asks_for_none(no_color: Option<&OsStr>) -> bool {
     no_color.is_some_and(|value| !value.is_empty())
 }

@@ -63,7 +63,7 @@ pub(crate) struct DiscoverArgs {
 }
 
 impl Subprocess {
-    /// Whether it records driver calls.
+    /// `true` if it records driver calls.
     pub(crate) fn records_calls(&self) -> bool {
         matches!(self, Self::Child(args) if args.calls)
     }

@@ -63,7 +63,7 @@ impl fmt::Display for DriverUse {
 }
 
 impl DriverApi {
-    /// Whether the suite can use this API for a purpose.
+    /// `true` if the suite can use this API for a purpose.
     #[must_use]
     pub fn provides(self, used: DriverUse) -> bool {
         match used {
@@ -72,7 +72,7 @@ impl DriverApi {
         }
     }
 
-    /// Whether a stream's wait for a greater word compares cyclically, so that 1 follows 2^32 - 16.
+    /// `true` if a stream's wait for a greater word compares cyclically, so that 1 follows 2^32 - 16.
     #[must_use]
     pub fn waits_cyclically(self) -> bool {
         // HIP documents *ptr & mask >= value.
@@ -200,7 +200,7 @@ impl BackendUnderTest {
         self.driver_api
     }
 
-    /// Whether its memory and semaphores are objects of the operating system.
+    /// `true` if its memory and semaphores are objects of the operating system.
     #[must_use]
     pub fn has_system_objects(&self) -> bool {
         self.system_objects

@@ -245,7 +245,7 @@ impl Context {
         Ok(bytes)
     }
 
-    /// Whether the device has a feature.
+    /// `true` if the device has a feature.
     pub(crate) fn has(&self, feature: Feature) -> bool {
         self.device.capabilities().feature(feature).is_supported()
     }
@@ -274,7 +274,7 @@ impl Context {
         self.under_test.driver_api().ok_or_else(reason)
     }
 
-    /// Whether the backend's memory and semaphores are objects of the operating system.
+    /// `true` if the backend's memory and semaphores are objects of the operating system.
     #[cfg(windows)]
     pub(crate) fn has_system_objects(&self) -> bool {
         self.under_test.has_system_objects()

@@ -66,11 +66,11 @@ pub fn run(
     seeds: Seeds,
 ) -> Ran {
     let mut end = Ran { verdict: Ok(()), recorded: Recorded::default() };
-    let told = run_group(under_test, &[scenario], exporter, device, seeds, |ran| {
+    let group = run_group(under_test, &[scenario], exporter, device, seeds, |ran| {
         end = ran;
         Ok(())
     });
-    end.verdict = end.verdict.and(told);
+    end.verdict = end.verdict.and(group);
     end
 }
 
@@ -131,8 +131,8 @@ fn run_opened(
     Ok(())
 }
 
-/// The verdict of a scenario and of the checks around it: a failed check counts even if the scenario could not run. It may
-/// concern earlier scenarios.
+/// The verdict of a scenario and of the checks around it: a failed check counts even if the scenario could not run. It
+/// may concern earlier scenarios.
 fn and_around_it<const N: usize>(verdict: Verdict, around: [Verdict; N]) -> Verdict {
     if matches!(verdict, Err(Stop::Failed(_))) {
         return verdict;

@@ -5,12 +5,12 @@
 //! exportable memory.
 //!
 //! This crate is the library: scenarios, exporters, backends under test, expectations, the leak check. The command is
-//! `gpu-interop-conformance-cli`: it runs scenarios in other processes, so that a crashing driver is a result, and writes
-//! reports.
+//! `gpu-interop-conformance-cli`: it runs scenarios in other processes, so that a crashing driver is a result, and
+//! writes reports.
 //!
 //! # Guarantees
-//! * A scenario passes only if every check held. A scenario is `unsupported` if the device, the backend or the exporter lacks
-//!   a requirement, and `skipped` if the machine lacks one; both carry the reason and never count as passed.
+//! * A scenario passes only if every check held. A scenario is `unsupported` if the device, the backend or the exporter
+//!   lacks a requirement, and `skipped` if the machine lacks one; both carry the reason and never count as passed.
 //! * The same seed gives the same data.
 //!
 //! # Requirements

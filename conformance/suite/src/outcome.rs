@@ -48,7 +48,7 @@ impl Outcome {
         Self::Skipped,
     ];
 
-    /// Whether a run with this outcome has failed.
+    /// `true` if a run with this outcome has failed.
     #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::Crashed | Self::TimedOut | Self::UnexpectedPass)

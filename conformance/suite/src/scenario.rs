@@ -35,15 +35,15 @@ pub struct Scenario {
     needs: [&'static [Need]; 2],
     /// The time after which it is stopped.
     pub time_limit: Duration,
-    /// Whether no other scenario may run at the same time: it needs most of the machine's memory, or would
+    /// `true` if no other scenario may run at the same time: it needs most of the machine's memory, or would
     /// wait for time slices if two processes used the GPU.
     pub alone: bool,
-    /// Whether it must not share its process with other scenarios: it leaves work or threads behind.
+    /// `true` if it must not share its process with other scenarios: it leaves work or threads behind.
     pub own_process: bool,
-    /// Whether a host thread signals a timeline while another waits for it, which deadlocks old validation layers of
+    /// `true` if a host thread signals a timeline while another waits for it, which deadlocks old validation layers of
     /// Vulkan.
     pub signals_by_host: bool,
-    /// Whether the number of streams that wait for each other exceeds a driver's default number of hardware queues.
+    /// `true` if the number of streams that wait for each other exceeds a driver's default number of hardware queues.
     pub many_streams: bool,
     /// The equivalent elsewhere, if any: a test of a public suite, or a written contract.
     pub source: Option<&'static str>,
@@ -144,9 +144,10 @@ impl Scenario {
 
 /// Builds the constant `SCENARIOS`, a table of scenarios.
 ///
-/// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see [`need!`](crate::need::need)),
-/// `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `own_process`, `signals_by_host`, `many_streams`. The
-/// function is a path or a closure that captures nothing. A table may begin with `all need [...];`.
+/// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see
+/// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `own_process`,
+/// `signals_by_host`, `many_streams`. The function is a path or a closure that captures nothing. A table may begin with
+/// `all need [...];`.
 macro_rules! scenarios {
     (all need [$($common:tt)*]; $($rows:tt)+) => {
         $crate::scenario::scenarios! { @rows [$($common)*] $($rows)+ }

@@ -1,7 +1,9 @@
 //! A thread of the application that captures a stream by the driver's own functions, as PyTorch does. Unlike
-//! [`Device::record`](gpu_interop::Device::record), it may use a capture mode that restricts the calls of other threads.
+//! [`Device::record`](gpu_interop::Device::record), it may use a capture mode that restricts the calls of other
+//! threads.
 //!
-//! All its unsafe code is in this file. The functions are those of the file that the backend under test has loaded.
+//! All unsafe code of this thread is in this file. It calls functions of the driver library that the backend under
+//! test has loaded.
 
 use std::ffi::c_int;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -129,7 +131,8 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Starts the thread, and returns once it has captured a fill of `target`, which must live until [`Capture::finish`].
+    /// Starts the thread, and returns once it has captured a fill of `target`, which must live until
+    /// [`Capture::finish`].
     ///
     /// # Errors
     /// The driver's error; [`Stop::Unsupported`] for a backend without a known driver.

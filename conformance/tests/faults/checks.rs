@@ -165,8 +165,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether a lost capability, or a device that does not respond, names the driver's answer to the query. An unknown
-    /// attribute is reported otherwise.
+    /// `true` if a lost capability, or a device that does not respond, names the driver's answer to the query. An
+    /// unknown attribute is reported otherwise.
     fn is_explained(&self, value: &str) -> bool {
         let Answer::Code(code) = self.fault.answer else { return true };
         let answered = match &self.name {
@@ -199,7 +199,8 @@ impl Case<'_> {
         self.check_files(after, &kept)
     }
 
-    /// The remaining objects must be exactly those that the failed calls were to free, and those that no call can reach.
+    /// The remaining objects must be exactly those that the failed calls were to free, and those that no call can
+    /// reach.
     fn check_allowed(&self, kept: &Live) -> Result<(), String> {
         let (function, every) = (self.fault.function.as_str(), self.fault.uses == Uses::Every);
         if self.is_lost() || (remaining_objects::enters(function) && (every || kept.total() <= 1)) {

@@ -1,5 +1,5 @@
-//! The process in which the faults of one function are injected, one after the other. A line of JSON before and after each
-//! identifies the fault if the process dies.
+//! The process in which the faults of one function are injected, one after the other. A line of JSON before and after
+//! each identifies the fault if the process dies.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -30,7 +30,7 @@ pub(crate) struct Task {
     pub(crate) most: usize,
     /// The end of the plan, if not all of it is carried out.
     pub(crate) until: Option<usize>,
-    /// Whether every use fails.
+    /// `true` if every use fails.
     pub(crate) every_use: bool,
     pub(crate) sabotage: Option<Sabotage>,
     /// The limit of one exercise.
@@ -225,7 +225,7 @@ impl Subject {
     }
 }
 
-/// Whether nothing failed.
+/// `true` if nothing failed.
 fn is_clean(record: &Record, logged: &[LogEvent]) -> bool {
     record.errors.is_empty() && record.wrong.is_empty() && !record.moved && logged.is_empty()
 }

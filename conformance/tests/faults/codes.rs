@@ -1,5 +1,5 @@
-//! The injected status codes, and the kind of error that each must become. Written from the vendors' headers and this project's
-//! documentation, independently of the backends.
+//! The injected status codes, and the kind of error that each must become. Written from the vendors' headers and this
+//! project's documentation, independently of the backends.
 
 use gpu_interop::ErrorKind;
 
@@ -85,18 +85,19 @@ pub(crate) const INVALID_VALUE: u32 = 1;
 /// `CUDA_ERROR_NOT_SUPPORTED`, `hipErrorNotSupported`.
 pub(crate) const NOT_SUPPORTED: u32 = 801;
 
-/// The code of calls forbidden during a recording: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported`.
+/// The code of calls forbidden during a recording: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`,
+/// `hipErrorStreamCaptureUnsupported`.
 pub(crate) const CAPTURE_UNSUPPORTED: u32 = 900;
 
 /// The result of a query while work is pending. Not a failure.
 pub(crate) const NOT_READY: u32 = 600;
 
-/// Whether a function queries the completion of work.
+/// `true` if a function queries the completion of work.
 pub(crate) fn is_query(function: &str) -> bool {
     function.ends_with("StreamQuery") || function.ends_with("EventQuery")
 }
 
-/// Whether a function returns a descriptor: a null result is not a failure then.
+/// `true` if a function returns a descriptor: a null result is not a failure then.
 pub(crate) fn gives_descriptor(function: &str) -> bool {
     function.ends_with("MemExportToShareableHandle")
 }
@@ -140,12 +141,12 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
     }
 }
 
-/// Whether a function starts the driver or counts its devices.
+/// `true` if a function starts the driver or counts its devices.
 pub(crate) fn is_initialisation(function: &str) -> bool {
     ["hipInit", "hipRuntimeGetVersion"].contains(&function) || counts_devices(function)
 }
 
-/// Whether a function counts the devices: a driver without devices has an empty list.
+/// `true` if a function counts the devices: a driver without devices has an empty list.
 pub(crate) fn counts_devices(function: &str) -> bool {
     ["cuDeviceGetCount", "hipGetDeviceCount"].contains(&function)
 }

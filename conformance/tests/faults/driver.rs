@@ -26,7 +26,7 @@ pub(crate) struct Driver {
     pub(crate) without: &'static [&'static str],
     /// Functions that only another driver of the list calls, with the reason.
     pub(crate) spared: &'static [(&'static str, &'static str)],
-    /// Whether every code is injected, or only some.
+    /// `true` if every code is injected, `false` if only some.
     pub(crate) whole: bool,
 }
 
@@ -84,7 +84,7 @@ impl Driver {
         DRIVERS.iter().find(|driver| driver.name == name).expect("a driver's name")
     }
 
-    /// Whether its devices have a feature without faults.
+    /// `true` if its devices have a feature without faults.
     pub(crate) fn has(&self, feature: Feature) -> bool {
         let images = [Feature::MappedMipmappedArray, Feature::Surfaces, Feature::Textures];
         self.vendor == Vendor::Cuda || !images.contains(&feature)
@@ -115,7 +115,7 @@ impl Vendor {
         }
     }
 
-    /// Whether a symbol is a function of its driver.
+    /// `true` if a symbol is a function of its driver.
     pub(crate) fn owns(self, symbol: &str) -> bool {
         symbol.strip_prefix(self.prefix()).is_some_and(|rest| rest.starts_with(|letter: char| letter.is_uppercase()))
     }

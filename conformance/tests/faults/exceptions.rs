@@ -1,5 +1,5 @@
-//! Exceptions: functions whose failure is no error, and functions that are never called, with the reason. Every other failure
-//! must be an error.
+//! Exceptions: functions whose failure is no error, and functions that are never called, with the reason. Every other
+//! failure must be an error.
 
 use gpu_interop::ErrorKind;
 

@@ -53,7 +53,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Whether the function was called often enough for the fault to occur.
+    /// `true` if the function was called often enough for the fault to occur.
     pub(crate) fn is_met_by(&self, calls: u64) -> bool {
         match self.uses {
             Uses::Nth(nth) | Uses::From(nth) => calls >= nth,

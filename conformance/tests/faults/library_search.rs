@@ -1,5 +1,5 @@
-//! Several major versions of HIP in one folder: the newest that the linker loads is used, unless the process has loaded one
-//! before. Errors of that library are final; no older one is tried.
+//! Several major versions of HIP in one folder: the newest that the linker loads is used, unless the process has loaded
+//! one before. Errors of that library are final; no older one is tried.
 
 use std::path::Path;
 

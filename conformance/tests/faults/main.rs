@@ -1,8 +1,8 @@
-//! The fault campaign: every driver function that a backend calls fails in every possible way, while the whole public API is
-//! used. The library must never crash, hang, leak, lose a handle, or fail without naming the failed call.
+//! The fault campaign: every driver function that a backend calls fails in every possible way, while the whole public
+//! API is used. The library must never crash, hang, leak, lose a handle, or fail without naming the failed call.
 //!
-//! The drivers are simulators. This program is the tests and, with arguments of its own, the processes in which faults are
-//! injected, so that a crash is the result of one fault.
+//! The drivers are simulators. This program is the tests and, with arguments of its own, the processes in which faults
+//! are injected, so that a crash is the result of one fault.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 mod campaign;

@@ -3,8 +3,8 @@
 use crate::log_events::LogEvent;
 use crate::simulator::{Live, Sort};
 
-/// The objects that remain when a function of CUDA or HIP fails. They must not be used again: a driver that reports a failure
-/// may have freed them.
+/// The objects that remain when a function of CUDA or HIP fails. They must not be used again: a driver that reports a
+/// failure may have freed them.
 const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[Sort::Imports]),
     // Also HIP's signal memory.
@@ -37,24 +37,24 @@ pub(crate) fn by(function: &str) -> &'static [Sort] {
     FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
 }
 
-/// Whether a failed call of this function may prevent another call of freeing.
+/// `true` if a failed call of this function may prevent another call of freeing.
 pub(crate) fn enters(function: &str) -> bool {
     ENTERING.contains(&function)
 }
 
-/// The remaining object of exportable memory, by the documented name of the failed function. The address range and the memory
-/// are freed one by one. A device that cannot be made current retries when it is closed.
+/// The remaining object of exportable memory, by the documented name of the failed function. The address range and the
+/// memory are freed one by one. A device that cannot be made current retries when it is closed.
 pub(crate) fn of_allocation(operation: &str) -> Option<Sort> {
     [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| by(operation) == [*sort])
 }
 
-/// Whether this reports a lost device that was closed while a timeline bridge waited for it: its words remain, because
-/// streams might still write them.
+/// `true` if this reports a lost device that was closed while a timeline bridge waited for it: its words remain,
+/// because streams might still write them.
 pub(crate) fn is_pending(event: &LogEvent) -> bool {
     event.message == "work is still pending on a closed device; its objects are leaked" && event.resource == "0"
 }
 
-/// Whether a failed call of this function may leave the current context or device changed.
+/// `true` if a failed call of this function may leave the current context or device changed.
 pub(crate) fn leaves(function: &str) -> bool {
     LEAVING.contains(&function)
 }

@@ -125,7 +125,7 @@ impl Simulator {
         unsafe { (self.calls)(function.as_ptr()) }
     }
 
-    /// Whether a called function returns a result.
+    /// `true` if a called function returns a result.
     pub(crate) fn gives(&self, function: &str) -> bool {
         let function = CString::new(function).expect("no NUL");
         // SAFETY: a string.

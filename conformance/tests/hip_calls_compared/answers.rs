@@ -55,7 +55,7 @@ impl Differences {
         self.difference.iter().find(of_it)
     }
 
-    /// Whether a script calls a function that only one of the two has.
+    /// `true` if a script calls a function that only one of the two has.
     pub(crate) fn cannot_compare(&self, script: &Script, version: Version) -> bool {
         let calls = |function: &String| script.steps.iter().any(|step| step.contains(&format!("{function}(")));
         let of_it = |absent: &Absent| {
@@ -93,9 +93,9 @@ pub(crate) fn differences() -> Result<Differences, String> {
     toml::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// Whether results are equivalent. The signal that ends a process is ignored: a simulator that detects an error aborts,
-/// where the runtime dereferences an invalid pointer. A process that crashes in the work of a stream may do so before
-/// or after the call that enqueued the work has returned.
+/// `true` if results are equivalent. The signal that ends a process is ignored: a simulator that detects an error
+/// aborts, where the runtime dereferences an invalid pointer. A process that crashes in the work of a stream may do so
+/// before or after the call that enqueued the work has returned.
 pub(crate) fn alike(one: &[String], other: &[String]) -> bool {
     fn dies(answers: &[String]) -> Option<&[String]> {
         answers.split_last().filter(|(last, _)| last.starts_with(DIED_OR_NOT[1])).map(|(_, before)| before)

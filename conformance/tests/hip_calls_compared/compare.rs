@@ -31,7 +31,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Number of parallel processes: many sleep.
-const WORKERS: usize = 4;
+const WORKERS: usize = 8;
 
 pub(crate) fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

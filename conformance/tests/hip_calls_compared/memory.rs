@@ -63,7 +63,7 @@ pub(crate) fn word(address: u64, width: usize) -> u64 {
     }
 }
 
-/// Whether a word gets a value within a time limit.
+/// `true` if a word gets a value within a time limit.
 pub(crate) fn becomes(address: u64, width: usize, value: u64, limit: Duration) -> bool {
     let begin = Instant::now();
     while word(address, width) != value {

@@ -367,7 +367,8 @@ unsafe impl BackendDevice for SabotagedDevice {
         match self.fault {
             Fault::DoesNothing => Ok(()),
             Fault::WritesWordsEarly => {
-                // SAFETY: the caller's promise: a word that is there, aligned. An address of the host backend is the host's.
+                // SAFETY: the caller's promise: a word that is there, aligned. An address of the host backend is the
+                // host's.
                 unsafe { word_at(word.get()) }.store(value, Ordering::Release);
                 Ok(())
             }
@@ -433,7 +434,8 @@ unsafe impl BackendDevice for SabotagedDevice {
                     let loan = LentFd::new(fd)?;
                     // SAFETY: acts as the driver to which the number was lent.
                     unsafe { rustix::io::close(loan.as_raw_fd()) };
-                    // SAFETY: none. The number is another thread's when it is open again, and closing that is the fault.
+                    // SAFETY: none. The number is another thread's when it is open again, and closing that is the
+                    // fault.
                     let borrowed = unsafe { BorrowedFd::borrow_raw(loan.as_raw_fd()) };
                     let lent = Instant::now();
                     while lent.elapsed() < Duration::from_millis(20) {

@@ -122,7 +122,7 @@ fn check_scenarios(page: &Node, reports: &[Report]) -> Tested {
     Ok(())
 }
 
-/// Whether a scenario has driver calls in a report.
+/// `true` if a scenario has driver calls in a report.
 fn has_calls(report: &Report, id: &str) -> bool {
     report.results.iter().any(|case| case.id == id && case.calls.is_some())
 }

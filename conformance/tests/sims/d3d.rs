@@ -57,8 +57,8 @@ fn says_so() -> Result<(), Failed> {
     let report = Run::d3d().exporter("d3d12").filter("memory.fill").run()?;
     let exporter = report.exporters.iter().find(|exporter| exporter.name == ExporterName::D3d12);
     let detail = exporter.and_then(|exporter| exporter.available.clone());
-    let told = detail.map(|detail| detail.driver).unwrap_or_default();
-    check(told.contains("SIMULATED") && told.contains("gpu_interop_sim_d3d.dll"), told)
+    let driver = detail.map(|detail| detail.driver).unwrap_or_default();
+    check(driver.contains("SIMULATED") && driver.contains("gpu_interop_sim_d3d.dll"), driver)
 }
 
 /// Every scenario of the group is skipped: no adapter has the LUID of the simulated device.
@@ -66,16 +66,16 @@ fn of_the_system() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").filter("{d3d.*,memory.fill}").run()?;
     let skipped = report.results.iter().filter(|case| case.id.starts_with("d3d.") && case.outcome == Outcome::Skipped);
     let hint = |reason: &str| reason.contains("is the graphics driver of this device installed?");
-    let told = skipped.filter(|case| case.reason.as_deref().is_some_and(hint)).count();
-    check(told == SCENARIOS, format!("{told}: {}", report.text()))
+    let count = skipped.filter(|case| case.reason.as_deref().is_some_and(hint)).count();
+    check(count == SCENARIOS, format!("{count}: {}", report.text()))
 }
 
 /// One scenario, which must fail for this reason.
 fn fails(run: Run, scenario: &str, what: &str, reason: &str) -> Result<Ran, Failed> {
     let report = run.filter(scenario).run()?;
     let [case] = report.results.as_slice() else { return Err(format!("{what}: {}", report.text()).into()) };
-    let told = case.reason.as_deref().unwrap_or_default();
-    check(case.outcome == Outcome::Failed && told.contains(reason), format!("{scenario}, {what}: {case:?}"))?;
+    let text = case.reason.as_deref().unwrap_or_default();
+    check(case.outcome == Outcome::Failed && text.contains(reason), format!("{scenario}, {what}: {case:?}"))?;
     Ok(report)
 }
 

@@ -66,8 +66,8 @@ fn fails(scenario: &str, fault: &str, reason: &str) -> Result<(), Failed> {
 
 fn failed(report: &Ran, what: &str, reason: &str) -> Result<(), Failed> {
     let [case] = report.results.as_slice() else { return Err(format!("{what}: {}", report.text()).into()) };
-    let told = case.reason.as_deref().unwrap_or_default();
-    check(case.outcome == Outcome::Failed && told.contains(reason), format!("{what}: {case:?}"))
+    let text = case.reason.as_deref().unwrap_or_default();
+    check(case.outcome == Outcome::Failed && text.contains(reason), format!("{what}: {case:?}"))
 }
 
 /// Each function that can fail, in a scenario that calls it.

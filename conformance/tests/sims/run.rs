@@ -222,7 +222,8 @@ impl Ran {
             let fine = match case.outcome {
                 Outcome::Passed | Outcome::ExpectedFailure => true,
                 Outcome::Unsupported => expected(reason),
-                // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated devices.
+                // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated
+                // devices.
                 Outcome::Skipped if cfg!(windows) => {
                     case.id == "process.handles_not_inherited" || case.id.starts_with("d3d.")
                 }
@@ -295,7 +296,7 @@ impl Ran {
                  descriptors: 1, reservations: 1, ",
             ),
         ];
-        let text = self.told(" alive at the end of ")?;
+        let text = self.lines(" alive at the end of ")?;
         let ran = |line: &String| !line.contains("(discover)");
         check(text.iter().any(ran), format!("no process that ran a scenario reported: {}", text.join("\n")))?;
         // A process has one for each used device.
@@ -318,7 +319,7 @@ impl Ran {
 
     /// Fails if any process called a function of external semaphores.
     pub(crate) fn no_calls_for_semaphores(&self) -> Result<(), Failed> {
-        let calls = self.told(" calls for external semaphores in ")?;
+        let calls = self.lines(" calls for external semaphores in ")?;
         let called: Vec<&str> = calls.iter().map(String::as_str).filter(|line| !line.starts_with("0 calls")).collect();
         check(called.is_empty(), called.join("\n"))
     }
@@ -330,7 +331,7 @@ impl Ran {
     }
 
     /// The lines of this kind that processes wrote at their end.
-    fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
+    fn lines(&self, kind: &str) -> Result<Vec<String>, Failed> {
         let text = std::fs::read_to_string(self.folder.path().join("report"))?;
         let lines: Vec<String> = text.lines().filter(|line| line.contains(kind)).map(ToOwned::to_owned).collect();
         check(!lines.is_empty(), format!("no process reported `{kind}`"))?;
@@ -343,8 +344,8 @@ pub(crate) fn reports_faults(run: fn() -> Run, faults: &[(&str, &str)]) -> Resul
     for (fault, reason) in faults {
         let report = run().exporter("native").filter("memory.round_trip").env("GPU_INTEROP_SIM_FAIL", fault).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
-        let told = case.reason.as_deref().unwrap_or_default();
-        check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;
+        let text = case.reason.as_deref().unwrap_or_default();
+        check(case.outcome == Outcome::Failed && text.contains(reason), format!("{fault}: {case:?}"))?;
         report.nothing_alive()?;
     }
     Ok(())

@@ -52,13 +52,13 @@ impl ChannelType {
         }
     }
 
-    /// Whether kernels read integers, unless a texture converts them.
+    /// `true` if kernels read integers, unless a texture converts them.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::Uint8 | Self::Uint16 | Self::Uint32 | Self::Sint8 | Self::Sint16 | Self::Sint32)
     }
 
-    /// Whether the type has values below 0.
+    /// `true` if the type has values below 0.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(

@@ -26,7 +26,7 @@ pub enum Support {
 }
 
 impl Support {
-    /// Whether the feature works, natively or emulated.
+    /// `true` if the feature works, natively or emulated.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         self.reason().is_none()
@@ -244,7 +244,7 @@ impl Capabilities {
         declared(&self.features, feature)
     }
 
-    /// Whether a feature is supported, without building a reason.
+    /// `true` if a feature is supported, without building a reason.
     pub(crate) fn has_feature(&self, feature: Feature) -> bool {
         self.features.get(&feature).is_some_and(Support::is_supported)
     }

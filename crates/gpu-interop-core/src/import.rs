@@ -180,9 +180,9 @@ impl MemoryImport {
     /// pages. `gpu-interop-vulkan` sets it in its requests.
     ///
     /// # Safety
-    /// If `trusted`: while the imported memory or a mapping of it lives, no holder of a descriptor of the file truncates
-    /// it below its present size. In POSIX shared memory and files of huge pages, whose pages can run out, every page is
-    /// allocated, and no holder punches holes.
+    /// If `trusted`: while the imported memory or a mapping of it lives, no holder of a descriptor of the file
+    /// truncates it below its present size. In POSIX shared memory and files of huge pages, whose pages can run out,
+    /// every page is allocated, and no holder punches holes.
     #[must_use]
     pub unsafe fn trusted_peer(mut self, trusted: bool) -> Self {
         self.trusted_peer = trusted;
@@ -195,20 +195,20 @@ impl MemoryImport {
         self.size
     }
 
-    /// Whether the memory is a dedicated allocation.
+    /// `true` if the memory is a dedicated allocation.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.dedicated
     }
 
-    /// Whether the memory is the importing backend's own.
+    /// `true` if the memory is the importing backend's own.
     #[must_use]
     pub fn is_native(&self) -> bool {
         self.native
     }
 
-    /// Whether the memory was exported by a backend that computes on the CPU. Its content is application data, which a
-    /// driver that shares memory only with itself, such as lavapipe, would interpret as its own header.
+    /// `true` if the memory was exported by a backend that computes on the CPU. Its content is application data, which
+    /// a driver that shares memory only with itself, such as lavapipe, would interpret as its own header.
     #[must_use]
     pub fn is_native_of_the_cpu(&self) -> bool {
         let on_cpu = |exporter: &DeviceIdentity| exporter.kind == DeviceKind::Cpu && exporter.uuid.is_none();
@@ -221,7 +221,7 @@ impl MemoryImport {
         self.image.as_ref()
     }
 
-    /// Whether [`trusted_peer`](Self::trusted_peer) guarantees that the file behind the descriptor does not shrink.
+    /// `true` if [`trusted_peer`](Self::trusted_peer) guarantees that the file behind the descriptor does not shrink.
     #[must_use]
     pub fn is_peer_trusted(&self) -> bool {
         self.trusted_peer

@@ -110,15 +110,17 @@ pub enum KernelArg<'a> {
 }
 
 impl<'a> KernelArg<'a> {
-    /// A struct or an array, which launching copies. `T` has the layout of the kernel's parameter: a `#[repr(C)]` struct of
-    /// the same fields, with `#[repr(align(..))]` where CUDA or HIP align a vector type such as `float4` more than its fields.
+    /// A struct or an array, which launching copies. `T` has the layout of the kernel's parameter: a `#[repr(C)]`
+    /// struct of the same fields, with `#[repr(align(..))]` where CUDA or HIP align a vector type such as `float4` more
+    /// than its fields.
     #[must_use]
     pub fn by_value<T: Copy + Send + Sync>(value: &'a T) -> Self {
         Self::Value(ByValue(value))
     }
 
     /// The address of the value that the kernel takes, valid and aligned for its type while `self` is borrowed. For
-    /// backends: drivers copy the argument from there. `None` for a buffer: launching passes its address to the backend.
+    /// backends: drivers copy the argument from there. `None` for a buffer: launching passes its address to the
+    /// backend.
     #[must_use]
     pub fn as_ptr(&self) -> Option<*const u8> {
         Some(match self {

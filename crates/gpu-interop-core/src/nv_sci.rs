@@ -22,12 +22,13 @@ bitflags! {
 pub struct NvSciBufGpu {
     /// The GPU (`NvSciRmGpuId`), by the UUID that its driver reports (`cuDeviceGetUuid`).
     pub id: Uuid,
-    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`); `None` if not reported.
+    /// `true` if it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`); `None` if not reported.
     pub cache: Option<bool>,
-    /// Whether its cache must be kept coherent in software (`NvSciBufGeneralAttrKey_GpuSwNeedCacheCoherency`): then
+    /// `true` if its cache must be kept coherent in software (`NvSciBufGeneralAttrKey_GpuSwNeedCacheCoherency`): then
     /// signals and waits must not skip the memory synchronisation. `None` if not reported.
     pub needs_memsync: Option<bool>,
-    /// Whether it keeps the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression`); `None` if not reported.
+    /// `true` if it keeps the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression`); `None` if not
+    /// reported.
     pub compression: Option<bool>,
 }
 
@@ -40,7 +41,7 @@ pub struct NvSciBufProperties {
     pub alignment: u64,
     /// Planes of an image; 0 for a raw buffer.
     pub planes: u32,
-    /// Whether this object is read-only (`NvSciBufAccessPerm_Readonly`). Writes are then rejected before they are
+    /// `true` if this object is read-only (`NvSciBufAccessPerm_Readonly`). Writes are then rejected before they are
     /// enqueued.
     pub read_only: bool,
     /// GPUs that the object was made for. No other GPU can import it, and none if this is empty.

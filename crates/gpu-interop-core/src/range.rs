@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 /// in the error.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty, goes past the end, or has an end
-/// that overflows.
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty, goes past the end, or has
+/// an end that overflows.
 pub fn byte_range(operation: &'static str, range: impl RangeBounds<u64>, size: u64) -> Result<(u64, u64)> {
     let overflow = || Error::invalid(operation, "the end of the range overflows 64 bits");
     let start = match range.start_bound() {

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// Whether `number` is an open descriptor of the same open file as `fd`; `None` if unknown.
+/// `true` if `number` is an open descriptor of the same open file as `fd`; `None` if unknown.
 ///
 /// Uses `kcmp(2)` with `KCMP_FILE`, which containers may forbid.
 #[cfg(target_os = "linux")]

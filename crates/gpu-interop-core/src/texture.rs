@@ -55,7 +55,7 @@ pub struct TextureDesc {
     pub address: AddressMode,
     /// Conversion of the fetched values.
     pub read: ReadMode,
-    /// Whether coordinates range from 0 to 1 instead of from 0 to the number of texels. Required for textures of
+    /// `true` if coordinates range from 0 to 1 instead of from 0 to the number of texels. Required for textures of
     /// several levels.
     pub normalized_coordinates: bool,
 }

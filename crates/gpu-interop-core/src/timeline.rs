@@ -141,7 +141,7 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
 
 /// Waits for several timelines of one exporter at once. One thread waits at a time; any thread may interrupt it.
 pub trait TimelineWaiter: fmt::Debug + Send + Sync {
-    /// Whether this waiter can wait for `timeline`.
+    /// `true` if this waiter can wait for `timeline`.
     fn serves(&self, timeline: &dyn ExporterTimeline) -> bool;
 
     /// Blocks until one of `waits` has reached its value, [`TimelineWaiter::interrupt`] is called, or `timeout` has

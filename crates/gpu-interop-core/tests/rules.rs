@@ -98,7 +98,7 @@ fn sources(folder: &str) -> String {
     text
 }
 
-/// Whether `text` has `before`, then `name` as a whole word.
+/// `true` if `text` has `before`, then `name` as a whole word.
 fn has(text: &str, before: &str, name: &str) -> bool {
     let whole = format!("{before}{name}");
     text.match_indices(&whole).any(|(at, _)| {

@@ -267,8 +267,8 @@ impl GlInterop {
         Rc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Reports whether the context is current according to its owner; without an owner, only the absence of any current
-    /// context is detected.
+    /// Returns `true` if the context is current, which its owner reports. Without an owner it returns `true` if any context
+    /// is current.
     pub(crate) fn is_current(&self) -> bool {
         match &self.shared.owner {
             Some(owner) => owner.is_current(),

@@ -135,8 +135,8 @@ impl ImportedSemaphore {
         const OPERATION: &str = "glImportSemaphoreFdEXT";
         let functions = need(&self.interop.functions().semaphore_fd, OPERATION)?;
         lend(&self.interop, OPERATION, fd, |fd| {
-            // SAFETY: the context is current and has the extension, the semaphore has no payload yet, and the descriptor
-            // is a duplicate that the driver may close.
+            // SAFETY: the context is current and has the extension, the semaphore has no payload yet, and the
+            // descriptor is a duplicate that the driver may close.
             unsafe { (functions.import)(self.name, sys::HANDLE_TYPE_OPAQUE_FD_EXT, fd) }
         })
     }
@@ -273,8 +273,8 @@ impl ImportedSemaphore {
     /// Calls the function `name` with the barriers, then `after`.
     ///
     /// # Safety
-    /// `function` must be the context's function `name`, and its conditions for this semaphore must hold. `after` must be
-    /// safe to call in the current context.
+    /// `function` must be the context's function `name`, and its conditions for this semaphore must hold. `after` must
+    /// be safe to call in the current context.
     unsafe fn submit(
         &self,
         operation: &'static str,

@@ -287,8 +287,8 @@ impl ImportedTexture {
             _ => None,
         };
         self.interop().call(operation, error::storage, |_| {
-            // SAFETY: the caller's promise; texture and memory are live and belong to the context; extents and levels were
-            // checked.
+            // SAFETY: the caller's promise; texture and memory are live and belong to the context; extents and levels
+            // were checked.
             unsafe {
                 match extent {
                     Extent::One(width) => {

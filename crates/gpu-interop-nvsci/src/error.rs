@@ -121,8 +121,8 @@ mod tests {
         ] {
             let error = check("NvSciBufObjAlloc", Status(code)).expect_err("a failure");
             assert_eq!((error.kind(), error.operation()), (kind, "NvSciBufObjAlloc"));
-            let told = error.code().expect("a code");
-            assert_eq!((told.value, told.name.as_deref()), (i64::from(code), name));
+            let found = error.code().expect("a code");
+            assert_eq!((found.value, found.name.as_deref()), (i64::from(code), name));
         }
         assert!(check("op", Status(0)).is_ok());
     }
@@ -137,7 +137,7 @@ mod tests {
             (0x30, ErrorKind::OutOfMemory, "memory"),
         ] {
             let error = check_reconciled("NvSciBufAttrListReconcile", Status(code)).expect_err("a failure");
-            assert_eq!((error.kind(), error.code().map(|told| told.value)), (kind, Some(i64::from(code))));
+            assert_eq!((error.kind(), error.code().map(|code| code.value)), (kind, Some(i64::from(code))));
             assert!(error.message().contains(part), "{error}");
         }
         assert!(check_reconciled("op", Status(0)).is_ok());

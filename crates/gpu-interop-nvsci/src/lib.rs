@@ -1,5 +1,5 @@
-//! The NvSci side of gpu-interop: buffers and synchronisation objects that NVIDIA's embedded systems (DRIVE, Jetson) share
-//! between the GPU, the CPU and their other engines.
+//! The NvSci side of gpu-interop: buffers and synchronisation objects that NVIDIA's embedded systems (DRIVE, Jetson)
+//! share between the GPU, the CPU and their other engines.
 //!
 //! [`NvSci::load`] finds both libraries at run time, so a binary starts without them. Buffers and objects are created
 //! as NVIDIA's programming guide describes ("NVIDIA Software Communication Interface Interoperability"): every user

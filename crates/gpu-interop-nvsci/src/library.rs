@@ -93,7 +93,7 @@ impl NvSci {
         [&self.libraries.files[0], &self.libraries.files[1]]
     }
 
-    /// Whether a library is a simulator. Reports must state it.
+    /// `true` if a library is a simulator. Reports must state it.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.libraries.simulated

@@ -141,7 +141,7 @@ impl List {
         unsafe { get_if_known(self.functions, self.as_raw(), key) }
     }
 
-    /// Whether this library knows an attribute.
+    /// `true` if this library knows an attribute.
     pub(crate) fn knows(&self, key: u32) -> Result<bool> {
         // SAFETY: the list is live as long as `self`.
         Ok(unsafe { find::<u8>(self.functions, self.as_raw(), key) }?.is_some())
@@ -162,7 +162,8 @@ impl List {
         // SAFETY: the lists are live; array and outputs are valid for the call.
         let result = unsafe { reconcile.traced(name, (raws.as_ptr(), raws.len(), outputs.0, outputs.1)) };
         let own = |raw| Self { functions: first.functions, raw, module: first.module.clone() };
-        // The caller frees the conflict list with any status code. NVIDIA's guides forbid to read it, and a read may abort.
+        // The caller frees the conflict list with any status code. NVIDIA's guides forbid to read it, and a read may
+        // abort.
         let _conflict = NonNull::new(with_exposed_provenance_mut(conflict)).map(own);
         check_reconciled(name, result)?;
         Ok(own(not_null(name, reconciled)?))

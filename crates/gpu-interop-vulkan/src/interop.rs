@@ -254,8 +254,8 @@ impl fmt::Debug for VulkanInterop {
 /// Functions of Vulkan 1.1 that this crate calls. Drivers may lack them for an instance of 1.0.
 const CORE_1_1: [&CStr; 2] = [c"vkGetBufferMemoryRequirements2", c"vkGetImageMemoryRequirements2"];
 
-/// The largest allocation, bytes. 0 if the driver does not fill the structures of Vulkan 1.1: for an instance of 1.0 the
-/// loader handles the call itself and fills none. Vulkan requires at least 2^30 bytes.
+/// The largest allocation, bytes. 0 if the driver does not fill the structures of Vulkan 1.1: for an instance of 1.0
+/// the loader handles the call itself and fills none. Vulkan requires at least 2^30 bytes.
 ///
 /// # Safety
 /// `physical_device` must be a device of `instance`, of Vulkan 1.1 or later.

@@ -3,8 +3,8 @@
 //! An application that renders or computes with Vulkan creates a [`VulkanInterop`] from its instance and device,
 //! creates [`ExportableBuffer`]s, [`ExportableImage`]s and [`ExportableSemaphore`]s with it, and passes their exports
 //! to an importer: a device of `gpu-interop`, another process, or another Vulkan device ([`ImportedBuffer`],
-//! [`ImportedImage`], [`ImportedSemaphore`]). The Vulkan loader is loaded at run time ([`load_entry`]), so a binary starts
-//! without one.
+//! [`ImportedImage`], [`ImportedSemaphore`]). The Vulkan loader is loaded at run time ([`load_entry`]), so a binary
+//! starts without one.
 //!
 //! # Images
 //! An [`ImageSpec`] describes an image: one to three dimensions, a cube or an array of these, mip levels, format,
@@ -20,7 +20,8 @@
 //! # Queue for transfers of ownership
 //! Data that is only copied is best handed over on a transfer-only queue: a round trip on a graphics queue makes the
 //! GPU switch contexts twice, which can take ten times as long as the rest. [`QueueKind`] has the measurements and
-//! finds the queue family; [`HeadlessContext::send`] and [`HeadlessContext::receive`] copy and transfer ownership in one submission.
+//! finds the queue family; [`HeadlessContext::send`] and [`HeadlessContext::receive`] copy and transfer ownership in
+//! one submission.
 //!
 //! # Guarantees
 //! * **The device is queried first.** Objects are created only if the device reports that it can share them; anything
@@ -30,8 +31,8 @@
 //!   its duplicate.
 //! * **Invalid requests never reach the driver**: sizes of 0, memory of the wrong size, closed descriptors, and
 //!   descriptors that cannot be GPU objects. Drivers block or crash on some of these.
-//! * **Missing ownership transfers are errors**: a [`HeadlessContext`] rejects commands on a shared buffer or image that the
-//!   other API owns, and a release or an acquire out of order ([`OwnedBuffer`], [`OwnedImage`]).
+//! * **Missing ownership transfers are errors**: a [`HeadlessContext`] rejects commands on a shared buffer or image
+//!   that the other API owns, and a release or an acquire out of order ([`OwnedBuffer`], [`OwnedImage`]).
 //! * **Objects are freed on drop**, children before parents, and [`Drop`] never panics.
 //! * **Errors name** the `vk*` function, the `VkResult`, the device and the values involved.
 //!
@@ -48,8 +49,8 @@
 //!
 //! # Threads and blocking
 //! Every object may be used from every thread; command buffers and queues passed in by the caller follow Vulkan's own
-//! rules. Only [`OwnedSemaphore::wait`] and the methods of [`HeadlessContext`] documented as blocking block, each with a
-//! timeout.
+//! rules. Only [`OwnedSemaphore::wait`] and the methods of [`HeadlessContext`] documented as blocking block, each with
+//! a timeout.
 //!
 //! # Platforms
 //! File descriptors (Linux); NT handles and object names (Windows), and KMT handles for imports.

@@ -20,8 +20,8 @@ macro_rules! setters {
 macro_rules! memory_accessors {
     ($type:ident, $object:ident) => {
         impl $type {
-            /// The `VkDeviceMemory`, valid as long as a clone of this object lives. Host-visible memory is already mapped;
-            /// mapping it again is an error.
+            /// The `VkDeviceMemory`, valid as long as a clone of this object lives. Host-visible memory is already
+            /// mapped; mapping it again is an error.
             #[must_use]
             pub fn memory(&self) -> ash::vk::DeviceMemory {
                 self.inner.memory.as_raw()
@@ -45,8 +45,8 @@ macro_rules! memory_accessors {
                 self.inner.memory.is_dedicated()
             }
 
-            /// The address of the first byte of the memory, if it is host-visible. Valid as long as a clone of this object
-            /// lives.
+            /// The address of the first byte of the memory, if it is host-visible. Valid as long as a clone of this
+            /// object lives.
             #[must_use]
             pub fn mapped_ptr(&self) -> Option<std::ptr::NonNull<u8>> {
                 self.inner.memory.mapped_ptr()

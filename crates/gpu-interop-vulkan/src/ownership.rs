@@ -17,7 +17,8 @@ use crate::interop::VulkanInterop;
 /// * **Acquire** before the first Vulkan access after the other API's last one, if Vulkan is to see the other API's
 ///   writes. Vulkan does not require it before an access that overwrites all of a buffer; the old contents are then
 ///   undefined. [`HeadlessContext`](crate::HeadlessContext) requires it even then.
-/// * An importer acquires before its first read of the exporter's data, and the exporter releases before that.
+/// * For data that the exporter wrote before the import: the exporter releases, then the importer acquires before its
+///   first read.
 ///
 /// A release or an acquire orders memory, not execution: the other side must also wait, for a semaphore that the
 /// releasing submission signals or for its fence.
@@ -249,8 +250,8 @@ impl VulkanInterop {
     /// As [`OwnedImage::record_release`].
     ///
     /// # Safety
-    /// As [`OwnedImage::record_release`]; the image must be live until the commands have completed, have a colour format
-    /// and sharing mode `EXCLUSIVE`.
+    /// As [`OwnedImage::record_release`]; the image must be live until the commands have completed, have a colour
+    /// format and sharing mode `EXCLUSIVE`.
     pub unsafe fn record_image_release(
         &self,
         commands: vk::CommandBuffer,

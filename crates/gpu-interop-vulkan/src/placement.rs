@@ -59,8 +59,8 @@ fn best(types: &[vk::MemoryType], allowed: u32, placement: MemoryPlacement) -> O
         .map(|(index, _)| index)
 }
 
-/// Selects a memory type: `requested` if it is suitable, or the best one if there is no preference. `allowed` has one bit
-/// per type.
+/// Selects a memory type: `requested` if it is suitable, or the best one if there is no preference. `allowed` has one
+/// bit per type.
 pub(crate) fn memory_type(
     interop: &VulkanInterop,
     allowed: u32,

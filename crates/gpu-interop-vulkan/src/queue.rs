@@ -13,8 +13,9 @@ use crate::interop::VulkanInterop;
 /// 40 µs on a transfer-only one.
 ///
 /// Data that is only copied, for example from or to host memory, is therefore best handed over on a transfer-only queue
-/// ([`HeadlessContext::send`](crate::HeadlessContext::send), [`HeadlessContext::receive`](crate::HeadlessContext::receive)). Copying the output of a
-/// graphics queue on another queue gains nothing: the engine still switches contexts to render the next frame.
+/// ([`HeadlessContext::send`](crate::HeadlessContext::send),
+/// [`HeadlessContext::receive`](crate::HeadlessContext::receive)). Copying the output of a graphics queue on another
+/// queue gains nothing: the engine still switches contexts to render the next frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueueKind {

@@ -17,7 +17,7 @@ pub struct RawMemory {
     pub memory: vk::DeviceMemory,
     /// `VkMemoryAllocateInfo::allocationSize`, bytes.
     pub size: u64,
-    /// Whether the memory was allocated with `VkMemoryDedicatedAllocateInfo`. The default is `false`.
+    /// `true` if the memory was allocated with `VkMemoryDedicatedAllocateInfo`. The default is `false`.
     pub dedicated: bool,
     /// Handle type that the memory is exported as. The default is an opaque file descriptor or NT handle.
     pub handle: MemoryHandleKind,
@@ -56,8 +56,8 @@ impl VulkanInterop {
     ///
     /// # Safety
     /// The memory is live, belongs to this device, and was allocated with this size and dedicated flag and with
-    /// `VkExportMemoryAllocateInfo::handleTypes` that contains the handle type. On Windows, no NT handle of this type was
-    /// exported from it before: Vulkan allows one; duplicate that handle instead.
+    /// `VkExportMemoryAllocateInfo::handleTypes` that contains the handle type. On Windows, no NT handle of this type
+    /// was exported from it before: Vulkan allows one; duplicate that handle instead.
     pub unsafe fn export_memory(&self, memory: &RawMemory) -> Result<MemoryImport> {
         const OPERATION: &str = "VulkanInterop::export_memory";
         if memory.memory == vk::DeviceMemory::null() || memory.size == 0 {

@@ -47,8 +47,8 @@ impl OwnedSemaphore {
     /// of [`VulkanInterop::new`] promised that the feature `timelineSemaphore` is enabled; Vulkan cannot report that.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the physical device does not have the feature, or the device lacks the functions of
-    /// timeline semaphores; [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Unsupported`] if the physical device does not have the feature, or the device lacks the functions
+    /// of timeline semaphores; [`ErrorKind::OutOfMemory`].
     pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
         let kinds = vk::ExternalSemaphoreHandleTypeFlags::empty();
         Self::create("OwnedSemaphore::timeline", interop, SemaphorePayload::Timeline, initial, kinds)
@@ -83,15 +83,15 @@ impl OwnedSemaphore {
     }
 
     /// Borrows a timeline semaphore that the application created, for a bridge: any
-    /// [`Timeline`](gpu_interop_core::Timeline) accepts it. The semaphore is not destroyed on drop; `owner` is kept until
-    /// then. If it was created for export, [`ExportableSemaphore::timeline_from_raw`] can avoid the bridge.
+    /// [`Timeline`](gpu_interop_core::Timeline) accepts it. The semaphore is not destroyed on drop; `owner` is kept
+    /// until then. If it was created for export, [`ExportableSemaphore::timeline_from_raw`] can avoid the bridge.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a null semaphore; otherwise as for [`timeline`](Self::timeline).
     ///
     /// # Safety
-    /// `semaphore` is a timeline semaphore of this device, and live as long as `owner`. Host signals through this object
-    /// and signals of submitted work must raise the value in order: work submitted through ash is unknown to it.
+    /// `semaphore` is a timeline semaphore of this device, and live as long as `owner`. Host signals through this
+    /// object and signals of submitted work must raise the value in order: work submitted through ash is unknown to it.
     pub unsafe fn timeline_from_raw(
         interop: &VulkanInterop,
         semaphore: vk::Semaphore,
@@ -143,8 +143,9 @@ impl OwnedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one, or further above
     /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work submitted
-    /// through a [`HeadlessContext`](crate::HeadlessContext) has yet to reach or pass below. [`ErrorKind::Overtaken`] if such work may
-    /// signal a greater value first, because it does not wait for this one; [`ErrorKind::OutOfMemory`].
+    /// through a [`HeadlessContext`](crate::HeadlessContext) has yet to reach or pass below. [`ErrorKind::Overtaken`]
+    /// if such work may signal a greater value first, because it does not wait for this one;
+    /// [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";
         let functions = self.timeline_functions(OPERATION)?;
@@ -316,16 +317,16 @@ impl ExportableSemaphore {
     }
 
     /// Borrows a timeline semaphore that the application created for export, for a
-    /// [`Timeline`](gpu_interop_core::Timeline) that is native where the compute device imports timelines. The semaphore
-    /// is not destroyed on drop; `owner` is kept until then.
+    /// [`Timeline`](gpu_interop_core::Timeline) that is native where the compute device imports timelines. The
+    /// semaphore is not destroyed on drop; `owner` is kept until then.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a null semaphore; otherwise as for [`timeline`](Self::timeline).
     ///
     /// # Safety
     /// As [`OwnedSemaphore::timeline_from_raw`], and the semaphore was created with
-    /// `VkExportSemaphoreCreateInfo::handleTypes` of `OPAQUE_FD`, on Windows `OPAQUE_WIN32`. On Windows, no NT handle was
-    /// exported from it before.
+    /// `VkExportSemaphoreCreateInfo::handleTypes` of `OPAQUE_FD`, on Windows `OPAQUE_WIN32`. On Windows, no NT handle
+    /// was exported from it before.
     pub unsafe fn timeline_from_raw(
         interop: &VulkanInterop,
         semaphore: vk::Semaphore,

@@ -1,4 +1,5 @@
-//! Ownership state of shared buffers and images, as the commands of a [`HeadlessContext`](crate::HeadlessContext) change it.
+//! Ownership state of shared buffers and images, as the commands of a [`HeadlessContext`](crate::HeadlessContext)
+//! change it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,7 +1,7 @@
 //! Example: wgpu renders a scene to a shared texture, compute detects its edges, and wgpu composes both.
 //!
-//! Three frames are in flight, each with textures of its own: while a kernel filters one, wgpu renders the next. The kernel
-//! is PTX on CUDA (`kernels/edges.c`) and a Rust function on the CPU. `--help` lists the arguments.
+//! Three frames are in flight, each with textures of its own: while a kernel filters one, wgpu renders the next. The
+//! kernel is PTX on CUDA (`kernels/edges.c`) and a Rust function on the CPU. `--help` lists the arguments.
 
 mod common;
 
@@ -122,8 +122,8 @@ impl common::Example for Filter {
         let (size, radius) = (KernelArg::I32(self.size), KernelArg::I32(self.size / 256));
         let arguments = [from, from_pitch, to, to_pitch, size, radius];
         let config = LaunchConfig::linear(self.size.unsigned_abs().pow(2).into());
-        // SAFETY: the kernel takes two images of `size` rows of `size` texels, and 32-bit integers. `drop` waits for the
-        // stream before it destroys surfaces.
+        // SAFETY: the kernel takes two images of `size` rows of `size` texels, and 32-bit integers. `drop` waits for
+        // the stream before it destroys surfaces.
         unsafe { self.stream.launch(&self.kernel, &config, &arguments) }?;
         if number + 1 == self.count {
             self.verify(scene, edges)?;

@@ -3,49 +3,18 @@
 //!
 //! The particles' state is memory of compute's own. Each of three frames in flight has a vertex buffer, to which the kernel
 //! writes positions. The kernel is PTX on CUDA (`kernels/particles.c`) and a Rust function on the CPU. `--help` lists the
-//! arguments; there is one particle for each pixel.
+//! arguments; there is one particle for each pixel. `wgpu_particles_pass` does the same without interop.
 
 mod common;
 
 use std::collections::VecDeque;
 use std::slice::from_raw_parts_mut;
 
-use common::{Options, Result, Setup, bind, encode, fill, pass, pipeline, shader, square, view};
+use common::galaxies::{Camera, Cores, State, Step, Vertex, states};
+use common::{Options, Result, Setup};
 use gpu_interop_wgpu::gpu_interop::host::KernelCall;
 use gpu_interop_wgpu::gpu_interop::{ExportableMemory, Kernel, KernelArg, LaunchConfig, Stream};
 use gpu_interop_wgpu::{HandBack, Interop, SharedBuffer, gpu_interop, wgpu};
-
-/// Launches of the kernel from the first frame to the last, unless there are more frames.
-const STEPS: u32 = 600;
-const SECONDS: f32 = 4.6;
-const LIGHT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba16Float;
-const LAYOUT: wgpu::VertexBufferLayout<'_> = wgpu::VertexBufferLayout {
-    array_stride: size_of::<Vertex>() as u64,
-    step_mode: wgpu::VertexStepMode::Vertex,
-    attributes: &wgpu::vertex_attr_array![0 => Float32x4],
-};
-
-/// Position, 0, velocity, 0.
-type State = [f32; 8];
-/// Position, speed.
-type Vertex = [f32; 4];
-
-/// The kernel's parameter of this type.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Step {
-    /// Position and mass.
-    cores: [[f32; 4]; 2],
-    seconds: f32,
-}
-
-struct Cores {
-    /// Position and velocity of the first one; the other one is opposite.
-    first: [f32; 4],
-    seconds: f32,
-    /// Launches for each frame.
-    steps: u32,
-}
 
 struct Particles {
     pending: VecDeque<(usize, HandBack)>,
@@ -56,56 +25,23 @@ struct Particles {
     kernel: Kernel,
     stream: Stream,
     interop: Interop,
-    light: wgpu::TextureView,
-    exposed: wgpu::BindGroup,
-    draw: wgpu::RenderPipeline,
-    expose: wgpu::RenderPipeline,
+    camera: Camera,
 }
 
 impl common::Example for Particles {
     fn new(adapter: &wgpu::Adapter, format: wgpu::TextureFormat, options: &Options) -> Result<Self> {
         let ptx = include_str!("kernels/particles.ptx");
         let Setup { kernel, stream, interop } = Setup::new(adapter, c"advance", ptx, advance_on_the_cpu)?;
-        let device = interop.device();
         let count = options.size * options.size;
         let size = u64::from(count) * size_of::<Vertex>() as u64;
         let desc =
             wgpu::BufferDescriptor { label: None, size, usage: wgpu::BufferUsages::VERTEX, mapped_at_creation: false };
         let vertices = (0..3).map(|_| interop.create_buffer(&desc)).collect::<gpu_interop::Result<_>>()?;
-        // At the distance 3, on parabolas that come as near as 0.6.
-        let first = [-1.5, 0.0, 0.515, -0.258];
-        let states = interop.compute().allocate_exportable(u64::from(count) * size_of::<State>() as u64)?;
-        let bytes: Vec<u8> = (0..count).flat_map(|index| state(index, first)).flat_map(f32::to_ne_bytes).collect();
-        stream.write(states.slice(..)?, &bytes)?;
-
-        let module = shader(device, include_str!("shaders/particles.wgsl"));
-        let one = wgpu::BlendComponent { dst_factor: wgpu::BlendFactor::One, ..wgpu::BlendComponent::REPLACE };
-        let add = wgpu::BlendState { color: one, alpha: one };
-        let target = wgpu::ColorTargetState { blend: Some(add), ..LIGHT.into() };
-        let draw = pipeline(device, &module, ["particle", "add"], target, |desc| {
-            desc.primitive.topology = wgpu::PrimitiveTopology::PointList;
-            desc.vertex.buffers = &[Some(LAYOUT)];
-        });
-        let expose = pipeline(device, &module, ["screen", "expose"], format.into(), |_| {});
-        let usage = wgpu::TextureUsages::RENDER_ATTACHMENT | wgpu::TextureUsages::TEXTURE_BINDING;
-        let light = view(&device.create_texture(&square(options.size, LIGHT, usage)));
-        let exposed = bind(device, &expose, &[wgpu::BindingResource::TextureView(&light)]);
-        let steps = (STEPS / options.frames).max(1);
-        let cores = Cores { first, seconds: SECONDS / (options.frames * steps) as f32, steps };
-        Ok(Self {
-            pending: VecDeque::new(),
-            vertices,
-            states,
-            count,
-            cores,
-            kernel,
-            stream,
-            interop,
-            light,
-            exposed,
-            draw,
-            expose,
-        })
+        let memory = interop.compute().allocate_exportable(u64::from(count) * size_of::<State>() as u64)?;
+        stream.write(memory.slice(..)?, &states(count))?;
+        let (pending, cores) = (VecDeque::new(), Cores::new(options));
+        let camera = Camera::new(interop.device(), format, options);
+        Ok(Self { pending, vertices, states: memory, count, cores, kernel, stream, interop, camera })
     }
 
     fn interop(&self) -> &Interop {
@@ -129,47 +65,9 @@ impl common::Example for Particles {
 
     fn finish(&mut self, target: &wgpu::TextureView) -> Result<wgpu::SubmissionIndex> {
         let (index, back) = self.pending.pop_front().ok_or("no frame has begun")?;
-        let drawing = encode(self.interop.device(), |encoder| {
-            let mut draw = pass(encoder, &self.light, wgpu::Color::BLACK, None);
-            draw.set_pipeline(&self.draw);
-            draw.set_vertex_buffer(0, self.vertices[index].wgpu().slice(..));
-            draw.draw(0..self.count, 0..1);
-            drop(draw);
-            fill(encoder, target, &self.expose, &self.exposed);
-        });
+        let drawing = self.camera.draw(self.interop.device(), self.vertices[index].wgpu(), target)?;
         Ok(back.acquire_and_submit([drawing])?)
     }
-}
-
-impl Cores {
-    /// Moves them by a step. The result has their places in the middle of it.
-    fn step(&mut self) -> Step {
-        let [mut x, mut y, mut vx, mut vy] = self.first;
-        let half = self.seconds / 2.0;
-        (x, y) = (x + vx * half, y + vy * half);
-        let square = 4.0 * (x * x + y * y) + 0.04;
-        let pull = 2.0 * self.seconds / (square * square.sqrt());
-        (vx, vy) = (vx - x * pull, vy - y * pull);
-        self.first = [x + vx * half, y + vy * half, vx, vy];
-        Step { cores: [[x, y, 0.0, 1.0], [-x, -y, 0.0, 1.0]], seconds: self.seconds }
-    }
-}
-
-/// A particle on a circle around one of the cores.
-fn state(index: u32, [x, y, vx, vy]: [f32; 4]) -> State {
-    let random = |salt: u32| {
-        let mixed = (index ^ salt).wrapping_mul(0x9E37_79B1);
-        let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77);
-        ((mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE3D) >> 8) as f32 / (1 << 24) as f32
-    };
-    let (sin, cos) = (random(0x5BD1_E995) * std::f32::consts::TAU).sin_cos();
-    let (radius, height) = (0.1 + 1.1 * random(0x1B87_3593).powf(0.7), 0.04 * random(0xCC9E_2D51) - 0.02);
-    let speed = radius / (radius * radius + 0.04).powf(0.75);
-    let (sign, tilt) = if index.is_multiple_of(2) { (1.0, 0.1_f32) } else { (-1.0, 0.7) };
-    let (up, along) = tilt.sin_cos();
-    let place = [cos * radius, sin * radius * along - height * up, sin * radius * up + height * along];
-    let [u, v, w] = [-sin * speed, cos * speed * along, cos * speed * up];
-    [sign * x + place[0], sign * y + place[1], place[2], 0.0, sign * vx + u, sign * vy + v, w, 0.0]
 }
 
 /// `kernels/particles.c`.

@@ -15,8 +15,8 @@ use crate::reached::{Reached, Watcher};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Interop {
-    /// Hands `objects` over to `stream`: work enqueued on it from now on executes after everything that was submitted to
-    /// wgpu's queue before this call, and sees its results. Does not block.
+    /// Hands `objects` over to `stream`: work enqueued on it from now on executes after everything that was submitted
+    /// to wgpu's queue before this call, and sees its results. Does not block.
     ///
     /// The objects belong to compute until [`HandOver::end`], or the drop of the returned guard, hands them back. Until
     /// then, do not submit wgpu commands that use them, nor call `Queue::write_buffer` or `write_texture` for them;
@@ -147,8 +147,8 @@ impl HandOver<'_> {
         self.stream
     }
 
-    /// Hands the objects back to wgpu: whatever is submitted to its queue from now on executes after everything that was
-    /// enqueued on the stream, and sees its results. See [`HandBack::acquire`] for the case in which it blocks.
+    /// Hands the objects back to wgpu: whatever is submitted to its queue from now on executes after everything that
+    /// was enqueued on the stream, and sees its results. See [`HandBack::acquire`] for the case in which it blocks.
     ///
     /// The queue waits from now on. With several frames in flight, submit the next frames first: see
     /// [`signal`](Self::signal).
@@ -177,8 +177,8 @@ impl HandOver<'_> {
     /// submit the rendering of the next frames, and acquire the frame then.
     ///
     /// # Errors
-    /// The error of the stream. The objects are given back to wgpu, with undefined contents, after at most 2 seconds for
-    /// earlier work of the stream.
+    /// The error of the stream. The objects are given back to wgpu, with undefined contents, after at most 2 seconds
+    /// for earlier work of the stream.
     pub fn signal(mut self) -> Result<HandBack> {
         match self.owned.take() {
             Some(owned) => signal(self.stream, owned),
@@ -238,9 +238,9 @@ impl HandBack {
     /// Gives the objects back to wgpu, whose queue waits for the stream.
     ///
     /// Does not block where the compute driver imports timeline semaphores
-    /// ([`TimelineStrategy::Native`](gpu_interop::TimelineStrategy::Native)), as CUDA's does, nor with Direct3D 12. Over a
-    /// bridge (HIP on Linux, the CPU) with Vulkan, the CPU waits for the stream: wgpu orders its submissions by binary
-    /// semaphores, and Vulkan allows none behind a wait for a signal that is not submitted yet
+    /// ([`TimelineStrategy::Native`](gpu_interop::TimelineStrategy::Native)), as CUDA's does, nor with Direct3D 12.
+    /// Over a bridge (HIP on Linux, the CPU) with Vulkan, the CPU waits for the stream: wgpu orders its submissions by
+    /// binary semaphores, and Vulkan allows none behind a wait for a signal that is not submitted yet
     /// (VUID-vkQueueSubmit-pWaitSemaphores-03238). With several frames in flight the stream has arrived by then.
     ///
     /// # Errors
@@ -253,8 +253,8 @@ impl HandBack {
     /// As [`acquire`](Self::acquire), and submits `commands` behind, in the same submission.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`ErrorKind::InvalidArgument`] with wgpu's error as the source if wgpu rejects
-    /// `commands`; the objects are given back nevertheless.
+    /// As [`acquire`](Self::acquire), and [`ErrorKind::InvalidArgument`] with wgpu's error as the source if wgpu
+    /// rejects `commands`; the objects are given back nevertheless.
     pub fn acquire_and_submit(
         mut self,
         commands: impl IntoIterator<Item = wgpu::CommandBuffer>,

@@ -15,8 +15,8 @@ use crate::timeline::{SharedTimeline, TimelineInner};
 
 /// A wgpu device and queue, and the compute device (CUDA, HIP or the CPU) that is the same hardware.
 ///
-/// Creates the shared buffers and textures, and hands them over between wgpu and streams. Cheap to clone; clones are the
-/// same object. May be used from every thread.
+/// Creates the shared buffers and textures, and hands them over between wgpu and streams. Cheap to clone; clones are
+/// the same object. May be used from every thread.
 ///
 /// wgpu's own `Queue::submit` stays usable, from every thread and at any time: no submission of another thread can take
 /// a wait or a signal of a hand-over to a wrong place (see [`submit_with`](Self::submit_with)).
@@ -40,8 +40,8 @@ impl Interop {
     /// `GPU_INTEROP_BACKEND` allows ([`gpu_interop::device_for`]). `queue` is the device's.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if wgpu runs on another backend than Vulkan (on Windows also Direct3D 12), or the device
-    /// lacks an extension: [`request_device`](crate::request_device) creates one that has all.
+    /// [`ErrorKind::Unsupported`] if wgpu runs on another backend than Vulkan (on Windows also Direct3D 12), or the
+    /// device lacks an extension: [`request_device`](crate::request_device) creates one that has all.
     /// [`ErrorKind::NoDevice`] if no compute device is that hardware; [`ErrorKind::InvalidArgument`] for the queue of
     /// another device.
     pub fn new(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Self> {
@@ -131,9 +131,9 @@ impl Interop {
     /// Submits command buffers that execute after each timeline of `waits` has reached its value, and raises those of
     /// `signals` to theirs after the command buffers have completed.
     ///
-    /// With Vulkan, the signal of each wait must be enqueued or submitted before this call. Over a bridge, the CPU waits
-    /// for the values of `waits` ([`HandBack::acquire`](crate::HandBack::acquire) has the reason); otherwise this does not
-    /// block.
+    /// With Vulkan, the signal of each wait must be enqueued or submitted before this call. Over a bridge, the CPU
+    /// waits for the values of `waits` ([`HandBack::acquire`](crate::HandBack::acquire) has the reason); otherwise this
+    /// does not block.
     ///
     /// # Other threads
     /// wgpu hands a staged semaphore to whichever thread submits next. The order of this function makes every outcome
@@ -141,14 +141,14 @@ impl Interop {
     ///
     /// * A *wait* is staged before `commands` are submitted. Taken by an earlier submission of another thread, it is
     ///   still in front of `commands`, because wgpu's queue executes in order.
-    /// * A *signal* is staged after `commands` were submitted, so that every submission that can take it is behind them.
-    ///   An empty submission follows, in case there is no other.
+    /// * A *signal* is staged after `commands` were submitted, so that every submission that can take it is behind
+    ///   them. An empty submission follows, in case there is no other.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a signal that does not increase its
     /// timeline, or while another thread signals it; and, with wgpu's error as the source, if wgpu rejects `commands`:
-    /// then nothing is signalled, and the next submission waits for `waits`. [`ErrorKind::Timeout`] after a minute of the
-    /// CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any more.
+    /// then nothing is signalled, and the next submission waits for `waits`. [`ErrorKind::Timeout`] after a minute of
+    /// the CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any more.
     pub fn submit_with(
         &self,
         waits: &[(&SharedTimeline, u64)],

@@ -18,47 +18,47 @@
 //! ```
 //!
 //! This version is for wgpu 30, which it re-exports; each release of wgpu has a major version of this
-//! crate. wgpu runs on Vulkan (Linux and Windows) or on Direct3D 12. Which compute API it is paired with is decided at run
-//! time, by the identity of the GPU and the environment variable `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host` or `auto`;
-//! see [`gpu_interop`]).
+//! crate. wgpu runs on Vulkan (Linux and Windows) or on Direct3D 12. Which compute API it is paired with is decided at
+//! run time, by the identity of the GPU and the environment variable `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host` or
+//! `auto`; see [`gpu_interop`]).
 //!
 //! # Devices
-//! [`request_device`] creates a wgpu device with the Vulkan extensions that sharing needs. An application that creates its
-//! device itself passes it to [`Interop::new`], whose error names what the device lacks. [`Interop::with_compute`] takes a
-//! compute device that the application opened, for example with its own kernels for the CPU.
+//! [`request_device`] creates a wgpu device with the Vulkan extensions that sharing needs. An application that creates
+//! its device itself passes it to [`Interop::new`], whose error names what the device lacks. [`Interop::with_compute`]
+//! takes a compute device that the application opened, for example with its own kernels for the CPU.
 //!
 //! # Buffers and textures
 //! A [`SharedBuffer`] is a `wgpu::Buffer` and a [`MappedBuffer`](gpu_interop::MappedBuffer); a [`SharedTexture`] is a
 //! `wgpu::Texture` and a [`TextureMapping`]: a mipmapped array (optimal tiling, for CUDA's surfaces and textures), or
 //! memory with rows (linear tiling) where the compute API maps no arrays, as on the CPU and with HIP on Linux.
-//! [`TextureOptions`] choose otherwise. Both start with zeroes, belong to wgpu, and may be dropped at any time, before or
-//! after clones of the wgpu handle, with work pending.
+//! [`TextureOptions`] choose otherwise. Both start with zeroes, belong to wgpu, and may be dropped at any time, before
+//! or after clones of the wgpu handle, with work pending.
 //!
 //! # Hand-over
-//! wgpu and compute take turns. [`Interop::begin_compute`] hands objects to a stream, and [`HandOver::end`], or the drop
-//! of the guard, hands them back. Neither blocks the CPU where the compute driver imports timeline semaphores, as CUDA's
-//! does; [`HandBack::acquire`] has the other case. Image layouts, ownership transfers, semaphores and the states that wgpu tracks are
-//! handled inside.
+//! wgpu and compute take turns. [`Interop::begin_compute`] hands objects to a stream, and [`HandOver::end`], or the
+//! drop of the guard, hands them back. Neither blocks the CPU where the compute driver imports timeline semaphores, as
+//! CUDA's does; [`HandBack::acquire`] has the other case. Image layouts, ownership transfers, semaphores and the states
+//! that wgpu tracks are handled inside.
 //!
 //! * While compute owns an object, do not submit wgpu work that uses it; recording such work is fine.
 //! * wgpu's queue may be used from every thread at any time: [`Interop::submit_with`] says why no submission of another
 //!   thread takes a wait or a signal to a wrong place.
 //! * To save submissions, [`Interop::submit_and_begin_compute`] and [`HandOver::end_and_submit`] take command buffers.
-//! * For several frames in flight, [`HandOver::signal`] ends the work of compute, and [`HandBack::acquire`] makes wgpu's
-//!   queue wait for it, later.
+//! * For several frames in flight, [`HandOver::signal`] ends the work of compute, and [`HandBack::acquire`] makes
+//!   wgpu's queue wait for it, later.
 //! * [`HandBack::done`] and [`SharedTimeline::reached`] are futures, for every executor.
 //!
 //! # Errors
-//! [`gpu_interop::Error`], with the values involved and the next step. wgpu's own validation errors of a submission made
-//! here are its [`source`](std::error::Error::source), and do not reach wgpu's error handler.
+//! [`gpu_interop::Error`], with the values involved and the next step. wgpu's own validation errors of a submission
+//! made here are its [`source`](std::error::Error::source), and do not reach wgpu's error handler.
 //!
 //! # Limits
 //! * A kernel that never ends, or a device that is lost, keeps wgpu's queue waiting: bound the waits for it
 //!   (`wgpu::PollType::Wait` has a timeout).
 //! * Other wgpu backends (Metal, OpenGL, WebGPU) are errors of the kind
 //!   [`Unsupported`](gpu_interop::ErrorKind::Unsupported).
-//! * Depth, stencil, compressed and planar formats, several samples and mappable buffers are not shared: copy to or from
-//!   a buffer or texture of wgpu's own.
+//! * Depth, stencil, compressed and planar formats, several samples and mappable buffers are not shared: copy to or
+//!   from a buffer or texture of wgpu's own.
 
 mod buffer;
 mod format;

@@ -84,8 +84,8 @@ impl Lent {
         self.objects.iter().map(|object| &object.resource).collect()
     }
 
-    /// Records a use of the objects that wgpu tracks, in the state in which they change hands: it keeps them alive until
-    /// its submission has completed, and brings textures to the layout of that state.
+    /// Records a use of the objects that wgpu tracks, in the state in which they change hands: it keeps them alive
+    /// until its submission has completed, and brings textures to the layout of that state.
     pub(crate) fn record_use(&self, device: &wgpu::Device, native: &Native) -> wgpu::CommandBuffer {
         record_use(device, native, self.objects.iter().map(|object| &object.handle))
     }

@@ -14,14 +14,14 @@ const OPERATION: &str = "gpu_interop_wgpu::request_device";
 /// Creates a wgpu device and queue as `wgpu::Adapter::request_device` does, with the Vulkan extensions for sharing
 /// memory and timelines beside those that wgpu enables. Native devices are created at once, so there is no future.
 ///
-/// A device of `wgpu::Adapter::request_device` shares memory too, where its driver has the extension for that, which the
-/// feature `VULKAN_EXTERNAL_MEMORY_FD` (on Windows `VULKAN_EXTERNAL_MEMORY_WIN32`) demands. It lacks the extension for
-/// semaphores, so that the host transfers the values of its timelines, which is slower. With Direct3D 12 every device has
-/// everything.
+/// A device of `wgpu::Adapter::request_device` shares memory too, where its driver has the extension for that, which
+/// the feature `VULKAN_EXTERNAL_MEMORY_FD` (on Windows `VULKAN_EXTERNAL_MEMORY_WIN32`) demands. It lacks the extension
+/// for semaphores, so that the host transfers the values of its timelines, which is slower. With Direct3D 12 every
+/// device has everything.
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`] if the adapter is of another backend than Vulkan (on Windows also Direct3D 12), or lacks an
-/// extension, a feature or a limit; otherwise wgpu's error is the source.
+/// [`ErrorKind::Unsupported`] if the adapter is of another backend than Vulkan (on Windows also Direct3D 12), or lacks
+/// an extension, a feature or a limit; otherwise wgpu's error is the source.
 pub fn request_device(
     adapter: &wgpu::Adapter,
     desc: &wgpu::DeviceDescriptor<'_>,
@@ -70,8 +70,8 @@ fn request_vulkan(adapter: &wgpu::Adapter, desc: &wgpu::DeviceDescriptor<'_>) ->
                 }
             }
         };
-        // SAFETY: the device has the extensions that the callback adds; it changes nothing else. Features and limits are
-        // the adapter's (`check`).
+        // SAFETY: the device has the extensions that the callback adds; it changes nothing else. Features and limits
+        // are the adapter's (`check`).
         unsafe {
             hal.open_with_callback(
                 desc.required_features,

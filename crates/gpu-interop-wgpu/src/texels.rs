@@ -39,12 +39,12 @@ impl Subresource {
 }
 
 impl SharedTexture {
-    /// Reads one layer of a mip level through `stream`, with rows and slices packed. Blocks until the stream has done so.
-    /// For tests and small results: it goes through host memory.
+    /// Reads one layer of a mip level through `stream`, with rows and slices packed. Blocks until the stream has done
+    /// so. For tests and small results: it goes through host memory.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) if the texture has no such level or layer;
-    /// otherwise the error of the stream.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) if the texture has no such level or
+    /// layer; otherwise the error of the stream.
     pub fn read_texels(&self, stream: &Stream, level: u32, layer: u32) -> Result<Vec<u8>> {
         let of = self.subresource("SharedTexture::read_texels", level, layer)?;
         let mut packed = zeroes(of.packed_size());
@@ -59,7 +59,8 @@ impl SharedTexture {
         Ok(packed)
     }
 
-    /// Writes one layer of a mip level through `stream`, from packed rows and slices. Blocks until the stream has done so.
+    /// Writes one layer of a mip level through `stream`, from packed rows and slices. Blocks until the stream has done
+    /// so.
     ///
     /// # Errors
     /// As [`read_texels`](Self::read_texels), and

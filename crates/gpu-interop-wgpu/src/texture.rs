@@ -60,7 +60,8 @@ impl SharedTexture {
         }
     }
 
-    /// One layer of a mip level as memory with rows, with linear tiling: its first texel is the first byte of the slice.
+    /// One layer of a mip level as memory with rows, with linear tiling: its first texel is the first byte of the
+    /// slice.
     #[must_use]
     pub fn linear(&self, level: u32, layer: u32) -> Option<(BufferSlice<'_>, LinearLayout)> {
         let TextureMapping::Linear(buffer) = &self.mapping else { return None };
@@ -97,8 +98,8 @@ impl Interop {
     /// [`shared_formats`](crate::shared_formats), mip levels, layers, 1D to 3D.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) for a format that compute lacks, several samples,
-    /// view formats with Direct3D 12, and what the device does not share with this tiling;
+    /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) for a format that compute lacks, several
+    /// samples, view formats with Direct3D 12, and what the device does not share with this tiling;
     /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for sizes of 0, no usage, or too many
     /// levels; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the driver's error.
     pub fn create_texture(&self, desc: &wgpu::TextureDescriptor<'_>) -> Result<SharedTexture> {

@@ -10,7 +10,8 @@ pub enum Tiling {
     Auto,
     /// The driver's own layout, mapped as a mipmapped array: kernels use surfaces and textures.
     Optimal,
-    /// Rows in memory, mapped as a buffer with a row pitch. Drivers often support it for 2D textures with one level only.
+    /// Rows in memory, mapped as a buffer with a row pitch. Drivers often support it for 2D textures with one level
+    /// only.
     Linear,
 }
 
@@ -40,7 +41,8 @@ impl TextureOptions {
     }
 }
 
-/// Where the texels of one layer of one mip level are in a [`TextureMapping::Linear`](crate::TextureMapping::Linear). All values are bytes.
+/// Where the texels of one layer of one mip level are in a [`TextureMapping::Linear`](crate::TextureMapping::Linear).
+/// All values are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LinearLayout {

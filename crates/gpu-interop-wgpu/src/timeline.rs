@@ -31,8 +31,8 @@ impl TimelineInner {
 
     /// Makes the next submission of wgpu and all later ones wait for `value`.
     ///
-    /// With Vulkan, its signal must have been submitted: each submission of wgpu waits for a binary semaphore of the one
-    /// before it, and all that a binary semaphore depends on must have been submitted
+    /// With Vulkan, its signal must have been submitted: each submission of wgpu waits for a binary semaphore of the
+    /// one before it, and all that a binary semaphore depends on must have been submitted
     /// (VUID-vkQueueSubmit-pWaitSemaphores-03238). A signal that a stream enqueued counts if the compute driver signals
     /// the semaphore itself. One that the host transfers does not: then the host waits here until it has.
     ///

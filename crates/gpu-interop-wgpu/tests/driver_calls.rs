@@ -1,9 +1,9 @@
-//! Between frames, no call of CUDA's driver blocks or asks for the state of work: with three frames in flight, all calls
-//! enqueue work. The driver-call events show which calls there were.
+//! Between frames, no call of CUDA's driver blocks or asks for the state of work: with three frames in flight, all
+//! calls enqueue work. The driver-call events show which calls there were.
 //!
-//! On a machine with NVIDIA's driver the test runs on it. Without, it runs in a process of this program on the simulator,
-//! over the bridge, because Vulkan's driver for the CPU exports no timelines. Without Vulkan, or the simulator's sources
-//! and `GPU_INTEROP_SIMULATORS`, it prints `skipped:` and the reason.
+//! On a machine with NVIDIA's driver the test runs on it. Without, it runs in a process of this program on the
+//! simulator, over the bridge, because Vulkan's driver for the CPU exports no timelines. Without Vulkan, or the
+//! simulator's sources and `GPU_INTEROP_SIMULATORS`, it prints `skipped:` and the reason.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

@@ -35,8 +35,8 @@ fn fill_late(context: &Context, buffer: &SharedBuffer, value: u32) {
     context.stream.fill_u32(buffer, value).expect("filled");
 }
 
-/// What wgpu reads after the hand-over, from a producer that is late, is the producer's. Without the wait it is not: the
-/// negative control.
+/// What wgpu reads after the hand-over, from a producer that is late, is the producer's. Without the wait it is not:
+/// the negative control.
 #[test]
 fn wgpu_waits_for_a_late_stream_and_without_the_wait_sees_old_data() {
     // Without validation: the control is an error.
@@ -319,8 +319,9 @@ fn submissions_wait_for_timelines_and_signal_them() {
 /// Submissions of other threads between the steps of hand-overs change nothing.
 #[test]
 fn other_threads_submit_at_any_time() {
-    // Without validation: version 1.4.309 of the layer replays a submission twice that waited for a value of the bridge, in
-    // the thread that signals and in one that submits, and reports the copy to a new buffer as a hazard with itself.
+    // Without validation: version 1.4.309 of the layer replays a submission twice that waited for a value of the
+    // bridge, in the thread that signals and in one that submits, and reports the copy to a new buffer as a hazard with
+    // itself.
     let Some(context) = Context::unvalidated() else { return };
     let buffer = buffer(&context);
     let ended = std::sync::atomic::AtomicBool::new(false);

@@ -1,9 +1,10 @@
 //! Example: a kernel of the crate `cudarc` on an image that Vulkan exported, ordered by two timelines.
 //!
-//! Vulkan draws a scrolling pattern to its image, with optimal tiling. cudarc owns the context, the stream and the kernel,
-//! which reads and writes the image through a surface: it inverts the colours under a moving lens. Each texel of each frame
-//! is verified. The last frame is written as a PNG and compared with `pictures/cudarc_postprocess.png`. Needs an NVIDIA GPU.
-//! Arguments: seconds of 60 frames (default 5), and the PNG's file (default in the temporary folder).
+//! Vulkan draws a scrolling pattern to its image, with optimal tiling. cudarc owns the context, the stream and the
+//! kernel, which reads and writes the image through a surface: it inverts the colours under a moving lens. Each texel
+//! of each frame is verified. The last frame is written as a PNG and compared with `pictures/cudarc_postprocess.png`.
+//! Needs an NVIDIA GPU. Arguments: seconds of 60 frames (default 5), and the PNG's file (default in the temporary
+//! folder).
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of a small picture")]
 

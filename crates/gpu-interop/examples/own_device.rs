@@ -1,9 +1,9 @@
 //! Example: an application with its own Vulkan instance, device, buffer, memory and timeline semaphore.
 //!
 //! Only the read-back buffer is made by gpu-interop: `VulkanInterop` exports the application's memory and records
-//! transfers of ownership into its command buffers, and a `Timeline` follows its semaphore. In each round the application
-//! fills its buffer, a stream of the compute device overwrites the second half, and the application reads all of it.
-//! Argument: the number of rounds (default 1,000).
+//! transfers of ownership into its command buffers, and a `Timeline` follows its semaphore. In each round the
+//! application fills its buffer, a stream of the compute device overwrites the second half, and the application reads
+//! all of it. Argument: the number of rounds (default 1,000).
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ impl Vulkan {
         let entry = load_entry()?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: the structures are complete; the physical device is one of the live instance, which is of version 1.2.
+        // SAFETY: the structures are complete; the physical device is one of the live instance, which is of version
+        // 1.2.
         unsafe {
             let instance = entry.create_instance(&info, None)?;
             let (mut found, mut failures) = (None, Vec::new());

@@ -129,8 +129,8 @@ fn device_loaded_by(
         .map_err(|error| error.with_context("exporter", exporter))
 }
 
-/// Returns the first backend allowed by `choice` that `load` loads and `accept` accepts, the result of `accept`, and the
-/// failures before it.
+/// Returns the first backend allowed by `choice` that `load` loads and `accept` accepts, the result of `accept`, and
+/// the failures before it.
 fn first_usable<T>(
     operation: &'static str,
     choice: BackendChoice,

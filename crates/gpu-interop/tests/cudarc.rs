@@ -1,7 +1,7 @@
 //! The `cudarc` module with cudarc itself: contexts, streams and memory of both libraries.
 //!
-//! On a machine with NVIDIA's driver the tests run on it. Without, each runs in a process of this program that finds the
-//! simulator of CUDA where cudarc looks for the driver, so the program needs the simulator's sources or
+//! On a machine with NVIDIA's driver the tests run on it. Without, each runs in a process of this program that finds
+//! the simulator of CUDA where cudarc looks for the driver, so the program needs the simulator's sources or
 //! `GPU_INTEROP_SIMULATORS`. Without either, and without Vulkan, it prints `skipped:` and the reason, or fails
 //! if `GPU_INTEROP_REQUIRE_CUDARC` is set.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]

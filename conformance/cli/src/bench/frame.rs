@@ -156,8 +156,8 @@ struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// Vulkan waits until the last frame has been read, writes, and signals. `take` is the device's side: it waits for the
-    /// first value, signals the second, and blocks until the work has completed.
+    /// Vulkan waits until the last frame has been read, writes, and signals. `take` is the device's side: it waits for
+    /// the first value, signals the second, and blocks until the work has completed.
     fn ordered<Follower>(&self, counter: &Counter<Follower>, take: impl FnOnce([u64; 2]) -> Verdict) -> Verdict<f64> {
         let word = self.next();
         let waits: [SemaphoreOp<'_>; 1] = [counter.exported.op(counter.last())?];

@@ -77,15 +77,15 @@ pub(super) fn variants<'a>(
 }
 
 /// Size and dedicated flag of an import.
-struct Told {
+struct Exported {
     size: u64,
     dedicated: bool,
 }
 
-fn fd_of(request: MemoryImport) -> Verdict<(std::os::fd::OwnedFd, Told)> {
-    let told = Told { size: request.size(), dedicated: request.is_dedicated() };
+fn fd_of(request: MemoryImport) -> Verdict<(std::os::fd::OwnedFd, Exported)> {
+    let exported = Exported { size: request.size(), dedicated: request.is_dedicated() };
     let fd = request.into_handle().into_fd();
-    Ok((fd.map_err(|_| Stop::Failed("the exporter's handle is no descriptor".into()))?, told))
+    Ok((fd.map_err(|_| Stop::Failed("the exporter's handle is no descriptor".into()))?, exported))
 }
 
 fn library_cycle(device: &Device, request: MemoryImport, size: u64) -> Verdict<Steps> {
@@ -101,9 +101,9 @@ fn library_cycle(device: &Device, request: MemoryImport, size: u64) -> Verdict<S
 }
 
 fn raw_cycle(raw: &RawCuda, request: MemoryImport, size: u64) -> Verdict<Steps> {
-    let (fd, told) = fd_of(request)?;
+    let (fd, exported) = fd_of(request)?;
     let start = Instant::now();
-    let mut memory = RawImport::new(raw, fd, told.size, told.dedicated)?;
+    let mut memory = RawImport::new(raw, fd, exported.size, exported.dedicated)?;
     let imported = Instant::now();
     memory.map(size)?;
     let mapped = Instant::now();
@@ -114,8 +114,8 @@ fn raw_cycle(raw: &RawCuda, request: MemoryImport, size: u64) -> Verdict<Steps> 
 }
 
 fn cudarc_cycle(cudarc: &Cudarc, request: MemoryImport) -> Verdict<Steps> {
-    let (fd, told) = fd_of(request)?;
-    cudarc.cycle(fd, told.size)
+    let (fd, exported) = fd_of(request)?;
+    cudarc.cycle(fd, exported.size)
 }
 
 /// The mean of a few consecutive imports, nanoseconds a step.

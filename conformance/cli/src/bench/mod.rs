@@ -14,8 +14,8 @@
 //! | `staged` | no interop: through host memory |
 //! | `wgpu`, `ash`, `readback` | a texture of wgpu by `gpu-interop-wgpu`, the same with Vulkan, and wgpu through the host |
 //!
-//! `raw` and `cudarc` exist for CUDA only, and those with wgpu in a build with the feature `wgpu`. The others also run on the host backend, where the numbers describe
-//! this machine's processor, not a GPU.
+//! `raw` and `cudarc` exist for CUDA only, and those with wgpu in a build with the feature `wgpu`. The others also run
+//! on the host backend, where the numbers describe this machine's processor, not a GPU.
 //!
 //! Limits are data beside each ratio. A missed one fails the run only with `--strict`: on a shared or throttled
 //! machine a measurement is no verdict. Errors and wrong data always fail the run.

@@ -73,7 +73,7 @@ pub struct Ratio {
     pub high: f64,
     /// The project's limit; absent for comparisons without one.
     pub limit: Option<Limit>,
-    /// Whether the value is within the limit.
+    /// `true` if the value is within the limit.
     pub holds: Option<bool>,
 }
 
@@ -105,7 +105,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether a value is within the limit. NaN is not.
+    /// `true` if a value is within the limit. NaN is not.
     #[must_use]
     pub fn admits(self, value: f64) -> bool {
         match self {

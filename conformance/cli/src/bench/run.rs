@@ -32,11 +32,12 @@ pub(crate) struct BenchArgs {
     backend: Option<String>,
     #[command(flatten)]
     pub(crate) drivers: DriverArgs,
-    /// Only measurements with a matching name: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
-    /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports; frame.graphics.1080p,
-    /// frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K, frame.wgpu.720p, frame.wgpu.4K;
-    /// timeline.round_trip.graphics, timeline.round_trip.transfer, timeline.round_trip.own, timeline.one_way.graphics,
-    /// timeline.one_way.transfer, timeline.in_flight.graphics, timeline.in_flight.transfer, timeline.idle.
+    /// Only measurements with a matching name: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1,
+    /// signal.8, signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports;
+    /// frame.graphics.1080p, frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K,
+    /// frame.transfer.8K, frame.wgpu.720p, frame.wgpu.4K; timeline.round_trip.graphics, timeline.round_trip.transfer,
+    /// timeline.round_trip.own, timeline.one_way.graphics, timeline.one_way.transfer, timeline.in_flight.graphics,
+    /// timeline.in_flight.transfer, timeline.idle.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
     /// Write the report as JSON.

@@ -2,8 +2,8 @@
 //!
 //! # Why the median of paired ratios
 //! A driver call of 600 ns is sometimes interrupted for a thousand times as long, and a processor's clock drifts by
-//! several percent within a second. Interruptions distort means, drift distorts minima. The variants alternate, one round
-//! at a time, so that both sides of a ratio are measured within a millisecond and at the same clock rate. The
+//! several percent within a second. Interruptions distort means, drift distorts minima. The variants alternate, one
+//! round at a time, so that both sides of a ratio are measured within a millisecond and at the same clock rate. The
 //! ratio is computed for each round, where drift cancels. The report has the median of these ratios, which
 //! interrupted rounds do not affect. A ratio of two medians would keep the drift between
 //! the middle rounds. Swapping the two sides inverts the median of ratios, but not a mean of ratios.

@@ -1,4 +1,4 @@
-//! Whether this process runs on an emulated kernel driver.
+//! Detects an emulated kernel driver below this process.
 
 use gpu_interop::BackendInfo;
 

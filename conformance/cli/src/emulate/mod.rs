@@ -37,8 +37,8 @@ use self::emulation::{BACKEND, Emulation};
 /// The options of the emulation, shared by the commands that load a backend.
 #[derive(Debug, Args)]
 pub(crate) struct EmulateArgs {
-    /// Use AMD's own HIP runtime on an emulated kernel driver: `amd`, or `amd:VERSION`, such as amd:5.2.3. Needs no AMD GPU.
-    /// Linux on x86-64. The report says EMULATED.
+    /// Use AMD's own HIP runtime on an emulated kernel driver: `amd`, or `amd:VERSION`, such as amd:5.2.3. Needs no AMD
+    /// GPU. Linux on x86-64. The report says EMULATED.
     #[arg(long, value_name = "RUNTIME")]
     emulate: Option<Emulation>,
     /// The folder with the runtimes that `ci/amd-runtimes.sh` has set up; default: `target/amd`.

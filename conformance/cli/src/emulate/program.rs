@@ -77,7 +77,7 @@ fn c_library_here() -> String {
     unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_string_lossy().into_owned()
 }
 
-/// Whether a folder's C library, of this version, is newer than the system's. An unknown version counts as newer.
+/// `true` if a folder's C library, of this version, is newer than the system's. An unknown version counts as newer.
 fn is_newer(folder: Option<&str>, system: &str) -> bool {
     let numbers = |version: &str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>();
     folder.is_none_or(|folder| numbers(folder) > numbers(system))

@@ -76,7 +76,7 @@ pub(super) struct Options<'a> {
     pub(super) seeds: Seeds,
     /// Replaces the time limit of each scenario, for one run of it.
     pub(super) timeout: Option<Duration>,
-    /// Whether driver calls are recorded.
+    /// `true` if driver calls are recorded.
     pub(super) calls: bool,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     /// The number of processes that run scenarios at the same time.
     pub(crate) jobs: NonZeroUsize,
     pub(crate) expectations: Expectations,
-    /// Whether reports have the driver calls of failed cases.
+    /// `true` if reports have the driver calls of failed cases.
     pub(crate) calls: bool,
 }
 
@@ -204,8 +204,8 @@ impl Plan {
         }
     }
 
-    /// Distributes cases over processes: one exporter a process, a group such as `memory.*` together, except scenarios marked
-    /// `own_process`. Twice as many units as parallel processes balance the load, unless there are few cases.
+    /// Distributes cases over processes: one exporter a process, a group such as `memory.*` together, except scenarios
+    /// marked `own_process`. Twice as many units as parallel processes balance the load, unless there are few cases.
     fn units(&self, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
         let (mut units, mut groups) = (Vec::new(), BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new());
         for index in indices {

@@ -95,7 +95,7 @@ extern "C" fn tell_calls() {
     report::add(|process| format!("{count} calls for external semaphores in {process}"));
 }
 
-/// Whether a function touches the device. Other functions keep working when the device is lost.
+/// `true` if a function touches the device. Other functions keep working when the device is lost.
 fn touches_device(function: &str) -> bool {
     !function.contains("GetError")
 }

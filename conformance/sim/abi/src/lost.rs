@@ -9,7 +9,7 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// Held during accesses to memory.
 static TOUCHING: RwLock<()> = RwLock::new(());
 
-/// Whether the device is lost.
+/// `true` if the device is lost.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::SeqCst)
 }

@@ -21,11 +21,11 @@ pub type GpuId = [u8; 16];
 pub struct BufferView {
     /// A memory file, owned by the object.
     pub fd: c_int,
-    /// Whether the object only permits reads: 1 or 0.
+    /// 1 if the object only permits reads, else 0.
     pub read_only: u32,
-    /// Whether it is an image: 1 or 0.
+    /// 1 if it is an image, else 0.
     pub image: u32,
-    /// Whether it is an image without a pitch-linear layout: 1 or 0.
+    /// 1 if it is an image without a pitch-linear layout, else 0.
     pub block_linear: u32,
     /// Size in bytes.
     pub size: u64,

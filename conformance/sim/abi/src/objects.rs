@@ -48,7 +48,7 @@ impl<T> Objects<T> {
         lock(&self.live).len()
     }
 
-    /// Whether the table is empty.
+    /// `true` if the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -102,7 +102,7 @@ unsafe fn sides(copy: *const Copy) -> [Side; 2] {
     }
 }
 
-/// Whether the reserved fields are zero.
+/// `true` if the reserved fields are zero.
 ///
 /// # Safety
 /// `copy` is valid.

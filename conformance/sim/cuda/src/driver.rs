@@ -42,7 +42,7 @@ fn attribute(device: c_int, number: c_int) -> Result<c_int, u32> {
     device::attribute(number).unwrap_or(Ok(value))
 }
 
-/// Whether the devices report that they are part of an embedded system: with `GPU_INTEROP_SIM_ATTRIBUTES=18:1`.
+/// `true` if the devices report that they are part of an embedded system: with `GPU_INTEROP_SIM_ATTRIBUTES=18:1`.
 pub(crate) fn is_integrated() -> bool {
     attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int).is_ok_and(|value| value != 0)
 }

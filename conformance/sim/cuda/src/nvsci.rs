@@ -92,7 +92,7 @@ fn answer(status: u32) -> Result<(), u32> {
     }
 }
 
-/// Whether the device supports NvSci.
+/// `true` if the device supports NvSci.
 fn need_embedded() -> Result<(), u32> {
     if driver::is_integrated() { Ok(()) } else { Err(code::NOT_SUPPORTED) }
 }
@@ -139,7 +139,7 @@ pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
     Ok(Sync { interface, import })
 }
 
-/// Whether a batch consists of NvSciSync objects; mixed batches are not simulated.
+/// `true` if a batch consists of NvSciSync objects; mixed batches are not simulated.
 ///
 /// # Safety
 /// `handles` points to that many elements.

@@ -43,7 +43,7 @@ impl Default for Behavior12 {
 pub struct Device12 {
     /// Its behaviour.
     pub behavior: Behavior12,
-    /// Whether the device is lost.
+    /// `true` if the device is lost.
     pub lost: AtomicBool,
     /// Requests for heaps.
     pub heaps: Mutex<Vec<D3D12_HEAP_DESC>>,
@@ -194,7 +194,7 @@ methods! { Device12;
         let (memory, desc) = (*memory, *desc);
         let (shareable, mappable) = (flags.contains(D3D12_HEAP_FLAG_SHARED), memory.Type != D3D12_HEAP_TYPE_DEFAULT);
         let Some(layout) = layout(&desc) else { return E_INVALIDARG };
-        // As large as importers are told.
+        // The size that importers receive.
         let Some(size) = layout.size.checked_next_multiple_of(bytes(device.behavior.alignment)) else {
             return E_INVALIDARG;
         };
@@ -247,7 +247,7 @@ methods! { Device12;
         HRESULT(0)
     }
 
-    /// What is behind a handle is told by the interface that is asked for. A resource is taken for a buffer.
+    /// The requested interface determines the kind of the object. A resource is treated as a buffer.
     fn open_shared_handle(device, handle: HANDLE, iid: *const GUID, object: *mut *mut c_void) -> HRESULT {
         if !os::is_open(handle) {
             return E_HANDLE;

@@ -21,7 +21,7 @@ pub(crate) const FORGET_ABANDONED: &str = "forget_abandoned";
 
 const ALL: [&str; 8] = [SHORT_COPY, WRONG_OFFSET, NO_SIGNAL, NO_WAIT, NO_FLUSH, LEAK_HANDLE, ANY_KEY, FORGET_ABANDONED];
 
-/// Whether a fault is requested.
+/// `true` if a fault is requested.
 ///
 /// # Panics
 /// If an unknown fault is requested.

@@ -35,7 +35,7 @@ struct State {
 #[derive(Debug)]
 pub struct KeyedMutex {
     section: Arc<Section>,
-    /// Whether this device has acquired it.
+    /// `true` if this device has acquired it.
     held: AtomicBool,
 }
 
@@ -98,7 +98,8 @@ impl KeyedMutex {
     }
 }
 
-/// Acquires the mutex if it is free and was last released with the key; otherwise returns `None`, or that it is abandoned.
+/// Acquires the mutex if it is free and was last released with the key; otherwise returns `None`, or that it is
+/// abandoned.
 fn take(state: &State, key: u64) -> Option<HRESULT> {
     let fits = || faults::wanted(faults::ANY_KEY) || state.key.load(Ordering::SeqCst) == key;
     if state.owner.load(Ordering::SeqCst) == ABANDONED {

@@ -17,7 +17,7 @@ pub(crate) struct Texture {
     pub(crate) height: usize,
     /// Slices of level 0, or layers.
     pub(crate) depth: usize,
-    /// Whether `depth` counts layers.
+    /// `true` if `depth` counts layers.
     pub(crate) layered: bool,
     pub(crate) levels: u32,
     pub(crate) format: DXGI_FORMAT,

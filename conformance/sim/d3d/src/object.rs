@@ -109,8 +109,8 @@ pub(crate) unsafe fn borrowed<T: Interface>(raw: *mut c_void) -> ManuallyDrop<T>
     ManuallyDrop::new(unsafe { T::from_raw(raw) })
 }
 
-/// A new object with a state, of the interface whose table is `$table`, the last one of its line: `methods` writes those that
-/// are there.
+/// A new object with a state, of the interface whose table is `$table`, the last one of its line: `methods` writes
+/// those that are there.
 macro_rules! object {
     ($table:ty, $state:expr, |$methods:ident| $body:block) => {{
         static TABLE: std::sync::OnceLock<$table> = std::sync::OnceLock::new();
@@ -126,8 +126,8 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Writes methods of a COM interface: `STATE; fn NAME(state, ARGUMENTS) -> RESULT { BODY }`, where `state` is the [`state`] of
-/// the object. A body may rely on Direct3D's rules.
+/// Writes methods of a COM interface: `STATE; fn NAME(state, ARGUMENTS) -> RESULT { BODY }`, where `state` is the
+/// [`state`] of the object. A body may rely on Direct3D's rules.
 macro_rules! methods {
     ($state:ty; $(
         $(#[$doc:meta])*
@@ -136,7 +136,8 @@ macro_rules! methods {
         $(#[$doc])*
         ///
         /// # Safety
-        /// Direct3D's rules: the object is live and of this sort, pointers are valid, and what they point to is of one device.
+        /// Direct3D's rules: the object is live and of this sort, pointers are valid, and what they point to is of one
+        /// device.
         unsafe extern "system" fn $name(this: *mut c_void $(, $argument: $type)*) $(-> $result)? {
             // SAFETY: the caller's promise.
             unsafe {

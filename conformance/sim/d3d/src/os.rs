@@ -56,7 +56,7 @@ pub fn raw(handle: &OwnedHandle) -> HANDLE {
     HANDLE(handle.as_raw_handle())
 }
 
-/// Whether a number is an open handle.
+/// `true` if a number is an open handle.
 pub fn is_open(handle: HANDLE) -> bool {
     let mut flags = 0;
     // SAFETY: the result is written to a live variable; any number is valid.
@@ -111,9 +111,9 @@ impl View {
         if length == 0 {
             let mut region = MEMORY_BASIC_INFORMATION::default();
             // SAFETY: the result is written to a live variable of the stated size.
-            let told =
+            let length =
                 unsafe { VirtualQuery(Some(base.Value), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
-            if told == 0 {
+            if length == 0 {
                 return Err(windows::core::Error::from_thread());
             }
             view.length = region.RegionSize;

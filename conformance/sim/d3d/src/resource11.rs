@@ -24,9 +24,9 @@ pub(crate) struct Common {
     pub(crate) part: Part,
     pub(crate) layout: Layout,
     pub(crate) mutex: Option<Arc<KeyedMutex>>,
-    /// Whether it supports NT handles.
+    /// `true` if it supports NT handles.
     pub(crate) by_handle: bool,
-    /// Whether the host may map it.
+    /// `true` if the host may map it.
     pub(crate) staging: bool,
     pub(crate) queue: Arc<Queue>,
 }

@@ -30,9 +30,9 @@ pub(crate) struct Resource {
     pub(crate) desc: D3D12_RESOURCE_DESC,
     pub(crate) part: Part,
     pub(crate) layout: Layout,
-    /// Whether it may be exported: committed, and created for sharing.
+    /// `true` if it may be exported: committed, and created for sharing.
     pub(crate) shareable: bool,
-    /// Whether the host may map it.
+    /// `true` if the host may map it.
     pub(crate) mappable: bool,
 }
 

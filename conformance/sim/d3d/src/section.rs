@@ -27,7 +27,7 @@ struct State {
     /// `None` if it has a name: the name ends with the last handle, which others own. Without a handle, a later section
     /// of that name cannot be distinguished from this one.
     handle: Option<OwnedHandle>,
-    /// Whether it can be shared.
+    /// `true` if it can be shared.
     shared: bool,
 }
 
@@ -82,7 +82,7 @@ impl Section {
         self.kmt
     }
 
-    /// Whether others may change it.
+    /// `true` if others may change it.
     pub(crate) fn is_shared(&self) -> bool {
         self.state.read().unwrap_or_else(PoisonError::into_inner).shared
     }

@@ -24,7 +24,7 @@ pub fn retained() -> u64 {
     RETAINED.load(Ordering::SeqCst)
 }
 
-/// Whether the machine has more than one device, visible or not.
+/// `true` if the machine has more than one device, visible or not.
 pub fn has_others() -> bool {
     settings::number("GPU_INTEROP_SIM_DEVICES", 1) > 1
 }
@@ -42,7 +42,7 @@ pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
         .map(|(_, answer)| answer)
 }
 
-/// Whether the device exists, visible or not.
+/// `true` if the device exists, visible or not.
 pub fn exists(device: c_int) -> bool {
     (0..settings::number("GPU_INTEROP_SIM_DEVICES", 1)).contains(&device)
 }

@@ -12,7 +12,7 @@ pub fn initialise() {
     INITIALISED.store(true, Ordering::SeqCst);
 }
 
-/// Whether the driver is initialised.
+/// `true` if the driver is initialised.
 #[must_use]
 pub fn is_initialised() -> bool {
     INITIALISED.load(Ordering::SeqCst)

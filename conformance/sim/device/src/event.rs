@@ -31,7 +31,7 @@ impl Event {
         lock(&self.last).clone()
     }
 
-    /// Whether all work before the last record has run.
+    /// `true` if all work before the last record has run.
     pub fn is_complete(&self) -> bool {
         self.last().is_none_or(|record| *lock(&record.passed))
     }

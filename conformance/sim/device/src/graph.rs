@@ -47,7 +47,7 @@ pub fn end(stream: usize) -> Result<usize, u32> {
     Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
 }
 
-/// Whether a stream is capturing.
+/// `true` if a stream is capturing.
 pub fn records(stream: usize) -> Result<bool, u32> {
     Ok(stream_of(stream)?.recording().is_some())
 }

@@ -19,9 +19,9 @@ pub struct Imported {
     dedicated: bool,
     /// Only permits reads.
     read_only: bool,
-    /// Whether images have lavapipe's layout.
+    /// `true` if images have lavapipe's layout.
     images: bool,
-    /// Whether its image is not pitch-linear, so that its content cannot be used as a buffer.
+    /// `true` if its image is not pitch-linear, so that its content cannot be used as a buffer.
     no_rows: bool,
     /// Dropped with it.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
@@ -99,7 +99,7 @@ impl Imported {
         Self { dedicated, ..self }
     }
 
-    /// Whether images have the layout of [`crate::array`]: in lavapipe's memory, and in memory with the same header.
+    /// `true` if images have the layout of [`crate::array`]: in lavapipe's memory, and in memory with the same header.
     pub fn has_known_images(&self) -> bool {
         self.images
     }

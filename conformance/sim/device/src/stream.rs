@@ -67,7 +67,7 @@ impl Recording {
         lock(&self.state).spoilt = true;
     }
 
-    /// Whether the end of the capture fails.
+    /// `true` if the end of the capture fails.
     pub fn is_spoilt(&self) -> bool {
         lock(&self.state).spoilt
     }
@@ -283,7 +283,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether work is pending.
+    /// `true` if work is pending.
     pub fn is_busy(&self) -> bool {
         let queue = lock(&self.queue);
         queue.done < queue.enqueued
@@ -302,7 +302,7 @@ impl Stream {
         queue
     }
 
-    /// Whether all work has run; the code of failed work.
+    /// `true` if all work has run; the code of failed work.
     ///
     /// # Errors
     /// As for [`Stream::synchronize`].

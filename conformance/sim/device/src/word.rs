@@ -45,7 +45,7 @@ impl Word {
         }
     }
 
-    /// Whether the address is aligned for the word.
+    /// `true` if the address is aligned for the word.
     fn is_aligned(self, address: usize) -> bool {
         address.is_multiple_of(self.size())
     }

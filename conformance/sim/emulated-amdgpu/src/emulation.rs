@@ -53,7 +53,7 @@ pub(crate) fn current() -> Option<&'static Emulation> {
     (emulation.process == process()).then_some(emulation)
 }
 
-/// Whether this process, or a process that it was forked from, has opened a device.
+/// `true` if this process, or a process that it was forked from, has opened a device.
 pub(crate) fn inherited() -> bool {
     !CURRENT.load(Ordering::Acquire).is_null()
 }

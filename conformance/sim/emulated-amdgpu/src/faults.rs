@@ -10,8 +10,8 @@
 //! | `page-fault:n` | the n-th kernel dispatch meets a page fault |
 //! | `reset:n` | at the n-th kernel dispatch the GPU is reset: its queues end, the process gets the exception |
 //!
-//! n counts from 1, which is the default. `ioctl-alloc`, `-free`, `-map`, `-unmap`, `-import` and `-export` are short for
-//! the ioctls with the long names.
+//! n counts from 1, which is the default. `ioctl-alloc`, `-free`, `-map`, `-unmap`, `-import` and `-export` are short
+//! for the ioctls with the long names.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,7 @@
 //! Messages to stderr, each written with one system call.
 //!
-//! Failures are always written; the rest by level (`GPU_INTEROP_SIM_AMDGPU_LOG`): 1 objects, 2 packets and arguments, 3 everything.
+//! Failures are always written; the rest by level (`GPU_INTEROP_SIM_AMDGPU_LOG`): 1 objects, 2 packets and arguments, 3
+//! everything.
 
 use std::fmt::{Arguments, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};

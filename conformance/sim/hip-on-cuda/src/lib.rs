@@ -1,7 +1,8 @@
 //! HIP's C interface on NVIDIA's driver: the calls of a HIP application, as on Linux, reach a real GPU.
 //!
-//! `GPU_INTEROP_HIP_LIBRARY` names this library to the HIP backend, which reports that it is a simulator. `libcuda.so.1` does
-//! the work, or the library that `GPU_INTEROP_SIM_CUDA_LIBRARY` names. The device is called "... (HIP on CUDA)".
+//! `GPU_INTEROP_HIP_LIBRARY` names this library to the HIP backend, which reports that it is a simulator.
+//! `libcuda.so.1` does the work, or the library that `GPU_INTEROP_SIM_CUDA_LIBRARY` names. The device is called "...
+//! (HIP on CUDA)".
 //!
 //! # HIP's behaviour
 //! Simulated is all behaviour of the runtime that does not depend on the device ([`gpu_interop_sim_abi::hip`]): the

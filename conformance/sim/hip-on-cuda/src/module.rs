@@ -11,7 +11,7 @@ use crate::code::{INVALID_HANDLE, NOT_FOUND, NOT_SUPPORTED, reject_if};
 use crate::context::{call, make};
 use crate::cuda::cuda;
 
-/// Whether code objects contain a kernel: the PTX has more.
+/// `true` if code objects contain a kernel: the PTX has more.
 fn is_in_code_objects(name: &CStr) -> bool {
     KERNELS.iter().any(|kernel| !kernel.nvidia_only && kernel.name == name)
 }

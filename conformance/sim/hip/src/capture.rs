@@ -73,7 +73,7 @@ fn forbidden(captures: &[&Capture]) -> Result<(), u32> {
     Err(code::CAPTURE_UNSUPPORTED)
 }
 
-/// Whether a stream can be waited for and queried, by a handle that is neither NULL nor of the default stream.
+/// `true` if a stream can be waited for and queried, by a handle that is neither NULL nor of the default stream.
 pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
     match (Era::now(), stream.recording()) {
         (Era::Early, _) => Ok(()),

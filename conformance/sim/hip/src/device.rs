@@ -46,7 +46,7 @@ fn ready() -> Result<(), u32> {
     if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
 }
 
-/// Whether virtual memory management is supported, unless the environment overrides it: since HIP 6.
+/// `true` if virtual memory management is supported, unless the environment overrides it: since HIP 6.
 pub(crate) fn has_virtual_memory() -> bool {
     let attribute = hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported;
     let given = c_int::try_from(attribute).ok().and_then(device::attribute);

@@ -50,7 +50,7 @@ impl Waited {
         Self(word)
     }
 
-    /// Whether a stream waits for the word.
+    /// `true` if a stream waits for the word.
     fn is(word: usize) -> bool {
         lock(&WAITED).contains_key(&word)
     }

@@ -27,7 +27,7 @@ const READ_WRITE: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtReadWrite;
 /// Mappings by their first address.
 static MAPPED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
-/// Whether memory is mapped at this address.
+/// `true` if memory is mapped at this address.
 pub(crate) fn is_mapped(address: usize) -> bool {
     lock(&MAPPED).contains(&(address as u64))
 }

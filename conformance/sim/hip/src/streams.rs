@@ -171,7 +171,7 @@ pub(crate) fn keep<T: Send + Sync + 'static>(thing: &Arc<T>) {
     }
 }
 
-/// Whether a handle may be a stream, for functions that do not use it.
+/// `true` if a handle may be a stream, for functions that do not use it.
 pub(crate) fn exists(handle: usize) -> bool {
     let exists = Stream::of(if handle == PER_THREAD { 0 } else { handle }).is_some();
     if !exists && Era::now() == Era::Early {

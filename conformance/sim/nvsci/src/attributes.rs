@@ -70,7 +70,7 @@ impl List {
         Self { module, sort, values: Mutex::new(values) }
     }
 
-    /// Whether it is reconciled. Aborts the process if the list must not be used.
+    /// `true` if it is reconciled. Aborts the process if the list must not be used.
     pub(crate) fn is_reconciled(&self) -> bool {
         match self.sort {
             Sort::Unreconciled => false,
@@ -132,8 +132,8 @@ impl List {
     }
 }
 
-/// Reconciles lists: none of them reconciled or named twice, all of one module. `find` finds the list of a handle, `rules`
-/// makes the values, or the code and whether it comes with a conflict list, and `known` holds what is made.
+/// Reconciles lists: none of them reconciled or named twice, all of one module. `find` finds the list of a handle,
+/// `rules` makes the values, or the code and whether it comes with a conflict list, and `known` holds what is made.
 ///
 /// # Safety
 /// There are so many handles, and the outputs are NULL or valid.

@@ -30,7 +30,7 @@ impl Behaviour {
         asked.unwrap_or(newest)
     }
 
-    /// Whether a caller's version is known, of the library with this minor version.
+    /// `true` if a caller's version is known, of the library with this minor version.
     pub(crate) fn knows(&self, major: u32, minor: u32, newest: impl FnOnce(&Self) -> u32) -> bool {
         major == 2 && minor <= newest(self) && !self.has("incompatible")
     }

@@ -59,7 +59,7 @@ pub(crate) struct Buffer {
     pub(crate) list: (usize, Arc<List>),
     /// The number of imports by drivers.
     pub(crate) imports: AtomicU64,
-    /// Whether a CPU pointer was ever requested.
+    /// `true` if a CPU pointer was ever requested.
     has_pointer: AtomicBool,
 }
 

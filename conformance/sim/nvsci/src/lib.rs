@@ -83,12 +83,12 @@ fn panics(why: &str) -> ! {
     std::process::abort()
 }
 
-/// Whether `GPU_INTEROP_SIM_NVSCI` contains this word.
+/// `true` if `GPU_INTEROP_SIM_NVSCI` contains this word.
 fn asked_for(what: &str) -> bool {
     behaviour::Behaviour::now().has(what)
 }
 
-/// Whether this object is to be leaked.
+/// `true` if this object is to be leaked.
 fn leaks(what: &str) -> bool {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     asked_for(what) && COUNT.fetch_add(1, Ordering::SeqCst) % 20 == 19

@@ -75,7 +75,7 @@ fn texel(format: u32) -> Option<u32> {
     })
 }
 
-/// Whether a key may be set to these bytes. `set` has the attributes of this and earlier calls.
+/// `true` if a key may be set to these bytes. `set` has the attributes of this and earlier calls.
 pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8], set: &Values) -> bool {
     let stored = Stored::new(bytes);
     let is_bool = bytes.len() == 1 && bytes[0] <= 1;

@@ -51,7 +51,7 @@ struct Entry {
     /// As Rust names it: `linux`.
     #[serde(default)]
     os: Pattern,
-    /// Whether the entry applies only to runs on an emulated kernel driver, or only to others.
+    /// `true` if the entry applies only to runs on an emulated kernel driver, `false` if only to others.
     emulated: Option<bool>,
     reason: String,
     /// Source: a page or an issue.
@@ -89,7 +89,7 @@ pub struct Machine<'a> {
     pub backend: &'a str,
     /// Its driver's version, if reported.
     pub driver: Option<&'a Version>,
-    /// Whether the kernel driver below a vendor's runtime is emulated.
+    /// `true` if the kernel driver below a vendor's runtime is emulated.
     pub emulated: bool,
     /// The device's name.
     pub device: &'a str,
@@ -197,8 +197,8 @@ impl Expectations {
         let is_stale = |entry: &&Entry| {
             entry.is_for(machine) && !exist().any(|(scenario, exporter)| entry.names(scenario, exporter))
         };
-        let told = |entry: &Entry| format!("`{}`: {}", entry.scenario.text(), entry.why());
-        self.entries().filter(is_stale).map(told).collect()
+        let line = |entry: &Entry| format!("`{}`: {}", entry.scenario.text(), entry.why());
+        self.entries().filter(is_stale).map(line).collect()
     }
 
     /// The reason why a scenario is not run, if any.

@@ -88,7 +88,7 @@ impl TryFrom<Ends> for Range {
 }
 
 impl Range {
-    /// Whether a driver's version is known to be in the range.
+    /// `true` if a driver's version is known to be in the range.
     pub(crate) fn contains(&self, version: Option<&Version>) -> bool {
         let Some(version) = version else { return false };
         self.0.from.as_ref().is_none_or(|from| version >= from)

@@ -32,7 +32,7 @@ pub struct BufferSpec {
     pub size: u64,
     /// Placement.
     pub placement: Placement,
-    /// Whether it is a dedicated allocation.
+    /// `true` if it is a dedicated allocation.
     pub dedicated: bool,
 }
 

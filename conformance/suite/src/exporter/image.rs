@@ -30,7 +30,7 @@ pub struct ImageSpec {
     pub tiling: Tiling,
     /// The exporter's usage, in addition to copies and sampling.
     pub usage: ArrayUsage,
-    /// Whether it is a dedicated allocation.
+    /// `true` if it is a dedicated allocation.
     pub dedicated: bool,
     /// Placement.
     pub placement: Placement,

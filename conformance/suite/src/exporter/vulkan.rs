@@ -33,7 +33,8 @@ pub(super) struct VulkanExporter {
     context: HeadlessContext,
     validated: bool,
     unchecked: Option<String>,
-    /// The reasons why the importing backend shares no semaphores with Vulkan, and why Vulkan imports none of its memory.
+    /// The reasons why the importing backend shares no semaphores with Vulkan, and why Vulkan imports none of its
+    /// memory.
     no_semaphores: Option<&'static str>,
     no_imports: Option<&'static str>,
     spare: Arc<Spare>,

@@ -3,7 +3,8 @@
 //! They run in a separate process, because some of them crash it. The process is this program, which loads the same
 //! file as the backend under test, makes one call per message and returns the driver's behaviour.
 //!
-//! All its unsafe code is in this module. The layouts are those of NVIDIA's headers, from `cudarc`, not this project's own.
+//! All its unsafe code is in this module. The layouts are those of NVIDIA's headers, from `cudarc`, not this project's
+//! own.
 
 mod call;
 mod driver;

@@ -124,9 +124,9 @@ fn words(context: &Context) -> Verdict {
         gate_side.write(0, &1_u32.to_ne_bytes())?;
         stream.synchronize_timeout(PATIENCE)?;
         buffer.verify_all(byte, "behind the wait")?;
-        let mut told = [0; 4];
-        gate_side.read(4, &mut told)?;
-        ensure_eq!(u32::from_ne_bytes(told), 0xd00d, "the word that the graph writes");
+        let mut word = [0; 4];
+        gate_side.read(4, &mut word)?;
+        ensure_eq!(u32::from_ne_bytes(word), 0xd00d, "the word that the graph writes");
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Handle reuse: imports on several threads beside threads that open and close handles. A stray close hits a recycled handle.
+//! Handle reuse: imports on several threads beside threads that open and close handles. A stray close hits a recycled
+//! handle.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

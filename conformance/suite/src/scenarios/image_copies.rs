@@ -95,7 +95,8 @@ fn region(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Copies texels of the source's level 0, which holds `from`, into a level of the target that holds `onto`, and verifies it.
+/// Copies texels of the source's level 0, which holds `from`, into a level of the target that holds `onto`, and
+/// verifies it.
 fn copy_texels(
     stream: &Stream,
     (source, origin, from): (&SharedImage, [usize; 3], Pattern),

@@ -57,8 +57,8 @@ fn one_gib(context: &Context) -> Verdict {
     both_ways(context, 1 << 30)
 }
 
-/// Offsets of more than 32 bits are not truncated in copies, slices and mappings. CPU drivers allocate pages on the first
-/// write, so that little memory is needed there.
+/// Offsets of more than 32 bits are not truncated in copies, slices and mappings. CPU drivers allocate pages on the
+/// first write, so that little memory is needed there.
 fn past_four_gib(context: &Context) -> Verdict {
     const PART: u64 = 64 << 10;
     const SIZE: u64 = (4 << 30) + (1 << 20) + 1;

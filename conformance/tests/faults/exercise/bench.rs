@@ -132,7 +132,7 @@ impl<'a> Bench<'a> {
         self.simulator.live()
     }
 
-    /// Whether a feature is supported. An unsupported feature must be rejected before the driver is called, which
+    /// `true` if a feature is supported. An unsupported feature must be rejected before the driver is called, which
     /// `refused` tests.
     pub(super) fn has<T>(&self, feature: Feature, refused: impl FnOnce() -> Result<T>) -> bool {
         if self.driver.has(feature) {

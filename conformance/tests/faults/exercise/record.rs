@@ -15,7 +15,7 @@ pub(crate) struct Record {
     pub(crate) facts: BTreeMap<String, String>,
     /// Violated guarantees.
     pub(crate) wrong: Vec<String>,
-    /// Whether the current context or device of the thread has changed.
+    /// `true` if the current context or device of the thread has changed.
     pub(crate) moved: bool,
     /// Objects that `close` reported as not freed.
     pub(crate) kept: Live,

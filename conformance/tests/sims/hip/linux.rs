@@ -77,8 +77,8 @@ fn leaking() -> Result<(), Failed> {
     for (version, leaks) in [("60443484", false), ("70253211", true)] {
         let report = run().env("GPU_INTEROP_SIM_VERSION", version).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };
-        let told = case.reason.as_deref().unwrap_or_default();
-        let found = case.outcome == Outcome::Failed && told.contains("of the device's memory were not freed");
+        let text = case.reason.as_deref().unwrap_or_default();
+        let found = case.outcome == Outcome::Failed && text.contains("of the device's memory were not freed");
         check(found == leaks && (leaks || case.outcome == Outcome::Passed), format!("{version}: {case:?}"))?;
     }
     Ok(())

@@ -66,10 +66,10 @@ fn exports_nothing() -> Result<(), Failed> {
     let run = Run::hip().arg("--exporter").arg("native").filter("{identity,memory,semaphore,timeline}.*");
     let report = run.run()?;
     report.only_unsupported(&[NO_EXPORT, "needs two devices"])?;
-    let told = |case: &&CaseReport| case.outcome == Outcome::Unsupported;
+    let unsupported = |case: &&CaseReport| case.outcome == Outcome::Unsupported;
     let all = report.results.iter().filter(|case| case.exporter.is_some());
-    let (told, all) = (all.clone().filter(told).count(), all.count());
-    check(told == all && all >= 70, format!("{told} of {all}\n{}", report.text()))?;
+    let (unsupported, all) = (all.clone().filter(unsupported).count(), all.count());
+    check(unsupported == all && all >= 70, format!("{unsupported} of {all}\n{}", report.text()))?;
     report.passed("identity.", 3)?;
     report.nothing_alive()
 }

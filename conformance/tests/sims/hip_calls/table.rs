@@ -136,7 +136,7 @@ impl Hip {
         unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().expect("UTF-8").to_owned()
     }
 
-    /// Whether NVIDIA's driver does the work.
+    /// `true` if NVIDIA's driver does the work.
     pub(crate) fn is_on_cuda(&self) -> bool {
         Self::text(|text, length| call!(self.hipDeviceGetName(text, length, 0))).ends_with(" (HIP on CUDA)")
     }

@@ -64,7 +64,7 @@ pub struct BackendInfo {
     pub driver: String,
     /// Path of the loaded library, if there is one.
     pub library: Option<PathBuf>,
-    /// Whether the driver is a simulator, shim, fake or mock, and not a vendor's. Reports mark such runs.
+    /// `true` if the driver is a simulator, shim, fake or mock, and not a vendor's. Reports mark such runs.
     #[cfg_attr(feature = "serde", serde(alias = "stand_in"))]
     pub simulated: bool,
 }
@@ -120,8 +120,8 @@ fn missing(operation: &'static str) -> Error {
 
 /// One device of a driver. The [module documentation](self) states the contract of every method.
 ///
-/// A backend may omit methods with a default body; its capabilities must then not declare the feature. This is one trait,
-/// not one for each role, because applications never call it: they call [`Device`](crate::Device), and
+/// A backend may omit methods with a default body; its capabilities must then not declare the feature. This is one
+/// trait, not one for each role, because applications never call it: they call [`Device`](crate::Device), and
 /// [`Capabilities`] says before a call what a device has.
 ///
 /// # Safety of the unsafe methods
@@ -167,7 +167,7 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether freeing memory or a module waits for all streams of the device, as `hipFree` does. If so, the safe
+    /// `true` if freeing memory or a module waits for all streams of the device, as `hipFree` does. If so, the safe
     /// objects do not call [`destroy_memory`](Self::destroy_memory), [`destroy_exportable`](Self::destroy_exportable)
     /// and [`unload_module`](Self::unload_module) while a stream waits for a word in memory or a semaphore of another
     /// API: the calling thread may be the one that must satisfy the wait.
@@ -286,8 +286,8 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Whether all enqueued work has completed. Does not block, and does not consume the failure that a synchronisation
-    /// reports. A transient condition is `Ok(false)`. After an error the caller queries in another way
+    /// `true` if all enqueued work has completed. Does not block, and does not consume the failure that a
+    /// synchronisation reports. A transient condition is `Ok(false)`. After an error the caller queries in another way
     /// ([`BackendDevice::query_event`], and for an event its stream) and treats the work as pending, unless both return
     /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
@@ -301,7 +301,7 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     /// Records an event after all work enqueued so far.
     unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()>;
 
-    /// Whether all work before the event's last record has completed; `true` if it was never recorded. Errors as for
+    /// `true` if all work before the event's last record has completed; `true` if it was never recorded. Errors as for
     /// [`BackendDevice::query_stream`].
     unsafe fn query_event(&self, event: RawEvent) -> Result<bool>;
 

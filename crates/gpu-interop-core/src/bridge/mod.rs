@@ -76,7 +76,7 @@ impl Bridges {
         Ok(Bridge { worker, threads: self.threads.clone() })
     }
 
-    /// Whether no thread runs: nothing is pending and no exporter is in use. Requires that no timeline is left.
+    /// `true` if no thread runs: nothing is pending and no exporter is in use. Requires that no timeline is left.
     pub(crate) fn are_idle(&self) -> bool {
         self.threads.have_ended()
     }

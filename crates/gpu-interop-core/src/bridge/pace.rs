@@ -43,7 +43,7 @@ impl Pace {
         self.since = Instant::now();
     }
 
-    /// Whether watched processes are due for a check, also while another timeline keeps the bridge busy.
+    /// `true` if watched processes are due for a check, also while another timeline keeps the bridge busy.
     pub(super) fn watches(&mut self) -> bool {
         let is_time = self.watched.elapsed() >= WATCH;
         if is_time {

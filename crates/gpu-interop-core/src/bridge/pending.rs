@@ -73,12 +73,12 @@ impl Pending {
         self.groups.is_empty() && self.signals.is_empty()
     }
 
-    /// Whether a word must be polled, because its stream does not wake the bridge.
+    /// `true` if a word must be polled, because its stream does not wake the bridge.
     pub(super) fn is_polled(&self) -> bool {
         self.signals.iter().any(|signal| !signal.notified)
     }
 
-    /// Whether a process must be watched.
+    /// `true` if a process must be watched.
     pub(super) fn is_watched(&self) -> bool {
         self.groups.iter().any(|group| group.side.is_watched())
     }

@@ -98,7 +98,7 @@ impl Side {
             .map_err(|_| Error::invalid(OPERATION, "the timeline already watches a process").with_context("id", id))
     }
 
-    /// Whether a process is watched.
+    /// `true` if a process is watched.
     pub(crate) fn is_watched(&self) -> bool {
         self.process.get().is_some()
     }

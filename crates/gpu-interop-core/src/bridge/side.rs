@@ -46,7 +46,7 @@ impl Side {
         }
     }
 
-    /// Whether the timeline has failed.
+    /// `true` if the timeline has failed.
     #[inline]
     pub(crate) fn has_failed(&self) -> bool {
         self.failure.get().is_some()

@@ -24,12 +24,12 @@ impl Default for Threads {
 struct Counted(Threads);
 
 impl Threads {
-    /// Whether the threads belong to this process, not to a parent that forked.
+    /// `true` if the threads belong to this process, not to a parent that forked.
     pub(crate) fn belong_to_this_process(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Whether all threads have ended: nothing is pending and no exporter is in use.
+    /// `true` if all threads have ended: nothing is pending and no exporter is in use.
     pub(crate) fn have_ended(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }

@@ -51,7 +51,7 @@ impl Ticket {
         unsafe { self.word.host.as_ref() }
     }
 
-    /// Whether the word has reached the ticket. An acquire: writes before the store of the word are visible.
+    /// `true` if the word has reached the ticket. An acquire: writes before the store of the word are visible.
     pub(super) fn is_reached(&self) -> bool {
         self.word().load(Ordering::Acquire) >= self.number
     }
@@ -187,8 +187,8 @@ impl Words {
         self.discard.store(true, Ordering::Release);
     }
 
-    /// Whether [`Words::discard_signals`] was called. If so, a signalled ticket may come from a stream that ran without
-    /// its data.
+    /// `true` if [`Words::discard_signals`] was called. If so, a signalled ticket may come from a stream that ran
+    /// without its data.
     pub(super) fn discards_signals(&self) -> bool {
         self.discard.load(Ordering::Acquire)
     }

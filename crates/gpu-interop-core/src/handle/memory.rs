@@ -28,13 +28,13 @@ handle_kinds! {
 }
 
 impl MemoryHandleKind {
-    /// Whether drivers require the dedicated flag for this kind: a committed resource is its own allocation.
+    /// `true` if drivers require the dedicated flag for this kind: a committed resource is its own allocation.
     #[must_use]
     pub const fn requires_dedicated(self) -> bool {
         matches!(self, Self::D3d12Resource | Self::D3d11Resource | Self::D3d11ResourceKmt)
     }
 
-    /// Whether the kind belongs to no graphics API. Backends export their own memory as such kinds.
+    /// `true` if the kind belongs to no graphics API. Backends export their own memory as such kinds.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
         matches!(self, Self::OpaqueFd | Self::OpaqueWin32)
@@ -54,8 +54,8 @@ pub enum MemoryHandle {
     OpaqueWin32(Win32Object),
     /// A KMT handle from `vkGetMemoryWin32HandleKHR`.
     OpaqueWin32Kmt(KmtHandle),
-    /// An `ID3D12Heap` created with `D3D12_HEAP_FLAG_SHARED`: the NT handle from `ID3D12Device::CreateSharedHandle`, or the
-    /// name given there.
+    /// An `ID3D12Heap` created with `D3D12_HEAP_FLAG_SHARED`: the NT handle from `ID3D12Device::CreateSharedHandle`, or
+    /// the name given there.
     D3d12Heap(Win32Object),
     /// A committed `ID3D12Resource` created with `D3D12_HEAP_FLAG_SHARED`: the NT handle from
     /// `ID3D12Device::CreateSharedHandle`, or the name given there.
@@ -63,8 +63,8 @@ pub enum MemoryHandle {
     /// An `ID3D11Resource` created with `D3D11_RESOURCE_MISC_SHARED_NTHANDLE`: the NT handle from
     /// `IDXGIResource1::CreateSharedHandle`, or the name given there.
     D3d11Resource(Win32Object),
-    /// An `ID3D11Resource` created with `D3D11_RESOURCE_MISC_SHARED` or `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`: the KMT
-    /// handle from `IDXGIResource::GetSharedHandle`.
+    /// An `ID3D11Resource` created with `D3D11_RESOURCE_MISC_SHARED` or `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`: the
+    /// KMT handle from `IDXGIResource::GetSharedHandle`.
     D3d11ResourceKmt(KmtHandle),
     /// An `NvSciBufObj`.
     NvSciBuf(NvSciBufObject),

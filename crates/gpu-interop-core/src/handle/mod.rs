@@ -42,7 +42,7 @@ pub enum HandlePlatform {
 }
 
 impl HandlePlatform {
-    /// Whether handles of this platform can exist in this process.
+    /// `true` if handles of this platform can exist in this process.
     #[must_use]
     pub const fn is_current(self) -> bool {
         match self {

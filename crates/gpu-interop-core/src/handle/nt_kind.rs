@@ -78,7 +78,7 @@ fn classify_raw(handle: *mut c_void) -> NtKind {
     }
 }
 
-/// Whether a file has a name on disk, or had one until it was deleted. Windows reports that a section is not a file;
+/// `true` if a file has a name on disk, or had one until it was deleted. Windows reports that a section is not a file;
 /// Wine reports the file type of its backing file, but no further information.
 fn has_a_name(file: *mut c_void) -> bool {
     let size = u32::try_from(size_of::<FILE_STANDARD_INFO>()).unwrap_or(0);

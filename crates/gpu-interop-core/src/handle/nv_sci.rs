@@ -152,8 +152,8 @@ borrowed! {
     /// ```
     #[derive(Debug, PartialEq, Eq, Hash)]
     NvSciSyncAttrList: "an unreconciled `NvSciSyncAttrList`", safe if {
-        /// It must be valid, and stay valid until this is dropped or the call that takes it has returned. Nothing else may use
-        /// the list during that call.
+        /// It must be valid, and stay valid until this is dropped or the call that takes it has returned. Nothing else
+        /// may use the list during that call.
     }
 
     /// Address of an NvSciSync fence: a signal writes the fence, a wait reads it. Borrowed: a copy is the same address.

@@ -65,18 +65,19 @@ pub enum SemaphoreHandle {
     OpaqueWin32(Win32Object),
     /// A binary semaphore's KMT handle.
     OpaqueWin32Kmt(KmtHandle),
-    /// An `ID3D12Fence` created with `D3D12_FENCE_FLAG_SHARED`: the NT handle from `ID3D12Device::CreateSharedHandle`, or the
-    /// name given there.
+    /// An `ID3D12Fence` created with `D3D12_FENCE_FLAG_SHARED`: the NT handle from `ID3D12Device::CreateSharedHandle`,
+    /// or the name given there.
     D3d12Fence(Win32Object),
-    /// An `ID3D11Fence` created with `D3D11_FENCE_FLAG_SHARED`: the NT handle from `ID3D11Fence::CreateSharedHandle`, or the
-    /// name given there.
+    /// An `ID3D11Fence` created with `D3D11_FENCE_FLAG_SHARED`: the NT handle from `ID3D11Fence::CreateSharedHandle`,
+    /// or the name given there.
     D3d11Fence(Win32Object),
     /// An `NvSciSyncObj`.
     NvSciSync(NvSciSyncObject),
-    /// The `IDXGIKeyedMutex` of a resource created with `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`: the resource's NT handle or
-    /// name ([`MemoryHandle::D3d11Resource`](super::MemoryHandle::D3d11Resource)).
+    /// The `IDXGIKeyedMutex` of a resource created with `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`: the resource's NT
+    /// handle or name ([`MemoryHandle::D3d11Resource`](super::MemoryHandle::D3d11Resource)).
     D3d11KeyedMutex(Win32Object),
-    /// The same, by the resource's KMT handle ([`MemoryHandle::D3d11ResourceKmt`](super::MemoryHandle::D3d11ResourceKmt)).
+    /// The same, by the resource's KMT handle
+    /// ([`MemoryHandle::D3d11ResourceKmt`](super::MemoryHandle::D3d11ResourceKmt)).
     D3d11KeyedMutexKmt(KmtHandle),
     /// A timeline semaphore's descriptor from `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or from `HostSemaphore::export`.
     TimelineFd(FdHandle),

@@ -51,8 +51,8 @@ impl ExternalMemory {
     /// `desc` is the exporter's image: its offset, shape, format, all of its mip levels, and
     /// [`ArrayUsage::COLOR_ATTACHMENT`] exactly if the exporter may render to it. Any other description is undefined
     /// behaviour of the driver. It is checked against the image declared in the request
-    /// ([`MemoryImport::of_image`](crate::MemoryImport::of_image)), which gpu-interop's image exporters set. For heaps, NvSciBuf objects and other requests the caller must pass the
-    /// correct description.
+    /// ([`MemoryImport::of_image`](crate::MemoryImport::of_image)), which gpu-interop's image exporters set. For heaps,
+    /// NvSciBuf objects and other requests the caller must pass the correct description.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;

@@ -54,14 +54,14 @@ impl Device {
     /// `owner`, which owns that memory. Dropping the returned [`BorrowedMemory`] does not free the memory. For cudarc's
     /// `CudaSlice` see `SharedSlice` of `gpu_interop::cudarc`.
     ///
-    /// The owner is dropped once the returned object has been dropped and the work of this crate's streams that uses the
-    /// memory has completed: by that drop, or by the first call of [`Device::collect`], or of a method that collects
-    /// implicitly, after that. A device that is closed with work that never completes leaks the owner. The owner must
-    /// not contain this device or an object of it.
+    /// The owner is dropped once the returned object has been dropped and the work of this crate's streams that uses
+    /// the memory has completed: by that drop, or by the first call of [`Device::collect`], or of a method that
+    /// collects implicitly, after that. A device that is closed with work that never completes leaks the owner. The
+    /// owner must not contain this device or an object of it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for address 0, a size of 0, or a range past the
-    /// end of the address space. The owner is then dropped.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for address 0, a size of 0, or a range past
+    /// the end of the address space. The owner is then dropped.
     ///
     /// # Safety
     /// Streams of this device may read and write the range, and it stays allocated as long as `owner` lives. The

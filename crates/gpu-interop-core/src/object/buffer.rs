@@ -80,7 +80,7 @@ impl MappedBuffer {
         self.size
     }
 
-    /// Whether the exporter allows reads only
+    /// `true` if the exporter allows reads only
     /// ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
     #[must_use]
     pub fn is_read_only(&self) -> bool {
@@ -153,8 +153,8 @@ impl<'a> BufferSlice<'a> {
         Ok(Self { ptr: self.ptr.offset(offset), size, imported, ..*self })
     }
 
-    /// Whether two slices overlap, by address or by offset in one import, whose mappings may have different addresses.
-    /// Does not detect two imports of the same memory.
+    /// `true` if two slices overlap, by address or by offset in one import, whose mappings may have different
+    /// addresses. Does not detect two imports of the same memory.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let overlap = |one: u64, other_start: u64| match one.checked_sub(other_start) {
             Some(distance) => distance < other.size,

@@ -190,7 +190,8 @@ impl Device {
                 Some(uses) if !uses.is_empty() => Ok(()),
                 _ => Err(Error::invalid(OPERATION, "the uses must be signal, wait or both, without unknown bits")),
             })
-            // SAFETY: the contract of `NvSciSyncAttrList::from_raw`: valid, and used by nothing else during this one call.
+            // SAFETY: the contract of `NvSciSyncAttrList::from_raw`: valid, and used by nothing else during this one
+            // call.
             .and_then(|()| unsafe { self.inner.raw.fill_nv_sci_sync_attributes(list, uses) })
             .map_err(|error| self.inner.decorate(error))
     }
@@ -225,8 +226,8 @@ impl Device {
     }
 
     /// Wraps a stream that the application created through its own driver bindings, and keeps `owner`, which owns that
-    /// stream. Dropping the returned [`Stream`] does not destroy it. For cudarc's `Arc<CudaStream>` see `SharedStream` of
-    /// `gpu_interop::cudarc`.
+    /// stream. Dropping the returned [`Stream`] does not destroy it. For cudarc's `Arc<CudaStream>` see `SharedStream`
+    /// of `gpu_interop::cudarc`.
     ///
     /// The owner is dropped by the first call of [`Device::collect`], or of a method that collects implicitly, after
     /// the returned stream has been dropped and all its work has completed; on the thread of that call. A device that

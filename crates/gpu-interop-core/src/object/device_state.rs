@@ -21,8 +21,8 @@ pub(super) struct DeviceInner {
 }
 
 impl DeviceInner {
-    /// Whether this process was forked from the one that opened the device. The driver cannot be called here, and locks
-    /// held by other threads are never released.
+    /// `true` if this process was forked from the one that opened the device. The driver cannot be called here, and
+    /// locks held by other threads are never released.
     pub(super) fn is_forked(&self) -> bool {
         self.process != std::process::id()
     }

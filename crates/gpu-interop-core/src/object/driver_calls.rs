@@ -6,7 +6,7 @@ thread_local! {
     static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is inside a host function, which must not call a driver or wait.
+/// `true` if this thread is inside a host function, which must not call a driver or wait.
 pub(super) fn are_forbidden() -> bool {
     FORBIDDEN.get()
 }

@@ -27,8 +27,8 @@ impl Event {
         self.raw
     }
 
-    /// Whether all work before the last [`Stream::record`](super::Stream::record) has completed; `true` if it was never
-    /// recorded. Does not block.
+    /// `true` if all work before the last [`Stream::record`](super::Stream::record) has completed; `true` if it was
+    /// never recorded. Does not block.
     ///
     /// # Errors
     /// The driver's error.

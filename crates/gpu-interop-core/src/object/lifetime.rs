@@ -48,7 +48,7 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub(super) struct Lifetimes {
     slots: Arc<Slots>,
     retired: Mutex<RetiredObjects>,
-    /// Whether an object is retired.
+    /// `true` if an object is retired.
     any_retired: AtomicBool,
     /// Objects dropped inside a host function, where no driver may be called, and the streams they were used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
@@ -304,7 +304,7 @@ impl Lifetimes {
         }
     }
 
-    /// Whether the slot is free or its stream is idle. A new user of the slot makes the result conservative.
+    /// `true` if the slot is free or its stream is idle. A new user of the slot makes the result conservative.
     fn is_idle(&self, device: &dyn BackendDevice, slot: usize) -> bool {
         match self.slots.get(slot) {
             User::Free => true,
@@ -361,7 +361,7 @@ impl Lifetimes {
         }
     }
 
-    /// Whether all retired objects were freed within `patience` and the bridges are idle. Once all objects are freed,
+    /// `true` if all retired objects were freed within `patience` and the bridges are idle. Once all objects are freed,
     /// threads that only have to end get [`PATIENCE`].
     fn collected_within(&self, device: &dyn BackendDevice, bridges: &Bridges, patience: Duration) -> bool {
         let start = Instant::now();
@@ -383,7 +383,7 @@ impl Lifetimes {
         }
     }
 
-    /// Whether all threads that serve timelines have ended.
+    /// `true` if all threads that serve timelines have ended.
     fn bridges_are_idle(&self, bridges: &Bridges) -> bool {
         bridges.are_idle() && self.raisers.have_ended()
     }

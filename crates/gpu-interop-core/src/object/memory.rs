@@ -23,7 +23,7 @@ pub(super) struct MemoryInner {
 }
 
 impl MemoryInner {
-    /// Whether the exporter allows reads only.
+    /// `true` if the exporter allows reads only.
     pub(super) fn is_read_only(&self) -> bool {
         self.nv_sci.as_ref().is_some_and(|properties| properties.read_only)
     }

@@ -3,12 +3,12 @@
 use crate::backend::{BackendDevice, RawEvent, RawStream};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Whether the error reports a lost device.
+/// `true` if the error reports a lost device.
 pub(super) fn is_lost(error: &Error) -> bool {
     error.kind() == ErrorKind::DeviceLost
 }
 
-/// Whether a stream is idle. After a failed query it counts as busy, unless the device is lost.
+/// `true` if a stream is idle. After a failed query it counts as busy, unless the device is lost.
 ///
 /// # Safety
 /// The stream is live and belongs to this device.
@@ -21,7 +21,7 @@ pub(super) unsafe fn is_idle(device: &dyn BackendDevice, raw: RawStream) -> bool
     })
 }
 
-/// Whether all work enqueued on a stream so far has completed; if the query fails, an event is queried.
+/// `true` if all work enqueued on a stream so far has completed; if the query fails, an event is queried.
 ///
 /// # Safety
 /// As for [`is_idle`].
@@ -41,7 +41,7 @@ pub(super) unsafe fn has_run(device: &dyn BackendDevice, raw: RawStream) -> bool
     passed
 }
 
-/// Whether the device is lost: `error`, of a stream query, and an event both report it.
+/// `true` if the device is lost: `error`, of a stream query, and an event both report it.
 ///
 /// # Safety
 /// As for [`is_idle`].

@@ -77,7 +77,7 @@ impl Resource {
         }
     }
 
-    /// Whether some drivers wait for all streams before they free it.
+    /// `true` if some drivers wait for all streams before they free it.
     pub(super) fn free_may_wait(&self) -> bool {
         !matches!(
             self,

@@ -64,7 +64,7 @@ impl RetiredObjects {
         self.entries.iter().any(|entry| entry.waits.is_empty() && entry.blocked_by.is_none() && may_go(entry))
     }
 
-    /// Whether a child of `resource` is not freed yet.
+    /// `true` if a child of `resource` is not freed yet.
     pub(super) fn has_children(&self, resource: &Resource) -> bool {
         resource.as_parent().is_some_and(|parent| self.children.contains_key(&parent))
     }

@@ -217,7 +217,7 @@ impl Stream {
         failure.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
     }
 
-    /// Whether all enqueued work has completed. Does not block.
+    /// `true` if all enqueued work has completed. Does not block.
     ///
     /// # Errors
     /// The driver's error; a failure of enqueued work may be returned here.
@@ -260,10 +260,10 @@ impl Stream {
     /// driver's error.
     ///
     /// # Safety
-    /// Number, types and layouts of `args` must match the kernel's parameters, and the kernel may only access memory that is
-    /// valid until it has completed; in a graph, until the graph is destroyed and its last launch has completed. A
-    /// buffer argument keeps its mapping alive; an address argument keeps nothing, nor does the argument of a surface
-    /// or texture. The kernel must not write memory that was imported read-only
+    /// Number, types and layouts of `args` must match the kernel's parameters, and the kernel may only access memory
+    /// that is valid until it has completed; in a graph, until the graph is destroyed and its last launch has
+    /// completed. A buffer argument keeps its mapping alive; an address argument keeps nothing, nor does the argument
+    /// of a surface or texture. The kernel must not write memory that was imported read-only
     /// ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
     pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg<'_>]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";

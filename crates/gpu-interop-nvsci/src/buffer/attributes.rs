@@ -136,7 +136,7 @@ impl BufferAttributes {
         self
     }
 
-    /// Whether this is a raw buffer whose size another list must set.
+    /// `true` if this is a raw buffer whose size another list must set.
     pub(crate) fn is_of_any_size(&self) -> bool {
         self.image.is_none() && self.size.is_none()
     }

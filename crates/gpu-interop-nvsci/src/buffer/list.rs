@@ -48,7 +48,7 @@ impl BufferAttributeList {
         Ok(Self { list, of_any_size: attributes.is_of_any_size(), module })
     }
 
-    /// Whether the list sets the size of the buffer; another API may have set it.
+    /// `true` if the list sets the size of the buffer; another API may have set it.
     fn has_size(&self) -> Result<bool> {
         Ok(!self.of_any_size || !self.list.get_if_known::<u64>(key::RAW_SIZE)?.is_empty())
     }
@@ -100,7 +100,7 @@ pub struct ReconciledBufferAttributes {
     list: List,
     module: Arc<Module>,
     properties: BufferProperties,
-    /// Whether one of the original lists names a GPU.
+    /// `true` if one of the original lists names a GPU.
     names_gpus: bool,
 }
 

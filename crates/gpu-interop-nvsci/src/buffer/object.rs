@@ -128,7 +128,7 @@ impl Buffer {
         &self.inner.properties
     }
 
-    /// Whether this object only permits reads (`NvSciBufGeneralAttrKey_ActualPerm`). The original of a duplicate may
+    /// `true` if this object only permits reads (`NvSciBufGeneralAttrKey_ActualPerm`). The original of a duplicate may
     /// still permit writes.
     #[must_use]
     pub fn is_read_only(&self) -> bool {

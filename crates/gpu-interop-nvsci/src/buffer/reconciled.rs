@@ -176,13 +176,13 @@ impl BufferProperties {
         &self.planes
     }
 
-    /// Whether the CPU of this process may access the buffer.
+    /// `true` if the CPU of this process may access the buffer.
     #[must_use]
     pub fn has_cpu_access(&self) -> bool {
         self.cpu_access
     }
 
-    /// Whether the CPU's caches must be flushed before reads and after writes
+    /// `true` if the CPU's caches must be flushed before reads and after writes
     /// (`NvSciBufGeneralAttrKey_CpuNeedSwCacheCoherency`). [`Buffer::read`](super::Buffer::read) and
     /// [`Buffer::write`](super::Buffer::write) flush them. Always false without
     /// [`BufferAttributes::cpu_cache`](super::BufferAttributes::cpu_cache), because the CPU's accesses are not cached

@@ -35,7 +35,7 @@ impl Fence {
         Self { payload: Box::default(), object: None, module }
     }
 
-    /// Whether the fence is cleared.
+    /// `true` if the fence is cleared.
     #[must_use]
     pub fn is_cleared(&self) -> bool {
         *self.payload == sync::Fence::default()

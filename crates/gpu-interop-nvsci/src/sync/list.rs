@@ -57,7 +57,8 @@ impl SyncAttributeList {
     /// does not know them; otherwise the library's error.
     pub fn for_device(module: &SyncModule, device: &Device, uses: NvSciSyncUse, options: SyncOptions) -> Result<Self> {
         let created = Self::create(module, User::device(device), uses)?;
-        // SAFETY: the list is live and not reconciled, and nothing else uses it during the call below, which consumes this.
+        // SAFETY: the list is live and not reconciled, and nothing else uses it during the call below, which consumes
+        // this.
         let list = unsafe { NvSciSyncAttrList::from_raw(created.list.as_non_null()) };
         device.fill_nv_sci_sync_attributes(list, uses)?;
         created.with(options, Vec::new())
@@ -124,7 +125,7 @@ pub struct ReconciledSyncAttributes {
 }
 
 impl ReconciledSyncAttributes {
-    /// Whether fences are deterministic ([`SyncOptions::deterministic_fences`]).
+    /// `true` if fences are deterministic ([`SyncOptions::deterministic_fences`]).
     #[must_use]
     pub fn has_deterministic_fences(&self) -> bool {
         self.facts.deterministic

@@ -48,7 +48,7 @@ pub struct SyncObject {
 }
 
 impl PartialEq for SyncObject {
-    /// Whether both are the same object.
+    /// `true` if both are the same object.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -76,7 +76,7 @@ impl SyncObject {
         self.inner.raw.as_ptr().expose_provenance()
     }
 
-    /// Whether its fences are deterministic.
+    /// `true` if its fences are deterministic.
     #[must_use]
     pub fn has_deterministic_fences(&self) -> bool {
         self.inner.facts.deterministic

@@ -15,7 +15,7 @@ impl User {
         Self::Device(device.identity().uuid)
     }
 
-    /// Whether both may be the same. A device without a UUID may be any device.
+    /// `true` if both may be the same. A device without a UUID may be any device.
     fn may_be(self, other: Self) -> bool {
         match (self, other) {
             (Self::Device(None), Self::Device(_)) | (Self::Device(_), Self::Device(None)) => true,

@@ -20,8 +20,8 @@ pub(crate) mod key {
     pub(crate) const MAX_PRIMITIVE_VALUE: u32 = 9;
 }
 
-/// `NvSciSyncAccessPerm`: 64 bits, unlike every other enumeration. Up to 2.3 it is an `enum` with a value of 64 bits, since 2.4
-/// a `uint64_t`.
+/// `NvSciSyncAccessPerm`: 64 bits, unlike every other enumeration. Up to 2.3 it is an `enum` with a value of 64 bits,
+/// since 2.4 a `uint64_t`.
 pub(crate) mod perm {
     pub(crate) const WAIT_ONLY: u64 = 1;
     pub(crate) const SIGNAL_ONLY: u64 = 2;

@@ -40,7 +40,7 @@ pub struct HeadlessOptions {
     pub device: Option<DeviceChoice>,
     /// The kind of the context's queue.
     pub queue: QueueKind,
-    /// Whether to create a transfer-only queue as well, if the device has one: [`HeadlessContext::copying`].
+    /// `true` creates a transfer-only queue as well, if the device has one: [`HeadlessContext::copying`].
     pub copying: bool,
     /// Timeout of the blocking methods; 60 s by default.
     pub timeout: Duration,

@@ -180,7 +180,7 @@ impl Flight {
         )
     }
 
-    /// Whether submitted work may still run. On a lost device none does.
+    /// `true` if submitted work may still run. On a lost device none does.
     fn is_pending(&self) -> bool {
         // SAFETY: the fence is live.
         matches!(unsafe { self.spare.interop().device().get_fence_status(self.fence) }, Ok(false))
@@ -251,7 +251,7 @@ impl Submission {
         self.flight.as_ref().map_or(Ok(()), |flight| flight.wait(timeout))
     }
 
-    /// Whether the work has finished. Does not block.
+    /// `true` if the work has finished. Does not block.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         !self.flight.as_ref().is_some_and(Flight::is_pending)
@@ -266,7 +266,8 @@ impl Drop for Submission {
     }
 }
 
-/// Work of a context that still ran when its [`Submission`] was dropped. Dropped with the context and its last submission.
+/// Work of a context that still ran when its [`Submission`] was dropped. Dropped with the context and its last
+/// submission.
 #[derive(Debug, Default)]
 pub(super) struct Abandoned {
     flights: Mutex<Vec<Flight>>,

@@ -40,7 +40,8 @@ pub(crate) fn export_memory(
 ) -> Result<MemoryHandle> {
     const OPERATION: &str = "vkGetMemoryFdKHR";
     let info = vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(types);
-    // SAFETY: the memory is live and was allocated for export as this type; `Functions::load` checked that the function exists.
+    // SAFETY: the memory is live and was allocated for export as this type; `Functions::load` checked that the function
+    // exists.
     let fd = unsafe { interop.functions().memory.get_memory_fd(&info) }.checked(OPERATION)?;
     // SAFETY: a successful export makes a new descriptor, which the caller owns.
     let fd = unsafe { take_over(OPERATION, fd) }?;

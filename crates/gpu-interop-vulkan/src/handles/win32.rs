@@ -1,8 +1,8 @@
 //! NT handles: `VK_KHR_external_memory_win32`, `VK_KHR_external_semaphore_win32`.
 //!
 //! Imports do not transfer ownership of a handle to the driver. An object may be exported only once per handle type
-//! (VUIDs 00663 of `VkMemoryGetWin32HandleInfoKHR` and 01127 of `VkSemaphoreGetWin32HandleInfoKHR`), so the first handle
-//! is stored with the object, and every export duplicates it.
+//! (VUIDs 00663 of `VkMemoryGetWin32HandleInfoKHR` and 01127 of `VkSemaphoreGetWin32HandleInfoKHR`), so the first
+//! handle is stored with the object, and every export duplicates it.
 
 use std::marker::PhantomData;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
@@ -98,7 +98,8 @@ pub(crate) fn export_semaphore(
     })
 }
 
-/// A handle of a kind that this platform imports, for Vulkan's structures: the handle or the name; the other one is null.
+/// A handle of a kind that this platform imports, for Vulkan's structures: the handle or the name; the other one is
+/// null.
 #[derive(Debug, Clone, Copy)]
 struct Location<'a> {
     handle: vk::HANDLE,

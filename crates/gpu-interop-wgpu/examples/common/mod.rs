@@ -1,8 +1,9 @@
 //! The parts of the examples that are not about sharing: arguments, the frame loop, pictures, and the window.
 
-#![allow(dead_code, reason = "an example uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "an example uses a part of it")]
 
 mod base;
+pub(crate) mod galaxies;
 mod picture;
 mod setup;
 mod window;
@@ -28,6 +29,12 @@ pub(crate) trait Example: Sized {
     fn new(adapter: &wgpu::Adapter, format: wgpu::TextureFormat, options: &Options) -> Result<Self>;
 
     fn interop(&self) -> &Interop;
+
+    /// How compute and wgpu wait for each other.
+    fn how(&self) -> Result<String> {
+        let strategy = self.interop().create_timeline(0)?.timeline().strategy();
+        Ok(format!("strategy {strategy}"))
+    }
 
     /// Submits the first half of a frame: what wgpu does for compute, and what compute does.
     fn begin(&mut self, frame: u32) -> Result<()>;
@@ -134,14 +141,14 @@ pub(crate) fn run<E: Example>(name: &str, expected: &[u8], tolerance: f64) -> Re
     wait(device, None)?;
     let seconds = start.elapsed().as_secs_f64();
 
-    let strategy = interop.create_timeline(0)?.timeline().strategy();
     let (info, compute) = (adapter.get_info(), interop.compute());
     println!("{name}: wgpu on {}, {} on {}", info.name, compute.backend().name, compute.identity());
     println!(
-        "{name}: {} frames of {1} x {1}, {2:.1} frames/s, strategy {strategy}",
+        "{name}: {} frames of {1} x {1}, {2:.1} frames/s, {3}",
         options.frames,
         options.size,
         f64::from(options.frames) / seconds,
+        example.how()?,
     );
     let last = picture::shrink(&readback.read(device, queue)?, options.size, SIDE);
     if let Some(path) = &options.write {

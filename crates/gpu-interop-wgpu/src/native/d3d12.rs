@@ -1,7 +1,7 @@
 //! Direct3D 12 beneath wgpu.
 //!
-//! Other APIs use a resource in `D3D12_RESOURCE_STATE_COMMON`. wgpu's tracker has states for that, so its own transitions
-//! (`Native::texture_state`) are all the barriers of a hand-over. Committed resources start
+//! Other APIs use a resource in `D3D12_RESOURCE_STATE_COMMON`. wgpu's tracker has states for that, so its own
+//! transitions (`Native::texture_state`) are all the barriers of a hand-over. Committed resources start
 //! with zeroes. Waits and signals go to the command queue directly: it executes in order, and any thread may call it.
 
 use std::sync::Arc;
@@ -96,8 +96,8 @@ impl D3d12Device {
                 desc.sample_count,
             )
         };
-        // SAFETY: the texture is of this device and of this description; it starts with zeroes, in the state COMMON, which
-        // is wgpu's PRESENT.
+        // SAFETY: the texture is of this device and of this description; it starts with zeroes, in the state COMMON,
+        // which is wgpu's PRESENT.
         let texture = unsafe { device.create_texture_from_hal::<Dx12>(hal, desc, wgpu::TextureUses::PRESENT) };
         let layout = Layout::Array(exported.array_desc()?);
         let format = spec.texel_format()?.array;

@@ -74,8 +74,7 @@ impl Native {
         each!(self, device => device.create_timeline(compute, initial))
     }
 
-    /// The state of wgpu in which a texture changes hands: what wgpu's tracker has before a release and after an
-    /// acquire.
+    /// The state that wgpu's tracker has for a texture before a release and after an acquire.
     pub(crate) fn texture_state(&self) -> wgpu::TextureUses {
         match self {
             // The layout GENERAL, in which other APIs access an image, and which every image may have.
@@ -111,7 +110,7 @@ impl Native {
         }
     }
 
-    /// Whether wgpu's queue may wait for a value whose signal is not submitted yet.
+    /// `true` if wgpu's queue may wait for a value whose signal is not submitted yet.
     pub(crate) fn waits_before_signals(&self) -> bool {
         match self {
             // `TimelineInner::stage_wait` has the reason.
@@ -126,7 +125,8 @@ impl Native {
         each!(self, device => device.stage_wait(queue, timeline, value))
     }
 
-    /// Removes what is staged for a timeline that nothing uses any more: a submission that wgpu rejected leaves waits.
+    /// Removes the waits and signals staged for an unused timeline. A submission that wgpu rejected leaves its waits
+    /// staged.
     pub(crate) fn unstage(queue: &wgpu::Queue, timeline: &NativeTimeline) {
         match timeline {
             NativeTimeline::Vulkan(semaphore) => vulkan::unstage(queue, semaphore),

@@ -9,8 +9,8 @@
 //!   never sees the image in `UNDEFINED`.
 //! * *wgpu's tracker and the image's layout must agree.* wgpu's conversion of states to layouts is private, but one
 //!   state is the layout `GENERAL` for every colour image: `STORAGE_READ_WRITE`. `transition_resources` makes wgpu
-//!   record the transition into it, behind all of its own work, *before* a release; the tracker still has it *after* the
-//!   acquire, and neither the release, the compute API nor the acquire leaves `GENERAL`.
+//!   record the transition into it, behind all of its own work, *before* a release; the tracker still has it *after*
+//!   the acquire, and neither the release, the compute API nor the acquire leaves `GENERAL`.
 //! * *Without an acquire from `VK_QUEUE_FAMILY_EXTERNAL`, caches keep old contents.* The acquire is recorded in a
 //!   command buffer of its own (wgpu records an encoder's own commands at `finish`, and puts transitions in front of
 //!   it), and is followed, in the same submission, by one in which wgpu's tracker uses the object.
@@ -252,10 +252,10 @@ impl VulkanDevice {
         })
     }
 
-    /// The signal must not go to a submission before the work that it announces. wgpu gives a staged signal to whichever
-    /// thread submits next, so it is staged only after that work was submitted; then every thread's next submission is
-    /// behind the work, and the signal's scope contains all submissions before it. An empty submission follows, in case
-    /// no other thread's comes.
+    /// The signal must not go to a submission before the work that it announces. wgpu gives a staged signal to
+    /// whichever thread submits next, so it is staged only after that work was submitted; then every thread's next
+    /// submission is behind the work, and the signal's scope contains all submissions before it. An empty submission
+    /// follows, in case no other thread's comes.
     pub(super) fn signal(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         let semaphore = semaphore(timeline)?;
         with_queue(queue, |queue| queue.add_signal_semaphore(semaphore, Some(value)))?;

@@ -47,11 +47,11 @@ pub(crate) fn validation_messages() -> usize {
 }
 
 /// The first version of the layer that is known not to wait for itself where one thread of the host signals a timeline
-/// that another waits for or reads, as a bridge does. Older ones then wait for 10 seconds and complain of a bug of their
-/// own (KhronosGroup/Vulkan-ValidationLayers, #8519).
+/// that another waits for or reads, as a bridge does. Older ones then wait for 10 seconds and complain of a bug of
+/// their own (KhronosGroup/Vulkan-ValidationLayers, #8519).
 const SOUND: u32 = vk::make_api_version(0, 1, 4, 304);
 
-/// Whether the layer that is installed, if any, is fit for bridges.
+/// `true` if the layer that is installed, if any, is fit for bridges.
 fn layer_is_sound() -> bool {
     let Ok(entry) = gpu_interop::vulkan::load_entry() else { return true };
     // SAFETY: the entry is a Vulkan loader's.
@@ -60,8 +60,8 @@ fn layer_is_sound() -> bool {
     layer.is_none_or(|layer| layer.spec_version >= SOUND)
 }
 
-/// An adapter of wgpu's Vulkan backend, with the validation layer and its search for hazards if `validated` and if it is
-/// installed; `None`, with the reason on the standard output, without a driver.
+/// An adapter of wgpu's Vulkan backend, with the validation layer and its search for hazards if `validated` and if it
+/// is installed; `None`, with the reason on the standard output, without a driver.
 pub(crate) fn adapter(validated: bool) -> Option<wgpu::Adapter> {
     let _ = log::set_logger(&Log);
     log::set_max_level(log::LevelFilter::Warn);
@@ -136,8 +136,8 @@ impl Context {
         back.acquire_and_submit(commands).expect("handed back");
     }
 
-    /// With the layer, lets the thread of the bridge return from its call of Vulkan that signals. Version 1.4.309 of the
-    /// layer otherwise replays a submission in both threads, and reports its commands as hazards with themselves.
+    /// With the layer, lets the thread of the bridge return from its call of Vulkan that signals. Version 1.4.309 of
+    /// the layer otherwise replays a submission in both threads, and reports its commands as hazards with themselves.
     pub(crate) fn settle(&self, back: &HandBack) {
         if self.validated {
             pollster::block_on(back.done()).expect("reached");

@@ -1,9 +1,10 @@
 //! Example: a renderer with its own Vulkan instance, device, images and memory, and three frames in flight.
 //!
-//! Vulkan renders moving bars to its image and copies them to its exported buffer, a stream of the compute device mirrors
-//! them at the horizon, and Vulkan copies the result to host-visible memory. Each pixel of each frame is verified. The last
-//! frame is written as a PNG and compared with `pictures/ash_renderer.png`. Here are the frames, in `app.rs` the
-//! application's Vulkan. Arguments: seconds of 60 frames (default 5), and the PNG's file (default in the temporary folder).
+//! Vulkan renders moving bars to its image and copies them to its exported buffer, a stream of the compute device
+//! mirrors them at the horizon, and Vulkan copies the result to host-visible memory. Each pixel of each frame is
+//! verified. The last frame is written as a PNG and compared with `pictures/ash_renderer.png`. Here are the frames, in
+//! `app.rs` the application's Vulkan. Arguments: seconds of 60 frames (default 5), and the PNG's file (default in the
+//! temporary folder).
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of a small picture")]
 

@@ -11,14 +11,14 @@ use super::sys;
 
 /// Opens the device of a context. The device retains the primary context itself: either may be dropped first.
 ///
-/// For an exporter on the same GPU, compare its identity with [`Device::identity`], which contains the UUID: for example
-/// `HeadlessOptions::device(DeviceChoice::Identity(..))` of the `vulkan` module.
+/// For an exporter on the same GPU, compare its identity with [`Device::identity`], which contains the UUID: for
+/// example `HeadlessOptions::device(DeviceChoice::Identity(..))` of the `vulkan` module.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for a context that is not primary (`CudaContext::new_non_primary`, `new_cig`,
 /// `from_raw_context`): memory is imported into the primary context, and other contexts cannot use it.
-/// [`ErrorKind::DeviceMismatch`] if cudarc has loaded another driver's file than this crate. Otherwise as for loading the
-/// CUDA backend and opening a device.
+/// [`ErrorKind::DeviceMismatch`] if cudarc has loaded another driver's file than this crate. Otherwise as for loading
+/// the CUDA backend and opening a device.
 pub fn device(context: &Arc<CudaContext>) -> Result<Device> {
     const OPERATION: &str = "gpu_interop::cudarc::device";
     check_primary(OPERATION, context)?;
@@ -47,14 +47,14 @@ pub fn context_for(exporter: &DeviceIdentity) -> Result<(Device, Arc<CudaContext
     Ok((device, context))
 }
 
-/// Opens the primary context of a CUDA device in cudarc: the same that the device uses. Makes it current on this thread,
-/// as `CudaContext::new` does.
+/// Opens the primary context of a CUDA device in cudarc: the same that the device uses. Makes it current on this
+/// thread, as `CudaContext::new` does.
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`] for a device of another backend; [`ErrorKind::DriverNotFound`] if cudarc does not find the
-/// driver that this crate has loaded; [`ErrorKind::DriverTooOld`] below CUDA 11.4, which cudarc requires;
-/// [`ErrorKind::DeviceMismatch`] if cudarc loads another driver's file, such as a toolkit's stub or the one beside that of
-/// `GPU_INTEROP_CUDA_LIBRARY`; otherwise the driver's error.
+/// [`ErrorKind::Unsupported`] for a device of another backend; [`ErrorKind::DriverNotFound`] if cudarc does not find
+/// the driver that this crate has loaded; [`ErrorKind::DriverTooOld`] below CUDA 11.4, which cudarc requires;
+/// [`ErrorKind::DeviceMismatch`] if cudarc loads another driver's file, such as a toolkit's stub or the one beside that
+/// of `GPU_INTEROP_CUDA_LIBRARY`; otherwise the driver's error.
 pub fn context_of(device: &Device) -> Result<Arc<CudaContext>> {
     const OPERATION: &str = "gpu_interop::cudarc::context_of";
     if device.context().is_none() {

@@ -1,9 +1,9 @@
 //! Contexts, streams and memory of the crate [`cudarc`] beside the objects of this crate.
 //!
 //! An application that computes with cudarc keeps its context, streams and kernels. [`device()`] is its context as a
-//! [`Device`](crate::Device), [`SharedStream`] its stream as a [`Stream`](crate::Stream), and [`SharedSlice`] is imported
-//! memory as an argument of its kernels and copies, or one of its `CudaSlice`s as an operand of the streams of this
-//! crate. [`context_for`] goes the other way: from the device that exported the memory to a context.
+//! [`Device`](crate::Device), [`SharedStream`] its stream as a [`Stream`](crate::Stream), and [`SharedSlice`] is
+//! imported memory as an argument of its kernels and copies, or one of its `CudaSlice`s as an operand of the streams of
+//! this crate. [`context_for`] goes the other way: from the device that exported the memory to a context.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -36,22 +36,22 @@
 //!
 //! # A machine without a driver
 //! cudarc panics in its first call if it finds no driver, and in the first call of a function that the driver lacks.
-//! [`context_for`] and [`context_of`] load the driver through this crate first, and check that cudarc finds it, too: they
-//! return [`DriverNotFound`](crate::ErrorKind::DriverNotFound) or
+//! [`context_for`] and [`context_of`] load the driver through this crate first, and check that cudarc finds it, too:
+//! they return [`DriverNotFound`](crate::ErrorKind::DriverNotFound) or
 //! [`DriverTooOld`](crate::ErrorKind::DriverTooOld). An application that calls them before anything of cudarc does not
 //! panic.
 //!
 //! # Order of work
 //! * Work of both libraries on one stream runs in the order of its calls.
 //! * cudarc orders *its own* work on several streams by events of each slice. It does not see work that methods of this
-//!   crate enqueue, and two [`SharedSlice`]s of one buffer do not see each other. Before another stream of cudarc uses what
-//!   such work wrote, call its `join(stream.cudarc())`.
+//!   crate enqueue, and two [`SharedSlice`]s of one buffer do not see each other. Before another stream of cudarc uses
+//!   what such work wrote, call its `join(stream.cudarc())`.
 //! * The exporter's accesses are ordered by semaphores and timelines, as everywhere in this crate.
 //!
 //! # cubecl and burn
-//! cubecl 0.11 (burn 0.22) allocates its buffers itself and does not expose its streams: it imports neither. It does return
-//! the address of a buffer, which keeps its place meanwhile. Memory is then copied on the device between that buffer and
-//! an import, and the host synchronises both sides:
+//! cubecl 0.11 (burn 0.22) allocates its buffers itself and does not expose its streams: it imports neither. It does
+//! return the address of a buffer, which keeps its place meanwhile. Memory is then copied on the device between that
+//! buffer and an import, and the host synchronises both sides:
 //!
 //! ```ignore
 //! use cubecl_runtime::runtime::Runtime;

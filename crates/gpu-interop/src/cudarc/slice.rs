@@ -21,12 +21,12 @@ use super::sys;
 ///
 /// For cudarc it is a `DevicePtr<T>` and `DevicePtrMut<T>`, the source and destination of its copies and fills, and a
 /// kernel argument (`launch_builder(..).arg(&slice)`, `.arg(&mut slice)`). [`as_view`](Self::as_view) and
-/// [`as_view_mut`](Self::as_view_mut) are cudarc's views, for parts. [`operand`](Self::operand) is the same memory for the
-/// streams of this crate.
+/// [`as_view_mut`](Self::as_view_mut) are cudarc's views, for parts. [`operand`](Self::operand) is the same memory for
+/// the streams of this crate.
 ///
 /// The memory stays mapped until the slice has been dropped and the work of both libraries that uses it has completed:
-/// on its stream, and on other streams as far as cudarc tracks them (`CudaContext::is_event_tracking` when the slice was
-/// made). cudarc never frees imported memory. A graph that cudarc captures on another stream does not keep it.
+/// on its stream, and on other streams as far as cudarc tracks them (`CudaContext::is_event_tracking` when the slice
+/// was made). cudarc never frees imported memory. A graph that cudarc captures on another stream does not keep it.
 pub struct SharedSlice<T: AnyBits> {
     /// For cudarc: owns its events, not the memory.
     view: ManuallyDrop<CudaSlice<T>>,
@@ -61,20 +61,20 @@ impl<T: AnyBits> SharedSlice<T> {
         let len = count::<T>(OPERATION, address, size).map_err(decorate)?;
         // Marks the buffer as used on the stream, for as long as it lives.
         stream.keep(&*buffer)?;
-        // SAFETY: the range is inside the mapping, aligned, and a multiple of the element's size, whose bits may be any.
-        // The `Arc` keeps the mapping until the view is gone and the stream has completed what it was used for.
+        // SAFETY: the range is inside the mapping, aligned, and a multiple of the element's size, whose bits may be
+        // any. The `Arc` keeps the mapping until the view is gone and the stream has completed what it was used for.
         let view = unsafe { sys::view(OPERATION, stream.cudarc(), address, len) }.map_err(decorate)?;
         Ok(Self { view, memory: Memory::Mapped { buffer, offset, size }, stream: stream.clone() })
     }
 
-    /// Takes a slice of cudarc, so that streams of this crate use its memory. Blocks until cudarc's earlier work on it has
-    /// completed, which includes its allocation. The slice is dropped, and its memory freed, once the returned object has
-    /// been dropped and all work has completed.
+    /// Takes a slice of cudarc, so that streams of this crate use its memory. Blocks until cudarc's earlier work on it
+    /// has completed, which includes its allocation. The slice is dropped, and its memory freed, once the returned
+    /// object has been dropped and all work has completed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty slice;
-    /// [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch) for one of another context; otherwise the driver's
-    /// error. The slice is then dropped.
+    /// [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch) for one of another context; otherwise the
+    /// driver's error. The slice is then dropped.
     pub fn borrowed(stream: &SharedStream, mut slice: CudaSlice<T>) -> Result<Self> {
         const OPERATION: &str = "SharedSlice::borrowed";
         let device = stream.device();
@@ -90,8 +90,8 @@ impl<T: AnyBits> SharedSlice<T> {
         // allocated, no work on it is pending, and its owner, the slice, frees it when dropped.
         let memory = unsafe { sys::borrow(device, address, size, Arc::new(slice)) }?;
         stream.keep(&memory)?;
-        // SAFETY: as above; the borrowed memory keeps the slice until the view is gone and the stream has completed what
-        // it was used for.
+        // SAFETY: as above; the borrowed memory keeps the slice until the view is gone and the stream has completed
+        // what it was used for.
         let view = unsafe { sys::view(OPERATION, home, address, len) }?;
         Ok(Self { view, memory: Memory::Borrowed(Arc::new(memory)), stream: stream.clone() })
     }

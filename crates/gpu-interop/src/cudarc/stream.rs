@@ -16,9 +16,9 @@ const PER_THREAD: usize = 2;
 
 /// A stream of cudarc that is also a [`Stream`] of this crate, by `Deref`. Cheap to clone.
 ///
-/// Work of both libraries runs in the order in which it is enqueued. Keeps the `CudaStream` until the last clone has been
-/// dropped and the work of this crate on it has completed. Dropping it neither waits nor destroys the stream while others
-/// hold the `Arc`.
+/// Work of both libraries runs in the order in which it is enqueued. Keeps the `CudaStream` until the last clone has
+/// been dropped and the work of this crate on it has completed. Dropping it neither waits nor destroys the stream while
+/// others hold the `Arc`.
 #[derive(Debug, Clone)]
 pub struct SharedStream {
     inner: Arc<Inner>,
@@ -34,14 +34,15 @@ struct Inner {
 }
 
 impl SharedStream {
-    /// Shares a stream of cudarc. The context of the stream becomes current on this thread, as in every method of cudarc.
+    /// Shares a stream of cudarc. The context of the stream becomes current on this thread, as in every method of
+    /// cudarc.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a stream of a context that is not primary,
-    /// for `CudaContext::per_thread_stream`, which is another stream on every thread, and for a stream that is capturing a
-    /// graph; [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch) for a stream of another GPU or of another
-    /// driver library than the device's; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for a device of
-    /// another backend; otherwise the driver's error.
+    /// for `CudaContext::per_thread_stream`, which is another stream on every thread, and for a stream that is
+    /// capturing a graph; [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch) for a stream of another GPU
+    /// or of another driver library than the device's; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for a
+    /// device of another backend; otherwise the driver's error.
     ///
     /// # Safety
     /// No graph is captured on the stream (`CudaStream::begin_capture`, or a wait for an event of a capturing stream)

@@ -52,7 +52,8 @@ pub(crate) fn every_drop_order(machine: &Machine) {
         for number in &order {
             objects[*number] = None;
         }
-        // Closing the device waited for the work. Nothing tells Vulkan, so its words are all right or the test is wrong.
+        // Closing the device waited for the work. Nothing tells Vulkan, so its words are all right or the test is
+        // wrong.
         let seen = machine.words(&exported);
         assert_eq!(seen.iter().filter(|word| **word != 42).count(), 0, "order {order:?}");
     }

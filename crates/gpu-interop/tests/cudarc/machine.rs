@@ -101,8 +101,8 @@ pub(crate) fn skip(name: &str, reason: impl std::fmt::Display) -> Result<(), Fai
 
 /// Runs a test on the driver, or on the simulator in another process.
 ///
-/// One at a time: on a real driver, cudarc's own frees and allocations wait for every stream of the device, also for those
-/// on which another test has work pending until its thread goes on.
+/// One at a time: on a real driver, cudarc's own frees and allocations wait for every stream of the device, also for
+/// those on which another test has work pending until its thread goes on.
 pub(crate) fn run(name: &str, test: fn(&Machine)) -> Result<(), Failed> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

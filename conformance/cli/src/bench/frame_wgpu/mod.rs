@@ -2,16 +2,17 @@
 //!
 //! Graphics copies a picture to the frame, two kernels verify all of its texels and write new ones, and graphics copies
 //! the frame to a buffer. All pictures differ, and the texels that come back are verified, too. The variants:
-//! * `wgpu`: the adapter `gpu-interop-wgpu`, with a `SharedTexture` of the device's preferred tiling, and the application's
-//!   commands in the submissions of the hand-over;
+//! * `wgpu`: the adapter `gpu-interop-wgpu`, with a `SharedTexture` of the device's preferred tiling, and the
+//!   application's commands in the submissions of the hand-over;
 //! * `ash`: Vulkan with this project's exporter, with an image of the same tiling and a timeline in each direction;
-//! * `readback`: wgpu without interop. The frame is copied to a mapped buffer, from there to the device, back to the host,
-//!   and by `Queue::write_texture` to the frame.
+//! * `readback`: wgpu without interop. The frame is copied to a mapped buffer, from there to the device, back to the
+//!   host, and by `Queue::write_texture` to the frame.
 //!
 //! The frame itself is measured from the first submission to the end of the last, alone, and as the time for each of
 //! 30 frames of which three are in flight.
 //!
-//! Needs the feature `wgpu` of this crate, because wgpu would take the time of its build from 117 s to 189 s on one core.
+//! Needs the feature `wgpu` of this crate, because wgpu would take the time of its build from 117 s to 189 s on one
+//! core.
 
 #[cfg(feature = "wgpu")]
 mod numbers;

@@ -9,7 +9,7 @@ use wgpu::{BufferUsages, SubmissionIndex};
 
 use super::numbers::{IN_FLIGHT, length, slot};
 use super::texels::{Mapping, Texels};
-use super::way::Way;
+use super::way::{Composer, Way};
 use super::wgpu_side::{WgpuSide, buffer, failed};
 use crate::bench::machine::Machine;
 
@@ -73,16 +73,8 @@ impl Way for Readback<'_> {
         Ok(())
     }
 
-    fn wait(&self, number: u32) -> Verdict {
-        self.side.wait(number)
-    }
-
-    fn parts(&self) -> Verdict<Vec<u8>> {
-        self.side.parts()
-    }
-
-    fn composed(&self) -> Verdict<Vec<u8>> {
-        self.side.composed()
+    fn composer(&self) -> &dyn Composer {
+        self.side
     }
 
     fn texels(&self) -> &Texels<'_> {

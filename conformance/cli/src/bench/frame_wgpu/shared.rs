@@ -8,7 +8,7 @@ use gpu_interop_wgpu::{HandBack, SharedTexture};
 
 use super::numbers::{IN_FLIGHT, slot};
 use super::texels::{Mapping, Texels};
-use super::way::Way;
+use super::way::{Composer, Way};
 use super::wgpu_side::WgpuSide;
 use crate::bench::machine::{Machine, too_much};
 
@@ -55,16 +55,8 @@ impl Way for Shared<'_> {
         Ok(())
     }
 
-    fn wait(&self, number: u32) -> Verdict {
-        self.side.wait(number)
-    }
-
-    fn parts(&self) -> Verdict<Vec<u8>> {
-        self.side.parts()
-    }
-
-    fn composed(&self) -> Verdict<Vec<u8>> {
-        self.side.composed()
+    fn composer(&self) -> &dyn Composer {
+        self.side
     }
 
     fn texels(&self) -> &Texels<'_> {

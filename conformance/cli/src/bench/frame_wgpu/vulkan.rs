@@ -11,7 +11,7 @@ use gpu_interop_conformance::{Pattern, Stop, Verdict};
 
 use super::numbers::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
 use super::texels::{Mapping, Texels};
-use super::way::Way;
+use super::way::{Composer, Way};
 use crate::bench::machine::{Machine, PATIENCE, TRANSFER, too_much};
 
 enum Mapped {
@@ -92,6 +92,25 @@ fn image(
     Ok((image, mapped))
 }
 
+impl Composer for Vulkan<'_> {
+    fn wait(&self, number: u32) -> Verdict {
+        let submitted = self.submitted.borrow_mut()[slot(number)].take();
+        Ok(submitted.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?.wait(PATIENCE)?)
+    }
+
+    fn parts(&self) -> Verdict<Vec<u8>> {
+        let mut bytes = vec![0; length(PARTS)];
+        self.parts.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn composed(&self) -> Verdict<Vec<u8>> {
+        let mut bytes = vec![0; length(self.composed.size())];
+        self.context.download(&self.composed, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
 impl Way for Vulkan<'_> {
     fn begin(&self, number: u32) -> Verdict {
         let ((image, mapped), value) = (&self.images[slot(number)], u64::from(number));
@@ -124,21 +143,8 @@ impl Way for Vulkan<'_> {
         Ok(())
     }
 
-    fn wait(&self, number: u32) -> Verdict {
-        let submitted = self.submitted.borrow_mut()[slot(number)].take();
-        Ok(submitted.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?.wait(PATIENCE)?)
-    }
-
-    fn parts(&self) -> Verdict<Vec<u8>> {
-        let mut bytes = vec![0; length(PARTS)];
-        self.parts.read(0, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn composed(&self) -> Verdict<Vec<u8>> {
-        let mut bytes = vec![0; length(self.composed.size())];
-        self.context.download(&self.composed, 0, &mut bytes)?;
-        Ok(bytes)
+    fn composer(&self) -> &dyn Composer {
+        self
     }
 
     fn texels(&self) -> &Texels<'_> {

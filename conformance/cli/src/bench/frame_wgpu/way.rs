@@ -8,14 +8,8 @@ use gpu_interop_conformance::{Pattern, Verdict, ensure, ensure_eq};
 use super::numbers::{IN_FLIGHT, PART, PICTURES, answered, length, place};
 use super::texels::Texels;
 
-/// A variant. Frames have increasing numbers.
-pub(super) trait Way {
-    /// Draws a frame, and enqueues or submits as much of the rest as needs no wait for graphics.
-    fn begin(&self, number: u32) -> Verdict;
-
-    /// Lets graphics compose the frame and copy its two parts to [`place`].
-    fn finish(&self, number: u32) -> Verdict;
-
+/// Composed frames of graphics.
+pub(super) trait Composer {
     /// Blocks until the frame has been composed.
     fn wait(&self, number: u32) -> Verdict;
 
@@ -24,6 +18,18 @@ pub(super) trait Way {
 
     /// All of the last composed frame.
     fn composed(&self) -> Verdict<Vec<u8>>;
+}
+
+/// A variant. Frames have increasing numbers.
+pub(super) trait Way {
+    /// Draws a frame, and enqueues or submits as much of the rest as needs no wait for graphics.
+    fn begin(&self, number: u32) -> Verdict;
+
+    /// Lets graphics compose the frame and copy its two parts to [`place`].
+    fn finish(&self, number: u32) -> Verdict;
+
+    /// The graphics side, which composes frames.
+    fn composer(&self) -> &dyn Composer;
 
     fn texels(&self) -> &Texels<'_>;
 }
@@ -41,7 +47,7 @@ impl<W: Way> Frames<W> {
         let frames = Self { way, last: Cell::new(0) };
         for _ in 0..PICTURES {
             frames.round(1)?;
-            let composed = frames.way.composed()?;
+            let composed = frames.way.composer().composed()?;
             Pattern::new(answered(frames.last.get())).verify(0, &composed, "a composed frame")?;
         }
         frames.way.texels().expect_another_picture(true);
@@ -61,7 +67,7 @@ impl<W: Way> Frames<W> {
         let start = Instant::now();
         for number in first..end {
             if let Some(before) = number.checked_sub(IN_FLIGHT).filter(|before| *before >= first) {
-                self.way.wait(before)?;
+                self.way.composer().wait(before)?;
             }
             self.way.begin(number)?;
             // Graphics composes a frame after it has drawn the next ones: a queue that waits draws nothing.
@@ -72,7 +78,7 @@ impl<W: Way> Frames<W> {
         for number in first.max(end.saturating_sub(IN_FLIGHT - 1))..end {
             self.way.finish(number)?;
         }
-        self.way.wait(end - 1)?;
+        self.way.composer().wait(end - 1)?;
         let elapsed = start.elapsed();
         self.check(first..end)?;
         Ok(elapsed.as_secs_f64() * 1e9 / f64::from(count))
@@ -80,7 +86,7 @@ impl<W: Way> Frames<W> {
 
     fn check(&self, numbers: std::ops::Range<u32>) -> Verdict {
         ensure_eq!(self.way.texels().mismatches()?, 0, "texels that differ from what graphics drew");
-        let parts = self.way.parts()?;
+        let parts = self.way.composer().parts()?;
         let part_of = |number: u32, index: u64| {
             let start = length(place(number) + index * PART);
             parts.get(start..).and_then(|rest| rest.get(..length(PART))).unwrap_or_default()

@@ -12,6 +12,7 @@ use gpu_interop_wgpu::{Interop, identity, request_device, wgpu};
 use wgpu::{BufferUsages, CommandBuffer, CommandEncoder, SubmissionIndex, Texture, TextureUsages};
 
 use super::numbers::{IN_FLIGHT, PART, PARTS, PICTURES, drawn, length, place, slot};
+use super::way::Composer;
 use crate::bench::machine::{PATIENCE, too_much};
 
 /// A device of wgpu with the pictures that it draws, and what it composes.
@@ -93,28 +94,9 @@ impl WgpuSide {
         self.submitted.borrow_mut()[slot(number)] = Some(index);
     }
 
-    /// Blocks until the frame has been composed.
-    pub(super) fn wait(&self, number: u32) -> Verdict {
-        let index = self.submitted.borrow_mut()[slot(number)].take();
-        self.wait_for(index.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?)
-    }
-
     pub(super) fn wait_for(&self, index: SubmissionIndex) -> Verdict {
         let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: Some(PATIENCE) };
         self.interop.device().poll(wait).map(drop).map_err(failed)
-    }
-
-    /// The parts of the latest frames.
-    pub(super) fn parts(&self) -> Verdict<Vec<u8>> {
-        self.read(&self.parts)
-    }
-
-    /// All of the last frame.
-    pub(super) fn composed(&self) -> Verdict<Vec<u8>> {
-        let readable = buffer(&self.interop, self.bytes(), BufferUsages::COPY_DST | BufferUsages::MAP_READ);
-        let copy = self.encode(|encoder| encoder.copy_buffer_to_buffer(&self.composed, 0, &readable, 0, self.bytes()));
-        self.interop.queue().submit([copy]);
-        self.read(&readable)
     }
 
     fn read(&self, buffer: &wgpu::Buffer) -> Verdict<Vec<u8>> {
@@ -138,6 +120,24 @@ impl WgpuSide {
 
     fn rows<'b>(&self, buffer: &'b wgpu::Buffer) -> wgpu::TexelCopyBufferInfo<'b> {
         wgpu::TexelCopyBufferInfo { buffer, layout: self.layout() }
+    }
+}
+
+impl Composer for WgpuSide {
+    fn wait(&self, number: u32) -> Verdict {
+        let index = self.submitted.borrow_mut()[slot(number)].take();
+        self.wait_for(index.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?)
+    }
+
+    fn parts(&self) -> Verdict<Vec<u8>> {
+        self.read(&self.parts)
+    }
+
+    fn composed(&self) -> Verdict<Vec<u8>> {
+        let readable = buffer(&self.interop, self.bytes(), BufferUsages::COPY_DST | BufferUsages::MAP_READ);
+        let copy = self.encode(|encoder| encoder.copy_buffer_to_buffer(&self.composed, 0, &readable, 0, self.bytes()));
+        self.interop.queue().submit([copy]);
+        self.read(&readable)
     }
 }
 

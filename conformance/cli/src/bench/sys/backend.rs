@@ -43,8 +43,8 @@ impl Lane {
         all.map_err(|_| Stop::Failed(format!("a batch of {N} needs as many timelines, not {count}")))
     }
 
-    /// Signals all timelines in one batch, `calls` times with rising values from `first` on. Returns the duration of the calls
-    /// and then waits for the stream.
+    /// Signals all timelines in one batch, `calls` times with rising values from `first` on. Returns the duration of
+    /// the calls and then waits for the stream.
     pub(crate) fn backend_signals<const N: usize>(&self, first: u64, calls: u64) -> Verdict<Duration> {
         let (backend, stream, semaphores) = (&**self.device.as_raw(), self.stream.as_raw(), self.batch::<N>()?);
         let start = Instant::now();

@@ -145,8 +145,8 @@ impl RawCuda {
         Ok(taken)
     }
 
-    /// Signals the whole batch `calls` times with rising values from `first` on. Returns the duration of the calls, and waits
-    /// for the stream.
+    /// Signals the whole batch `calls` times with rising values from `first` on. Returns the duration of the calls, and
+    /// waits for the stream.
     pub(crate) fn signals(
         &self,
         stream: &Stream,

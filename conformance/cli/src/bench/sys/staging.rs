@@ -11,8 +11,8 @@ pub(crate) fn copy_from_staging(stream: &Stream, target: BufferSlice<'_>, stagin
         return Err(Stop::Failed("the staging buffer is not host-visible".into()));
     };
     ensure!(target.size() <= staging.size(), "the staging buffer is smaller than the frame");
-    // SAFETY: mapped as long as the borrowed buffer lives, and at least this long; the copy has run, or never will, when
-    // the synchronisation returns.
+    // SAFETY: mapped as long as the borrowed buffer lives, and at least this long; the copy has run, or never will,
+    // when the synchronisation returns.
     let enqueued = unsafe { stream.write_async(target, source.as_ptr()) };
     stream.synchronize()?;
     Ok(enqueued?)

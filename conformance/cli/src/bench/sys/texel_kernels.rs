@@ -13,8 +13,8 @@ pub(crate) struct TexelKernels<'a> {
 }
 
 impl<'a> TexelKernels<'a> {
-    /// Work is enqueued on `stream`. Takes the kernels by their names in `gpu-interop-kernels`, `verify_*` first, surfaces of images of 4 bytes a texel,
-    /// and at least 4 bytes for the number of wrong texels.
+    /// Work is enqueued on `stream`. Takes the kernels by their names in `gpu-interop-kernels`, `verify_*` first,
+    /// surfaces of images of 4 bytes a texel, and at least 4 bytes for the number of wrong texels.
     pub(crate) fn new(
         stream: &'a Stream,
         linear: [Kernel; 2],
@@ -34,7 +34,8 @@ impl<'a> TexelKernels<'a> {
         Ok(self.counter.slice(..4)?)
     }
 
-    /// Enqueues the comparison of words with the pattern of the first seed, and their replacement by that of the second.
+    /// Enqueues the comparison of words with the pattern of the first seed, and their replacement by that of the
+    /// second.
     pub(crate) fn on_buffer(&self, words: BufferSlice<'_>, seeds: [u32; 2]) -> Verdict {
         let count = words.size() / 4;
         let config = LaunchConfig::linear(count);
@@ -60,8 +61,8 @@ impl<'a> TexelKernels<'a> {
             [SurfaceShape::D2.argument(), size[0], size[1], 1, 4].map(KernelArg::U32);
         let arg = surface.as_arg();
         let found = KernelArg::Buffer(self.counter()?);
-        // SAFETY: the arguments are those of the kernels, which drop accesses outside of the surface. Surfaces outlive the
-        // work: `drop` waits for it first. The counter is a buffer argument.
+        // SAFETY: the arguments are those of the kernels, which drop accesses outside of the surface. Surfaces outlive
+        // the work: `drop` waits for it first. The counter is a buffer argument.
         unsafe {
             self.stream.launch(verify, &config, &[arg, shape, width, height, depth, texel, verified, found])?;
             self.stream.launch(fill, &config, &[arg, shape, width, height, depth, texel, filled])?;

@@ -9,8 +9,8 @@ use super::side::{ALL, PART, Side};
 use crate::bench::machine::Machine;
 use crate::bench::sys::Answer;
 
-/// Both sides of the memory. Every round has a word: the stream copies it from the first range to the second, and fills the
-/// third with its complement. The exporter verifies both, which shows that each side saw the
+/// Both sides of the memory. Every round has a word: the stream copies it from the first range to the second, and fills
+/// the third with its complement. The exporter verifies both, which shows that each side saw the
 /// other's data.
 pub(super) struct Exchange<'a> {
     pub(super) side: &'a dyn Side,

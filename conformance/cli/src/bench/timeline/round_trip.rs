@@ -78,8 +78,8 @@ fn second(mut round: impl FnMut() -> Verdict<Elapsed>) -> Verdict<Vec<Option<f64
     Ok([time, processor].map(|duration| Some(duration.as_secs_f64() * 1e9)).into())
 }
 
-/// A round with semaphores. `answer` is the stream's side: it enqueues a wait for the first value, the work with the word,
-/// and a signal of the second value, and then calls its argument.
+/// A round with semaphores. `answer` is the stream's side: it enqueues a wait for the first value, the work with the
+/// word, and a signal of the second value, and then calls its argument.
 fn round<Follower>(
     exchange: &Exchange<'_>,
     counter: &Counter<Follower>,

@@ -99,7 +99,7 @@ fn side(run: Run<'_>, case: &CaseReport) -> Markup {
     html! { (run.number) @if let Some(exporter) = case.exporter { " " (exporter) } }
 }
 
-/// Whether the case has no more than an outcome and a duration.
+/// `true` if the case has no more than an outcome and a duration.
 fn is_plain(case: &CaseReport) -> bool {
     case.reason.is_none()
         && case.log.is_none()
@@ -110,9 +110,9 @@ fn is_plain(case: &CaseReport) -> bool {
 
 /// Reasons, observations and logs, each once where several reports agree.
 fn remarks(found: &[Found<'_>]) -> Markup {
-    let told = found.iter().filter(|(_, case)| !is_plain(case));
+    let shown = found.iter().filter(|(_, case)| !is_plain(case));
     let mut alike: Vec<(Vec<Markup>, &CaseReport)> = Vec::new();
-    for (run, case) in told {
+    for (run, case) in shown {
         let side = side(*run, case);
         match alike.iter_mut().find(|(_, other)| says_the_same(other, case)) {
             Some((sides, _)) => sides.push(side),

@@ -100,7 +100,7 @@ const TABLE: &[Row] = rows! {
 };
 
 impl Behaviour {
-    /// Whether the selected version has the behaviour on this system.
+    /// `true` if the selected version has the behaviour on this system.
     pub fn now(self) -> bool {
         let windows_only = !matches!(self, Self::ExtraReference | Self::LevelsKeepImages | Self::RecordsWords);
         (cfg!(windows) || !windows_only) && self.of(Generation::now().version(), Below::now())

@@ -42,7 +42,7 @@ pub fn architecture() -> String {
     settings::text("GPU_INTEROP_SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
 }
 
-/// Whether a code object of this processor runs on an architecture.
+/// `true` if a code object of this processor runs on an architecture.
 fn runs_on(architecture: &str, processor: u8) -> bool {
     let name = architecture.split(':').next().unwrap_or_default();
     let family = |(starts, of_family): &(&[&str], u8)| *of_family == processor && starts.contains(&name);

@@ -59,7 +59,7 @@ pub trait Runtime {
     /// Waits for all work of the current device.
     fn synchronize(&self) -> Result<(), u32>;
 
-    /// Whether a handle may be a stream, or is NULL (the default stream).
+    /// `true` if a handle may be a stream, or is NULL (the default stream).
     fn has_stream(&self, stream: usize) -> bool;
 }
 
@@ -129,7 +129,7 @@ pub unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Resul
     if written { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
-/// Whether a text and its NUL fit.
+/// `true` if a text and its NUL fit.
 pub fn fits(text: &str, length: c_int) -> bool {
     usize::try_from(length).is_ok_and(|length| text.len() < length)
 }

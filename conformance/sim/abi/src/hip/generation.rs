@@ -148,7 +148,7 @@ impl Generation {
         )
     }
 
-    /// Whether `hipFree` accepts mapped imports: since HIP 5.5.
+    /// `true` if `hipFree` accepts mapped imports: since HIP 5.5.
     pub fn frees_mappings(self) -> bool {
         self.version() >= CHECKS_IMPORTS
     }

@@ -15,8 +15,8 @@ pub mod rows;
 #[cfg(target_os = "linux")]
 pub mod semaphore;
 
-/// Exports the functions of HIP that are the same for every [`Runtime`](device::Runtime): those of devices and of status
-/// codes.
+/// Exports the functions of HIP that are the same for every [`Runtime`](device::Runtime): those of devices and of
+/// status codes.
 #[macro_export]
 macro_rules! hip_entries {
     ($runtime:expr) => {

@@ -31,7 +31,7 @@ pub struct Image {
     pub height: usize,
     /// Slices of level 0, or layers; at least 1.
     pub depth: usize,
-    /// Whether `depth` counts layers, whose number is the same in every level.
+    /// `true` if `depth` counts layers, whose number is the same in every level.
     pub layered: bool,
     /// Bytes of a texel.
     pub texel: usize,
@@ -62,7 +62,7 @@ pub struct Level {
     plane: Plane,
     /// Bytes per row without padding, rows, slices.
     extent: [usize; 3],
-    /// Whether it outlives its image.
+    /// `true` if it outlives its image.
     apart: bool,
 }
 

@@ -18,7 +18,7 @@ const _: () = assert!(offset_of!(State, condition) == 40);
 const _: () = assert!(offset_of!(State, references) == 88);
 const _: () = assert!(offset_of!(State, signalled) == 92);
 
-/// Whether a descriptor refers to one: their memory files have a name.
+/// `true` if a descriptor refers to one: their memory files have a name.
 pub(super) fn is_one(fd: Given) -> bool {
     let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
     name.to_string_lossy().starts_with("/memfd:SwiftShader.Semaphore")

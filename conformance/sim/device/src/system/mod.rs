@@ -20,6 +20,6 @@ pub struct Opened {
     pub(crate) mapping: Mapping,
     /// Offset of the data.
     pub(crate) header: usize,
-    /// Whether images have lavapipe's layout.
+    /// `true` if images have lavapipe's layout.
     pub(crate) images: bool,
 }

@@ -1,4 +1,5 @@
-//! The render node: DRM's and amdgpu's ioctl numbers and argument structures, as in libdrm's `drm.h` and `amdgpu_drm.h`.
+//! The render node: DRM's and amdgpu's ioctl numbers and argument structures, as in libdrm's `drm.h` and
+//! `amdgpu_drm.h`.
 
 use super::{ioctls, plain_structs};
 

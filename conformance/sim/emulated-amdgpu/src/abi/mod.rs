@@ -47,8 +47,8 @@ macro_rules! plain_structs {
 }
 pub(crate) use plain_structs;
 
-/// Declares the numbers of ioctls, and `name`, which returns the name of an ioctl for faults and reports: a prefix, and the
-/// constant's name in lower case with hyphens. Ioctls that are not implemented are reported by name too.
+/// Declares the numbers of ioctls, and `name`, which returns the name of an ioctl for faults and reports: a prefix, and
+/// the constant's name in lower case with hyphens. Ioctls that are not implemented are reported by name too.
 macro_rules! ioctls {
     ($prefix:literal; $($name:ident = $number:literal),* $(,)?) => {
         $(

@@ -64,7 +64,7 @@ pub(crate) fn decode(words: &[u32; LONGEST]) -> (Packet, u64) {
     }
 }
 
-/// Whether a poll's condition is met.
+/// `true` if a poll's condition is met.
 pub(crate) fn holds(function: u32, found: u32, reference: u32) -> bool {
     match function {
         0 => true,

@@ -84,7 +84,8 @@ fn device(gpu: &Gpu) -> Vec<u8> {
     bytes.extend(945_000_u64.to_le_bytes());
     bytes.extend(units.to_le_bytes());
     bytes.resize(144, 0);
-    // Range of virtual addresses, their alignment, the size of a fragment of page tables, the granularity of GART pages.
+    // Range of virtual addresses, their alignment, the size of a fragment of page tables, the granularity of GART
+    // pages.
     bytes.extend((2_u64 << 20).to_le_bytes());
     bytes.extend((1_u64 << 47).to_le_bytes());
     bytes.extend([4096, 2 << 20, 4096].into_iter().flat_map(u32::to_le_bytes));

@@ -9,7 +9,7 @@ use super::{interpose, path};
 use crate::abi::Result;
 use crate::sysfs::{Found, Node, Path};
 
-/// Whether the emulation has a path and permits the access. `None` for paths of the system.
+/// `true` if the emulation has a path and permits the access. `None` for paths of the system.
 ///
 /// # Safety
 ///

@@ -30,7 +30,7 @@ interpose! {
     }
 }
 
-/// Whether a descriptor is of an emulated device, opened by any process.
+/// `true` if a descriptor is of an emulated device, opened by any process.
 fn is_device(descriptor: c_int) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{descriptor}"), Vec::new());
     link.is_ok_and(|link| {

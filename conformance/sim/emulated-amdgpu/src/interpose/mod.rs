@@ -57,9 +57,9 @@ macro_rules! next {
 }
 use next;
 
-/// Defines functions ahead of libc's: `NAME, OTHER_NAME: fn(ARGUMENTS) -> RESULT, FAILURE; { BODY }`. A body returns what the
-/// emulation does, whose errors go to `errno`, or nothing: then the next definition is called. A function's caller passes what
-/// libc demands.
+/// Defines functions ahead of libc's: `NAME, OTHER_NAME: fn(ARGUMENTS) -> RESULT, FAILURE; { BODY }`. A body returns
+/// what the emulation does, whose errors go to `errno`, or nothing: then the next definition is called. A function's
+/// caller passes what libc demands.
 macro_rules! interpose {
     ($( $($name:ident),+: fn $arguments:tt -> $result:ty, $failure:expr; $body:block )*) => {
         $($( $crate::interpose::interpose_one! { $name $arguments -> $result, $failure, $body } )+)*

@@ -101,7 +101,8 @@ macro_rules! define_stat {
     };
 }
 
-/// The status of a path that is relative to a folder, or of the folder's descriptor itself if that is what is asked for.
+/// The status of a path that is relative to a folder, or of the folder's descriptor itself if that is what is asked
+/// for.
 ///
 /// # Safety
 ///

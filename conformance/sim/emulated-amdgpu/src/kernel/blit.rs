@@ -65,7 +65,8 @@ fn fill_elements(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// (four targets, pattern, elements of the pattern, first element, repetitions in a row, rows, elements from row to row)
+/// (four targets, pattern, elements of the pattern, first element, repetitions in a row, rows, elements from row to
+/// row)
 fn fill_rows(launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments::<80>()?;
     let Some((width, target)) = target(&arguments) else { return Ok(()) };
@@ -110,8 +111,8 @@ fn copy_elements(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// (source, target, (row pitch, slice pitch, start) of the source, of the target, extent and bytes of an element), all in
-/// elements: bytes, or words of the size stated.
+/// (source, target, (row pitch, slice pitch, start) of the source, of the target, extent and bytes of an element), all
+/// in elements: bytes, or words of the size stated.
 fn copy_rectangle(launch: &Launch<'_>, aligned: bool) -> Result<()> {
     let arguments = launch.arguments::<128>()?;
     let (source, target) = (arguments.u64(0), arguments.u64(8));

@@ -4,7 +4,7 @@
 /// and 5.
 const HIDDEN: [u32; 3] = [0, 56, 256];
 
-/// Whether a kernel whose descriptor states `size` bytes has own arguments of one of these sizes.
+/// `true` if a kernel whose descriptor states `size` bytes has own arguments of one of these sizes.
 pub(super) fn has_explicit(size: u32, explicit: &[u32]) -> bool {
     let whole = |own: u32| own.next_multiple_of(8);
     explicit.iter().any(|own| size == *own || HIDDEN.iter().any(|hidden| size == whole(*own) + hidden))

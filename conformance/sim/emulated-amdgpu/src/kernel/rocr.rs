@@ -8,7 +8,8 @@ pub(super) fn run(launch: &Launch<'_>) -> Result<bool> {
     let word = |index: usize| arguments.u64(index * 8);
     let items = launch.dispatch.grid[0];
     let memory = &launch.emulation.memory;
-    // Aligned copy in four phases: starts of source and target for each, then their ends, then the number of work items.
+    // Aligned copy in four phases: starts of source and target for each, then their ends, then the number of work
+    // items.
     let sources = [0, 2, 4, 6, 8].map(word);
     let targets = [1, 3, 5, 7, 9].map(word);
     let steps = |ends: [u64; 5]| ends.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect::<Vec<_>>();

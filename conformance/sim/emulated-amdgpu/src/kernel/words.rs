@@ -76,7 +76,7 @@ pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a word's masked value ends a wait.
+/// `true` if a word's masked value ends a wait.
 fn holds(condition: u64, found: u64, value: u64) -> bool {
     match condition {
         0 => found >= value,

@@ -40,7 +40,7 @@ pub(super) fn create(size: u64) -> Result<(OwnedFd, u64)> {
     Ok((file, LAVAPIPE_HEADER))
 }
 
-/// Whether a descriptor is of a memfd exported by this library, in this or another process.
+/// `true` if a descriptor is of a memfd exported by this library, in this or another process.
 pub(crate) fn is_exported(file: BorrowedFd<'_>) -> bool {
     link(file)
         .is_ok_and(|link| link.as_bytes().strip_prefix(b"/memfd:").is_some_and(|it| it.starts_with(NAME.to_bytes())))

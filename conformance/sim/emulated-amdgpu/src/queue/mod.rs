@@ -58,8 +58,8 @@ impl Queues {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a queue, with a doorbell on its GPU's page of `doorbells`, and starts its thread, which calls `run`. Returns its
-    /// number, which is that of its doorbell too.
+    /// Makes a queue, with a doorbell on its GPU's page of `doorbells`, and starts its thread, which calls `run`.
+    /// Returns its number, which is that of its doorbell too.
     pub(crate) fn create(
         &self,
         doorbells: &'static [Arc<Storage>],

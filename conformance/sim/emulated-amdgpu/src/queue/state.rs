@@ -69,7 +69,7 @@ impl Queue {
         self.wake();
     }
 
-    /// Whether the thread must abandon its current packet.
+    /// `true` if the thread must abandon its current packet.
     fn ended(&self) -> bool {
         self.stopped() || self.dead.load(Ordering::Acquire)
     }

@@ -20,7 +20,7 @@ pub(super) struct VulkanAccess {
     pub(super) context: HeadlessContext,
     pub(super) buffer: OwnedBuffer,
     pub(super) placement: Placement,
-    /// Whether the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
+    /// `true` if the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
     pub(super) released: Mutex<bool>,
     pub(super) spare: Arc<Spare>,
 }

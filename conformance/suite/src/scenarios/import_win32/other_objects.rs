@@ -185,8 +185,8 @@ fn system_semaphore(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Drivers may be unable to distinguish the two, so both outcomes are legal; a crash, a lost handle or an untyped error is
-/// not.
+/// Drivers may be unable to distinguish the two, so both outcomes are legal; a crash, a lost handle or an untyped error
+/// is not.
 fn harmless<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
     close: impl FnOnce(T) -> gpu_interop::Result<()>,

@@ -149,8 +149,8 @@ fn typed(error: &gpu_interop::Error) -> Verdict {
     Ok(())
 }
 
-/// Maps a range of memory of `real` bytes, of which the first `SIZE` have the pattern. `accurate` is true if the import's
-/// size is within `real` and its dedicated flag is right.
+/// Maps a range of memory of `real` bytes, of which the first `SIZE` have the pattern. `accurate` is true if the
+/// import's size is within `real` and its dedicated flag is right.
 fn map(
     context: &Context,
     memory: &ExternalMemory,

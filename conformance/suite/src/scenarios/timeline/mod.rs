@@ -110,8 +110,8 @@ fn unless(reason: Option<&str>, what: &str) -> Verdict {
     reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
 }
 
-/// Waits for a stream that was released from a failed timeline. Its late signals decrease the timeline or fail, depending
-/// on the driver.
+/// Waits for a stream that was released from a failed timeline. Its late signals decrease the timeline or fail,
+/// depending on the driver.
 fn let_go(stream: &Stream) -> Verdict {
     match stream.synchronize_timeout(PATIENCE) {
         Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),

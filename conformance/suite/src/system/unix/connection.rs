@@ -91,8 +91,8 @@ impl Connection {
         Ok(Received::Message(bytes, descriptors))
     }
 
-    /// Whether a message or the end of the connection can be received before the timeout. Signals, such as SIGCHLD, do
-    /// not end the wait.
+    /// `true` if a message or the end of the connection can be received before the timeout. Signals, such as SIGCHLD,
+    /// do not end the wait.
     pub fn wait(&self, timeout: Duration) -> Verdict<bool> {
         let deadline = Instant::now() + timeout;
         loop {

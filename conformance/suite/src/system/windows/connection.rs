@@ -112,7 +112,7 @@ impl Connection {
         Ok(Received::Message(body, numbers.map(|number| fetch(word(0), number)).collect::<Verdict<_>>()?))
     }
 
-    /// Whether a message or the end of the connection can be received before the timeout.
+    /// `true` if a message or the end of the connection can be received before the timeout.
     pub fn wait(&self, timeout: Duration) -> Verdict<bool> {
         let deadline = Instant::now() + timeout;
         loop {

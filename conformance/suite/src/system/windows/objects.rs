@@ -31,7 +31,7 @@ pub(crate) fn is_open(number: RawHandle) -> bool {
     unsafe { GetHandleInformation(number, &raw mut flags) != 0 }
 }
 
-/// Whether a number is a handle of the same object as another handle.
+/// `true` if a number is a handle of the same object as another handle.
 pub(crate) fn is_same_object(number: RawHandle, witness: &OwnedHandle) -> bool {
     // SAFETY: no pointers; the call returns 0 for an invalid handle.
     is_open(number) && unsafe { CompareObjectHandles(number, witness.as_raw_handle()) != 0 }
@@ -60,7 +60,7 @@ pub(crate) fn semaphore() -> io::Result<OwnedHandle> {
     owned(unsafe { CreateSemaphoreW(std::ptr::null(), 1, 1, std::ptr::null()) })
 }
 
-/// Whether an event is signalled or a semaphore's count positive; resets the event, or decrements the count.
+/// Returns `true` if an event is signalled or a semaphore's count positive; resets the event, or decrements the count.
 pub(crate) fn take(object: &OwnedHandle) -> Verdict<bool> {
     // SAFETY: the handle is open.
     match unsafe { WaitForSingleObject(object.as_raw_handle(), 0) } {
@@ -92,7 +92,7 @@ pub(crate) fn section(name: Option<&ObjectName>, size: u32) -> io::Result<OwnedH
     owned(unsafe { CreateFileMappingW(INVALID_HANDLE_VALUE, std::ptr::null(), PAGE_READWRITE, 0, size, name) })
 }
 
-/// Whether shared memory of this name exists.
+/// `true` if shared memory of this name exists.
 pub(crate) fn section_exists(name: &ObjectName) -> bool {
     // SAFETY: the name ends with a NUL, and lives for the call.
     owned(unsafe { OpenFileMappingW(FILE_MAP_ALL_ACCESS, 0, name.as_utf16().as_ptr()) }).is_ok()

@@ -70,11 +70,11 @@ fn views() -> usize {
     loop {
         let mut region = MEMORY_BASIC_INFORMATION::default();
         // SAFETY: any address may be queried; the buffer has the stated size.
-        let told = unsafe {
+        let length = unsafe {
             VirtualQuery(std::ptr::without_provenance(address), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>())
         };
         let next = region.BaseAddress.addr().checked_add(region.RegionSize);
-        let (true, Some(next)) = (told > 0, next) else { return count };
+        let (true, Some(next)) = (length > 0, next) else { return count };
         let view = region.AllocationBase.addr();
         if region.State != MEM_FREE && region.Type == MEM_MAPPED && view != last {
             count += 1;

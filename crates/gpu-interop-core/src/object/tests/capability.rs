@@ -128,7 +128,7 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
     }
 }
 
-/// Whether a call is part of the setup, not of the feature.
+/// `true` if a call is part of the setup, not of the feature.
 fn is_preparation(call: &Call, feature: Feature) -> bool {
     let maps_image = matches!(call, Call::MapMipmappedArray { .. } | Call::MipmappedArrayLevel { .. });
     let loads = matches!(call, Call::LoadModule(_) | Call::ModuleKernel(..));

@@ -279,7 +279,7 @@ impl Recorder {
         streams.into_iter().for_each(|stream| self.run_host_functions(stream));
     }
 
-    /// Whether all work enqueued on `stream` has completed.
+    /// `true` if all work enqueued on `stream` has completed.
     pub(super) fn is_idle(&self, stream: RawStream) -> bool {
         let mut state = self.lock();
         state.advance_all();

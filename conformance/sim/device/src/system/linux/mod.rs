@@ -64,7 +64,7 @@ pub(crate) fn open(fd: Given) -> Option<Opened> {
     Some(Opened { mapping, header: if images { LAVAPIPE_HEADER } else { 0 }, images })
 }
 
-/// Whether a file is lavapipe's memory: sealed, and beginning with the sizes of the file and of the header.
+/// `true` if a file is lavapipe's memory: sealed, and beginning with the sizes of the file and of the header.
 fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
     let sealed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
     let mut words = [0_u8; 16];
@@ -78,7 +78,7 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
 /// The name of the memory files that these libraries export.
 const NAME: &str = "simulated GPU memory";
 
-/// Whether a descriptor refers to memory exported by one of these libraries.
+/// `true` if a descriptor refers to memory exported by one of these libraries.
 pub fn is_own(fd: Given) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::new());
     link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))

@@ -100,8 +100,8 @@ impl Mapping {
         if length == 0 {
             let mut region = MEMORY_BASIC_INFORMATION::default();
             // SAFETY: the address is the view's, and the buffer has the stated size.
-            let told = unsafe { VirtualQuery(pointer(base), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
-            if told == 0 {
+            let length = unsafe { VirtualQuery(pointer(base), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
+            if length == 0 {
                 return Err(io::Error::last_os_error());
             }
             mapping.length = region.RegionSize;

@@ -1,0 +1,136 @@
+//! Imported and exportable memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_interop::Error;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTuple, PyType};
+
+use crate::backing::Backing;
+use crate::convert::detached_drop;
+use crate::device::PyDevice;
+use crate::error::{Raise, closed, exception};
+use crate::export::{self, PyExport};
+
+/// Memory of a device that another API shares: imported, or allocated for export.
+///
+/// Tensors keep the memory, not this object: it may be closed or deleted before them.
+#[pyclass(frozen, module = "gpu_interop", name = "Memory")]
+#[derive(Debug)]
+pub(crate) struct PyMemory {
+    backing: Mutex<Option<Arc<Backing>>>,
+}
+
+impl PyMemory {
+    pub(crate) fn new(backing: Backing) -> Self {
+        Self { backing: Mutex::new(Some(Arc::new(backing))) }
+    }
+
+    pub(crate) fn backing(&self, operation: &'static str) -> PyResult<Arc<Backing>> {
+        self.lock().clone().ok_or_else(|| exception(&closed(operation, "memory")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Backing>>> {
+        self.backing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyMemory {
+    /// Size in bytes.
+    #[getter]
+    fn size(&self) -> PyResult<u64> {
+        Ok(self.backing("Memory.size")?.size())
+    }
+
+    /// Kind of the imported handle; ``None`` for memory that was allocated here.
+    #[getter]
+    fn kind(&self) -> PyResult<Option<&'static str>> {
+        Ok(self.backing("Memory.kind")?.kind().map(export::name))
+    }
+
+    /// Address of the first byte in the device's address space. Maps an import at the first use.
+    #[getter]
+    fn ptr(&self, py: Python<'_>) -> PyResult<u64> {
+        let backing = self.backing("Memory.ptr")?;
+        py.detach(|| backing.address()).raised()
+    }
+
+    /// The device of the memory.
+    #[getter]
+    fn device(&self) -> PyResult<PyDevice> {
+        Ok(PyDevice::of(&self.backing("Memory.device")?.device))
+    }
+
+    /// A view of the memory as elements. ``strides`` count elements, as in torch; ``offset`` counts bytes. Consumers wait
+    /// for the work on ``stream``, a :class:`Stream`; by default the device's default stream.
+    #[pyo3(signature = (shape, dtype, strides=None, offset=0, *, readonly=false, stream=None))]
+    #[allow(clippy::too_many_arguments)] // Keyword arguments.
+    fn tensor<'py>(
+        this: &Bound<'py, Self>,
+        shape: &Bound<'py, PyAny>,
+        dtype: &Bound<'py, PyAny>,
+        strides: Option<&Bound<'py, PyAny>>,
+        offset: u64,
+        readonly: bool,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // The class of Python, which adds the buffer protocol.
+        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let class = CLASS.import(this.py(), "gpu_interop._tensor", "Tensor")?;
+        class.call1((this, shape, dtype, strides, offset, readonly, stream))
+    }
+
+    /// Exports the memory, which :meth:`Device.allocate` allocated, as a new handle.
+    fn export(&self, py: Python<'_>) -> PyResult<PyExport> {
+        const OPERATION: &str = "Memory.export";
+        let backing = self.backing(OPERATION)?;
+        let Some(memory) = backing.exportable() else {
+            let message = "imported memory is not exported again; export it where it was allocated, or allocate it with \
+                           Device.allocate";
+            return Err(exception(&Error::unsupported(OPERATION, message)));
+        };
+        py.detach(|| memory.import_request()).map(PyExport::new).raised()
+    }
+
+    /// Drops this reference to the memory. It is freed with its last tensor.
+    fn close(&self) {
+        let backing = self.lock().take();
+        detached_drop(backing);
+    }
+
+    /// Whether ``close`` was called.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.lock().is_none()
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_arguments))]
+    fn __exit__(&self, _arguments: &Bound<'_, PyTuple>) {
+        self.close();
+    }
+
+    fn __repr__(&self) -> String {
+        let Ok(backing) = self.backing("") else { return "<gpu_interop.Memory closed>".into() };
+        let origin = backing.kind().map_or("allocated", export::name);
+        let device = &backing.device.device;
+        format!(
+            "<gpu_interop.Memory {} bytes, {origin}, on {} {}>",
+            backing.size(),
+            device.backend().name,
+            device.identity()
+        )
+    }
+}
+
+impl Drop for PyMemory {
+    fn drop(&mut self) {
+        let backing = self.backing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        detached_drop(backing);
+    }
+}

@@ -1,0 +1,266 @@
+//! Streams of this library, and streams of others.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_interop::backend::{RawEvent, RawStream};
+use gpu_interop::{Error, Event, Result, Stream};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyTuple};
+
+use crate::convert::{bytes_of, detached_drop};
+use crate::device::{PyDevice, Shared};
+use crate::error::{Raise, closed, exception};
+use crate::operand::Operand;
+use crate::wait;
+
+/// A stream, with an event to hand its work over.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    // Field order is drop order.
+    event: Mutex<Option<Event>>,
+    pub(crate) stream: Stream,
+}
+
+impl Flow {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { event: Mutex::default(), stream }
+    }
+
+    /// Makes `consumer`, a stream of another library on the same device, wait for the work enqueued here so far.
+    pub(crate) fn hand_over(&self, device: &gpu_interop::Device, consumer: RawStream) -> Result<()> {
+        if self.stream.as_raw() == consumer {
+            return Ok(());
+        }
+        let mut event = self.event.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = match &mut *event {
+            Some(event) => event,
+            empty => empty.insert(device.create_event()?),
+        };
+        self.stream.record(event)?;
+        let raw: RawEvent = event.as_raw();
+        // SAFETY: the event is live and of this device. The consumer's stream is live during this call, by the contract of
+        // `__dlpack__`; the driver keeps what a pending wait needs.
+        unsafe { device.as_raw().wait_event(consumer, raw) }
+    }
+}
+
+/// A stream of another library that was used here, kept for further uses.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    raw: usize,
+    flow: Arc<Flow>,
+}
+
+/// Most streams of other libraries that a device keeps.
+const MOST_LENT: usize = 16;
+
+/// The stream that `object` names: one of this library, one of another, or the device's default for `None`.
+pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bound<'_, PyAny>) -> PyResult<Arc<Flow>> {
+    if object.is_none() {
+        return shared.default_stream().cloned().raised();
+    }
+    if let Ok(stream) = object.cast::<PyStream>() {
+        // The library checks the device.
+        return stream.get().flow(operation);
+    }
+    let (raw, owned) = raw_stream(operation, object)?;
+    if shared.is_host() {
+        let message = "the host backend has no streams of other libraries; pass a gpu_interop.Stream or None";
+        return Err(exception(&Error::invalid(operation, message)));
+    }
+    if !owned {
+        // SAFETY: the documentation requires of the caller that the stream lives until its work has completed and
+        // `Device.collect` was called.
+        let stream = unsafe { shared.device.stream_from_raw(RawStream::new(raw)) };
+        return Ok(Arc::new(Flow::new(stream)));
+    }
+    // Dropped after the lock is released: the owner of a stream may run code of Python.
+    let _evicted;
+    let mut lent = shared.lent.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(position) = lent.iter().position(|known| known.raw == raw) {
+        // The most recently used one is the last.
+        let known = lent.remove(position);
+        let flow = known.flow.clone();
+        lent.push(known);
+        return Ok(flow);
+    }
+    let owner: Arc<Py<PyAny>> = Arc::new(object.clone().unbind());
+    // SAFETY: the object owns the driver's stream of this number, by the protocols of `raw_stream`, and is kept.
+    let stream = unsafe { shared.device.stream_from_raw_with_owner(RawStream::new(raw), owner) };
+    let flow = Arc::new(Flow::new(stream));
+    _evicted = (lent.len() == MOST_LENT).then(|| lent.remove(0));
+    lent.push(Lent { raw, flow: flow.clone() });
+    Ok(flow)
+}
+
+/// The driver's stream of an object, and whether the object owns it.
+fn raw_stream(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<(usize, bool)> {
+    if !object.is_instance_of::<PyBool>() {
+        if let Ok(method) = object.getattr("__cuda_stream__") {
+            let (_version, raw): (u32, usize) = method.call0()?.extract()?;
+            return Ok((raw, true));
+        }
+        for attribute in ["cuda_stream", "ptr"] {
+            if let Ok(raw) = object.getattr(attribute) {
+                return Ok((raw.extract()?, true));
+            }
+        }
+        if let Ok(raw) = object.extract::<usize>() {
+            return Ok((raw, false));
+        }
+    }
+    let message = "not a stream; pass a gpu_interop.Stream, an object with __cuda_stream__(), cuda_stream (torch) or ptr \
+                   (CuPy), the address as an integer, or None for the device's default stream";
+    let given = object.repr().map_or_else(|_| String::new(), |text| text.to_string());
+    Err(exception(&Error::invalid(operation, message).with_context("given", given)))
+}
+
+/// A queue of work that runs in order, asynchronously to the host. Dropping it does not wait: its work still runs.
+#[pyclass(frozen, module = "gpu_interop", name = "Stream")]
+#[derive(Debug)]
+pub(crate) struct PyStream {
+    flow: Mutex<Option<Arc<Flow>>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl PyStream {
+    pub(crate) fn new(flow: Arc<Flow>, shared: Arc<Shared>) -> Self {
+        Self { flow: Mutex::new(Some(flow)), shared }
+    }
+
+    pub(crate) fn flow(&self, operation: &'static str) -> PyResult<Arc<Flow>> {
+        self.lock().clone().ok_or_else(|| exception(&closed(operation, "stream")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Flow>>> {
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyStream {
+    /// The device of the stream.
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice::of(&self.shared)
+    }
+
+    /// Address of the driver's stream, for ``torch.cuda.ExternalStream(stream.ptr)`` and ``cupy.cuda.ExternalStream``.
+    #[getter]
+    fn ptr(&self) -> PyResult<usize> {
+        Ok(self.flow("Stream.ptr")?.stream.as_raw().get())
+    }
+
+    /// The CUDA stream protocol: version 0 and the address.
+    fn __cuda_stream__(&self) -> PyResult<(u32, usize)> {
+        if self.shared.is_host() {
+            let message = "streams of the host backend are threads, not streams of CUDA";
+            return Err(exception(&Error::unsupported("Stream.__cuda_stream__", message)));
+        }
+        Ok((0, self.ptr()?))
+    }
+
+    /// Waits until all enqueued work has completed, or raises :class:`Timeout` after ``timeout`` seconds. Releases the
+    /// GIL and honours Ctrl-C.
+    #[pyo3(signature = (timeout=None))]
+    fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        const OPERATION: &str = "Stream.synchronize";
+        let flow = self.flow(OPERATION)?;
+        let timeout = wait::timeout(OPERATION, timeout)?;
+        synchronize(py, OPERATION, &flow, timeout)
+    }
+
+    /// Whether all enqueued work has completed.
+    #[getter]
+    fn idle(&self, py: Python<'_>) -> PyResult<bool> {
+        let flow = self.flow("Stream.idle")?;
+        py.detach(|| flow.stream.is_idle()).raised()
+    }
+
+    /// Fills memory or a packed tensor with a byte (``bits=8``) or a 32-bit word.
+    #[pyo3(signature = (target, value, *, bits=8))]
+    fn fill(&self, py: Python<'_>, target: &Bound<'_, PyAny>, value: u32, bits: u32) -> PyResult<()> {
+        const OPERATION: &str = "Stream.fill";
+        let (flow, target) = (self.flow(OPERATION)?, Operand::new(OPERATION, target)?);
+        target.check_writable(OPERATION)?;
+        let byte = u8::try_from(value);
+        py.detach(|| match (bits, byte) {
+            (32, _) => flow.stream.fill_u32(target.slice()?, value),
+            (8, Ok(byte)) => flow.stream.fill(target.slice()?, byte),
+            _ => Err(Error::invalid(OPERATION, "pass a byte with bits=8, or a 32-bit word with bits=32")
+                .with_context("value", value)
+                .with_context("bits", bits)),
+        })
+        .raised()
+    }
+
+    /// Copies memory or a packed tensor to another of the same size.
+    fn copy(&self, py: Python<'_>, target: &Bound<'_, PyAny>, source: &Bound<'_, PyAny>) -> PyResult<()> {
+        const OPERATION: &str = "Stream.copy";
+        let flow = self.flow(OPERATION)?;
+        let (target, source) = (Operand::new(OPERATION, target)?, Operand::new(OPERATION, source)?);
+        target.check_writable(OPERATION)?;
+        py.detach(|| flow.stream.copy(target.slice()?, source.slice()?)).raised()
+    }
+
+    /// Copies memory or a packed tensor to the host, in stream order, and waits for it.
+    fn read<'py>(&self, py: Python<'py>, source: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        const OPERATION: &str = "Stream.read";
+        let (flow, source) = (self.flow(OPERATION)?, Operand::new(OPERATION, source)?);
+        let size = usize::try_from(source.size()).map_err(PyErr::from)?;
+        PyBytes::new_with(py, size, |bytes| py.detach(|| flow.stream.read(source.slice()?, bytes)).raised())
+    }
+
+    /// Copies bytes of the host to memory or a packed tensor of the same size, in stream order, and waits for it.
+    fn write(&self, py: Python<'_>, target: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        const OPERATION: &str = "Stream.write";
+        let (flow, target) = (self.flow(OPERATION)?, Operand::new(OPERATION, target)?);
+        target.check_writable(OPERATION)?;
+        let data = bytes_of(py, data)?;
+        let bytes = data.as_bytes();
+        py.detach(|| flow.stream.write(target.slice()?, bytes)).raised()
+    }
+
+    /// Keeps memory or a packed tensor until the work enqueued here has completed: work of other libraries on this
+    /// stream that uses it.
+    fn keep(&self, used: &Bound<'_, PyAny>) -> PyResult<()> {
+        const OPERATION: &str = "Stream.keep";
+        let (flow, used) = (self.flow(OPERATION)?, Operand::new(OPERATION, used)?);
+        used.slice().and_then(|slice| flow.stream.keep(slice)).raised()
+    }
+
+    /// Drops the stream. Work already enqueued still runs.
+    fn close(&self) {
+        let flow = self.lock().take();
+        detached_drop(flow);
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_arguments))]
+    fn __exit__(&self, _arguments: &Bound<'_, PyTuple>) {
+        self.close();
+    }
+
+    fn __repr__(&self) -> String {
+        let state = self.flow("").map_or_else(|_| "closed".into(), |flow| format!("{:#x}", flow.stream.as_raw().get()));
+        format!(
+            "<gpu_interop.Stream {state} of {} {}>",
+            self.shared.device.backend().name,
+            self.shared.device.identity()
+        )
+    }
+}
+
+/// Waits for a stream's work without the GIL.
+pub(crate) fn synchronize(
+    py: Python<'_>,
+    operation: &'static str,
+    flow: &Flow,
+    timeout: Option<std::time::Duration>,
+) -> PyResult<()> {
+    let expired = || Error::new(gpu_interop::ErrorKind::Timeout, operation, "work is still pending on the stream");
+    wait::sliced(py, timeout, |slice| flow.stream.synchronize_timeout(slice), expired)
+}

@@ -1,0 +1,259 @@
+//! A Vulkan device of this library, for scripts.
+
+use std::time::Duration;
+
+use gpu_interop::Error;
+use gpu_interop::vulkan::ash::vk::Handle;
+use gpu_interop::vulkan::{DeviceChoice, HeadlessContext, HeadlessOptions, QueueKind};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use super::Vulkan;
+use super::buffer::PyBuffer;
+use super::image::PyImage;
+use super::recording::{self, Command, PyRecording, owner_command};
+use crate::convert::bytes_of;
+use crate::device::PyDevice;
+use crate::error::{Raise, exception};
+use crate::export::PyExport;
+use crate::identity::PyIdentity;
+use crate::timeline::PyTimeline;
+use crate::wait;
+
+/// A Vulkan instance, device and queue of this library.
+///
+/// ``device`` is an index of :func:`gpu_interop.vulkan.devices`, an :class:`Identity`, or ``None`` for the first GPU, or the
+/// CPU if there is none. ``queue`` is ``"general"``, or ``"transfer"`` for a transfer-only queue, which is faster for work
+/// that only copies. ``timeout`` bounds the blocking methods, in seconds. Objects keep the device alive.
+#[pyclass(frozen, module = "gpu_interop.vulkan", name = "Context")]
+#[derive(Debug)]
+pub(crate) struct PyContext {
+    pub(crate) context: HeadlessContext,
+    pub(crate) vulkan: Vulkan,
+    /// Bounds the blocking methods.
+    timeout: Duration,
+}
+
+impl PyContext {
+    /// A context on a queue of the application.
+    pub(crate) fn on_queue(context: HeadlessContext, vulkan: Vulkan) -> Self {
+        Self { context, vulkan, timeout: HeadlessOptions::default().timeout }
+    }
+
+    /// Submits commands and waits for them.
+    fn run(&self, py: Python<'_>, commands: &[Command]) -> PyResult<()> {
+        recording::submit(py, &self.context, commands, None, None)?.wait(py, Some(self.timeout.as_secs_f64()))
+    }
+}
+
+#[pymethods]
+impl PyContext {
+    #[new]
+    #[pyo3(signature = (device=None, *, validation=false, queue="general", timeout=60.0))]
+    fn create(
+        py: Python<'_>,
+        device: Option<&Bound<'_, PyAny>>,
+        validation: bool,
+        queue: &str,
+        timeout: f64,
+    ) -> PyResult<Self> {
+        const OPERATION: &str = "Context";
+        let mut options = HeadlessOptions::default().validation(validation);
+        options.queue = match queue {
+            "general" => QueueKind::General,
+            "transfer" => QueueKind::TransferOnly,
+            _ => {
+                let error = Error::invalid(OPERATION, "unknown queue; use \"general\" or \"transfer\"");
+                return Err(exception(&error.with_context("given", queue)));
+            }
+        };
+        options.timeout = wait::timeout(OPERATION, Some(timeout))?.unwrap_or_default();
+        options.device = match device {
+            None => None,
+            Some(device) => Some(match device.cast::<PyIdentity>() {
+                Ok(identity) => DeviceChoice::Identity(identity.get().inner.clone()),
+                Err(_) => DeviceChoice::Index(device.extract()?),
+            }),
+        };
+        let context = py.detach(|| HeadlessContext::new(&options)).raised()?;
+        let vulkan = Vulkan::new(context.interop().clone());
+        Ok(Self { context, vulkan, timeout: options.timeout })
+    }
+
+    /// Identity of the device, for :func:`gpu_interop.open`.
+    #[getter]
+    fn identity(&self) -> PyIdentity {
+        self.context.identity().into()
+    }
+
+    /// Name and version of the driver, and the device's version of Vulkan.
+    #[getter]
+    fn driver(&self) -> String {
+        self.vulkan.interop.driver()
+    }
+
+    /// The ``VkInstance`` as an integer.
+    #[getter]
+    fn instance_handle(&self) -> u64 {
+        self.vulkan.interop.instance().handle().as_raw()
+    }
+
+    /// The ``VkPhysicalDevice`` as an integer.
+    #[getter]
+    fn physical_device_handle(&self) -> u64 {
+        self.vulkan.interop.physical_device().as_raw()
+    }
+
+    /// The ``VkDevice`` as an integer.
+    #[getter]
+    fn device_handle(&self) -> u64 {
+        self.vulkan.interop.device().handle().as_raw()
+    }
+
+    /// The family of the queue.
+    #[getter]
+    fn queue_family(&self) -> u32 {
+        self.context.queue_family()
+    }
+
+    /// Reports of the validation layer, with ``validation=True``.
+    #[getter]
+    fn validation_errors(&self) -> Vec<String> {
+        self.context.validation_errors()
+    }
+
+    /// Creates a buffer. ``kind`` is that of its exports; by default the system's opaque one.
+    #[pyo3(signature = (size, *, exportable=true, host_visible=false, dedicated=false, kind=None))]
+    fn buffer(
+        &self,
+        py: Python<'_>,
+        size: u64,
+        exportable: bool,
+        host_visible: bool,
+        dedicated: bool,
+        kind: Option<&str>,
+    ) -> PyResult<PyBuffer> {
+        PyBuffer::create(py, &self.vulkan, size, exportable, host_visible, dedicated, kind)
+    }
+
+    /// Imports memory that another API exported, such as ``memory.export()``, as a buffer of Vulkan. The other API owns
+    /// it: acquire it before its first use. On success the import owns the handle.
+    #[pyo3(signature = (export, size=None))]
+    fn import_buffer(&self, py: Python<'_>, export: &Bound<'_, PyExport>, size: Option<u64>) -> PyResult<PyBuffer> {
+        PyBuffer::import(py, &self.vulkan, export.get(), size)
+    }
+
+    /// Creates an image that can be exported, of two dimensions, or three if ``depth`` is greater than 1.
+    #[pyo3(signature = (width, height, format, *, depth=1, levels=1, linear=false))]
+    #[allow(clippy::too_many_arguments)] // Keyword arguments.
+    fn image(
+        &self,
+        py: Python<'_>,
+        width: u32,
+        height: u32,
+        format: &str,
+        depth: u32,
+        levels: u32,
+        linear: bool,
+    ) -> PyResult<PyImage> {
+        PyImage::create(py, &self.vulkan, [width, height, depth], format, levels, linear)
+    }
+
+    /// Creates a timeline for this queue and the streams of ``device``.
+    #[pyo3(signature = (device, initial=0))]
+    fn timeline(&self, py: Python<'_>, device: &Bound<'_, PyDevice>, initial: u64) -> PyResult<PyTimeline> {
+        self.vulkan.timeline(py, device.get(), initial)
+    }
+
+    /// Begins commands for one submission.
+    fn record(&self) -> PyRecording {
+        PyRecording::new(self.context.clone())
+    }
+
+    /// Releases buffers and images to the other API, and waits.
+    #[pyo3(signature = (*objects))]
+    fn release(&self, py: Python<'_>, objects: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let command = |object| owner_command("Context.release", &object, Command::Release, Command::ReleaseImage);
+        self.run(py, &objects.iter().map(command).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Acquires buffers and images from the other API, and waits.
+    #[pyo3(signature = (*objects))]
+    fn acquire(&self, py: Python<'_>, objects: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let command = |object| owner_command("Context.acquire", &object, Command::Acquire, Command::AcquireImage);
+        self.run(py, &objects.iter().map(command).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Fills a buffer with a 32-bit word, and waits.
+    #[pyo3(signature = (buffer, word, offset=0, size=None))]
+    fn fill(
+        &self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyBuffer>,
+        word: u32,
+        offset: u64,
+        size: Option<u64>,
+    ) -> PyResult<()> {
+        let buffer = buffer.get().buffer.clone();
+        let size = size.unwrap_or_else(|| buffer.size().saturating_sub(offset));
+        self.run(py, &[Command::Fill { buffer, offset, size, word }])
+    }
+
+    /// Gives a new image its layout, and waits.
+    fn initialize(&self, py: Python<'_>, image: &Bound<'_, PyImage>) -> PyResult<()> {
+        self.run(py, &[Command::InitializeImage(image.get().image.image().clone())])
+    }
+
+    /// Copies bytes of the host to a buffer, or packed texels to level 0 of an image, and waits.
+    #[pyo3(signature = (target, data, offset=0))]
+    fn upload(&self, py: Python<'_>, target: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>, offset: u64) -> PyResult<()> {
+        let data = bytes_of(py, data)?;
+        let bytes = data.as_bytes();
+        if let Ok(image) = target.cast::<PyImage>() {
+            let image = image.get().image.image();
+            return py.detach(|| self.context.upload_image(image, 0, 0, bytes)).raised();
+        }
+        let buffer = &target.cast::<PyBuffer>()?.get().buffer;
+        py.detach(|| self.context.upload(buffer, offset, bytes)).raised()
+    }
+
+    /// Copies a buffer, or level 0 of an image, to the host, and waits.
+    #[pyo3(signature = (source, size=None, offset=0))]
+    fn download<'py>(
+        &self,
+        py: Python<'py>,
+        source: &Bound<'py, PyAny>,
+        size: Option<u64>,
+        offset: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        if let Ok(image) = source.cast::<PyImage>() {
+            let size = usize::try_from(image.get().level_size(0)?)?;
+            let image = image.get().image.image();
+            return PyBytes::new_with(py, size, |bytes| {
+                py.detach(|| self.context.download_image(image, 0, 0, bytes)).raised()
+            });
+        }
+        let buffer = &source.cast::<PyBuffer>()?.get().buffer;
+        let left = buffer.size().saturating_sub(offset);
+        let size = size.unwrap_or(left);
+        if size > left {
+            let error = Error::invalid("Context.download", "the range goes past the end of the buffer");
+            let error = error.with_context("offset", offset).with_context("size", size);
+            return Err(exception(&error.with_context("buffer", format_args!("{} bytes", buffer.size()))));
+        }
+        PyBytes::new_with(py, usize::try_from(size)?, |bytes| {
+            py.detach(|| self.context.download(buffer, offset, bytes)).raised()
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<gpu_interop.vulkan.Context {}>", self.context.identity())
+    }
+}
+
+/// Identities of all Vulkan devices, in the driver's order.
+#[pyfunction]
+pub(crate) fn vulkan_devices(py: Python<'_>) -> PyResult<Vec<PyIdentity>> {
+    let devices = py.detach(HeadlessContext::devices).raised()?;
+    Ok(devices.iter().map(PyIdentity::from).collect())
+}

@@ -1,0 +1,253 @@
+//! Commands for one submission.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpu_interop::vulkan::{
+    HeadlessContext, OwnedBuffer, OwnedImage, OwnedSemaphore, Recording, SemaphoreOp, Submission,
+};
+use gpu_interop::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+
+use super::buffer::PyBuffer;
+use super::image::PyImage;
+use super::semaphore_of;
+use crate::error::{Raise, exception};
+use crate::timeline::PyTimeline;
+use crate::wait;
+
+/// A command, recorded when the commands are submitted.
+#[derive(Debug, Clone)]
+pub(crate) enum Command {
+    Fill { buffer: OwnedBuffer, offset: u64, size: u64, word: u32 },
+    Copy { source: OwnedBuffer, source_offset: u64, target: OwnedBuffer, target_offset: u64, size: u64 },
+    Acquire(OwnedBuffer),
+    Release(OwnedBuffer),
+    InitializeImage(OwnedImage),
+    AcquireImage(OwnedImage),
+    ReleaseImage(OwnedImage),
+    CopyToImage { source: OwnedBuffer, offset: u64, image: OwnedImage, level: u32 },
+    CopyFromImage { image: OwnedImage, level: u32, target: OwnedBuffer, offset: u64 },
+}
+
+impl Command {
+    fn record(&self, recording: &mut Recording<'_>) -> Result<()> {
+        match self {
+            Self::Fill { buffer, offset, size, word } => recording.fill(buffer, *offset, *size, *word),
+            Self::Copy { source, source_offset, target, target_offset, size } => {
+                recording.copy(source, *source_offset, target, *target_offset, *size)
+            }
+            Self::Acquire(buffer) => recording.acquire(buffer),
+            Self::Release(buffer) => recording.release(buffer),
+            Self::InitializeImage(image) => recording.initialize_image(image),
+            Self::AcquireImage(image) => recording.acquire_image(image),
+            Self::ReleaseImage(image) => recording.release_image(image),
+            Self::CopyToImage { source, offset, image, level } => {
+                recording.copy_to_image(source, *offset, image, *level, 0)
+            }
+            Self::CopyFromImage { image, level, target, offset } => {
+                recording.copy_from_image(image, *level, 0, target, *offset)
+            }
+        }
+    }
+}
+
+/// The command `buffer`'s or `image`'s kind of object needs.
+pub(crate) fn owner_command(
+    operation: &'static str,
+    object: &Bound<'_, PyAny>,
+    of_buffer: fn(OwnedBuffer) -> Command,
+    of_image: fn(OwnedImage) -> Command,
+) -> PyResult<Command> {
+    if let Ok(buffer) = object.cast::<PyBuffer>() {
+        return Ok(of_buffer(buffer.get().buffer.clone()));
+    }
+    if let Ok(image) = object.cast::<PyImage>() {
+        return Ok(of_image(image.get().image.image().clone()));
+    }
+    let given = object.get_type().name()?.to_string();
+    let error = Error::invalid(operation, "pass a gpu_interop.vulkan.Buffer or Image").with_context("given", given);
+    Err(exception(&error))
+}
+
+/// Pairs of a timeline and a value.
+pub(crate) type Points<'py> = Vec<(Bound<'py, PyTimeline>, u64)>;
+
+fn points(operation: &'static str, points: Option<Points<'_>>) -> PyResult<Vec<(OwnedSemaphore, u64)>> {
+    let points = points.unwrap_or_default();
+    points.iter().map(|(timeline, value)| Ok((semaphore_of(operation, timeline.get())?.clone(), *value))).collect()
+}
+
+fn operations(points: &[(OwnedSemaphore, u64)]) -> Vec<SemaphoreOp<'_>> {
+    points.iter().map(|(semaphore, value)| SemaphoreOp { semaphore, value: *value }).collect()
+}
+
+/// Submits commands.
+pub(crate) fn submit(
+    py: Python<'_>,
+    context: &HeadlessContext,
+    commands: &[Command],
+    waits: Option<Points<'_>>,
+    signals: Option<Points<'_>>,
+) -> PyResult<PySubmission> {
+    const OPERATION: &str = "Recording.submit";
+    let (waits, signals) = (points(OPERATION, waits)?, points(OPERATION, signals)?);
+    let submitted = py.detach(|| {
+        context.submit(&operations(&waits), &operations(&signals), |recording: &mut Recording<'_>| {
+            commands.iter().try_for_each(|command| command.record(recording))
+        })
+    });
+    Ok(PySubmission { submission: Mutex::new(submitted.raised()?) })
+}
+
+/// Commands for one submission, recorded in order. Every method returns the recording.
+#[pyclass(frozen, module = "gpu_interop.vulkan", name = "Recording")]
+#[derive(Debug)]
+pub(crate) struct PyRecording {
+    context: HeadlessContext,
+    commands: Mutex<Vec<Command>>,
+}
+
+impl PyRecording {
+    pub(crate) fn new(context: HeadlessContext) -> Self {
+        Self { context, commands: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(this: PyRef<'_, Self>, command: Command) -> PyRef<'_, Self> {
+        this.lock().push(command);
+        this
+    }
+}
+
+#[pymethods]
+impl PyRecording {
+    /// Fills ``size`` bytes, by default all from ``offset`` on, with a 32-bit word.
+    #[pyo3(signature = (buffer, word, offset=0, size=None))]
+    fn fill<'py>(
+        this: PyRef<'py, Self>,
+        buffer: &Bound<'py, PyBuffer>,
+        word: u32,
+        offset: u64,
+        size: Option<u64>,
+    ) -> PyRef<'py, Self> {
+        let buffer = buffer.get().buffer.clone();
+        let size = size.unwrap_or_else(|| buffer.size().saturating_sub(offset));
+        Self::push(this, Command::Fill { buffer, offset, size, word })
+    }
+
+    /// Copies ``size`` bytes, by default the smaller of what remains of both buffers.
+    #[pyo3(signature = (source, target, *, source_offset=0, target_offset=0, size=None))]
+    fn copy<'py>(
+        this: PyRef<'py, Self>,
+        source: &Bound<'py, PyBuffer>,
+        target: &Bound<'py, PyBuffer>,
+        source_offset: u64,
+        target_offset: u64,
+        size: Option<u64>,
+    ) -> PyRef<'py, Self> {
+        let (source, target) = (source.get().buffer.clone(), target.get().buffer.clone());
+        let left = |buffer: &OwnedBuffer, offset: u64| buffer.size().saturating_sub(offset);
+        let size = size.unwrap_or_else(|| left(&source, source_offset).min(left(&target, target_offset)));
+        Self::push(this, Command::Copy { source, source_offset, target, target_offset, size })
+    }
+
+    /// Acquires a buffer or image from the other API, which has released it.
+    fn acquire<'py>(this: PyRef<'py, Self>, object: &Bound<'py, PyAny>) -> PyResult<PyRef<'py, Self>> {
+        let command = owner_command("Recording.acquire", object, Command::Acquire, Command::AcquireImage)?;
+        Ok(Self::push(this, command))
+    }
+
+    /// Releases a buffer or image to the other API.
+    fn release<'py>(this: PyRef<'py, Self>, object: &Bound<'py, PyAny>) -> PyResult<PyRef<'py, Self>> {
+        let command = owner_command("Recording.release", object, Command::Release, Command::ReleaseImage)?;
+        Ok(Self::push(this, command))
+    }
+
+    /// Gives a new image its layout. Its content is undefined afterwards.
+    fn initialize<'py>(this: PyRef<'py, Self>, image: &Bound<'py, PyImage>) -> PyRef<'py, Self> {
+        let image = image.get().image.image().clone();
+        Self::push(this, Command::InitializeImage(image))
+    }
+
+    /// Copies packed texels from a buffer to a level of an image.
+    #[pyo3(signature = (source, image, *, offset=0, level=0))]
+    fn copy_to_image<'py>(
+        this: PyRef<'py, Self>,
+        source: &Bound<'py, PyBuffer>,
+        image: &Bound<'py, PyImage>,
+        offset: u64,
+        level: u32,
+    ) -> PyRef<'py, Self> {
+        let (source, image) = (source.get().buffer.clone(), image.get().image.image().clone());
+        Self::push(this, Command::CopyToImage { source, offset, image, level })
+    }
+
+    /// Copies a level of an image to a buffer, as packed texels.
+    #[pyo3(signature = (image, target, *, offset=0, level=0))]
+    fn copy_from_image<'py>(
+        this: PyRef<'py, Self>,
+        image: &Bound<'py, PyImage>,
+        target: &Bound<'py, PyBuffer>,
+        offset: u64,
+        level: u32,
+    ) -> PyRef<'py, Self> {
+        let (target, image) = (target.get().buffer.clone(), image.get().image.image().clone());
+        Self::push(this, Command::CopyFromImage { image, level, target, offset })
+    }
+
+    /// Submits the commands after all earlier submissions: they run once each timeline of ``wait`` has reached its value,
+    /// and raise those of ``signal`` afterwards. Does not block. The recording may be submitted again.
+    #[pyo3(signature = (*, wait=None, signal=None))]
+    fn submit(&self, py: Python<'_>, wait: Option<Points<'_>>, signal: Option<Points<'_>>) -> PyResult<PySubmission> {
+        let commands = self.lock().clone();
+        submit(py, &self.context, &commands, wait, signal)
+    }
+
+    fn __len__(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<gpu_interop.vulkan.Recording of {} commands>", self.lock().len())
+    }
+}
+
+/// Submitted commands. Dropping it does not wait.
+#[pyclass(frozen, module = "gpu_interop.vulkan", name = "Submission")]
+#[derive(Debug)]
+pub(crate) struct PySubmission {
+    submission: Mutex<Submission>,
+}
+
+impl PySubmission {
+    fn lock(&self) -> MutexGuard<'_, Submission> {
+        self.submission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PySubmission {
+    /// Waits until the commands have finished, or raises :class:`Timeout` after ``timeout`` seconds. Releases the GIL and
+    /// honours Ctrl-C.
+    #[pyo3(signature = (timeout=None))]
+    pub(crate) fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        const OPERATION: &str = "Submission.wait";
+        let timeout = wait::timeout(OPERATION, timeout)?;
+        let expired = || Error::new(ErrorKind::Timeout, OPERATION, "the commands have not finished");
+        wait::sliced(py, timeout, |slice| self.lock().wait(slice), expired)
+    }
+
+    /// Whether the commands have finished.
+    #[getter]
+    fn finished(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.lock().is_finished())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let state = if self.finished(py) { "finished" } else { "pending" };
+        format!("<gpu_interop.vulkan.Submission {state}>")
+    }
+}

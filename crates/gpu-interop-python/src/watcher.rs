@@ -1,0 +1,127 @@
+//! Notices of reached values, for asyncio. One thread waits for all timelines of a Vulkan device, and ends when there is
+//! none.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, TimelineWaiter};
+
+/// Called once, on the thread, with the timeline's failure if there is one.
+pub(crate) type Notice = Box<dyn FnOnce(Option<Error>) + Send>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Watcher {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: BTreeMap<u64, Entry>,
+    next: u64,
+    /// Set while the thread runs.
+    thread: Option<Arc<dyn TimelineWaiter>>,
+}
+
+struct Entry {
+    timeline: Arc<Timeline>,
+    value: u64,
+    notice: Notice,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("value", &self.value).finish_non_exhaustive()
+    }
+}
+
+/// Time that the thread waits for a next entry.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Longest time until the failure of a timeline is noticed that its waiter does not report.
+const CHECK: Duration = Duration::from_millis(100);
+
+impl Watcher {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a notice, and starts the thread. Returns its number.
+    pub(crate) fn watch(this: &Arc<Self>, timeline: Arc<Timeline>, value: u64, notice: Notice) -> Result<u64> {
+        let mut state = this.lock();
+        state.next += 1;
+        let ticket = state.next;
+        let running = state.thread.clone();
+        let waiter = match &running {
+            Some(waiter) => waiter.clone(),
+            None => Arc::from(timeline.exporter().waiter()?),
+        };
+        state.entries.insert(ticket, Entry { timeline, value, notice });
+        if running.is_some() {
+            drop(state);
+            waiter.interrupt();
+            return Ok(ticket);
+        }
+        let (watcher, thread_waiter) = (this.clone(), waiter.clone());
+        let thread = std::thread::Builder::new().name("gpu-interop asyncio".into());
+        if let Err(error) = thread.spawn(move || watcher.run(&*thread_waiter)) {
+            let _entry = state.entries.remove(&ticket);
+            let message = "the process cannot start the thread that wakes asyncio; use host_wait instead";
+            return Err(Error::new(ErrorKind::System, "Timeline.reached", message).with_source(error));
+        }
+        state.thread = Some(waiter);
+        Ok(ticket)
+    }
+
+    /// Removes a notice.
+    pub(crate) fn forget(&self, ticket: u64) {
+        let entry = self.lock().entries.remove(&ticket);
+        // Dropped without the lock.
+        drop(entry);
+    }
+
+    /// The thread.
+    fn run(&self, waiter: &dyn TimelineWaiter) {
+        let mut idle = false;
+        loop {
+            let waits: Vec<_> = {
+                let mut state = self.lock();
+                if state.entries.is_empty() && idle {
+                    state.thread = None;
+                    return;
+                }
+                state.entries.values().map(|entry| (entry.timeline.clone(), entry.value)).collect()
+            };
+            idle = waits.is_empty();
+            let waits: Vec<(&dyn ExporterTimeline, u64)> =
+                waits.iter().map(|(timeline, value)| (&**timeline.exporter(), *value)).collect();
+            if waiter.wait_any(&waits, if idle { LINGER } else { CHECK }).is_err() {
+                // The value of each timeline has the error.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.notify();
+        }
+    }
+
+    /// Calls the notices whose value is reached, or whose timeline failed.
+    fn notify(&self) {
+        let mut ended = Vec::new();
+        {
+            let mut state = self.lock();
+            let mut outcomes = Vec::new();
+            for (ticket, entry) in &state.entries {
+                match entry.timeline.value() {
+                    Ok(value) if value < entry.value => {}
+                    outcome => outcomes.push((*ticket, outcome.err())),
+                }
+            }
+            for (ticket, error) in outcomes {
+                ended.extend(state.entries.remove(&ticket).map(|entry| (entry, error)));
+            }
+        }
+        for (entry, error) in ended {
+            (entry.notice)(error);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+"""The CUDA backend: on an NVIDIA GPU, or on this project's simulator of its driver (GPU_INTEROP_CUDA_LIBRARY)."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from typing import Any
+
+import gpu_interop
+import numpy
+import pytest
+from conftest import capsule_name, capsule_struct, take
+from gpu_interop import vulkan
+from test_import import TYPED, is_open, opened, wrong_descriptions
+
+SIZE = 1 << 16
+
+
+@pytest.fixture(autouse=True)
+def cuda(device: gpu_interop.Device) -> None:
+    if device.backend != "cuda":
+        if os.environ.get("GPU_INTEROP_REQUIRE_CUDA"):
+            pytest.fail(f"the device is not one of CUDA: {gpu_interop.backends()}")
+        pytest.skip("the device is not one of CUDA")
+
+
+def words(device: gpu_interop.Device, memory: gpu_interop.Memory) -> set[int]:
+    return set(numpy.frombuffer(device.stream().read(memory), "uint32").tolist())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8", "bfloat16", "int64"])
+@pytest.mark.parametrize("offset", [0, 4096])
+def test_tensors_are_memory_of_cuda(memory: gpu_interop.Memory, dtype: str, offset: int) -> None:
+    tensor = memory.tensor((16, 8), dtype, (1, 16), offset)
+    assert tensor.__dlpack_device__() == (2, memory.device.ordinal)
+    capsule = tensor.__dlpack__(max_version=(1, 0))
+    inner = capsule_struct(capsule).tensor
+    assert (inner.device_type, inner.device_id) == (2, memory.device.ordinal)
+    assert inner.data == tensor.ptr == memory.ptr + offset
+    assert capsule_name(tensor.__dlpack__()) == b"dltensor"
+
+
+def test_the_cuda_array_interface(device: gpu_interop.Device, memory: gpu_interop.Memory) -> None:
+    stream = device.stream()
+    tensor = memory.tensor((4, 4), "float32", (8, 2), 64, readonly=True, stream=stream)
+    assert tensor.__cuda_array_interface__ == {
+        "shape": (4, 4),
+        "typestr": "<f4",
+        "data": (memory.ptr + 64, True),
+        "strides": (32, 8),
+        "version": 3,
+        "stream": stream.ptr,
+    }
+    packed = memory.tensor((4,), "uint8").__cuda_array_interface__
+    assert packed["strides"] is None and packed["data"] == (memory.ptr, False)
+    assert not hasattr(memory.tensor(4, "bfloat16"), "__cuda_array_interface__")
+
+
+def test_the_host_cannot_see_the_memory(memory: gpu_interop.Memory) -> None:
+    tensor = memory.tensor(4, "uint8")
+    assert not hasattr(tensor, "__array_interface__")
+    with pytest.raises(BufferError, match="GPU"):
+        tensor.view()
+    for arguments in [{"copy": True}, {"dl_device": (1, 0)}]:
+        with pytest.raises(BufferError):
+            tensor.__dlpack__(**arguments)
+
+
+@pytest.mark.parametrize("stream", [0, -2, -100])
+def test_streams_that_do_not_exist(memory: gpu_interop.Memory, stream: int) -> None:
+    with pytest.raises(ValueError, match="stream"):
+        memory.tensor(4, "uint8").__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("stream", [None, 1, 2, -1])
+def test_streams_that_always_exist(device: gpu_interop.Device, memory: gpu_interop.Memory, stream: int | None) -> None:
+    if stream == 2 and "sim-cuda" in device.identity.name:
+        pytest.skip("the simulator has no default streams of threads")
+    device.default_stream.fill(memory, 1)
+    memory.tensor(4, "uint8").__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_consumers_stream_waits(device: gpu_interop.Device, memory: gpu_interop.Memory, ordered: bool) -> None:
+    producer, consumer, timeline = device.stream(), device.stream(), device.timeline()
+    seen = device.allocate(memory.size)
+    for target in (memory, seen):
+        producer.fill(target, 0x01010101, bits=32)
+    producer.synchronize()
+    # The producer is late.
+    timeline.wait(producer, 1)
+    producer.fill(memory, 0x02020202, bits=32)
+    capsule = memory.tensor(16, "uint8", stream=producer).__dlpack__(stream=consumer.ptr if ordered else -1)
+    consumer.copy(seen, memory)
+    if not ordered:
+        consumer.synchronize(10)
+    timeline.host_signal(1)
+    consumer.synchronize(10)
+    assert words(device, seen) == {0x02020202 if ordered else 0x01010101}
+    producer.synchronize(10)
+    del capsule
+
+
+class Foreign:
+    """A stream of another library."""
+
+    def __init__(self, stream: gpu_interop.Stream, protocol: str) -> None:
+        self._stream = stream
+        if protocol == "__cuda_stream__":
+            self.__class__ = type("Foreign", (Foreign,), {protocol: lambda self: (0, self._stream.ptr)})
+        else:
+            setattr(self, protocol, stream.ptr)
+
+
+@pytest.mark.parametrize("protocol", ["cuda_stream", "ptr", "__cuda_stream__", "integer", "own"])
+def test_timelines_take_streams_of_others(
+    context: vulkan.Context, device: gpu_interop.Device, memory: gpu_interop.Memory, protocol: str
+) -> None:
+    own, timeline, done = device.stream(), context.timeline(device), context.timeline(device)
+    stream: Any = {"own": own, "integer": own.ptr}.get(protocol) or Foreign(own, protocol)
+    own.fill(memory, 1)
+    own.synchronize()
+    for value in (1, 2, 3):
+        timeline.wait(stream, value)
+        own.fill(memory, value + 1)
+        done.signal(stream, value)
+        with pytest.raises(gpu_interop.Timeout):
+            done.host_wait(value, 0.01)
+        context.record().submit(signal=[(timeline, value)])
+        done.host_wait(value, 10)
+        assert words(device, memory) == {(value + 1) * 0x01010101}
+    del stream
+    device.collect()
+
+
+def test_many_streams_of_others(device: gpu_interop.Device) -> None:
+    timeline = device.timeline(1)
+    for _ in range(40):
+        timeline.wait(Foreign(device.stream(), "ptr"), 1)
+    gc.collect()
+    device.collect()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
+def test_vulkan_and_cuda_share(context: vulkan.Context, device: gpu_interop.Device, dtype: str) -> None:
+    values = (numpy.arange(SIZE) % 100).astype(dtype)
+    buffer = context.buffer(values.nbytes)
+    context.upload(buffer, values)
+    context.release(buffer)
+    memory = device.import_memory(buffer.export())
+    stream = device.stream()
+    assert stream.read(memory.tensor(SIZE, dtype)) == values.tobytes()
+    stream.write(memory.tensor(SIZE, dtype), values[::-1])
+    context.acquire(buffer)
+    assert context.download(buffer) == values[::-1].tobytes()
+
+
+def test_memory_of_cuda_is_exported(device: gpu_interop.Device, memory: gpu_interop.Memory) -> None:
+    export = memory.export()
+    assert export.native and export.size == memory.size
+    imported = device.import_memory(export)
+    stream = device.stream()
+    stream.fill(imported, 9)
+    assert stream.read(memory) == b"\x09" * memory.size
+
+
+def test_deleters_run_on_any_thread_after_their_owners(context: vulkan.Context) -> None:
+    deleters, fds = [], len(os.listdir("/proc/self/fd"))
+    device = gpu_interop.open(matching=context)
+    for _ in range(32):
+        memory = device.import_memory(context.buffer(4096).export())
+        deleters.append(take(memory.tensor(16, "uint8").__dlpack__(stream=-1))[1])
+        memory.close()
+    device.close()
+    del memory, device
+    gc.collect()
+    threads = [threading.Thread(target=delete) for delete in deleters]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(os.listdir("/proc/self/fd")) <= fds + 1
+
+
+@pytest.mark.parametrize("request_", wrong_descriptions(), ids=lambda request: str(request["case"]))
+def test_wrong_descriptions(device: gpu_interop.Device, request_: dict[str, Any]) -> None:
+    request = {key: value for key, value in request_.items() if key != "case"}
+    # A memfd is memory for the simulator, and for a driver a descriptor that it may reject.
+    if request.get("fd") == "memfd":
+        request["fd"] = "pipe"
+    names = ["pipe", "folder", "null", "socket", "file", "eventfd", "closed"]
+    files = opened(request["fd"]) if request.get("fd") in names else []
+    if files:
+        request["fd"] = files[0]
+    were_open = [is_open(fd) for fd in files]
+    with pytest.raises(TYPED):
+        device.import_memory(**request)
+    assert [is_open(fd) for fd in files] == were_open
+    for fd, was_open in zip(files, were_open):
+        if was_open:
+            os.close(fd)

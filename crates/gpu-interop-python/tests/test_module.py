@@ -1,0 +1,198 @@
+"""The module itself: it needs no driver, documents itself, and its objects say what they are."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gpu_interop
+import pytest
+from gpu_interop import vulkan
+
+ERRORS = [
+    value for value in vars(gpu_interop).values() if isinstance(value, type) and issubclass(value, gpu_interop.Error)
+]
+
+CLASSES = [
+    gpu_interop.Device,
+    gpu_interop.DeviceInfo,
+    gpu_interop.Export,
+    gpu_interop.Identity,
+    gpu_interop.Memory,
+    gpu_interop.Stream,
+    gpu_interop.Tensor,
+    gpu_interop.Timeline,
+    vulkan.Buffer,
+    vulkan.Context,
+    vulkan.Device,
+    vulkan.Image,
+    vulkan.Recording,
+    vulkan.Submission,
+]
+
+
+def run(code: str, **variables: str) -> str:
+    environment = {**os.environ, **variables}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_it_imports_and_computes_without_any_driver() -> None:
+    nowhere = {
+        "GPU_INTEROP_CUDA_LIBRARY": "/nonexistent/libcuda.so",
+        "GPU_INTEROP_HIP_LIBRARY": "/nonexistent/libamdhip64.so",
+        "VK_ICD_FILENAMES": "/nonexistent/icd.json",
+        "VK_DRIVER_FILES": "/nonexistent/icd.json",
+    }
+    code = """
+import gpu_interop
+from gpu_interop import vulkan
+loaded = open("/proc/self/maps").read()
+assert "libcuda" not in loaded and "libvulkan" not in loaded and "libamdhip64" not in loaded
+try:
+    vulkan.Context()
+except (gpu_interop.DriverNotFound, gpu_interop.NoDevice, gpu_interop.Driver) as error:
+    assert "vk" in str(error).lower(), error
+else:
+    raise SystemExit("a driver was found")
+table = gpu_interop.backends()
+assert table["host"] == "available" and table["cuda"] != "available" and table["hip"] != "available", table
+device = gpu_interop.open()
+memory = device.allocate(64)
+device.default_stream.fill(memory, 7)
+print(gpu_interop.devices(), bytes(memory.tensor(4, "uint8").view()).hex())
+"""
+    assert run(code, **nowhere) == "[<gpu_interop.DeviceInfo host 0: host CPU>] 07070707"
+
+
+def test_the_environment_chooses_the_backend() -> None:
+    code = """
+import gpu_interop
+try:
+    print(gpu_interop.open())
+except gpu_interop.Error as error:
+    print(type(error).__name__)
+"""
+    assert "host" in run(code, GPU_INTEROP_BACKEND="host")
+    assert run(code, GPU_INTEROP_BACKEND="vax") == "InvalidArgument"
+    assert run(code, GPU_INTEROP_BACKEND="cuda", GPU_INTEROP_CUDA_LIBRARY="/nonexistent") == "DriverNotFound"
+
+
+def test_the_interpreter_may_end_with_everything_alive() -> None:
+    run("""
+import gpu_interop
+from gpu_interop import vulkan
+context = vulkan.Context()
+device = gpu_interop.open(matching=context)
+timeline = context.timeline(device)
+stream = device.stream()
+timeline.wait(stream, 5)
+memory = device.allocate(4096)
+capsule = memory.tensor(1, "int8").__dlpack__(stream=-1)
+timeline._watch(9, print)
+timeline.abandon("the program ends")
+""")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_errors_are_public(error: type[gpu_interop.Error]) -> None:
+    assert error.__doc__ and error.__module__ == "gpu_interop"
+    made = error("message")
+    made.operation, made.code = "f", 3
+    for again in [pickle.loads(pickle.dumps(made)), copy.copy(made)]:
+        assert type(again) is error and str(again) == "message" and (again.operation, again.code) == ("f", 3)
+
+
+def test_errors_are_those_of_python_too() -> None:
+    assert issubclass(gpu_interop.Timeout, TimeoutError)
+    assert issubclass(gpu_interop.InvalidArgument, ValueError)
+    assert issubclass(gpu_interop.OutOfMemory, MemoryError)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_everything_has_a_docstring(cls: type) -> None:
+    assert cls.__doc__
+    own = {name: value for name, value in vars(cls).items() if not name.startswith("_")}
+    missing = [name for name in own if not own[name].__doc__ and name not in {"close"}]
+    assert not missing
+
+
+def test_the_package_is_typed() -> None:
+    folder = Path(gpu_interop.__file__).parent
+    assert (folder / "py.typed").is_file() and (folder / "_native.pyi").is_file()
+
+
+def test_reprs_tell(context: vulkan.Context, device: gpu_interop.Device, memory: gpu_interop.Memory) -> None:
+    buffer = context.buffer(4096)
+    expected: list[tuple[Any, list[str]]] = [
+        (context, ["Context", context.identity.name]),
+        (context.identity, ["Identity", str(context.identity.uuid)]),
+        (device, ["Device", "host"]),
+        (gpu_interop.devices()[-1], ["DeviceInfo", "host 0"]),
+        (memory, ["65536 bytes", "allocated"]),
+        (memory.tensor((2, 3), "int16", readonly=True), ["int16", "[2, 3]", "read-only", "0x"]),
+        (memory.tensor((2, 3), "int16", (1, 2)), ["strides [1, 2]"]),
+        (device.stream(), ["Stream", "host"]),
+        (context.timeline(device, 4), ["at 4", "Vulkan"]),
+        (device.timeline(), ["at 0", "host"]),
+        (buffer, ["4096 bytes", "exportable"]),
+        (buffer.export(), ["opaque_fd", "4096 bytes", "fd "]),
+        (context.image(16, 8, "rgba8_unorm"), ["16 x 8 x 1", "rgba8_unorm"]),
+        (context.record().fill(buffer, 1), ["1 commands"]),
+    ]
+    for value, words in expected:
+        for word in words:
+            assert word in repr(value)
+    export = buffer.export()
+    export.close()
+    assert "closed" in repr(export)
+
+
+def test_identities_compare(context: vulkan.Context, device: gpu_interop.Device) -> None:
+    assert context.identity == vulkan.devices()[0] and hash(context.identity) == hash(vulkan.devices()[0])
+    assert context.identity.compare(device.identity) == "same"
+    assert context.identity != device.identity and context.identity != 3
+    assert (context.identity.kind, device.identity.kind) == ("cpu", "cpu")
+
+
+def test_capabilities(device: gpu_interop.Device) -> None:
+    table = device.capabilities()
+    assert table["opaque_fd"] == "native" and table["d3d12_heap"].startswith("unsupported:")
+    assert table["exportable memory"] == "native"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"ordinal": 9}, {"uuid": "6d657361-3232-2e33-2e36-0000000000ff", "backend": "host"}, {"pci": "0000:99:00.0"}],
+)
+def test_absent_devices(arguments: dict[str, Any]) -> None:
+    with pytest.raises(gpu_interop.NoDevice):
+        gpu_interop.open(**{"backend": "host", **arguments})
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"uuid": "x"}, {"pci": "1"}, {"backend": "vax"}, {"ordinal": 0, "pci": "0000:00:00.0"}]
+)
+def test_wrong_choices(arguments: dict[str, Any]) -> None:
+    with pytest.raises(gpu_interop.InvalidArgument):
+        gpu_interop.open(**arguments)
+
+
+def test_with_blocks_close() -> None:
+    with gpu_interop.open(backend="host") as device, device.allocate(64) as memory, device.stream() as stream:
+        stream.fill(memory, 1)
+        with memory.export() as export:
+            fd = export.fd
+            os.fstat(fd)
+        assert export.closed
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+    for closed in [lambda: device.allocate(1), lambda: memory.ptr, lambda: stream.synchronize(), lambda: export.fd]:
+        with pytest.raises(gpu_interop.InvalidArgument, match="closed"):
+            closed()

@@ -1,0 +1,59 @@
+//! Checks the Python module: builds its wheel, installs it into a virtual environment, and runs its tests there.
+
+use std::fs;
+use std::path::Path;
+
+use crate::run::{Outcome, Run, cargo, run};
+use crate::session::Session;
+use crate::venv;
+
+const CRATE: &str = "crates/gpu-interop-python";
+const VULKAN: &str = "from gpu_interop import vulkan; print(vulkan.Context().identity.uuid)";
+
+pub(crate) fn check(session: &Session) -> Outcome {
+    let folder = session.root.join(CRATE);
+    let environment = session.target.join("python");
+    if !venv::install(&environment, &format!("{CRATE}/requirements.txt")) {
+        return session.leave_out(
+            "the Python module",
+            &format!("the package python3-venv, and those in {CRATE}/requirements.txt"),
+        );
+    }
+    let tool = |name: &str, line: &str| -> Run {
+        run("env").arg(environment.join("bin").join(name)).args(line.split(' ')).within(&folder)
+    };
+    cargo("fmt --check").within(&folder).check()?;
+    tool("ruff", "check --quiet .").check()?;
+    tool("ruff", "format --quiet --check .").check()?;
+    // The target folder of the workspace, so that common dependencies are built once.
+    let shared = |command: Run| command.env("CARGO_TARGET_DIR", &session.target);
+    shared(cargo("clippy --quiet --locked").args(["--", "-D", "warnings"]).within(&folder)).check()?;
+    let wheel = build(&session.target.join("python-wheel"), |out| {
+        shared(tool("maturin", "build --quiet --locked --profile dev --compatibility linux --out").arg(out))
+    })?;
+    tool("pip", "install --quiet --no-index --no-deps --force-reinstall").arg(wheel).check()?;
+    tool("python", "-m mypy --strict python examples").check()?;
+    tool("python", "-m mypy.stubtest gpu_interop").check()?;
+    let Ok(uuid) = run("env").arg(environment.join("bin/python")).arg("-c").arg(VULKAN).text() else {
+        return session.leave_out("the tests of the Python module", "the packages libvulkan1 and mesa-vulkan-drivers");
+    };
+    tool("python", "-m pytest --quiet -p no:cacheprovider tests").check()?;
+    // Again with CUDA: the simulator, whose device is that of Vulkan's driver for the CPU.
+    cargo("build --quiet --package gpu-interop-sim-cuda").check()?;
+    tool("python", "-m pytest --quiet -p no:cacheprovider tests/cuda")
+        .env("GPU_INTEROP_CUDA_LIBRARY", session.debug("libgpu_interop_sim_cuda.so"))
+        .env("GPU_INTEROP_SIM_UUID", uuid)
+        .env("GPU_INTEROP_REQUIRE_CUDA", "1")
+        .check()
+}
+
+/// Builds the wheel into an empty folder. Returns its path.
+fn build(out: &Path, maturin: impl FnOnce(&Path) -> Run) -> Result<std::path::PathBuf, String> {
+    let fails = |error: std::io::Error| format!("{}: {error}", out.display());
+    if out.exists() {
+        fs::remove_dir_all(out).map_err(fails)?;
+    }
+    maturin(out).check()?;
+    let mut wheels = fs::read_dir(out).map_err(fails)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    wheels.find(|path| path.extension().is_some_and(|end| end == "whl")).ok_or("maturin built no wheel".into())
+}
