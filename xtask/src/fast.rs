@@ -11,7 +11,7 @@ use crate::session::{Session, Step, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
 /// Steps that build: they run beside the others, which mostly wait.
-pub(crate) const BACKGROUND: &[&str] = &["clippy", "features", "docs", "package", "windows"];
+pub(crate) const BACKGROUND: &[&str] = &["clippy", "features", "docs", "package", "windows", "windows-c"];
 
 macro_rules! steps {
     ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
