@@ -11,7 +11,7 @@ use crate::session::{Session, Step, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
 /// Steps that build: they run beside the others, which mostly wait.
-pub(crate) const BACKGROUND: &[&str] = &["clippy", "features", "docs", "package", "windows"];
+pub(crate) const BACKGROUND: &[&str] = &["clippy", "features", "docs", "package", "windows", "windows-c"];
 
 macro_rules! steps {
     ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
@@ -38,6 +38,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "package", "packages of the published crates build alone", package::check;
     "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
     "windows", "tests for Windows, under Wine", windows::fast;
+    "windows-c", "programs in C for Windows, under Wine", windows::programs;
     "tree", "no step leaves files behind", tree;
 ];
 
@@ -81,6 +82,8 @@ fn tests(session: &Session) -> Outcome {
     if has("apt-get") {
         // .ci/run installs Mesa's driver of OpenGL: its tests must find it.
         tests = tests.env("GPU_INTEROP_REQUIRE_GL", "1");
+        // And the compilers and tools of the programs in C.
+        tests = tests.env("GPU_INTEROP_REQUIRE_C", "1");
     }
     match swiftshader(session) {
         Some(library) => tests = tests.env("SWIFTSHADER_LIBRARY", library),

@@ -1,6 +1,7 @@
 //! Task runner of this repository: `cargo xtask ci` runs the steps of CI, `cargo xtask slow` the nightly ones.
 
 mod background;
+mod capi;
 mod circles;
 mod debian;
 mod fast;
@@ -16,6 +17,7 @@ mod source;
 mod venv;
 mod windows;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -36,6 +38,15 @@ enum Task {
 
 #[derive(Debug, Subcommand)]
 enum Single {
+    /// Installs the C interface on Linux: headers, libraries, pkg-config and CMake files
+    Capi {
+        /// Folder that gets `include` and `lib`
+        #[arg(long)]
+        prefix: PathBuf,
+        /// Builds without optimisation
+        #[arg(long)]
+        debug: bool,
+    },
     /// Lists circles of files: files of a crate that depend on each other
     Circles {
         /// Prints the dependencies between the files of a circle
@@ -92,6 +103,9 @@ fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Ci(selection) => selection.of(fast::STEPS, fast::BACKGROUND),
         Task::Slow(selection) => selection.of(slow::STEPS, &[]),
+        Task::Single(Single::Capi { prefix, debug }) => {
+            Session::new().and_then(|session| capi::install(&session, &prefix, debug))
+        }
         Task::Single(Single::Circles { edges }) => circles::check(edges),
         Task::Single(Single::Lengths) => source::lengths(),
         Task::Single(Single::StandardLibrary { target }) => Session::new()

@@ -8,8 +8,9 @@ use crate::run::{Outcome, cargo, run};
 use crate::session::Session;
 
 /// The crates that applications use. All others have `publish = false`.
-pub(crate) const PUBLISHED: [&str; 12] = [
+pub(crate) const PUBLISHED: [&str; 13] = [
     "gpu-interop",
+    "gpu-interop-capi",
     "gpu-interop-core",
     "gpu-interop-cuda",
     "gpu-interop-d3d",

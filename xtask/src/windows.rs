@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::debian;
 use crate::package::PUBLISHED;
 use crate::run::{Outcome, Run, has, run};
 use crate::session::Session;
+use crate::{capi, debian};
 
 const GNU: &str = "x86_64-pc-windows-gnu";
 const MSVC: &str = "x86_64-pc-windows-msvc";
@@ -43,6 +43,14 @@ pub(crate) fn fast(session: &Session) -> Outcome {
                 .split(' '),
         )
         .check()
+}
+
+/// Programs in C, with the C interface.
+pub(crate) fn programs(session: &Session) -> Outcome {
+    let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
+    wine.cargo("build --package gpu-interop-capi --lib")?.check()?;
+    let built = session.target.join("debian").join(GNU).join("debug");
+    capi::test_for_windows(session, &built, |program| run("wine").arg(program).envs(&wine.variables))
 }
 
 /// Lints, all tests, and the suite on simulators.

@@ -4,7 +4,6 @@
 //! (VUIDs 00663 of `VkMemoryGetWin32HandleInfoKHR` and 01127 of `VkSemaphoreGetWin32HandleInfoKHR`), so the first
 //! handle is stored with the object, and every export duplicates it.
 
-use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
 use std::sync::{Mutex, PoisonError};

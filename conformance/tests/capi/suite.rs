@@ -1,0 +1,142 @@
+//! The suite on the backend, and the expected results.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use gpu_interop::{Backend, ModuleImage};
+use gpu_interop_conformance::{BackendUnderTest, ExporterName, Outcome, Suite, host_semaphore};
+use gpu_interop_conformance_cli::{CaseReport, Report};
+use gpu_interop_test_support::{build, this_program};
+use libtest_mimic::{Failed, Trial};
+
+use crate::api::{BACKEND_VARIABLE, LIBRARY_VARIABLE};
+use crate::backend::{CBackend, NAME, NO_GRAPHS, NO_OBJECTS, NO_SIGNAL_MEMORY, below};
+use crate::peer::{self, Peer};
+
+pub(crate) fn suite() -> Suite {
+    let backend = BackendUnderTest::new(NAME, || Ok(Arc::new(CBackend::load()?) as Arc<dyn Backend>));
+    let backend = backend.with_semaphores(host_semaphore);
+    let backend = match below().as_str() {
+        "host" => backend.with_system_objects(),
+        _ => backend.with_kernels(ModuleImage::Ptx(gpu_interop_kernels::ptx())),
+    };
+    Suite::standard().with_backend(backend)
+}
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("host_backend_through_c", host),
+        Trial::ignorable_test("cuda_backend_through_c_on_its_simulator", || peer::with_vulkan(cuda)),
+        Trial::test("without_the_library_nothing_passes", without_the_library_nothing_passes),
+    ]
+}
+
+/// Reasons of the backends, the exporters and the suite, and [`NO_GRAPHS`], that of the interface. Those of the host backend
+/// with Vulkan depend on the machine, and are not compared.
+const UNSUPPORTED: [&str; 18] = [
+    NO_GRAPHS,
+    "the host backend maps linear memory only",
+    "raw calls of CUDA's driver",
+    "variables that hide devices",
+    "free memory of the device",
+    "stream capture by the application",
+    "NvSciBuf object: ",
+    "needs two devices that differ",
+    "native memory has one form",
+    "the suite has no images of this exporter",
+    "OpenGL",
+    "the device does not export this kind of semaphore",
+    "the exporter has no timelines that can be exported",
+    "timelines of this exporter cannot be sent to another process",
+    NO_OBJECTS,
+    NO_SIGNAL_MEMORY,
+    "Mesa's llvmpipe ignores the offset",
+    "vkCreateBuffer: out of memory",
+];
+
+/// A finished run.
+struct Ran {
+    report: Report,
+    text: String,
+}
+
+impl Ran {
+    /// Runs the suite through the library; only these scenarios unless the build is optimised.
+    fn run(mut command: Command, filter: &str) -> Result<Self, Failed> {
+        let folder = tempfile::tempdir()?;
+        let json = folder.path().join("report.json");
+        command.env(LIBRARY_VARIABLE, build("gpu-interop-capi")?);
+        command.args(["--quiet", "--jobs", "2", "--json"]).arg(&json);
+        if cfg!(debug_assertions) {
+            command.args(["--filter", filter]);
+        }
+        let output = command.output()?;
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let report: Report = serde_json::from_str(&std::fs::read_to_string(&json).unwrap_or_default())
+            .map_err(|error| format!("{error}: {}\n{text}", output.status))?;
+        let ran = Self { report, text };
+        if !output.status.success() || ran.report.results.iter().any(|case| case.outcome.is_failure()) {
+            return Err(ran.failed("a scenario failed"));
+        }
+        println!("{}", ran.text.lines().last().unwrap_or_default());
+        Ok(ran)
+    }
+
+    fn failed(&self, what: &str) -> Failed {
+        format!("{what}\n{}", self.text).into()
+    }
+
+    /// Fails unless at least this many scenarios passed whose names begin with `start`.
+    fn passed(&self, start: &str, least: usize) -> Result<(), Failed> {
+        let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);
+        let count = self.report.results.iter().filter(passed).count();
+        if count >= least { Ok(()) } else { Err(self.failed(&format!("{count} of {start}* passed"))) }
+    }
+
+    /// Fails if a scenario is unsupported for an unexpected reason.
+    fn only_unsupported(&self, compared: impl Fn(&CaseReport) -> bool) -> Result<(), Failed> {
+        let unexpected = |case: &&CaseReport| {
+            let reason = case.reason.as_deref().unwrap_or_default();
+            case.outcome == Outcome::Unsupported && !UNSUPPORTED.iter().any(|part| reason.contains(part))
+        };
+        match self.report.results.iter().filter(|case| compared(case)).find(unexpected) {
+            Some(case) => Err(self.failed(&format!("{case:?}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn host() -> Result<(), Failed> {
+    let mut command = this_program()?;
+    command.args(["run", "--backend", NAME, "--require", "native"]);
+    // Without `size.*`, which takes a minute.
+    let ran = Ran::run(command, "{[!s]*,st*,se*}")?;
+    ran.only_unsupported(|case| case.exporter != Some(ExporterName::Vulkan))?;
+    ran.passed("", 120)
+}
+
+/// With images, on the simulator of CUDA's driver.
+fn cuda(vulkan: &Peer) -> Result<(), Failed> {
+    let mut command = this_program()?;
+    command.env(BACKEND_VARIABLE, "cuda").env("GPU_INTEROP_CUDA_LIBRARY", build("gpu-interop-sim-cuda")?);
+    command.env("GPU_INTEROP_SIM_UUID", &vulkan.uuid).env("GPU_INTEROP_SIM_EXPORT_HEADER", &vulkan.header);
+    command.args(["run", "--backend", NAME, "--require", "native,vulkan"]);
+    let ran = Ran::run(command, "{image_*,import,map,memory,reverse,semaphore}.*")?;
+    ran.only_unsupported(|_| true)?;
+    ran.passed("image_", 30)?;
+    ran.passed("semaphore.", 10)?;
+    ran.passed("", 100)
+}
+
+/// The negative control: the backend has no other way to the device.
+fn without_the_library_nothing_passes() -> Result<(), Failed> {
+    let mut command = this_program()?;
+    command.env(LIBRARY_VARIABLE, "/nonexistent/libgpu_interop.so");
+    command.args(["run", "--backend", NAME, "--quiet", "--exporter", "native", "--filter", "memory.*"]);
+    let output = command.output()?;
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() || !text.contains("dlopen") {
+        return Err(text.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The library's log, passed to a function of the application.
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_void};
+use std::fmt::{Debug, Write};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use gpu_interop::{Error, ErrorKind};
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::call::call;
+use crate::status::gpi_status;
+
+/// Log level: nothing.
+pub const GPI_LOG_OFF: i32 = 0;
+/// Log level: failures that no function returns, such as those of destroying an object later.
+pub const GPI_LOG_ERROR: i32 = 1;
+/// Log level: also warnings.
+pub const GPI_LOG_WARN: i32 = 2;
+/// Log level: also decisions, such as that for a bridge.
+pub const GPI_LOG_INFO: i32 = 3;
+/// Log level: also the selection of backends.
+pub const GPI_LOG_DEBUG: i32 = 4;
+/// Log level: also every driver call with arguments, result and duration (target "gpu_interop::driver_call").
+pub const GPI_LOG_TRACE: i32 = 5;
+
+/// Called for each message, on any thread, also of the driver. `target` is the part of the library, `message` the text with its
+/// values as " name=value"; both are UTF-8 and valid during the call only. The function must not call this library.
+pub type gpi_log_function =
+    Option<unsafe extern "C" fn(level: i32, target: *const c_char, message: *const c_char, data: *mut c_void)>;
+
+#[derive(Clone, Copy)]
+struct Listener {
+    function: unsafe extern "C" fn(i32, *const c_char, *const c_char, *mut c_void),
+    data: *mut c_void,
+}
+
+// SAFETY: the caller of `gpi_set_log` promises that the function may be called on any thread.
+unsafe impl Send for Listener {}
+// SAFETY: as above.
+unsafe impl Sync for Listener {}
+
+static LEVEL: AtomicI32 = AtomicI32::new(GPI_LOG_OFF);
+static LISTENER: RwLock<Option<Listener>> = RwLock::new(None);
+
+thread_local! {
+    /// Set while the application's function runs on this thread.
+    static LISTENING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets the function that gets the messages of the library up to `level`, a `GPI_LOG_*`, and replaces the one before. A null
+/// function, or `GPI_LOG_OFF`, ends it. When this function returns, the one before is not running any more, and is not called
+/// again.
+///
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for an unknown level, or inside the application's function; `GPI_ERROR_SYSTEM` if the
+/// program, written in Rust, has a subscriber of its own.
+///
+/// # Safety
+/// The function may be called with `data` on any thread, until it is replaced.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_set_log(level: i32, function: gpi_log_function, data: *mut c_void) -> gpi_status {
+    call("gpi_set_log", |operation| {
+        if !(GPI_LOG_OFF..=GPI_LOG_TRACE).contains(&level) {
+            let error = Error::invalid(operation, "unknown level; pass a GPI_LOG_*");
+            return Err(error.with_context("level", level));
+        }
+        if LISTENING.get() {
+            return Err(Error::invalid(operation, "the log cannot be set by its own function"));
+        }
+        let listener = function.filter(|_| level != GPI_LOG_OFF).map(|function| Listener { function, data });
+        if listener.is_some() {
+            static INSTALLED: OnceLock<bool> = OnceLock::new();
+            let install = || tracing::subscriber::set_global_default(Log).is_ok();
+            if !INSTALLED.get_or_init(install) {
+                let message = "the program has a subscriber of `tracing` already; use that";
+                return Err(Error::new(ErrorKind::System, operation, message));
+            }
+        }
+        let on = listener.is_some();
+        // Waits for the calls of the previous function.
+        *LISTENER.write().unwrap_or_else(PoisonError::into_inner) = listener;
+        LEVEL.store(if on { level } else { GPI_LOG_OFF }, Ordering::Relaxed);
+        tracing::callsite::rebuild_interest_cache();
+        Ok(())
+    })
+}
+
+fn number(level: Level) -> i32 {
+    match level {
+        Level::ERROR => GPI_LOG_ERROR,
+        Level::WARN => GPI_LOG_WARN,
+        Level::INFO => GPI_LOG_INFO,
+        Level::DEBUG => GPI_LOG_DEBUG,
+        Level::TRACE => GPI_LOG_TRACE,
+    }
+}
+
+/// Message and values of an event.
+#[derive(Default)]
+struct Text {
+    message: String,
+    values: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Writing to a string does not fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.values, " {name}={value:?}"),
+        };
+    }
+}
+
+/// Subscriber that passes events on.
+struct Log;
+
+impl Subscriber for Log {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.enabled(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && number(*metadata.level()) <= LEVEL.load(Ordering::Relaxed)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(match LEVEL.load(Ordering::Relaxed) {
+            GPI_LOG_ERROR => LevelFilter::ERROR,
+            GPI_LOG_WARN => LevelFilter::WARN,
+            GPI_LOG_INFO => LevelFilter::INFO,
+            GPI_LOG_DEBUG => LevelFilter::DEBUG,
+            GPI_LOG_TRACE => LevelFilter::TRACE,
+            _ => LevelFilter::OFF,
+        })
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        // Not from inside the application's function, which would wait for itself.
+        if LISTENING.try_with(|listening| listening.replace(true)) != Ok(false) {
+            return;
+        }
+        let listener = LISTENER.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Listener { function, data }) = *listener {
+            let mut text = Text::default();
+            event.record(&mut text);
+            let message = format!("{}{}", text.message, text.values).replace('\0', "\u{fffd}");
+            let message = CString::new(message).unwrap_or_default();
+            let target = CString::new(event.metadata().target()).unwrap_or_default();
+            let level = number(*event.metadata().level());
+            // SAFETY: the promise of the caller of `gpi_set_log`, which waits for the lock before it returns.
+            unsafe { function(level, target.as_ptr(), message.as_ptr(), data) };
+        }
+        drop(listener);
+        LISTENING.set(false);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

@@ -1,0 +1,179 @@
+//! Streams.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpu_interop::backend::RawStream;
+use gpu_interop::{Error, Stream};
+
+use crate::buffer::gpi_range;
+use crate::call::call;
+use crate::constants::GPI_NO_TIMEOUT;
+use crate::handle::{gpi_device, gpi_stream};
+use crate::object;
+use crate::pointer::Out;
+use crate::release::{Release, gpi_release_function};
+use crate::status::gpi_status;
+
+/// Function of the application that a stream calls on a thread of the driver. It must not call a GPU API or this library, must
+/// not wait for other work, and must not unwind.
+pub type gpi_host_function = Option<unsafe extern "C" fn(data: *mut c_void)>;
+
+/// Creates a stream, and writes it to `*stream`, owned by the caller. It does not synchronise with the driver's default
+/// stream.
+///
+/// # Safety
+/// The requirement on pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_stream_create(device: gpi_device, stream: *mut gpi_stream) -> gpi_status {
+    call("gpi_stream_create", |operation| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(operation, "stream", stream) }?;
+        out.set(object::add(object::get(operation, device)?.create_stream()?));
+        Ok(())
+    })
+}
+
+/// Wraps a stream of the application (`CUstream`, `hipStream_t`; 0 is the driver's default stream), and writes it to
+/// `*stream`, owned by the caller. Destroying it does not destroy the driver's stream.
+///
+/// `release(data)` is called once, when the returned stream has been destroyed and its work has completed. If this function
+/// fails, it is not called.
+///
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for 0 on the host backend, which has no default stream.
+///
+/// # Safety
+/// `raw` is a stream of the device (on the host backend: the result of `gpi_stream_get_raw`), live until `release` is called;
+/// if `release` is null, until the returned stream has been destroyed, its work has completed, and `gpi_device_collect` has
+/// been called. It captures no graph meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_stream_wrap(
+    device: gpi_device,
+    raw: u64,
+    release: gpi_release_function,
+    data: *mut c_void,
+    stream: *mut gpi_stream,
+) -> gpi_status {
+    call("gpi_stream_wrap", |operation| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(operation, "stream", stream) }?;
+        let device = object::get(operation, device)?;
+        let raw = usize::try_from(raw).map_err(|_| Error::invalid(operation, "the stream exceeds a pointer"))?;
+        if raw == 0 && device.backend().name == "host" {
+            let message = "the host backend has no default stream; create one with gpi_stream_create";
+            return Err(Error::invalid(operation, message));
+        }
+        // SAFETY: the caller's promise.
+        let owner = Arc::new(unsafe { Release::new(release, data) });
+        owner.arm();
+        // SAFETY: the caller's promise.
+        out.set(object::add(unsafe { device.stream_from_raw_with_owner(RawStream::new(raw), owner) }));
+        Ok(())
+    })
+}
+
+/// Writes the driver's stream (`CUstream`), valid while the stream lives, to `*raw`. Other libraries may enqueue work on it.
+///
+/// # Safety
+/// The requirement on pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_stream_get_raw(stream: gpi_stream, raw: *mut u64) -> gpi_status {
+    call("gpi_stream_get_raw", |operation| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(operation, "raw", raw) }?;
+        out.set(object::get(operation, stream)?.as_raw().get() as u64);
+        Ok(())
+    })
+}
+
+/// Blocks until all enqueued work has completed, or `timeout_ns` nanoseconds have passed; `GPI_NO_TIMEOUT` waits forever. Also
+/// returns a failure of the enqueued work since the last call, such as that of a timeline that the stream waited for.
+///
+/// Errors: `GPI_ERROR_TIMEOUT` if work is pending; it continues, and the call may be repeated. Otherwise the failure.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_synchronize(stream: gpi_stream, timeout_ns: u64) -> gpi_status {
+    call("gpi_stream_synchronize", |operation| {
+        let stream = object::get(operation, stream)?;
+        match timeout_ns {
+            GPI_NO_TIMEOUT => stream.synchronize(),
+            _ => stream.synchronize_timeout(Duration::from_nanos(timeout_ns)),
+        }
+    })
+}
+
+/// Writes to `*idle` 1 if all enqueued work has completed, else 0. Does not block.
+///
+/// Errors: the driver's error; a failure of enqueued work may be returned here.
+///
+/// # Safety
+/// The requirement on pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_stream_query(stream: gpi_stream, idle: *mut i32) -> gpi_status {
+    call("gpi_stream_query", |operation| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(operation, "idle", idle) }?;
+        out.set(i32::from(object::get(operation, stream)?.is_idle()?));
+        Ok(())
+    })
+}
+
+/// Records that work on this stream uses a range, where the library cannot detect it: a kernel that gets its address, or work
+/// that another library enqueues. A buffer that is destroyed stays mapped until that work has completed.
+///
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for a buffer of another device.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_keep(stream: gpi_stream, used: gpi_range) -> gpi_status {
+    call("gpi_stream_keep", |operation| {
+        let (stream, memory) = (object::get(operation, stream)?, used.memory(operation)?);
+        stream.keep(used.slice(operation, &memory)?)
+    })
+}
+
+/// Argument of a host function, called on another thread.
+struct HostCall {
+    function: unsafe extern "C" fn(*mut c_void),
+    data: *mut c_void,
+}
+
+// SAFETY: the caller of `gpi_stream_launch_host_function` promises that the function may be called on another thread.
+unsafe impl Send for HostCall {}
+
+impl HostCall {
+    fn run(self) {
+        // SAFETY: the promise of the caller of `gpi_stream_launch_host_function`; called once.
+        unsafe { (self.function)(self.data) };
+    }
+}
+
+/// Calls `function(data)` on a thread of the driver, in stream order: after all work enqueued before, and before later work.
+/// If the device is closed first, the function is not called.
+///
+/// Errors: `GPI_ERROR_UNSUPPORTED` where host functions are not supported; `GPI_ERROR_INVALID_ARGUMENT` for a null function;
+/// otherwise the driver's error. After an error the function is not called.
+///
+/// # Safety
+/// The function may be called with `data` on another thread, until the stream has completed the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_stream_launch_host_function(
+    stream: gpi_stream,
+    function: gpi_host_function,
+    data: *mut c_void,
+) -> gpi_status {
+    call("gpi_stream_launch_host_function", |operation| {
+        let function = function.ok_or_else(|| Error::invalid(operation, "the function is null"))?;
+        let host_call = HostCall { function, data };
+        object::get(operation, stream)?.launch_host_function(move || host_call.run())
+    })
+}
+
+/// Destroys the stream. Does not wait: work already enqueued still runs.
+///
+/// Errors: the driver's error; the handle is destroyed in either case.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpi_stream_destroy(stream: gpi_stream) -> gpi_status {
+    call("gpi_stream_destroy", |operation| {
+        let stream = object::remove(operation, stream)?;
+        Arc::into_inner(stream).map_or(Ok(()), Stream::close)
+    })
+}

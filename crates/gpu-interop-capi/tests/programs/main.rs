@@ -1,0 +1,177 @@
+//! C and C++ programs over the library, compiled with the system's compilers and run on the host backend. Each program verifies
+//! its data and fails if a handle is left.
+#![cfg(target_os = "linux")]
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
+
+mod build;
+mod exports;
+
+use std::process::Command;
+
+use build::{Library, compiler, crate_folder, has, has_vulkan_header, left_out, run};
+
+/// Programs in `tests/c`.
+const PROGRAMS: [&str; 10] =
+    ["errors", "devices", "memory", "semaphores", "timelines", "kernels", "borrowed", "threads", "log", "wrapper"];
+
+#[test]
+fn programs_verify_their_data() {
+    let library = Library::built();
+    for name in PROGRAMS {
+        run(&mut library.command(&library.compile(name, &compiler(name), &[])));
+    }
+}
+
+#[test]
+fn clang_compiles_the_same_programs() {
+    if !has("clang-19") {
+        left_out("clang-19");
+        return;
+    }
+    let library = Library::built();
+    for name in PROGRAMS.into_iter().filter(|name| *name != "wrapper") {
+        run(&mut library.command(&library.compile(name, "clang-19", &[])));
+    }
+}
+
+/// The examples run as they are, and compute on the CPU.
+#[test]
+fn examples_run() {
+    let library = Library::built();
+    let examples = crate_folder().join("examples");
+    let program = library.compile_file(&examples.join("fill.cpp"), &compiler("wrapper"), &[]);
+    run(library.command(&program).env("GPU_INTEROP_BACKEND", "host"));
+    if !has_vulkan_header() {
+        left_out("libvulkan-dev");
+        return;
+    }
+    // The loader by its file, which the package of the header is not needed for.
+    let program = library.compile_file(&examples.join("fill.c"), &compiler("errors"), &["-l:libvulkan.so.1"]);
+    let output = library.command(&program).output().expect("started");
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if errors.contains("no Vulkan device") || errors.contains("vkCreateInstance") {
+        eprintln!("skipped: {errors}");
+        return;
+    }
+    assert!(output.status.success() && text.contains("1024 of 1024 words"), "{text}{errors}");
+}
+
+/// The headers alone, for Windows.
+#[test]
+fn mingw_accepts_the_header() {
+    if !has("x86_64-w64-mingw32-gcc") {
+        left_out("gcc-mingw-w64-x86-64");
+        return;
+    }
+    let header = crate_folder().join("include/gpu_interop.h");
+    let switches = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c"];
+    run(Command::new("x86_64-w64-mingw32-gcc").args(switches).arg(header));
+}
+
+#[test]
+fn headers_are_c99_and_cpp17_on_their_own() {
+    let include = crate_folder().join("include");
+    let switches = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x"];
+    run(Command::new(compiler("errors")).args(switches).args(["c", "-std=c99"]).arg(include.join("gpu_interop.h")));
+    for header in ["gpu_interop.h", "gpu_interop.hpp"] {
+        let mut command = Command::new(compiler("wrapper"));
+        run(command
+            .args(switches)
+            .args(["c++", "-std=c++17", "-Wno-pragma-once-outside-header"])
+            .arg(include.join(header)));
+    }
+}
+
+#[test]
+fn exactly_the_functions_of_the_header_are_exported() {
+    exports::check_names(&Library::built().shared());
+}
+
+/// Leaks and accesses outside of the programs' memory fail.
+#[test]
+fn programs_are_clean_under_address_sanitizer() {
+    let library = Library::built();
+    for name in PROGRAMS {
+        let switches = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+        run(&mut library.command(&library.compile(name, &compiler(name), &switches)));
+    }
+}
+
+#[test]
+fn programs_are_clean_under_valgrind() {
+    if !has("valgrind") {
+        left_out("valgrind");
+        return;
+    }
+    let library = Library::built();
+    for name in PROGRAMS {
+        let program = library.compile(name, &compiler(name), &["-DROUNDS=20"]);
+        let mut valgrind = library.command(std::path::Path::new("valgrind"));
+        let switches = ["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"];
+        let known = crate_folder().join("tests/c/valgrind.supp");
+        run(valgrind.args(switches).arg(format!("--suppressions={}", known.display())).arg(program));
+    }
+}
+
+/// The compiler of C gives each structure the layout that Rust does.
+#[test]
+fn structures_have_the_same_layout_in_c() {
+    macro_rules! layouts {
+        ($($structure:ident { $($field:ident)+ })+) => {{
+            use gpu_interop_capi::*;
+            let mut text = String::from("#include <gpu_interop.h>\n");
+            $(
+                let (name, size) = (stringify!($structure), size_of::<$structure>());
+                text += &format!("_Static_assert(sizeof({name}) == {size}, \"{name}\");\n");
+                $(
+                    let (field, offset) = (stringify!($field), std::mem::offset_of!($structure, $field));
+                    text += &format!("_Static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");\n");
+                )+
+            )+
+            text + "int main(void) { return 0; }\n"
+        }};
+    }
+    let text = layouts! {
+        gpi_stream { id }
+        gpi_identity { name kind fields uuid luid luid_node_mask pci_domain pci_bus pci_function reserved }
+        gpi_backend_info { name driver library simulated device_count passed_over }
+        gpi_device_info { identity backend architecture context ordinal }
+        gpi_support { level detail }
+        gpi_array_desc { offset width height depth shape channel channels levels layout_levels usage }
+        gpi_memory_import { kind flags size fd reserved object name exporter image }
+        gpi_semaphore_import { kind flags fd reserved object name exporter }
+        gpi_memory_info { size raw kind has_image image }
+        gpi_range { buffer offset size }
+        gpi_buffer_info { address size offset read_only exportable }
+        gpi_array_level_info { raw extent size }
+        gpi_array_region { array level reserved offset extent }
+        gpi_texels { range row_pitch rows }
+        gpi_launch_config { grid block shared_memory }
+        gpi_kernel_arg { kind value_alignment bits range value value_size }
+        gpi_semaphore_op { semaphore value timeout_ns fence skip_memsync reserved }
+        gpi_timeline_functions { data value signal wait release }
+        gpi_vulkan_device { instance physical_device device get_instance_proc_addr }
+        gpi_vulkan_buffer_options { size usage dedicated placement kind }
+        gpi_vulkan_memory_info { object memory allocation_size offset mapped dedicated reserved }
+        gpi_vulkan_image_options { view format extent layers levels usage tiling flags offset dedicated placement kind }
+        gpi_vulkan_row_layout { offset row_pitch depth_pitch array_pitch size }
+        gpi_vulkan_transfer { queue_family stages access }
+    };
+    let library = Library::built();
+    let file = library.write("layouts.c", &text);
+    run(&mut library.command(&library.compile_file(&file, &compiler("errors"), &[])));
+}
+
+/// The files of `install.sh`: shared and static, found by pkg-config.
+#[test]
+fn installed_libraries_work() {
+    let library = Library::installed();
+    for name in ["memory", "wrapper"] {
+        run(&mut library.command(&library.compile(name, &compiler(name), &[])));
+    }
+    let linked = library.compile_static("memory");
+    // Without the path of the shared library.
+    run(&mut Command::new(linked));
+    exports::check_versions(&library.shared());
+    library.check_cmake_files();
+}
