@@ -49,6 +49,9 @@ impl VulkanInterop {
     /// Exports memory that the application allocated, as a complete import request: handle, size, dedicated flag and
     /// exporting device. The handle keeps the memory alive. Calls `vkGetMemoryFdKHR` or `vkGetMemoryWin32HandleKHR`.
     ///
+    /// Allocate the memory of an image with linear tiling as dedicated: NVIDIA's driver loses an importer's writes
+    /// otherwise (see [`ExportableImage::new`](crate::ExportableImage::new)).
+    ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a null memory or a size of 0,
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a handle type that this crate does not

@@ -80,10 +80,9 @@ class HandOvers:
                 # Only now does Vulkan draw: everything above is enqueued already.
                 self.draw(turn)
             if turn % 50 == 0:
-                self.stream.synchronize()
-                self.ours.synchronize(60)
-        self.stream.synchronize()
-        self.drawn.host_wait(self.turn, 60)
+                # By Vulkan: CUDA rejects waits for streams while another thread captures in the mode "global".
+                self.learnt.host_wait(turn, 60)
+        self.learnt.host_wait(self.turn, 60)
 
     def stale_words(self) -> int:
         return int(self.stale.item())

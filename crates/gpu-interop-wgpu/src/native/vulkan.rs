@@ -1,8 +1,8 @@
 //! Vulkan beneath wgpu.
 //!
 //! # What keeps a texture's contents
-//! Four things between wgpu, Vulkan and a compute API lose the contents of an image or show old ones. This module
-//! excludes each of them:
+//! Five things between wgpu, Vulkan and a compute API lose the contents of an image or show wrong ones. This module and
+//! `gpu-interop-vulkan` exclude each of them:
 //!
 //! * *A transition from `UNDEFINED` discards.* wgpu starts the first use of a texture from the state it was created
 //!   with. [`VulkanDevice::create_texture`] brings the image to `GENERAL` itself, zeroes it, and names that state; wgpu
@@ -16,6 +16,8 @@
 //!   it), and is followed, in the same submission, by one in which wgpu's tracker uses the object.
 //! * *wgpu zeroes what it believes to be uninitialised.* Buffers and textures made with `create_*_from_hal` are tracked
 //!   as initialised (`TextureClearMode::None`, an empty `BufferInitTracker`).
+//! * *NVIDIA's driver compresses linear images*, unless their memory is dedicated, and then reads what compute wrote as
+//!   compressed data. [`ExportableImage`] dedicates it.
 
 use std::ffi::CStr;
 use std::sync::Arc;
