@@ -53,6 +53,8 @@ pub use report::{
     Call, CallTrace, CaseReport, Emulated, Environment, MERGED_SCHEMA, Merged, NotRead, Report, Returned, SCHEMA,
     Sourced, Tool,
 };
+#[cfg(target_os = "linux")]
+pub use simulate::simulated_identity;
 
 /// Runs the command line of this process, and returns its exit status.
 #[must_use]

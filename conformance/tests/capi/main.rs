@@ -1,6 +1,5 @@
 //! The whole suite through the C interface: a backend whose every call goes through the shared library of
-//! `gpu-interop-capi`, as a C program would make it, to the host backend or, on
-//! its simulator, to CUDA's.
+//! `gpu-interop-capi`, as a C program would make it, to the host backend or, on its simulator, to CUDA's.
 //!
 //! With the suite's own arguments this program is the suite; without them it runs the tests, which start it as the suite.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "the test runs on Linux"))]
@@ -18,10 +17,6 @@ mod convert;
 mod device;
 #[cfg(target_os = "linux")]
 mod live;
-#[cfg(target_os = "linux")]
-#[path = "../sims/peer.rs"]
-#[allow(dead_code, reason = "SwiftShader's, for the other test")]
-mod peer;
 #[cfg(target_os = "linux")]
 mod suite;
 

@@ -110,8 +110,9 @@ impl Run {
 
     #[cfg(target_os = "linux")]
     /// With a driver that reports the same device.
-    pub(crate) fn matching(self, peer: &Peer) -> Self {
-        self.env("GPU_INTEROP_SIM_UUID", &peer.uuid).env("GPU_INTEROP_SIM_EXPORT_HEADER", &peer.header)
+    pub(crate) fn matching(mut self, peer: &Peer) -> Self {
+        self.command.envs(peer.iter().map(|(name, value)| (name, value)));
+        self
     }
 
     #[cfg(target_os = "linux")]

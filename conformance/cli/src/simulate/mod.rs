@@ -19,6 +19,8 @@ use clap::Args;
 use gpu_interop_conformance::Verdict;
 
 use release::Release;
+#[cfg(target_os = "linux")]
+pub use vulkan::simulated_identity;
 
 /// The version that the simulator of AMD's runtime simulates.
 const VERSION: &str = "GPU_INTEROP_SIM_VERSION";
@@ -141,7 +143,7 @@ impl Simulation {
         let mut settings: Vec<_> = self.driver.settings.iter().map(|(name, value)| (*name, (*value).into())).collect();
         #[cfg(target_os = "linux")]
         if self.driver.is_cpu {
-            settings.extend(vulkan::settings());
+            settings.extend(simulated_identity());
         }
         settings.retain(|(name, _): &(_, OsString)| std::env::var_os(name).is_none());
         variables.append(&mut settings);

@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use gpu_interop::vulkan::{BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions, ash::vk};
 use gpu_interop::{DeviceIdentity, DeviceKind, Result};
 
-/// The settings; empty without such a device: the exporter then reports the packages to install.
-pub(super) fn settings() -> Vec<(&'static str, OsString)> {
+/// Settings for a simulator's environment, by which its device has the identity of Vulkan's CPU device and imports its
+/// memory. Empty without such a device: the exporter then reports the packages to install.
+#[must_use]
+pub fn simulated_identity() -> Vec<(&'static str, OsString)> {
     let devices = HeadlessContext::devices().unwrap_or_default();
     let Some(cpu) = devices.into_iter().find(|device| device.kind == DeviceKind::Cpu) else { return Vec::new() };
     let uuid = cpu.uuid.map(|uuid| ("GPU_INTEROP_SIM_UUID", uuid.to_string().into()));
