@@ -313,7 +313,9 @@ fn data_passes_between_vulkan_and_a_stream() {
     ok(gpi_vulkan_destroy(vulkan));
     ok(gpi_device_destroy(device));
     assert_eq!(gpi_live_handles(), 0);
-    assert_eq!(context.validation_errors(), Vec::<String>::new());
+    // Old layers wait in vain for a signal by another thread, and report that as a probable bug of their own.
+    let errors = context.validation_errors().into_iter().filter(|error| !error.contains("-state-timeout ]"));
+    assert_eq!(errors.collect::<Vec<_>>(), Vec::<String>::new());
     // The bridge's thread may use the exporter briefly after its last timeline.
     for _ in 0..500 {
         if RELEASED.load(Ordering::SeqCst) == 1 {
