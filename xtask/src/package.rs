@@ -2,7 +2,7 @@
 //! dependencies that it declares.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::run::{Outcome, cargo, run};
 use crate::session::Session;
@@ -64,7 +64,34 @@ pub(crate) fn floors(session: &Session) -> Outcome {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     run("bash -c").arg("git archive HEAD | tar -x -C \"$0\"").arg(&folder).check()?;
+    keep_published(&folder).map_err(|error| error.to_string())?;
     // The option requires a nightly compiler, or `RUSTC_BOOTSTRAP`.
     cargo("update --quiet -Zdirect-minimal-versions").env("RUSTC_BOOTSTRAP", "1").within(&folder).check()?;
     cargo("check --quiet").args(published()).env("CARGO_TARGET_DIR", folder.join("target")).within(&folder).check()
+}
+
+/// Removes all other crates from a copy of the workspace, and the dependencies of tests, whose floors do not matter.
+fn keep_published(folder: &Path) -> std::io::Result<()> {
+    let root = fs::read_to_string(folder.join("Cargo.toml"))?;
+    let mut kept = Vec::new();
+    for line in root.lines().filter(|line| !line.starts_with("default-members")) {
+        let member = line.strip_prefix("    \"").and_then(|line| line.strip_suffix("\","));
+        if let Some(manifest) = member.map(|member| folder.join(member).join("Cargo.toml")) {
+            let text = fs::read_to_string(&manifest)?;
+            if !PUBLISHED.iter().any(|name| text.lines().any(|line| line == format!("name = \"{name}\""))) {
+                continue;
+            }
+            let mut for_tests = false;
+            let text: Vec<_> = text
+                .lines()
+                .filter(|line| {
+                    for_tests = if line.starts_with('[') { line.contains("dev-dependencies") } else { for_tests };
+                    !for_tests
+                })
+                .collect();
+            fs::write(&manifest, text.join("\n"))?;
+        }
+        kept.push(line);
+    }
+    fs::write(folder.join("Cargo.toml"), kept.join("\n"))
 }
