@@ -41,7 +41,7 @@ pub(crate) fn unsupported_native() -> Vec<&'static str> {
 }
 
 /// Scenarios that run on each version, without slow ones and those of [`NEVER`].
-pub(super) const ALL: usize = 83;
+pub(super) const ALL: usize = 84;
 pub(super) const LACKS: &[Lack] = &[
     Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },
     Lack { reason: NO_WORDS, scenarios: 17, of: |row| row.minor() < (5, 5) },

@@ -28,7 +28,7 @@ const NO_KMT_ON_ROCR: &str = "HIP before 7.14 on ROCr (GPU_ENABLE_PAL=0) imports
 const NO_BATCHES: &str = "this driver takes 1 in a call";
 
 /// Scenarios that run on each version, without slow ones and those of [`NEVER`].
-pub(super) const ALL: usize = 110;
+pub(super) const ALL: usize = 111;
 /// Unsupported by every version, or by the exporter.
 pub(super) const NEVER: &[&str] = &[
     NO_SEMAPHORES_OF_11,

@@ -18,8 +18,8 @@ use crate::tracking::State;
 pub struct ImageOptions {
     /// Description of the image.
     pub image: ImageSpec,
-    /// Requests a dedicated allocation. One is made anyway where the driver requires it, and for linear tiling at offset
-    /// 0 of device-local memory (see [`ExportableImage::new`]).
+    /// Requests a dedicated allocation. One is made anyway where the driver requires it, and with NVIDIA's for linear
+    /// tiling in device-local memory (see [`ExportableImage::new`]).
     pub dedicated: bool,
     /// Minimum offset of the image in its memory, bytes, rounded up to the driver's alignment. An importer finds the
     /// image at [`OwnedImage::offset`], which [`OwnedImage::array_desc`] and [`OwnedImage::subresource_layout`]
@@ -93,8 +93,8 @@ impl ExportableImage {
     ///
     /// NVIDIA's driver compresses what Vulkan writes to an image with linear tiling in device-local memory, unless the
     /// allocation is dedicated. An importer reads such texels correctly, but after it has written, Vulkan decompresses
-    /// its data and reads wrong texels (measured with driver 580.159 on an H100). So such an image gets a dedicated
-    /// allocation, and with that driver an offset is an error.
+    /// its data and reads wrong texels (measured with driver 580.159 on an H100). So with that driver such an image gets
+    /// a dedicated allocation, and an offset is an error.
     ///
     /// # Errors
     /// * `InvalidArgument`: extents, layers or levels of 0, or impossible for this view, or more levels than the extent
@@ -113,11 +113,10 @@ impl ExportableImage {
         };
         let image = Unbound::new(interop, &options.image, types)?;
         let needs = image.needs();
-        let compressed =
-            options.image.tiling == vk::ImageTiling::LINEAR && options.memory == MemoryPlacement::DeviceLocal;
-        let requires_dedicated =
-            features.dedicated_only || needs.requires_dedicated || compressed && interop.is_nvidia_driver();
-        let dedicated = options.dedicated || requires_dedicated || compressed && options.offset == 0;
+        let linear = options.image.tiling == vk::ImageTiling::LINEAR && options.memory == MemoryPlacement::DeviceLocal;
+        let compressed = linear && interop.is_nvidia_driver();
+        let dedicated = options.dedicated || features.dedicated_only || compressed;
+        let requires_dedicated = features.dedicated_only || needs.requires_dedicated || compressed;
         let offset = offset_in_memory(options, needs.requirements.alignment, requires_dedicated)
             .map_err(|error| error.with_device(interop.identity()))?;
         let Some(needs) = needs.after(offset) else { return Err(offset_overflow(options.offset)) };
