@@ -35,7 +35,9 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
 pub(crate) fn fast(session: &Session) -> Outcome {
     let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
     // Examples in the documentation are tested on Linux, and in nightly runs here.
-    wine.cargo("test --no-fail-fast --lib --tests")?.args(PUBLISHED.map(|name| format!("--package={name}"))).check()?;
+    // Under Wine, wgpu finds no device: its adapter's tests are for nightly runs, as is the time to build it.
+    let packages = PUBLISHED.into_iter().filter(|&name| name != "gpu-interop-wgpu");
+    wine.cargo("test --no-fail-fast --lib --tests")?.args(packages.map(|name| format!("--package={name}"))).check()?;
     // Scenarios of file mappings, events and pipes, which differ between systems. The others only take long here.
     wine.cargo("run --package gpu-interop-conformance-cli --bin conformance -- run --backend host --exporter native")?
         .args(

@@ -6,16 +6,16 @@ use libtest_mimic::{Failed, Trial};
 use crate::cuda::{NO_NATIVE_FORMS, two_devices};
 use crate::hip::{aborting, generation_5, unsupported_native};
 use crate::peer::{self, Peer};
-use crate::run::{Ran, Run, check, reports_faults};
+use crate::run::{Ran, Run, check, nightly, reports_faults};
 use crate::vulkan::UNSUPPORTED_VULKAN;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        Trial::test("hip_on_cuda_native", native),
+        nightly("hip_on_cuda_native", native),
         Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(vulkan)),
         Trial::test("hip_on_cuda_two_devices", || two_devices(on_cuda(), &[NO_NATIVE_FORMS], 1)),
         Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(on_cuda())),
-        Trial::test("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
+        nightly("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_faults_of_cuda_are_reported", faults),
     ]
 }

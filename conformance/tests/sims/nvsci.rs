@@ -4,7 +4,7 @@ use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NO_NVSCI;
-use crate::run::{Ran, Run, check};
+use crate::run::{Ran, Run, check, nightly};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -17,7 +17,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("nvsci_of_a_wrong_version_is_refused", incompatible),
         Trial::test("nvsci_behaves_otherwise_where_it_may", variants),
         Trial::test("nvsci_with_caches_that_need_flushing", flush),
-        Trial::test("nvsci_leaks_are_caught", leaks),
+        nightly("nvsci_leaks_are_caught", leaks),
         Trial::test("nvsci_waits_that_do_nothing_are_caught", skipped_waits),
         Trial::test("nvsci_conflict_lists_are_freed_unread", conflict_lists),
         Trial::test("nvsci_calls_that_take_long_change_nothing", latency),

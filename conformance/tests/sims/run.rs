@@ -6,7 +6,7 @@ use std::process::Command;
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::{CaseReport, Report};
-use libtest_mimic::Failed;
+use libtest_mimic::{Failed, Trial};
 use tempfile::TempDir;
 
 #[cfg(target_os = "linux")]
@@ -22,6 +22,12 @@ pub(crate) const GPU_INTEROP_SIM_HIP: &str = "gpu-interop-sim-hip";
 pub(crate) const GPU_INTEROP_SIM_NVSCI: &str = "gpu-interop-sim-nvsci";
 #[cfg(target_os = "linux")]
 pub(crate) const HIP_ON_CUDA: &str = "gpu-interop-hip-on-cuda";
+
+/// A test that takes long and resembles a shorter one: only runs with `--include-ignored`, such as those of
+/// `cargo xtask slow`, include it.
+pub(crate) fn nightly(name: &str, test: fn() -> Result<(), Failed>) -> Trial {
+    Trial::test(name, test).with_ignored_flag(true)
+}
 
 #[derive(Debug)]
 pub(crate) struct Run {
