@@ -100,6 +100,19 @@ timeline.abandon("the program ends")
 """)
 
 
+def test_the_interpreter_may_end_while_values_are_noticed() -> None:
+    for pause in range(12):
+        run(f"""
+import gpu_interop, time
+timeline = gpu_interop.open(backend="host").timeline()
+for value in range(3000):
+    timeline._watch(value // 10 + 1, lambda error: None)
+time.sleep(0.03)
+timeline.host_signal(400)
+time.sleep({pause} / 2000)
+""")
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
 def test_errors_are_public(error: type[gpu_interop.Error]) -> None:
     assert error.__doc__ and error.__module__ == "gpu_interop"
