@@ -208,6 +208,8 @@ impl PyStream {
         const OPERATION: &str = "Stream.read";
         let (flow, source) = (self.flow(OPERATION)?, Operand::new(OPERATION, source)?);
         let size = usize::try_from(source.size()).map_err(PyErr::from)?;
+        // Here, because the copy's own wait does not honour Ctrl-C.
+        synchronize(py, OPERATION, &flow, None)?;
         PyBytes::new_with(py, size, |bytes| py.detach(|| flow.stream.read(source.slice()?, bytes)).raised())
     }
 
@@ -218,6 +220,8 @@ impl PyStream {
         target.check_writable(OPERATION)?;
         let data = bytes_of(py, data)?;
         let bytes = data.as_bytes();
+        // As in `read`.
+        synchronize(py, OPERATION, &flow, None)?;
         py.detach(|| flow.stream.write(target.slice()?, bytes)).raised()
     }
 
