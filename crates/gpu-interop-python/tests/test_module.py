@@ -100,6 +100,34 @@ timeline.abandon("the program ends")
 """)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_fails_and_ends() -> None:
+    run("""
+import os, sys
+import gpu_interop
+from gpu_interop import vulkan
+context = vulkan.Context()
+device = gpu_interop.open(matching=context)
+buffer, timeline, memory = context.buffer(4096), context.timeline(device), device.allocate(4096)
+context.fill(buffer, 1)
+pending = context.record().fill(buffer, 2).submit(wait=[(timeline, 1)])
+child = os.fork()
+if child == 0:
+    for use in (lambda: context.fill(buffer, 3), device.stream().synchronize):
+        try:
+            use()
+        except gpu_interop.System:
+            continue
+        os._exit(1)
+    sys.exit(0)  # An ordinary end, which destroys every object.
+assert os.waitpid(child, 0)[1] == 0
+timeline.host_signal(1)
+pending.wait(10)
+assert context.download(buffer, 1) == bytes([2])
+""")
+
+
 def test_the_interpreter_may_end_while_values_are_noticed() -> None:
     for pause in range(12):
         run(f"""
