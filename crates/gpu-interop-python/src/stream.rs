@@ -129,7 +129,9 @@ impl PyStream {
     }
 
     pub(crate) fn flow(&self, operation: &'static str) -> PyResult<Arc<Flow>> {
-        self.lock().clone().ok_or_else(|| exception(&closed(operation, "stream")))
+        // Unlocked before the exception is made, which may let other threads take the GIL.
+        let flow = self.lock().clone();
+        flow.ok_or_else(|| exception(&closed(operation, "stream")))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Flow>>> {

@@ -100,6 +100,28 @@ timeline.abandon("the program ends")
 """)
 
 
+def test_threads_may_use_a_closed_object_at_once() -> None:
+    for _ in range(8):
+        run("""
+import sys, threading, gpu_interop
+memory = gpu_interop.open(backend="host").allocate(4096)
+memory.close()
+start = threading.Barrier(4)
+def use():
+    start.wait()
+    try:
+        memory.size
+    except gpu_interop.InvalidArgument:
+        pass
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+""")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_fails_and_ends() -> None:
