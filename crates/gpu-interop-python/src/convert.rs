@@ -1,7 +1,8 @@
 //! Small conversions between Python and Rust.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PySequence, PyString};
 
 /// Drops a value without the GIL: freeing device memory may wait for work of the device.
 pub(crate) fn detached_drop<T: Send>(value: T) {
@@ -9,6 +10,19 @@ pub(crate) fn detached_drop<T: Send>(value: T) {
     // Without an interpreter, such as during its exit, there is no GIL to release.
     let _dropped = Python::try_attach(|py| py.detach(|| drop(value.take())));
     drop(value);
+}
+
+/// The first `most` items of a sequence. Unlike the extraction of a `Vec`, this does not allocate by the sequence's length:
+/// that of a wrong argument, such as `range(2**40)`, may exceed the memory.
+pub(crate) fn items<T>(sequence: &Bound<'_, PyAny>, most: usize) -> PyResult<Vec<T>>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+{
+    if sequence.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err("a sequence is needed, not a str"));
+    }
+    let sequence = sequence.cast::<PySequence>()?;
+    sequence.try_iter()?.take(most).map(|item| item?.extract().map_err(Into::into)).collect()
 }
 
 /// The bytes of any object with the buffer protocol, in C order.

@@ -78,7 +78,9 @@ impl PyDevice {
     }
 
     pub(crate) fn shared(&self, operation: &'static str) -> PyResult<Arc<Shared>> {
-        self.lock().clone().ok_or_else(|| exception(&closed(operation, "device")))
+        // Unlocked before the exception is made, which may let other threads take the GIL.
+        let shared = self.lock().clone();
+        shared.ok_or_else(|| exception(&closed(operation, "device")))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Shared>>> {

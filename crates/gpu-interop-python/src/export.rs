@@ -59,7 +59,9 @@ impl PyExport {
 
     /// Takes the request for an import.
     pub(crate) fn take(&self, operation: &'static str) -> PyResult<MemoryImport> {
-        self.lock().take().ok_or_else(|| exception(&closed(operation, "exported handle")))
+        // Unlocked before the exception is made, which may let other threads take the GIL.
+        let request = self.lock().take();
+        request.ok_or_else(|| exception(&closed(operation, "exported handle")))
     }
 
     /// Returns the request after a failed import.
@@ -139,9 +141,9 @@ impl PyExport {
 
     /// As ``fd``. On Windows the NT handle.
     fn fileno(&self) -> PyResult<i64> {
-        let request = self.lock();
-        let handle = request.as_ref().map(MemoryImport::handle);
-        handle.and_then(number).ok_or_else(|| exception(&closed("Export.fd", "exported handle")))
+        // Unlocked before the exception is made, which may let other threads take the GIL.
+        let number = self.lock().as_ref().map(MemoryImport::handle).and_then(number);
+        number.ok_or_else(|| exception(&closed("Export.fd", "exported handle")))
     }
 
     /// Returns the descriptor and gives its ownership to the caller, who closes it.

@@ -7,7 +7,7 @@ use crate::dtype::Dtype;
 const OPERATION: &str = "Memory.tensor";
 
 /// Most dimensions of a tensor; numpy's limit.
-const MOST_DIMENSIONS: usize = 64;
+pub(crate) const MOST_DIMENSIONS: usize = 64;
 
 /// Position of a tensor's elements in memory.
 #[derive(Debug, Clone)]

@@ -30,6 +30,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(selection::open, module)?)?;
     module.add_function(wrap_pyfunction!(selection::backends, module)?)?;
     module.add_function(wrap_pyfunction!(vulkan::context::vulkan_devices, module)?)?;
+    let end_notices = wrap_pyfunction!(timeline::_end_notices, module)?;
+    module.py().import("atexit")?.call_method1("register", (end_notices,))?;
     module.add_class::<device::PyDevice>()?;
     module.add_class::<selection::PyDeviceInfo>()?;
     module.add_class::<export::PyExport>()?;

@@ -28,7 +28,9 @@ impl PyMemory {
     }
 
     pub(crate) fn backing(&self, operation: &'static str) -> PyResult<Arc<Backing>> {
-        self.lock().clone().ok_or_else(|| exception(&closed(operation, "memory")))
+        // Unlocked before the exception is made, which may let other threads take the GIL.
+        let backing = self.lock().clone();
+        backing.ok_or_else(|| exception(&closed(operation, "memory")))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Backing>>> {

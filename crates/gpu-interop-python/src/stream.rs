@@ -129,7 +129,9 @@ impl PyStream {
     }
 
     pub(crate) fn flow(&self, operation: &'static str) -> PyResult<Arc<Flow>> {
-        self.lock().clone().ok_or_else(|| exception(&closed(operation, "stream")))
+        // Unlocked before the exception is made, which may let other threads take the GIL.
+        let flow = self.lock().clone();
+        flow.ok_or_else(|| exception(&closed(operation, "stream")))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Flow>>> {
@@ -208,6 +210,8 @@ impl PyStream {
         const OPERATION: &str = "Stream.read";
         let (flow, source) = (self.flow(OPERATION)?, Operand::new(OPERATION, source)?);
         let size = usize::try_from(source.size()).map_err(PyErr::from)?;
+        // Here, because the copy's own wait does not honour Ctrl-C.
+        synchronize(py, OPERATION, &flow, None)?;
         PyBytes::new_with(py, size, |bytes| py.detach(|| flow.stream.read(source.slice()?, bytes)).raised())
     }
 
@@ -218,6 +222,8 @@ impl PyStream {
         target.check_writable(OPERATION)?;
         let data = bytes_of(py, data)?;
         let bytes = data.as_bytes();
+        // As in `read`.
+        synchronize(py, OPERATION, &flow, None)?;
         py.detach(|| flow.stream.write(target.slice()?, bytes)).raised()
     }
 

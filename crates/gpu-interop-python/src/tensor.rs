@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::backing::Backing;
-use crate::convert::detached_drop;
+use crate::convert::{detached_drop, items};
 use crate::device::PyDevice;
 use crate::dlpack::{self, DlDevice};
 use crate::dtype::Dtype;
 use crate::error::{Raise, exception};
-use crate::layout::Layout;
+use crate::layout::{Layout, MOST_DIMENSIONS};
 use crate::memory::PyMemory;
 use crate::stream::{self, Flow, PyStream};
 
@@ -151,7 +151,7 @@ impl PyTensor {
         memory: &Bound<'_, PyMemory>,
         shape: &Bound<'_, PyAny>,
         dtype: &Bound<'_, PyAny>,
-        strides: Option<Vec<i64>>,
+        strides: Option<&Bound<'_, PyAny>>,
         offset: u64,
         readonly: bool,
         stream: Option<&Bound<'_, PyStream>>,
@@ -159,7 +159,9 @@ impl PyTensor {
         const OPERATION: &str = "Memory.tensor";
         let backing = memory.get().backing(OPERATION)?;
         // One length, as in numpy.
-        let shape = shape.extract::<i64>().map_or_else(|_| shape.extract::<Vec<i64>>(), |length| Ok(vec![length]))?;
+        let lengths = |given: &Bound<'_, PyAny>| items(given, MOST_DIMENSIONS + 1);
+        let shape = shape.extract::<i64>().map_or_else(|_| lengths(shape), |length| Ok(vec![length]))?;
+        let strides = strides.map(lengths).transpose()?;
         let dtype = Dtype::parse(dtype)?;
         let base = py.detach(|| backing.address()).raised()?;
         let layout = Layout::new(dtype, shape, strides, offset, (base, backing.size())).raised()?;

@@ -12,7 +12,7 @@ use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, exception};
 use crate::stream;
 use crate::wait;
-use crate::watcher::{Notice, Watcher};
+use crate::watcher::{self, Notice, Watcher};
 
 /// A counter that only grows, shared by streams, the host and Vulkan.
 ///
@@ -44,6 +44,12 @@ impl PyTimeline {
     ) -> Self {
         Self { timeline: Arc::new(timeline), semaphore: Some(semaphore), watcher, shared }
     }
+}
+
+/// Waits for running notices of timelines, and prevents later ones. Called at the exit of the interpreter.
+#[pyfunction]
+pub(crate) fn _end_notices(py: Python<'_>) {
+    py.detach(watcher::end_notices);
 }
 
 #[pymethods]
@@ -120,12 +126,14 @@ impl PyTimeline {
     /// for ``_forget``.
     fn _watch(&self, py: Python<'_>, value: u64, notice: Py<PyAny>) -> PyResult<u64> {
         let call: Notice = Box::new(move |error: Option<Error>| {
-            // During the exit of the interpreter there is nothing to notify.
-            let _called = Python::try_attach(|py| {
-                let error = error.map(|error| exception(&error));
-                if let Err(failure) = notice.call1(py, (error,)) {
-                    failure.write_unraisable(py, None);
-                }
+            watcher::unless_ended(|| {
+                // During the exit of the interpreter there is nothing to notify.
+                let _called = Python::try_attach(|py| {
+                    let error = error.map(|error| exception(&error));
+                    if let Err(failure) = notice.call1(py, (error,)) {
+                        failure.write_unraisable(py, None);
+                    }
+                });
             });
         });
         py.detach(|| Watcher::watch(&self.watcher, self.timeline.clone(), value, call)).raised()

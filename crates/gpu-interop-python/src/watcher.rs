@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, TimelineWaiter};
 
@@ -41,6 +42,35 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Longest time until the failure of a timeline is noticed that its waiter does not report.
 const CHECK: Duration = Duration::from_millis(100);
+
+/// Set at the exit of the interpreter.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Number of notices that may be running code of Python.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Longest time that the exit of the interpreter waits for a running notice.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs a notice's code of Python, unless the interpreter ends.
+pub(crate) fn unless_ended(code: impl FnOnce()) {
+    // SeqCst, here and in `end_notices`: either this thread reads that the interpreter ends, or that one that a notice runs.
+    RUNNING.fetch_add(1, Ordering::SeqCst);
+    if !ENDED.load(Ordering::SeqCst) {
+        code();
+    }
+    RUNNING.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Waits for running notices, and prevents later ones. Before Python 3.14, a thread that runs code of Python while the
+/// interpreter is finalised is unwound, which ends the process with a fatal error. Called without the GIL.
+pub(crate) fn end_notices() {
+    ENDED.store(true, Ordering::SeqCst);
+    let deadline = Instant::now() + PATIENCE;
+    while RUNNING.load(Ordering::SeqCst) != 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
 
 impl Watcher {
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -237,3 +237,16 @@ def test_elements_past_the_memory_are_rejected(
 ) -> None:
     with pytest.raises(gpu_interop.InvalidArgument, match="past the memory"):
         memory.tensor((4,), "uint8" if offset % 4 else "int32", strides, offset)
+
+
+@pytest.mark.parametrize("length", [2**40, 2**62])
+def test_long_sequences_do_not_exhaust_the_memory(
+    context: vulkan.Context, memory: gpu_interop.Memory, length: int
+) -> None:
+    wrong: Any = range(length)
+    with pytest.raises(gpu_interop.InvalidArgument, match="64 dimensions"):
+        memory.tensor(wrong, "uint8")
+    with pytest.raises(gpu_interop.InvalidArgument, match="different lengths"):
+        memory.tensor((4,), "uint8", wrong)
+    with pytest.raises(TypeError):
+        context.record().submit(wait=wrong)

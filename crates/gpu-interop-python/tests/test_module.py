@@ -100,6 +100,69 @@ timeline.abandon("the program ends")
 """)
 
 
+def test_threads_may_use_a_closed_object_at_once() -> None:
+    for _ in range(8):
+        run("""
+import sys, threading, gpu_interop
+memory = gpu_interop.open(backend="host").allocate(4096)
+memory.close()
+start = threading.Barrier(4)
+def use():
+    start.wait()
+    try:
+        memory.size
+    except gpu_interop.InvalidArgument:
+        pass
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+""")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_fails_and_ends() -> None:
+    run("""
+import os, sys
+import gpu_interop
+from gpu_interop import vulkan
+context = vulkan.Context()
+device = gpu_interop.open(matching=context)
+buffer, timeline, memory = context.buffer(4096), context.timeline(device), device.allocate(4096)
+context.fill(buffer, 1)
+pending = context.record().fill(buffer, 2).submit(wait=[(timeline, 1)])
+child = os.fork()
+if child == 0:
+    for use in (lambda: context.fill(buffer, 3), device.stream().synchronize):
+        try:
+            use()
+        except gpu_interop.System:
+            continue
+        os._exit(1)
+    sys.exit(0)  # An ordinary end, which destroys every object.
+assert os.waitpid(child, 0)[1] == 0
+timeline.host_signal(1)
+pending.wait(10)
+assert context.download(buffer, 1) == bytes([2])
+""")
+
+
+def test_the_interpreter_may_end_while_values_are_noticed() -> None:
+    for pause in range(12):
+        run(f"""
+import gpu_interop, time
+timeline = gpu_interop.open(backend="host").timeline()
+for value in range(3000):
+    timeline._watch(value // 10 + 1, lambda error: None)
+time.sleep(0.03)
+timeline.host_signal(400)
+time.sleep({pause} / 2000)
+""")
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
 def test_errors_are_public(error: type[gpu_interop.Error]) -> None:
     assert error.__doc__ and error.__module__ == "gpu_interop"

@@ -117,7 +117,16 @@ def test_a_wait_releases_the_gil(timeline: gpu_interop.Timeline) -> None:
     assert done.is_set()
 
 
-@pytest.mark.parametrize("wait", ["timeline.host_wait(1)", "stream.synchronize()", "submission.wait()"])
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "timeline.host_wait(1)",
+        "stream.synchronize()",
+        "submission.wait()",
+        "stream.read(memory)",
+        "stream.write(memory, bytes(4096))",
+    ],
+)
 def test_a_wait_honours_control_c(wait: str) -> None:
     code = f"""
 import gpu_interop, time
@@ -126,6 +135,7 @@ context = vulkan.Context()
 device = gpu_interop.open(matching=context)
 timeline, stream = context.timeline(device), device.stream()
 timeline.wait(stream, 1)
+memory = device.allocate(4096)
 buffer = context.buffer(64)
 submission = context.record().fill(buffer, 1).submit(wait=[(timeline, 1)])
 print("waiting", flush=True)

@@ -267,6 +267,11 @@ def test_handles_are_integers(context: vulkan.Context, name: str, wrong: Any) ->
         vulkan.Device.from_handles(**{**handles(context), name: wrong})
 
 
+def test_absent_queue_families_are_rejected(context: vulkan.Context) -> None:
+    with pytest.raises(gpu_interop.InvalidArgument, match="queue family"):
+        vulkan.Device.from_handles(**{**handles(context), "queue_family": 77})
+
+
 def test_null_objects_are_rejected(context: vulkan.Context, device: gpu_interop.Device) -> None:
     taken = vulkan.Device.from_handles(**handles(context))
     with pytest.raises(gpu_interop.InvalidArgument, match="null"):

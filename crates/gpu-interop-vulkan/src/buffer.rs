@@ -207,6 +207,9 @@ impl OwnedBuffer {
 
 impl Drop for Unbound {
     fn drop(&mut self) {
+        if self.interop.is_forked() {
+            return;
+        }
         // SAFETY: this object owns the buffer, which is live; nothing uses it any more, by the contract of
         // `OwnedBuffer`.
         unsafe { self.interop.device().destroy_buffer(self.raw, None) };

@@ -33,6 +33,8 @@ struct Shared {
     has_timelines: bool,
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
+    /// The process that made this.
+    process: u32,
     /// Keeps the device alive if the application passed an owner.
     _owner: Arc<dyn Any + Send + Sync>,
 }
@@ -138,6 +140,7 @@ impl VulkanInterop {
             device: device.clone(),
             memory_types,
             identity,
+            process: std::process::id(),
             _owner: owner,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -153,6 +156,22 @@ impl VulkanInterop {
     #[must_use]
     pub const fn optional_device_extensions() -> &'static [&'static CStr] {
         handles::OPTIONAL_EXTENSIONS
+    }
+
+    /// `true` in a process that was forked from the one that made this. The driver must not be called there: its threads do
+    /// not exist, and the objects belong to the parent process.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.shared.process != std::process::id()
+    }
+
+    /// Returns an error in a forked process.
+    pub(crate) fn check_process(&self, operation: &'static str) -> Result<()> {
+        if !self.is_forked() {
+            return Ok(());
+        }
+        let message = "this process was forked after the Vulkan device was created, and no driver works in a forked process; \
+                       create the device after the fork, or start another program";
+        Err(Error::new(ErrorKind::System, operation, message).with_device(self.identity()))
     }
 
     /// The identity of the device.

@@ -261,6 +261,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if self.interop.is_forked() {
+            return;
+        }
         // SAFETY: this object owns the memory. Either nothing was ever bound to it, or the bound object is destroyed:
         // the `Inner` of buffers and images, where the bind happens, declares its object before this field. Freeing
         // unmaps the memory.

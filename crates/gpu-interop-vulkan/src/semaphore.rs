@@ -249,7 +249,7 @@ impl OwnedSemaphore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.lender.is_some() {
+        if self.lender.is_some() || self.interop.is_forked() {
             return;
         }
         // SAFETY: this object owns the semaphore, and nothing uses it any more, by the contract of `OwnedSemaphore`.

@@ -94,6 +94,15 @@ impl PyVulkanDevice {
         let owner = owner.unwrap_or_else(|| py.None());
         let handles = Handles { instance, physical_device, device, get_instance_proc_addr };
         let interop = py.detach(|| handles.interop(owner)).raised()?;
+        // SAFETY: the instance is live, and the physical device one of it, by the contract of this method.
+        let families =
+            unsafe { interop.instance().get_physical_device_queue_family_properties(interop.physical_device()).len() };
+        if usize::try_from(queue_family).is_ok_and(|family| family >= families) {
+            let error = Error::invalid(FROM_HANDLES, "the device has no such queue family")
+                .with_context("queue_family", queue_family)
+                .with_context("families", families);
+            return Err(exception(&error));
+        }
         Ok(Self { vulkan: Vulkan::new(interop), queue_family })
     }
 

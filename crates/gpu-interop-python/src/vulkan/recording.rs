@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use super::buffer::PyBuffer;
 use super::image::PyImage;
 use super::semaphore_of;
+use crate::convert::items;
 use crate::error::{Raise, exception};
 use crate::timeline::PyTimeline;
 use crate::wait;
@@ -70,10 +71,11 @@ pub(crate) fn owner_command(
 }
 
 /// Pairs of a timeline and a value.
-pub(crate) type Points<'py> = Vec<(Bound<'py, PyTimeline>, u64)>;
+pub(crate) type Points<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-fn points(operation: &'static str, points: Option<Points<'_>>) -> PyResult<Vec<(OwnedSemaphore, u64)>> {
-    let points = points.unwrap_or_default();
+fn points(operation: &'static str, points: Points<'_, '_>) -> PyResult<Vec<(OwnedSemaphore, u64)>> {
+    let Some(points) = points else { return Ok(Vec::new()) };
+    let points: Vec<(Py<PyTimeline>, u64)> = items(points, usize::MAX)?;
     points.iter().map(|(timeline, value)| Ok((semaphore_of(operation, timeline.get())?.clone(), *value))).collect()
 }
 
@@ -86,8 +88,8 @@ pub(crate) fn submit(
     py: Python<'_>,
     context: &HeadlessContext,
     commands: &[Command],
-    waits: Option<Points<'_>>,
-    signals: Option<Points<'_>>,
+    waits: Points<'_, '_>,
+    signals: Points<'_, '_>,
 ) -> PyResult<PySubmission> {
     const OPERATION: &str = "Recording.submit";
     let (waits, signals) = (points(OPERATION, waits)?, points(OPERATION, signals)?);
@@ -201,7 +203,7 @@ impl PyRecording {
     /// Submits the commands after all earlier submissions: they run once each timeline of ``wait`` has reached its value,
     /// and raise those of ``signal`` afterwards. Does not block. The recording may be submitted again.
     #[pyo3(signature = (*, wait=None, signal=None))]
-    fn submit(&self, py: Python<'_>, wait: Option<Points<'_>>, signal: Option<Points<'_>>) -> PyResult<PySubmission> {
+    fn submit(&self, py: Python<'_>, wait: Points<'_, '_>, signal: Points<'_, '_>) -> PyResult<PySubmission> {
         let commands = self.lock().clone();
         submit(py, &self.context, &commands, wait, signal)
     }

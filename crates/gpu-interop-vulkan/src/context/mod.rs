@@ -233,6 +233,7 @@ impl HeadlessContext {
         signals: &[SemaphoreOp<'_>],
         record: impl FnOnce(&mut Recording<'_>) -> Result<()>,
     ) -> Result<Submission> {
+        self.inner.interop.check_process("HeadlessContext::submit")?;
         self.inner.abandoned.reap();
         let mut flight = Flight::new(self.inner.spare.clone())?;
         let mut recording = Recording::new(&self.inner.interop, self.inner.queue_family, &mut flight);

@@ -20,6 +20,8 @@ pub(super) struct InstanceOwner {
     pub(super) version: u32,
     pub(super) log: Option<Arc<ValidationLog>>,
     messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
+    /// The process that created the instance.
+    process: u32,
     /// Declared last, because it unloads the library.
     _entry: ash::Entry,
 }
@@ -70,7 +72,8 @@ impl InstanceOwner {
             let reason = "the loader is installed, but found no working driver".to_owned();
             error.with_attempts([LoadAttempt::new(LOADER_LIBRARY, reason)])
         })?;
-        let mut owner = Self { instance, version, log, messenger: None, _entry: entry };
+        let process = std::process::id();
+        let mut owner = Self { instance, version, log, messenger: None, process, _entry: entry };
         if let Some(log) = &owner.log {
             let functions = ash::ext::debug_utils::Instance::new(&owner._entry, &owner.instance);
             // SAFETY: the instance is live and has the extension; the log lives as long as `owner`.
@@ -82,8 +85,20 @@ impl InstanceOwner {
     }
 }
 
+impl InstanceOwner {
+    /// `true` in a forked process, where a destruction would wait for the driver's threads, which do not exist.
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+}
+
 impl Drop for InstanceOwner {
     fn drop(&mut self) {
+        if self.is_forked() {
+            // The instance is leaked, so its library stays loaded.
+            std::mem::forget(self._entry.clone());
+            return;
+        }
         // SAFETY: this object owns both, and they are live. The device created from the instance is gone: `DeviceOwner`
         // destroys it before it drops this. The log that the callback writes to is dropped after this.
         unsafe {
@@ -141,6 +156,9 @@ impl DeviceOwner {
 
 impl Drop for DeviceOwner {
     fn drop(&mut self) {
+        if self.instance.is_forked() {
+            return;
+        }
         // SAFETY: every object created from the device holds an `Arc` of this object, so all are gone, and no
         // submission is pending: submissions hold one until they finish.
         unsafe { self.device.destroy_device(None) };

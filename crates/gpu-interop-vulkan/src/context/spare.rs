@@ -106,6 +106,9 @@ impl Spare {
 
 impl Drop for Spare {
     fn drop(&mut self) {
+        if self.interop.is_forked() {
+            return;
+        }
         let parts = std::mem::take(&mut *lock(&self.parts));
         parts.iter().for_each(|parts| self.destroy(parts));
     }

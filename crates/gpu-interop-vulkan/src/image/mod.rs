@@ -214,6 +214,9 @@ impl OwnedImage {
 
 impl Drop for Unbound {
     fn drop(&mut self) {
+        if self.interop.is_forked() {
+            return;
+        }
         // SAFETY: this object owns the image, which is live; nothing uses it any more, by the contract of `OwnedImage`.
         unsafe { self.interop.device().destroy_image(self.raw, None) };
     }
