@@ -100,8 +100,8 @@ pub use mapping::HostMapping;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,
-    Graph, Kernel, MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream,
-    Surface, Texture, Timeline,
+    Graph, Kernel, MappedBuffer, MappedMipmappedArray, MappedRange, Module, PitchedTexels, SemaphoreSignal,
+    SemaphoreWait, Stream, Surface, Texture, Timeline,
 };
 pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};

@@ -17,6 +17,7 @@ mod lifetime_busy;
 mod lifetime_external_waits;
 mod lifetime_race;
 mod map;
+mod mapped_range;
 mod nv_sci;
 #[cfg(unix)]
 mod ownership;
