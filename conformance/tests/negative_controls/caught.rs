@@ -78,6 +78,9 @@ pub(crate) const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
     (Fault::MapsOneByteLate, "image_linear.at_offset"),
     (Fault::MapsOneByteLate, "property.images"),
     (Fault::SkipsReads, "image_linear.levels_and_layers"),
+    (Fault::MapsOneByteLate, "heap.both_directions"),
+    (Fault::SkipsReads, "heap.many_buffers"),
+    (Fault::LosesLastByte, "heap.free_while_work_is_pending"),
 ];
 
 /// Scenarios that pass on a backend that drops all work: none of them verifies data, order or progress.
