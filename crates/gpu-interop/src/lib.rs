@@ -49,9 +49,9 @@ pub use gpu_interop_core::{
     KernelArg, LaunchConfig, LoadAttempt, Luid, MappedBuffer, MappedMipmappedArray, MappedRange, MemoryHandle,
     MemoryHandleKind, MemoryImport, MipmappedArrayDesc, Mismatch, Module, ModuleImage, NvSciBufGpu, NvSciBufProperties,
     NvSciSyncUse, ParseIdentityError, PciAddress, PitchedTexels, PollingWaiter, ReadMode, Result, SemaphoreHandle,
-    SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreSignal, SemaphoreWait, SignalParams, Stream,
-    Support, Surface, TIMELINE_VARIABLE, Texture, TextureDesc, Timeline, TimelineStrategy, TimelineWaiter, Uuid,
-    WaitCondition, WaitParams, array, backend, byte_range, capability, handle, rules,
+    SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreRef, SemaphoreSignal, SemaphoreWait, SignalBatch,
+    SignalParams, Stream, Support, Surface, TIMELINE_VARIABLE, Texture, TextureDesc, Timeline, TimelineStrategy,
+    TimelineWaiter, Uuid, WaitBatch, WaitCondition, WaitParams, array, backend, byte_range, capability, handle, rules,
 };
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;

@@ -10,6 +10,7 @@
 //! | `library` | this project's safe objects, as in applications |
 //! | `cudarc` | the external memory of another binding (imports only; it has no semaphores) |
 //! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
+//! | `prepared` | this project's prepared batches of semaphores |
 //! | `heap`, `imports`, `vulkan` | buffers of a `SharedHeap`; an import of each; Vulkan's side alone |
 //! | `fence` | shared memory, ordered by a host that waits |
 //! | `staged` | no interop: through host memory |

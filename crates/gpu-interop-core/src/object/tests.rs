@@ -23,6 +23,7 @@ mod nv_sci;
 mod ownership;
 #[cfg(windows)]
 mod ownership_win32;
+mod prepared_batch;
 mod recorder;
 mod semaphore;
 mod stream;
