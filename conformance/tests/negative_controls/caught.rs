@@ -11,6 +11,7 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::SkipsWaits, "semaphore.wait_before_signal", Outcome::Failed, "the stream did not wait"),
     (Fault::SkipsWaits, "semaphore.timeout", Outcome::Failed, "an unmet wait was accepted"),
     (Fault::SkipsWaits, "semaphore.batches", Outcome::Failed, "met too early"),
+    (Fault::SkipsWaits, "semaphore.prepared_batches", Outcome::Failed, "met too early"),
     (Fault::SkipsWaits, "semaphore.1000_frames", Outcome::Failed, "bytes differ"),
     (Fault::SkipsWaits, "semaphore.destroy_pending", Outcome::Failed, "went on when its semaphore was dropped"),
     (
@@ -78,6 +79,9 @@ pub(crate) const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
     (Fault::MapsOneByteLate, "image_linear.at_offset"),
     (Fault::MapsOneByteLate, "property.images"),
     (Fault::SkipsReads, "image_linear.levels_and_layers"),
+    (Fault::MapsOneByteLate, "heap.both_directions"),
+    (Fault::SkipsReads, "heap.many_buffers"),
+    (Fault::LosesLastByte, "heap.free_while_work_is_pending"),
 ];
 
 /// Scenarios that pass on a backend that drops all work: none of them verifies data, order or progress.

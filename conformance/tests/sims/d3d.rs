@@ -3,7 +3,9 @@
 use gpu_interop_conformance::{ExporterName, Outcome};
 use libtest_mimic::{Failed, Trial};
 
-use crate::cuda::{self, EVERY_KIND, NO_GL_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
+use crate::cuda::{
+    self, EVERY_KIND, NO_GL_OF_NATIVE, NO_HEAPS_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_SECOND_DEVICE,
+};
 use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -34,6 +36,7 @@ fn suite() -> Result<(), Failed> {
             NO_IMAGES,
             EVERY_KIND,
             NO_GL_OF_NATIVE,
+            NO_HEAPS_OF_NATIVE,
             NO_NVSCI,
             NO_SECOND_DEVICE,
             cuda::NO_SURFACES,

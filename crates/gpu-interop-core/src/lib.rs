@@ -16,7 +16,8 @@
 //!   dropped while work that uses it is pending on a [`Stream`] is freed once that work has completed.
 //! * **`Drop` never panics, and blocks for at most 2 seconds**: when the last object of a device is dropped while its
 //!   streams still wait. A failing free is reported through `tracing`; `close` returns the error.
-//! * **Signals and waits do not allocate** for batches of up to 8.
+//! * **Signals and waits do not allocate** for batches of up to 8; prepared batches ([`SignalBatch`], [`WaitBatch`])
+//!   of any size do not.
 //! * All objects are `Send` and `Sync`.
 //!
 //! # Obligations of the caller
@@ -100,8 +101,8 @@ pub use mapping::HostMapping;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,
-    Graph, Kernel, MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream,
-    Surface, Texture, Timeline,
+    Graph, Kernel, MappedBuffer, MappedMipmappedArray, MappedRange, Module, PitchedTexels, SemaphoreRef,
+    SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch,
 };
 pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};

@@ -1,16 +1,19 @@
-//! Signals and waits of up to 8 semaphores make no heap allocation before the backend.
+//! Signals and waits of up to 8 semaphores, and prepared ones of any number, make no heap allocation before the backend.
 
 #![cfg(unix)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use gpu_interop_core::backend::{RawEvent, RawMemory, RawSemaphore, RawSignal, RawStream, RawWait};
+use gpu_interop_core::backend::{
+    BlockLayout, RawEvent, RawMemory, RawSemaphore, RawSignal, RawStream, RawWait, SemaphoreBlocks,
+};
 use gpu_interop_core::{
     BackendDevice, BackendInfo, Capabilities, Device, DeviceIdentity, DevicePtr, Error, ExternalSemaphore,
-    MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, Support,
+    MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, SignalBatch, Support, WaitBatch,
 };
 
 struct Counting;
@@ -53,6 +56,21 @@ static ALLOCATOR: Counting = Counting;
 struct Trivial {
     identity: DeviceIdentity,
     capabilities: Capabilities,
+    blocks: Option<SemaphoreBlocks>,
+    /// Semaphores and blocks of the last prepared signals and waits.
+    last: Mutex<[(Vec<RawSemaphore>, Vec<u64>); 2]>,
+    next: AtomicUsize,
+}
+
+impl Trivial {
+    fn keep(&self, index: usize, semaphores: &[RawSemaphore], blocks: &[u64]) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        // The vectors have this capacity.
+        last[index].0.clear();
+        last[index].0.extend_from_slice(semaphores);
+        last[index].1.clear();
+        last[index].1.extend_from_slice(blocks);
+    }
 }
 
 fn unused<T>() -> Result<T> {
@@ -86,7 +104,7 @@ unsafe impl BackendDevice for Trivial {
     }
 
     unsafe fn import_semaphore(&self, _: &SemaphoreImport) -> Result<RawSemaphore> {
-        Ok(RawSemaphore::new(1))
+        Ok(RawSemaphore::new(self.next.fetch_add(1, Ordering::Relaxed)))
     }
 
     unsafe fn destroy_semaphore(&self, _: RawSemaphore) -> Result<()> {
@@ -100,6 +118,20 @@ unsafe impl BackendDevice for Trivial {
 
     unsafe fn wait_semaphores(&self, _: RawStream, waits: &[RawWait]) -> Result<()> {
         std::hint::black_box(waits);
+        Ok(())
+    }
+
+    fn semaphore_blocks(&self) -> Option<SemaphoreBlocks> {
+        self.blocks
+    }
+
+    unsafe fn signal_blocks(&self, _: RawStream, semaphores: &[RawSemaphore], blocks: &[u64]) -> Result<()> {
+        self.keep(0, semaphores, blocks);
+        Ok(())
+    }
+
+    unsafe fn wait_blocks(&self, _: RawStream, semaphores: &[RawSemaphore], blocks: &[u64]) -> Result<()> {
+        self.keep(1, semaphores, blocks);
         Ok(())
     }
 
@@ -160,12 +192,28 @@ unsafe impl BackendDevice for Trivial {
     }
 }
 
+/// Blocks of different layouts for signals and waits.
+const BLOCKS: SemaphoreBlocks =
+    SemaphoreBlocks { signal: BlockLayout { words: 18, value: 0 }, wait: BlockLayout { words: 3, value: 1 } };
+
 fn open() -> Device {
+    open_with(None).1
+}
+
+fn open_with(blocks: Option<SemaphoreBlocks>) -> (Arc<Trivial>, Device) {
     let kinds = [SemaphoreHandleKind::OpaqueFd, SemaphoreHandleKind::TimelineFd];
     let capabilities =
         kinds.into_iter().fold(Capabilities::none(), |all, kind| all.with_semaphore(kind, Support::Native));
     let info = BackendInfo::new("trivial", "none").with_simulated(true);
-    Device::from_backend_device(info, Arc::new(Trivial { identity: DeviceIdentity::default(), capabilities }))
+    let last = || (Vec::with_capacity(64), Vec::with_capacity(64 * 18));
+    let trivial = Arc::new(Trivial {
+        identity: DeviceIdentity::default(),
+        capabilities,
+        blocks,
+        last: Mutex::new([last(), last()]),
+        next: AtomicUsize::new(1),
+    });
+    (trivial.clone(), Device::from_backend_device(info, trivial))
 }
 
 fn semaphore(device: &Device, wrap: fn(OwnedFd) -> SemaphoreHandle) -> Result<ExternalSemaphore> {
@@ -242,5 +290,47 @@ fn a_rejected_batch_costs_the_next_one_no_allocation() -> Result<()> {
     stream.signal(&[timeline.signal_value(1)])?;
     assert!(allocations(|| stream.signal(&[timeline.signal_value(1)]).or(Ok(())))? > 0, "the error's text");
     assert_eq!(allocations(|| stream.signal(&[timeline.signal_value(2)]))?, 0);
+    Ok(())
+}
+
+/// 64 semaphores, binary ones and timelines in turn, with and without the backend's own blocks.
+#[test]
+fn prepared_batches_allocate_nothing_and_carry_every_value() -> Result<()> {
+    for blocks in [None, Some(BLOCKS)] {
+        let (trivial, device) = open_with(blocks);
+        let stream = device.create_stream()?;
+        let kinds = [SemaphoreHandle::OpaqueFd, SemaphoreHandle::TimelineFd];
+        let semaphores =
+            (0..64).map(|index| semaphore(&device, kinds[index % 2]).map(Arc::new)).collect::<Result<Vec<_>>>()?;
+        let mut signals = SignalBatch::new(semaphores.iter().cloned())?;
+        let mut waits = WaitBatch::new(semaphores.iter().map(|semaphore| &**semaphore))?;
+        let value = |round: u64, index: usize| round * 100 + index as u64;
+        let made = allocations(|| {
+            for round in 1..=1_000_u64 {
+                for index in (1..64).step_by(2) {
+                    signals.set(index, value(round, index))?;
+                    waits.set(index, value(round, index) + 1)?;
+                }
+                stream.signal_prepared(&mut signals)?;
+                stream.wait_prepared(&waits)?;
+            }
+            Ok(())
+        })?;
+        assert_eq!(made, 0, "allocations in 1,000 prepared signals and waits, {blocks:?}");
+        let last = trivial.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(blocks) = blocks else {
+            assert_eq!(*last, [(vec![], vec![]), (vec![], vec![])]);
+            continue;
+        };
+        let handles: Vec<RawSemaphore> = semaphores.iter().map(|semaphore| semaphore.as_raw()).collect();
+        for ((found, words), (layout, more)) in last.iter().zip([(blocks.signal, 0), (blocks.wait, 1)]) {
+            assert_eq!(*found, handles);
+            let mut expected = vec![0; 64 * layout.words];
+            for index in (1..64).step_by(2) {
+                expected[index * layout.words + layout.value] = value(1_000, index) + more;
+            }
+            assert_eq!(*words, expected);
+        }
+    }
     Ok(())
 }

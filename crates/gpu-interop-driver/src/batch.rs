@@ -5,11 +5,45 @@
 
 use std::cell::RefCell;
 use std::ffi::c_uint;
+use std::mem::offset_of;
 
-use gpu_interop_core::backend::{RawSemaphore, RawSignal, RawWait};
+use gpu_interop_core::backend::{BlockLayout, RawSemaphore, RawSignal, RawWait, SemaphoreBlocks};
 use gpu_interop_core::{Error, Result, SignalParams, WaitParams};
 
 use crate::abi::{SemaphoreSignalParams, SemaphoreWaitParams};
+
+/// Layouts of blocks that core prepares.
+pub(crate) const BLOCKS: SemaphoreBlocks = {
+    const WORD: usize = size_of::<u64>();
+    const {
+        assert!(
+            size_of::<SemaphoreSignalParams>().is_multiple_of(WORD)
+                && size_of::<SemaphoreWaitParams>().is_multiple_of(WORD)
+        );
+        assert!(align_of::<SemaphoreSignalParams>() <= align_of::<u64>());
+        assert!(align_of::<SemaphoreWaitParams>() <= align_of::<u64>());
+    }
+    SemaphoreBlocks {
+        signal: BlockLayout {
+            words: size_of::<SemaphoreSignalParams>() / WORD,
+            value: offset_of!(SemaphoreSignalParams, fence_value) / WORD,
+        },
+        wait: BlockLayout {
+            words: size_of::<SemaphoreWaitParams>() / WORD,
+            value: offset_of!(SemaphoreWaitParams, fence_value) / WORD,
+        },
+    }
+};
+
+/// Number of semaphores of a batch that core prepared, for a driver that takes `limit` in a call.
+///
+/// # Errors
+/// `Unsupported` above the limit, `InvalidArgument` above `c_uint::MAX`.
+#[inline]
+pub(crate) fn prepared(operation: &'static str, semaphores: usize, limit: usize) -> Result<c_uint> {
+    one_call(operation, semaphores, limit)?;
+    c_uint::try_from(semaphores).map_err(|_| Error::invalid(operation, "the batch is too long"))
+}
 
 /// Number of blocks that each thread reuses.
 const BUFFERED: usize = 64;

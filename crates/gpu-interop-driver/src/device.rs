@@ -99,6 +99,19 @@ impl<V: Vendor> VendorDevice<V> {
         }
     }
 
+    /// Orders later signals after the stream's fills, on drivers whose signals overtake them.
+    ///
+    /// # Safety
+    /// The stream is live, and the device is current.
+    #[inline]
+    unsafe fn fence_fills(&self, driver: &Driver<V>, stream: RawStream) -> Result<()> {
+        if V::OVERTAKEN_FILLS > 0 && self.unfenced.take(stream.get()) {
+            // SAFETY: the caller's promise.
+            unsafe { V::fence(driver, stream.get()) }.inspect_err(|_| self.unfenced.add(stream.get()))?;
+        }
+        Ok(())
+    }
+
     /// Enqueues the write of a word. On drivers where other streams do not see such writes, the host writes words of
     /// signal memory.
     ///

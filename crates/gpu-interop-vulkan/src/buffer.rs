@@ -5,14 +5,17 @@ use std::sync::Arc;
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
+use crate::backing::Backing;
 use crate::error::Checked;
+use crate::heap::space::Lease;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs, Sharing};
 use crate::placement::MemoryPlacement;
 use crate::query::NO_USAGE;
 use crate::tracking::{Object, Ownership, State};
 
-/// A `VkBuffer` bound at offset 0 of its own `VkDeviceMemory`. Both are destroyed with the last clone.
+/// A `VkBuffer` bound to its own `VkDeviceMemory`, or to a range of that of a [`SharedHeap`](crate::SharedHeap). The
+/// buffer is destroyed and its memory freed with the last clone.
 ///
 /// The last clone must not be dropped while work submitted through ash uses the buffer; work submitted through
 /// [`HeadlessContext`](crate::HeadlessContext) keeps its buffers alive.
@@ -39,7 +42,7 @@ pub struct OwnedBuffer {
 struct Inner {
     // Field order is drop order: the buffer is destroyed before its memory, also after a failed bind.
     buffer: Unbound,
-    memory: Memory,
+    memory: Backing,
     /// Owner of a shared buffer after the submitted commands.
     ownership: Option<Arc<Ownership>>,
 }
@@ -93,13 +96,26 @@ impl Unbound {
 
     /// Binds memory that was allocated for [`needs`](Self::needs). `state` is the initial owner of a shared buffer.
     pub(crate) fn bind(self, memory: Memory, state: Option<State>) -> Result<OwnedBuffer> {
+        self.bind_to(Backing::Own(memory), state)
+    }
+
+    /// Binds a range of a heap's memory, which was allocated for such buffers and has the size and alignment of
+    /// [`needs`](Self::needs). This device owns the buffer.
+    pub(crate) fn bind_lease(self, lease: Arc<Lease>) -> Result<OwnedBuffer> {
+        let memory = Backing::of_lease(lease, self.size);
+        self.bind_to(memory, Some(State::Owned))
+    }
+
+    fn bind_to(self, memory: Backing, state: Option<State>) -> Result<OwnedBuffer> {
         let ownership = state.map(|state| Arc::new(Ownership::new(Object::Buffer, state)));
         // Built before the bind, so that a failure drops both in the right order.
         let inner = Inner { buffer: self, memory, ownership };
-        // SAFETY: both objects belong to this crate and to one device, and neither is bound yet; the memory's type and
-        // size fit the buffer, which was created for the memory's handle type if that is shared; the allocation is
-        // dedicated to this buffer, or to nothing where the driver does not require dedication.
-        unsafe { inner.buffer.interop.device().bind_buffer_memory(inner.buffer.raw, inner.memory.as_raw(), 0) }
+        let (device, memory) = (inner.buffer.interop.device(), &inner.memory);
+        // SAFETY: both objects belong to this crate and to one device, and the buffer is not bound yet; the memory's type
+        // and size, and the offset's alignment fit the buffer, which was created for the memory's handle type if that is
+        // shared; the allocation is dedicated to this buffer, or to nothing where the driver does not require
+        // dedication; no live buffer is bound to the same range.
+        unsafe { device.bind_buffer_memory(inner.buffer.raw, memory.as_raw(), memory.offset()) }
             .checked("vkBindBufferMemory")
             .map_err(|error| error.with_device(inner.buffer.interop.identity()))?;
         Ok(OwnedBuffer { inner: Arc::new(inner) })
@@ -137,6 +153,12 @@ impl OwnedBuffer {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.inner.buffer.size
+    }
+
+    /// The buffer's offset in [`memory`](Self::memory), bytes: 0 unless a [`SharedHeap`](crate::SharedHeap) allocated it.
+    #[must_use]
+    pub fn memory_offset(&self) -> u64 {
+        self.inner.memory.offset()
     }
 
     /// The usage that the buffer was created with.
@@ -201,7 +223,7 @@ impl OwnedBuffer {
     }
 
     pub(crate) fn memory_object(&self) -> &Memory {
-        &self.inner.memory
+        self.inner.memory.memory()
     }
 }
 

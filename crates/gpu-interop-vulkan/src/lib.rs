@@ -17,6 +17,10 @@
 //! other API first uses it, whichever side writes first; an importer acquires it before anything else. For images that
 //! the application creates itself there are [`TexelFormat::from_vulkan`], [`array_shape`] and [`array_usage`].
 //!
+//! # Many buffers
+//! An import costs tens of microseconds and a descriptor. A [`SharedHeap`] imports and maps one allocation and cuts
+//! buffers from it for both sides at once.
+//!
 //! # Queue for transfers of ownership
 //! Data that is only copied is best handed over on a transfer-only queue: a round trip on a graphics queue makes the
 //! GPU switch contexts twice, which can take ten times as long as the rest. [`QueueKind`] has the measurements and
@@ -58,12 +62,14 @@
 #[macro_use]
 mod macros;
 
+mod backing;
 mod buffer;
 mod context;
 mod error;
 mod export;
 mod format;
 mod handles;
+mod heap;
 mod identity;
 mod image;
 mod import;
@@ -92,6 +98,7 @@ pub use context::{
 };
 pub use export::{BufferOptions, ExportableBuffer};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
+pub use heap::{SharedHeap, SharedHeapBuffer, SharedHeapOptions, SharedHeapUsage};
 pub use identity::device_identity;
 pub use image::{ExportableImage, ImageOptions, ImageSpec, OwnedImage, SubresourceLayout};
 pub use image::{ImageImportOptions, ImportedImage};

@@ -45,7 +45,7 @@ macro_rules! memory_accessors {
                 self.inner.memory.is_dedicated()
             }
 
-            /// The address of the first byte of the memory, if it is host-visible. Valid as long as a clone of this
+            /// The address of the object's first byte, if its memory is host-visible. Valid as long as a clone of this
             /// object lives.
             #[must_use]
             pub fn mapped_ptr(&self) -> Option<std::ptr::NonNull<u8>> {

@@ -77,12 +77,12 @@ pub(super) fn variants<'a>(
 }
 
 /// Size and dedicated flag of an import.
-struct Exported {
-    size: u64,
-    dedicated: bool,
+pub(super) struct Exported {
+    pub(super) size: u64,
+    pub(super) dedicated: bool,
 }
 
-fn fd_of(request: MemoryImport) -> Verdict<(std::os::fd::OwnedFd, Exported)> {
+pub(super) fn fd_of(request: MemoryImport) -> Verdict<(std::os::fd::OwnedFd, Exported)> {
     let exported = Exported { size: request.size(), dedicated: request.is_dedicated() };
     let fd = request.into_handle().into_fd();
     Ok((fd.map_err(|_| Stop::Failed("the exporter's handle is no descriptor".into()))?, exported))

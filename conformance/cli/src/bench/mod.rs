@@ -10,6 +10,8 @@
 //! | `library` | this project's safe objects, as in applications |
 //! | `cudarc` | the external memory of another binding (imports only; it has no semaphores) |
 //! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
+//! | `prepared` | this project's prepared batches of semaphores |
+//! | `heap`, `imports`, `vulkan` | buffers of a `SharedHeap`; an import of each; Vulkan's side alone |
 //! | `fence` | shared memory, ordered by a host that waits |
 //! | `staged` | no interop: through host memory |
 //! | `wgpu`, `ash`, `readback` | a texture of wgpu by `gpu-interop-wgpu`, the same with Vulkan, and wgpu through the host |
@@ -32,6 +34,8 @@ mod context_calls;
 mod frame;
 #[cfg(unix)]
 mod frame_wgpu;
+#[cfg(unix)]
+mod heap;
 #[cfg(unix)]
 mod live_imports;
 #[cfg(unix)]

@@ -21,7 +21,9 @@ use super::frame::Frame;
 use super::machine::Machine;
 use super::record::Recorder;
 use super::report::{BENCH_SCHEMA, BenchReport};
-use super::{bandwidth, context_calls, frame, frame_wgpu, live_imports, load, memory, semaphores, text, timeline};
+use super::{
+    bandwidth, context_calls, frame, frame_wgpu, heap, live_imports, load, memory, semaphores, text, timeline,
+};
 use gpu_interop_conformance::ensure;
 
 /// The options of `conformance bench`.
@@ -32,7 +34,7 @@ pub(crate) struct BenchArgs {
     backend: Option<String>,
     #[command(flatten)]
     pub(crate) drivers: DriverArgs,
-    /// Only measurements with a matching name: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1,
+    /// Only measurements with a matching name: load, context, memory.64KiB, memory.1MiB, memory.64MiB, memory.heap, signal.1,
     /// signal.8, signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports;
     /// frame.graphics.1080p, frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K,
     /// frame.transfer.8K, frame.wgpu.720p, frame.wgpu.4K; timeline.round_trip.graphics, timeline.round_trip.transfer,
@@ -61,12 +63,13 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// All measurements, in the order of the report.
-const GROUPS: [(&str, Measure); 30] = [
+const GROUPS: [(&str, Measure); 31] = [
     ("load", load::run),
     ("context", context_calls::run),
     ("memory.64KiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * KIB)),
     ("memory.1MiB", |machine, recorder, name| memory::run(machine, recorder, name, MIB)),
     ("memory.64MiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * MIB)),
+    ("memory.heap", heap::run),
     ("signal.1", semaphores::signals::<1>),
     ("signal.8", semaphores::signals::<8>),
     ("signal.64", semaphores::signals::<64>),
@@ -244,7 +247,7 @@ mod tests {
     fn a_filter_that_matches_nothing_names_what_there_is() {
         let all = glob("memory.*").expect("a glob");
         let names: Vec<&str> = chosen(Some(&all)).expect("groups").into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["memory.64KiB", "memory.1MiB", "memory.64MiB"]);
+        assert_eq!(names, ["memory.64KiB", "memory.1MiB", "memory.64MiB", "memory.heap"]);
         let stop = chosen(Some(&glob("nonsense").expect("a glob"))).expect_err("nothing matches");
         assert!(GROUPS.iter().all(|(name, _)| stop.reason().contains(name)), "{stop}");
     }

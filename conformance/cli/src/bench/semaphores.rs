@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use gpu_interop::{SemaphoreSignal, SemaphoreWait};
+use gpu_interop::{SemaphoreSignal, SemaphoreWait, SignalBatch, WaitBatch};
 use gpu_interop_conformance::Verdict;
 
 use super::machine::{Machine, Timeline};
@@ -20,7 +20,8 @@ use super::rounds::{Effort, Variant};
 use super::sys::{Lane, SemaphoreBatch};
 
 const LIMIT: Limit = Limit::AtMost(1.02);
-const COMPARISONS: [Comparison; 3] = [
+const COMPARISONS: [Comparison; 4] = [
+    Comparison { quantity: 0, over: "prepared", under: "raw", limit: Some(LIMIT) },
     Comparison { quantity: 0, over: "library", under: "raw", limit: Some(LIMIT) },
     Comparison { quantity: 0, over: "backend", under: "raw", limit: None },
     Comparison { quantity: 0, over: "library", under: "backend", limit: None },
@@ -56,6 +57,7 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
     let value = Cell::new(1);
     // Values rise across variants.
     let next = || value.replace(value.get() + calls);
+    let mut prepared = SignalBatch::new(timelines)?;
     let mut variants = Vec::new();
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
@@ -81,6 +83,19 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
         lane.stream().synchronize()?;
         Ok(nanoseconds(taken, calls))
     }));
+    variants.push(Variant::of_one("prepared", || {
+        let first = next();
+        let start = Instant::now();
+        for value in first..first + calls {
+            for index in 0..N {
+                prepared.set(index, value)?;
+            }
+            lane.stream().signal_prepared(&mut prepared)?;
+        }
+        let taken = start.elapsed();
+        lane.stream().synchronize()?;
+        Ok(nanoseconds(taken, calls))
+    }));
     recorder.measure(name, effort(), &[TIME], &mut variants, &COMPARISONS)?;
     exported.iter().try_for_each(|timeline| timeline.must_have_reached(value.get() - 1))
 }
@@ -93,6 +108,7 @@ pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, 
     lane.stream().signal(&timelines.each_ref().map(|timeline| timeline.signal_value(SIGNALLED)))?;
     lane.stream().synchronize()?;
     exported.iter().try_for_each(|timeline| timeline.must_have_reached(SIGNALLED))?;
+    let mut prepared = WaitBatch::new(timelines)?;
     let mut variants = Vec::new();
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
@@ -111,6 +127,18 @@ pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, 
             }
             let waits: [SemaphoreWait<'_>; N] = std::array::from_fn(|index| timelines[index].wait_value(SIGNALLED));
             lane.stream().wait(&waits)?;
+        }
+        let taken = start.elapsed();
+        lane.stream().synchronize()?;
+        Ok(nanoseconds(taken, calls))
+    }));
+    variants.push(Variant::of_one("prepared", || {
+        let start = Instant::now();
+        for _ in 0..calls {
+            for index in 0..N {
+                prepared.set(index, SIGNALLED)?;
+            }
+            lane.stream().wait_prepared(&prepared)?;
         }
         let taken = start.elapsed();
         lane.stream().synchronize()?;

@@ -71,6 +71,7 @@ impl ExporterName {
 /// Reasons why an exporter never offers a feature.
 const NO_IMAGES: &str = "the suite has no images of this exporter";
 const NATIVE_FORM: &str = "native memory has one form: neither host-visible nor dedicated";
+const NO_HEAPS: &str = "heaps are of Vulkan's memory only, not of this exporter's";
 const NO_OWN_SEMAPHORES: &str = "this backend has no exportable semaphores of its own";
 const D3D12_PLACEMENT: &str = "Direct3D 12 shares no memory that the host can map";
 const D3D12_FENCES: &str = "Direct3D 12 has no binary semaphores, only fences";
@@ -94,6 +95,8 @@ pub enum ExporterFeature {
     Imports,
     /// A Vulkan device, for OpenGL.
     Vulkan,
+    /// Heaps, from which buffers are cut for both sides.
+    Heaps,
 }
 
 impl std::fmt::Display for ExporterFeature {
@@ -106,6 +109,7 @@ impl std::fmt::Display for ExporterFeature {
             Self::TimelineSemaphores => "timeline semaphores",
             Self::Imports => "import of the device's memory",
             Self::Vulkan => "Vulkan",
+            Self::Heaps => "shared heaps",
         })
     }
 }
@@ -133,6 +137,7 @@ impl ExporterName {
             (Self::Native | Self::D3d12, Need::Vulkan) => {
                 Some("OpenGL imports memory of Vulkan only, not of this exporter")
             }
+            (Self::Native | Self::D3d12, Need::Heaps) => Some(NO_HEAPS),
             _ => None,
         }
     }

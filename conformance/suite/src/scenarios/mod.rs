@@ -12,6 +12,7 @@ mod graph;
 mod graph_semaphores;
 mod groups;
 mod handle_reuse;
+mod heap;
 mod identity;
 mod image_copies;
 mod image_formats;

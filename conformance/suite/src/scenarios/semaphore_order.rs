@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gpu_interop::{SignalBatch, WaitBatch};
+
 use super::semaphore_misuse::{import_binary, import_timeline, need_batches};
 use super::times_out;
 use crate::leak_check::leak_check;
@@ -26,6 +28,9 @@ scenarios! {
         needs [shared timelines],
         mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Multiple_Semaphores; \
              OpenCL-CTS: external_semaphores_multi_signal, external_semaphores_multi_wait");
+    "semaphore.prepared_batches", Any,
+        "Prepared batches of 1, 8, 9 and 64 semaphores signal and wait as one, each time with the values set last.",
+        prepared_batches, needs [shared timelines];
     "semaphore.two_streams", Any, "Two streams of the device hand work over by a timeline, 500 times.", two_streams,
         needs [shared timelines],
         mirrors("OpenCL-CTS: external_semaphores_cross_queues_io, external_semaphores_cross_queues_ooo");
@@ -158,6 +163,40 @@ fn batches(context: &Context) -> Verdict {
         waiter.synchronize_timeout(PATIENCE)?;
         for (index, (side, _)) in pairs.iter().enumerate() {
             ensure!(side.wait(3, PATIENCE)?, "semaphore {index} of a batch of {count} was not signalled");
+        }
+    }
+    Ok(())
+}
+
+fn prepared_batches(context: &Context) -> Verdict {
+    need_batches(context)?;
+    for count in [1_usize, 8, 9, 64] {
+        let pairs = (0..count).map(|_| import_timeline(context, 0)).collect::<Verdict<Vec<_>>>()?;
+        let timelines = || pairs.iter().map(|(_, timeline)| timeline);
+        let (mut waits, mut signals) = (WaitBatch::new(timelines())?, SignalBatch::new(timelines())?);
+        let (waiter, signaller) = (context.stream()?, context.stream()?);
+        // Not the same value for each, and not in the order of the batch.
+        let value = |round: u64, index: usize| round * 100 + (index as u64 * 7) % 64;
+        for round in 1..=3 {
+            for index in 0..count {
+                waits.set(index, value(round, index))?;
+                signals.set(index, value(round, index))?;
+            }
+            waiter.wait_prepared(&waits)?;
+            for (index, (side, _)) in pairs.iter().enumerate() {
+                // The last one lacks 1, so the batch is not complete.
+                side.signal(value(round, index) - 1)?;
+            }
+            std::thread::sleep(Duration::from_millis(30));
+            ensure!(!waiter.is_idle()?, "round {round}: a prepared batch of {count} waits was met too early");
+            signaller.signal_prepared(&mut signals)?;
+            waiter.synchronize_timeout(PATIENCE)?;
+            for (index, (side, _)) in pairs.iter().enumerate() {
+                let value = value(round, index);
+                ensure!(side.wait(value, PATIENCE)?, "semaphore {index} of {count} was not signalled with {value}");
+                let above = side.wait(value + 1, Duration::from_millis(0))?;
+                ensure!(!above, "semaphore {index} of {count} was signalled with more than {value}");
+            }
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 use super::nvsci;
 use super::{
-    capture, environment, graph, graph_semaphores, identity, image_copies, image_formats, image_kernels,
+    capture, environment, graph, graph_semaphores, heap, identity, image_copies, image_formats, image_kernels,
     image_lifetime, image_linear, image_misuse, image_shapes, import_request, leaks, lifetime, map, memory, process,
     property, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream, threads, timeline,
     two_devices,
@@ -33,6 +33,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         reverse::SCENARIOS,
         size::SCENARIOS,
         lifetime::SCENARIOS,
+        heap::SCENARIOS,
         leaks::SCENARIOS,
         threads::SCENARIOS,
         process::SCENARIOS,

@@ -32,8 +32,8 @@ pub use raw::{
 };
 
 pub use types::{
-    ArrayCopy, ArrayCopySide, ExportableAllocation, HostFunction, RawSignal, RawWait, SignalMemory, TextureSource,
-    WaitCondition,
+    ArrayCopy, ArrayCopySide, BlockLayout, ExportableAllocation, HostFunction, RawSignal, RawWait, SemaphoreBlocks,
+    SignalMemory, TextureSource, WaitCondition,
 };
 
 use crate::array::MipmappedArrayDesc;
@@ -269,6 +269,23 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     /// Enqueues waits (`cuWaitExternalSemaphoresAsync`).
     unsafe fn wait_semaphores(&self, _stream: RawStream, _waits: &[RawWait]) -> Result<()> {
         Err(missing("BackendDevice::wait_semaphores"))
+    }
+
+    /// Layout of the driver's parameter blocks of binary semaphores and timelines, for prepared batches. `None` if the
+    /// backend has none; prepared batches then use [`BackendDevice::signal_semaphores`].
+    fn semaphore_blocks(&self) -> Option<SemaphoreBlocks> {
+        None
+    }
+
+    /// Enqueues signals of binary semaphores and timelines, with one block of [`BackendDevice::semaphore_blocks`] for
+    /// each.
+    unsafe fn signal_blocks(&self, _stream: RawStream, _semaphores: &[RawSemaphore], _blocks: &[u64]) -> Result<()> {
+        Err(missing("BackendDevice::signal_blocks"))
+    }
+
+    /// Enqueues waits, as [`BackendDevice::signal_blocks`] enqueues signals.
+    unsafe fn wait_blocks(&self, _stream: RawStream, _semaphores: &[RawSemaphore], _blocks: &[u64]) -> Result<()> {
+        Err(missing("BackendDevice::wait_blocks"))
     }
 
     /// Creates a stream that does not synchronise with the default stream.

@@ -39,6 +39,24 @@ pub struct RawWait {
     pub params: WaitParams,
 }
 
+/// Layout of a parameter block in an array of 8-byte words, all 0 except for the value of a timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockLayout {
+    /// Size of a block in words.
+    pub words: usize,
+    /// Index of the word with the value, less than `words`.
+    pub value: usize,
+}
+
+/// Layouts of the blocks of signals and waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SemaphoreBlocks {
+    /// Block of a signal.
+    pub signal: BlockLayout,
+    /// Block of a wait.
+    pub wait: BlockLayout,
+}
+
 /// A copy with an array on at least one side, for a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayCopy {

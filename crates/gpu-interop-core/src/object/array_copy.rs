@@ -169,7 +169,7 @@ impl Stream {
     ) -> Result<ArrayCopySide> {
         self.check_device(operation, "memory", texels.slice.device)?;
         let side = texels.side(operation, extent)?;
-        texels.slice.in_flight.mark(self.slot());
+        texels.slice.mark(self.slot());
         Ok(side)
     }
 

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::buffer::BufferSlice;
 use super::device::Device;
@@ -72,15 +71,13 @@ impl Device {
         size: u64,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<BorrowedMemory> {
-        /// Number of the next borrowed range: one address may be borrowed several times.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         if ptr.get() == 0 || size == 0 || ptr.get().checked_add(size).is_none() {
             let message = "the range is empty, starts at address 0 or exceeds the address space";
             let error =
                 Error::invalid("Device::borrow_memory", message).with_context("address", format_args!("{ptr:?}"));
             return Err(self.inner.decorate(error.with_context("size", size)));
         }
-        let resource = Resource::Borrowed(NEXT.fetch_add(1, Ordering::Relaxed));
+        let resource = Resource::next_borrowed();
         self.inner.lifetimes.keep(resource, Some(&owner));
         Ok(BorrowedMemory { owned: Owned::new(self.inner.clone(), resource), ptr, size })
     }

@@ -21,7 +21,7 @@ use crate::range::byte_range;
 #[derive(Debug)]
 pub struct MappedBuffer {
     // Fields drop in this order: the mapping before its memory.
-    owned: Owned,
+    pub(super) owned: Owned,
     memory: Arc<MemoryInner>,
     ptr: DevicePtr,
     offset: u64,
@@ -109,7 +109,9 @@ impl MappedBuffer {
 #[derive(Debug, Clone, Copy)]
 pub struct BufferSlice<'a> {
     pub(super) device: &'a Arc<DeviceInner>,
-    pub(super) in_flight: &'a InFlight,
+    in_flight: &'a InFlight,
+    /// Uses of the mapping that contains it, if these are recorded apart from its own.
+    mapping_in_flight: Option<&'a InFlight>,
     pub(super) ptr: DevicePtr,
     pub(super) size: u64,
     /// The exporter allows reads only.
@@ -127,7 +129,28 @@ impl PartialEq for BufferSlice<'_> {
 
 impl<'a> BufferSlice<'a> {
     pub(super) fn of(owned: &'a Owned, ptr: DevicePtr, size: u64) -> Self {
-        Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size, read_only: false, imported: None }
+        Self {
+            device: &owned.device,
+            in_flight: &owned.in_flight,
+            mapping_in_flight: None,
+            ptr,
+            size,
+            read_only: false,
+            imported: None,
+        }
+    }
+
+    /// Records uses with `owned`, too: a range with a lifetime of its own.
+    pub(super) fn in_range(self, owned: &'a Owned) -> Self {
+        Self { in_flight: &owned.in_flight, mapping_in_flight: Some(self.in_flight), ..self }
+    }
+
+    /// Records a use on the stream in `slot`. Called before the work is enqueued.
+    pub(super) fn mark(&self, slot: usize) {
+        self.in_flight.mark(slot);
+        if let Some(mapping) = self.mapping_in_flight {
+            mapping.mark(slot);
+        }
     }
 
     /// Device address of the first byte.
@@ -149,8 +172,13 @@ impl<'a> BufferSlice<'a> {
     pub fn slice(&self, range: impl RangeBounds<u64>) -> Result<Self> {
         let (offset, size) =
             byte_range("BufferSlice::slice", range, self.size).map_err(|error| self.device.decorate(error))?;
+        Ok(self.part(offset, size))
+    }
+
+    /// The range of `size` bytes at `offset`, which the caller has checked.
+    pub(super) fn part(&self, offset: u64, size: u64) -> Self {
         let imported = self.imported.map(|(memory, start)| (memory, start + offset));
-        Ok(Self { ptr: self.ptr.offset(offset), size, imported, ..*self })
+        Self { ptr: self.ptr.offset(offset), size, imported, ..*self }
     }
 
     /// `true` if two slices overlap, by address or by offset in one import, whose mappings may have different

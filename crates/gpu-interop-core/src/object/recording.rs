@@ -17,19 +17,19 @@ pub(super) const INLINE: usize = 8;
 /// Batches of semaphore operations in a graph, in recording order.
 #[derive(Debug, Default)]
 pub(super) struct Semaphores {
-    pub(super) signals: Vec<SignalBatch>,
-    pub(super) waits: Vec<WaitBatch>,
+    pub(super) signals: Vec<RecordedSignals>,
+    pub(super) waits: Vec<RecordedWaits>,
 }
 
 #[derive(Debug)]
-pub(super) struct SignalBatch {
+pub(super) struct RecordedSignals {
     pub(super) node: RawGraphNode,
     pub(super) length: usize,
     pub(super) timelines: Vec<TimelineSignal>,
 }
 
 #[derive(Debug)]
-pub(super) struct WaitBatch {
+pub(super) struct RecordedWaits {
     pub(super) node: RawGraphNode,
     pub(super) length: usize,
 }
@@ -79,7 +79,7 @@ impl Recording {
             device.signal_semaphores(stream, &raw)?;
             device.last_captured(stream)?
         };
-        semaphores.signals.push(SignalBatch { node, length: raw.len(), timelines });
+        semaphores.signals.push(RecordedSignals { node, length: raw.len(), timelines });
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl Recording {
             device.wait_semaphores(stream, &raw)?;
             device.last_captured(stream)?
         };
-        semaphores.waits.push(WaitBatch { node, length: raw.len() });
+        semaphores.waits.push(RecordedWaits { node, length: raw.len() });
         Ok(())
     }
 }

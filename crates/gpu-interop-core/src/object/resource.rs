@@ -1,5 +1,7 @@
 //! Driver objects owned by safe objects, and their parents.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::backend::{
     DevicePtr, ExportableAllocation, RawEvent, RawGraph, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
     RawStream, RawSurface, RawTexture,
@@ -29,7 +31,7 @@ pub(super) enum Resource {
     },
     Semaphore(RawSemaphore),
     Allocation(ExportableAllocation),
-    /// Memory of the application, by its number.
+    /// Memory of the application, or a range of a mapping, by its number.
     Borrowed(u64),
     Module(RawModule),
     Event(RawEvent),
@@ -66,6 +68,12 @@ pub(super) enum Borrower {
 }
 
 impl Resource {
+    /// A borrowed range with a new number: one address may be borrowed several times.
+    pub(super) fn next_borrowed() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::Borrowed(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// The resource as a borrower, if it may be one.
     pub(super) fn borrower(&self) -> Option<Borrower> {
         match self {

@@ -132,6 +132,34 @@ impl ExternalSemaphore {
         self.owned.in_flight.bits()
     }
 
+    pub(super) fn device(&self) -> &Arc<DeviceInner> {
+        &self.owned.device
+    }
+
+    /// Records a use on the stream in `slot`.
+    #[inline]
+    pub(super) fn mark(&self, slot: usize) {
+        self.owned.in_flight.mark(slot);
+    }
+
+    /// Records a signal of a prepared batch; `value` is that of a timeline. Returns the previous value, for
+    /// [`ExternalSemaphore::undo_prepared`].
+    #[inline]
+    pub(super) fn begin_prepared(&self, operation: &'static str, slot: usize, value: u64) -> Result<u64> {
+        self.mark(slot);
+        match self.kind.payload() {
+            SemaphorePayload::Timeline => grow(operation, &self.last_signalled, value),
+            _ => Ok(0),
+        }
+    }
+
+    /// Restores the previous value after a signal was not enqueued.
+    pub(super) fn undo_prepared(&self, previous: u64) {
+        if self.kind.payload() == SemaphorePayload::Timeline {
+            self.last_signalled.store(previous, Ordering::Relaxed);
+        }
+    }
+
     /// Checks that this semaphore can be used with parameters for `payload`, and records the use.
     #[inline(always)]
     fn enter(&self, user: User<'_>, payload: SemaphorePayload) -> Result<()> {

@@ -287,7 +287,7 @@ impl Stream {
         match arg {
             KernelArg::Buffer(slice) => {
                 self.check_device(operation, "buffer", slice.device)?;
-                slice.in_flight.mark(self.slot);
+                slice.mark(self.slot);
                 Ok(KernelArg::Ptr(slice.ptr))
             }
             KernelArg::Value(value) if value.size() == 0 => {
@@ -307,7 +307,7 @@ impl Stream {
     pub fn keep<'a>(&self, used: impl Into<BufferSlice<'a>>) -> Result<()> {
         let used = used.into();
         self.check_device("Stream::keep", "buffer", used.device)?;
-        used.in_flight.mark(self.slot);
+        used.mark(self.slot);
         Ok(())
     }
 

@@ -17,11 +17,13 @@ mod lifetime_busy;
 mod lifetime_external_waits;
 mod lifetime_race;
 mod map;
+mod mapped_range;
 mod nv_sci;
 #[cfg(unix)]
 mod ownership;
 #[cfg(windows)]
 mod ownership_win32;
+mod prepared_batch;
 mod recorder;
 mod semaphore;
 mod stream;

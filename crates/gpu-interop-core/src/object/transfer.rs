@@ -197,7 +197,7 @@ impl Stream {
                 .with_context("other side", format_args!("{size} bytes"));
             return Err(self.device().decorate(error));
         }
-        slice.in_flight.mark(self.slot());
+        slice.mark(self.slot());
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use gpu_interop_core::backend::{
     ArrayCopy, ExportableAllocation, HostFunction, RawArray, RawContext, RawEvent, RawGraph, RawGraphNode, RawKernel,
     RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait,
-    SignalMemory, TextureSource,
+    SemaphoreBlocks, SignalMemory, TextureSource,
 };
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
@@ -15,8 +15,9 @@ use gpu_interop_core::{
 };
 
 use super::VendorDevice;
+use crate::abi::{SemaphoreSignalParams, SemaphoreWaitParams};
 use crate::arguments::{count, kernel_arguments, number};
-use crate::batch::{one_call, with_signals, with_waits};
+use crate::batch::{self, one_call, with_signals, with_waits};
 use crate::call::call;
 use crate::driver::not_null;
 use crate::graph;
@@ -166,10 +167,8 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let entry = &driver.functions.signal_external_semaphores;
         let signal = entry.require(&driver.version)?;
         one_call(entry.operation, signals.len(), V::semaphores_per_call(driver))?;
-        if V::OVERTAKEN_FILLS > 0 && self.unfenced.take(stream.get()) {
-            // SAFETY: live, by contract; the device is current.
-            unsafe { V::fence(driver, stream.get()) }.inspect_err(|_| self.unfenced.add(stream.get()))?;
-        }
+        // SAFETY: live, by contract; the device is current.
+        unsafe { self.fence_fills(driver, stream) }?;
         // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
         let result = with_signals(entry.operation, signals, |semaphores, params, count| unsafe {
             signal.traced(entry.operation, (semaphores, params, count, stream.get()))
@@ -187,6 +186,33 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
             wait.traced(entry.operation, (semaphores, params, count, stream.get()))
         })?;
         driver.check(entry.operation, result)
+    }
+
+    fn semaphore_blocks(&self) -> Option<SemaphoreBlocks> {
+        Some(batch::BLOCKS)
+    }
+
+    unsafe fn signal_blocks(&self, stream: RawStream, semaphores: &[RawSemaphore], blocks: &[u64]) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let entry = &driver.functions.signal_external_semaphores;
+        let signal = entry.require(&driver.version)?;
+        let count = batch::prepared(entry.operation, semaphores.len(), V::semaphores_per_call(driver))?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { self.fence_fills(driver, stream) }?;
+        let (handles, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast::<SemaphoreSignalParams>());
+        // SAFETY: both arrays have `count` elements during the call, the blocks in the layout of `BLOCKS`; stream and
+        // semaphores are live, by contract.
+        driver.check(entry.operation, unsafe { signal.traced(entry.operation, (handles, params, count, stream.get())) })
+    }
+
+    unsafe fn wait_blocks(&self, stream: RawStream, semaphores: &[RawSemaphore], blocks: &[u64]) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let entry = &driver.functions.wait_external_semaphores;
+        let wait = entry.require(&driver.version)?;
+        let count = batch::prepared(entry.operation, semaphores.len(), V::semaphores_per_call(driver))?;
+        let (handles, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast::<SemaphoreWaitParams>());
+        // SAFETY: as in `signal_blocks`.
+        driver.check(entry.operation, unsafe { wait.traced(entry.operation, (handles, params, count, stream.get())) })
     }
 
     fn create_stream(&self) -> Result<RawStream> {

@@ -10,6 +10,7 @@ mod cudarc_binding;
 mod staging;
 #[cfg(feature = "wgpu")]
 mod texel_kernels;
+mod vulkan_buffers;
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ pub(super) use cudarc_binding::Cudarc;
 pub(super) use staging::copy_from_staging;
 #[cfg(feature = "wgpu")]
 pub(super) use texel_kernels::TexelKernels;
+pub(super) use vulkan_buffers::bound_buffers;
 
 /// Durations of the steps of one import.
 #[derive(Debug, Clone, Copy)]

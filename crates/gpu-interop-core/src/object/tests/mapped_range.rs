@@ -1,0 +1,67 @@
+//! Ranges of a mapping with owners.
+
+use std::sync::Arc;
+
+use super::recorder::Call;
+use super::{SIZE, assert_invalid, mapped, open};
+
+#[test]
+fn the_owner_of_a_range_lives_until_its_work_has_completed() {
+    let (recorder, device) = open();
+    let (stream, other) = (device.create_stream().expect("stream"), device.create_stream().expect("stream"));
+    let mapping = Arc::new(mapped(&device));
+    let (busy_owner, idle_owner) = (Arc::new(()), Arc::new(()));
+    let busy = mapping.range_with_owner(256..512, busy_owner.clone()).expect("a range");
+    let idle = mapping.range_with_owner(1024.., idle_owner.clone()).expect("a range");
+    assert_eq!((busy.as_raw(), busy.offset(), busy.size()), (mapping.as_raw().offset(256), 256, 256));
+    assert_eq!(idle.size(), SIZE - 1024);
+    recorder.hold(stream.as_raw());
+    stream.fill(busy.slice(16..32).expect("a part"), 7).expect("fill");
+    let fill = Call::FillU8 { stream: stream.as_raw(), dst: mapping.as_raw().offset(272), value: 7, size: 16 };
+    assert_eq!(recorder.calls().last(), Some(&fill));
+    other.fill(&idle, 8).expect("fill");
+    drop((busy, idle));
+    assert_eq!(Arc::strong_count(&idle_owner), 1, "work on another range of the mapping does not delay it");
+    assert_eq!(Arc::strong_count(&busy_owner), 2, "its fill is pending");
+    // The mapping is used by the fill as well.
+    drop(mapping);
+    let freed = || recorder.calls().iter().any(|call| matches!(call, Call::FreeBuffer(_)));
+    assert!(!freed());
+    recorder.finish(stream.as_raw());
+    device.collect();
+    assert_eq!(Arc::strong_count(&busy_owner), 1);
+    assert!(freed());
+}
+
+#[test]
+fn a_range_keeps_its_mapping() {
+    let (recorder, device) = open();
+    let mapping = Arc::new(mapped(&device));
+    let range = mapping.range_with_owner(.., Arc::new(())).expect("a range");
+    drop(mapping);
+    assert!(!recorder.calls().iter().any(|call| matches!(call, Call::FreeBuffer(_))));
+    drop(range);
+    assert!(recorder.calls().iter().any(|call| matches!(call, Call::FreeBuffer(_))));
+}
+
+/// Copies between overlapping ranges are detected as those between slices of one mapping.
+#[test]
+fn ranges_overlap_like_slices() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let mapping = Arc::new(mapped(&device));
+    let range = |at: std::ops::Range<u64>| mapping.range_with_owner(at, Arc::new(())).expect("a range");
+    let (one, two) = (range(0..512), range(256..768));
+    assert_invalid(&recorder, "Stream::copy", &["overlap"], || stream.copy(&one, &two));
+}
+
+#[test]
+fn ranges_outside_the_mapping_are_rejected() {
+    let (recorder, device) = open();
+    let (mapping, owner) = (Arc::new(mapped(&device)), Arc::new(()));
+    for range in [0..0, 0..SIZE + 1, SIZE..SIZE + 1] {
+        let outside = || mapping.range_with_owner(range.clone(), owner.clone());
+        assert_invalid(&recorder, "MappedBuffer::range_with_owner", &["size"], outside);
+    }
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
