@@ -18,6 +18,8 @@
  * Threads. Every function may be called from any thread, also concurrently with the same handles. A handle that another thread
  * destroys meanwhile is either still used or invalid. After fork(), the child must not call this library.
  *
+ * Functions of the application, which this library calls, must return: an exception or longjmp that leaves one ends the process.
+ *
  * Ordering. Work on a stream is asynchronous. This library does not order Vulkan's work with a stream's: the application does,
  * by semaphores, timelines or waits on the host, and it releases and acquires ownership in Vulkan.
  */
@@ -1608,7 +1610,8 @@ gpi_status gpi_device_get_info(struct gpi_device device, struct gpi_device_info 
 gpi_status gpi_device_collect(struct gpi_device device);
 
 /**
- * Destroys the handle. The device is closed with the last object made from it. Does not wait for pending work.
+ * Destroys the handle. The device is closed with the last object made from it. The destruction of that one waits for pending
+ * work: after a second it is cancelled, and after another one its objects are leaked.
  */
 gpi_status gpi_device_destroy(struct gpi_device device);
 

@@ -232,6 +232,10 @@ inline gpi_kernel_arg arg(float value) { return gpi_arg_f32(value); }
 inline gpi_kernel_arg arg(double value) { return gpi_arg_f64(value); }
 inline gpi_kernel_arg arg(gpi_range range) { return gpi_arg_range(range); }
 inline gpi_kernel_arg arg(const buffer &memory) { return gpi_arg_buffer(memory.get()); }
+inline gpi_kernel_arg arg(gpi_buffer memory) { return gpi_arg_buffer(memory); }
+/** Handles of other types are no arguments, and not structures either. */
+gpi_kernel_arg arg(gpi_memory) = delete;
+gpi_kernel_arg arg(gpi_array) = delete;
 template <typename Value, typename = std::enable_if_t<std::is_class_v<Value> && std::is_trivially_copyable_v<Value>>>
 gpi_kernel_arg arg(const Value &value) {
     return gpi_arg_value(&value, sizeof(Value), alignof(Value));

@@ -125,7 +125,8 @@ pub extern "C" fn gpi_device_collect(device: gpi_device) -> gpi_status {
     })
 }
 
-/// Destroys the handle. The device is closed with the last object made from it. Does not wait for pending work.
+/// Destroys the handle. The device is closed with the last object made from it. The destruction of that one waits for pending
+/// work: after a second it is cancelled, and after another one its objects are leaked.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpi_device_destroy(device: gpi_device) -> gpi_status {
     call("gpi_device_destroy", |operation| object::remove(operation, device).map(drop))

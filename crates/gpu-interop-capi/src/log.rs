@@ -82,9 +82,12 @@ pub unsafe extern "C" fn gpi_set_log(level: i32, function: gpi_log_function, dat
             }
         }
         let on = listener.is_some();
-        // Waits for the calls of the previous function.
-        *LISTENER.write().unwrap_or_else(PoisonError::into_inner) = listener;
-        LEVEL.store(if on { level } else { GPI_LOG_OFF }, Ordering::Relaxed);
+        {
+            // Waits for the calls of the previous function. Level and function are set together.
+            let mut current = LISTENER.write().unwrap_or_else(PoisonError::into_inner);
+            *current = listener;
+            LEVEL.store(if on { level } else { GPI_LOG_OFF }, Ordering::Relaxed);
+        }
         tracing::callsite::rebuild_interest_cache();
         Ok(())
     })

@@ -77,6 +77,7 @@ static void run() {
     struct alignas(16) parameters { float x[4]; std::uint32_t n; } structure{};
     auto argument = gpi::arg(structure);
     CHECK(argument.kind == GPI_ARG_VALUE && argument.value_size == 32 && argument.value_alignment == 16);
+    CHECK(gpi::arg(buffer.get()).kind == GPI_ARG_RANGE && gpi::arg(buffer.get()).range.buffer.id == buffer.get().id);
     stream.launch(increment, config, {gpi::arg(buffer), argument});
     try {
         stream.synchronize();
