@@ -68,6 +68,26 @@ fn what_is_asked_for_is_measured_and_plausible() -> Tested {
     Ok(())
 }
 
+/// Buffers of a heap cost less than imports, and more than Vulkan's side alone; prepared batches are measured.
+#[test]
+fn heaps_and_prepared_batches_are_measured() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (report, _) = measure(folder.path(), "{memory.heap,signal.8,wait.8}")?;
+    for name in ["signal.8", "wait.8"] {
+        assert!(find(&report, name, "prepared")?.median > 0.0);
+    }
+    if report.exporter.is_some() {
+        let each = |variant| find(&report, "memory.heap.allocate", variant).map(|each| each.median);
+        let (heap, imports, vulkan) = (each("heap")?, each("imports")?, each("vulkan")?);
+        assert!(vulkan < heap && heap < imports, "vulkan {vulkan} ns, heap {heap} ns, imports {imports} ns");
+        // Limits are for GPUs.
+        assert!(report.ratios.iter().all(|ratio| !ratio.name.starts_with("memory.heap") || ratio.limit.is_none()));
+    } else {
+        assert!(report.not_measured.iter().any(|gap| gap.what == "memory.heap"), "{:?}", report.not_measured);
+    }
+    Ok(())
+}
+
 /// With a Vulkan driver the frame is handed over; each variant verifies its arrival.
 #[test]
 fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {

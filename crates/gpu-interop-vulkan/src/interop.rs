@@ -63,8 +63,8 @@ impl VulkanInterop {
     ///   `bufferDeviceAddress` and buffers of the usage `SHADER_DEVICE_ADDRESS`, and for
     ///   `VK_EXT_external_memory_dma_buf` and dma-bufs.
     /// * Instance and device must outlive this object, its clones, and every buffer, image and semaphore made from
-    ///   them, including those passed to a [`Timeline`](gpu_interop_core::Timeline), which may be in use until the
-    ///   compute device is closed.
+    ///   them, including those passed to a [`Timeline`](gpu_interop_core::Timeline) or allocated from a
+    ///   [`SharedHeap`](crate::SharedHeap), which may be in use until the compute device is closed.
     pub unsafe fn new(
         instance: &ash::Instance,
         physical_device: vk::PhysicalDevice,

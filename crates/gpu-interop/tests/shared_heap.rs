@@ -192,6 +192,8 @@ fn memory_is_reused_after_the_work_of_streams() {
     }
     let heap = heap(&context, &device, MemoryPlacement::HostVisible);
     let (stream, other) = (device.create_stream().expect("stream"), device.create_stream().expect("stream"));
+    // Enough blocks before the stream waits: a driver may import memory only once its streams are idle.
+    drop((0..10).map(|_| heap.allocate(BLOCK / 4).expect("allocate")).collect::<Vec<_>>());
     let word = heap.allocate(4).expect("allocate");
     other.fill(&word, 0).expect("fill");
     other.synchronize().expect("synchronise");

@@ -209,6 +209,9 @@ fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
 fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let (target, other) = (DevicePtr::new(0x9000), RawStream::new(0x513));
     let signal = [RawSignal { semaphore: RawSemaphore::new(0x5e1), params: SignalParams::Value(3) }];
+    let layout = device.semaphore_blocks().expect("the driver has blocks").signal;
+    let mut blocks = vec![0; layout.words];
+    blocks[layout.value] = 3;
     let signals = |stream: usize| {
         let shown = "{0x5e1, value 3, fence 0, key 0, flags 0, reserved 0 0}";
         call!("cuSignalExternalSemaphoresAsync", "", "{shown} 1 {stream:#x}")
@@ -226,6 +229,10 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
             recorder.enqueued("a signal after a fill", &[barriers, &[signals(STREAM)]].concat());
             device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
             recorder.enqueued("the next signal", &[signals(STREAM)]);
+            fill();
+            recorder.take();
+            device.signal_blocks(STREAM_OF_TEST, &[signal[0].semaphore], &blocks).expect("signals");
+            recorder.enqueued("a prepared signal after a fill", &[barriers, &[signals(STREAM)]].concat());
         };
         let barriers = [barrier];
         fenced(&|| device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills"), &barriers);

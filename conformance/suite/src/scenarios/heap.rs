@@ -137,6 +137,8 @@ fn free_while_work_is_pending(context: &Context) -> Verdict {
     for round in 0..4 {
         let buffer = released(vulkan, &heap, BLOCK)?;
         let place = buffer.device_ptr();
+        // A second block before the stream waits: a driver may import memory only once its streams are idle.
+        drop(heap.allocate(BLOCK)?);
         gate.close(&stream)?;
         stream.fill(&buffer, 0x77)?;
         drop(buffer);

@@ -14,7 +14,8 @@ const WAIT: &str = "Stream::wait";
 impl Stream {
     /// Signals semaphores after all work enqueued before has completed (`cuSignalExternalSemaphoresAsync`).
     ///
-    /// Does not allocate for up to 8 signals. The application must order threads that signal one timeline; otherwise
+    /// Does not allocate for up to 8 signals; for a batch that is signalled repeatedly, a
+    /// [`SignalBatch`](crate::SignalBatch) is faster. The application must order threads that signal one timeline; otherwise
     /// its values may arrive out of order.
     ///
     /// NVIDIA's programming guide requires that the wait for this signal is issued in the exporting API (Vulkan,
@@ -88,7 +89,8 @@ impl Stream {
     /// this call. The library cannot check that. The conformance suite also enqueues waits first;
     /// [`Timeline`](crate::Timeline) describes which other work such a wait may block.
     ///
-    /// Does not allocate for up to 8 waits. The wait itself has no timeout (except for keyed mutexes); bound it with
+    /// Does not allocate for up to 8 waits; for a batch that is waited for repeatedly, a [`WaitBatch`](crate::WaitBatch)
+    /// is faster. The wait itself has no timeout (except for keyed mutexes); bound it with
     /// [`Stream::synchronize_timeout`].
     ///
     /// # Errors

@@ -25,8 +25,8 @@ use crate::memory::{Memory, Sharing};
 /// [`allocate`](Self::allocate) creates a `VkBuffer` bound to a range of a block, and the same range of the mapping: no
 /// call of the compute driver, and no descriptor. A block is never a dedicated allocation, and nothing is moved.
 ///
-/// Blocks stay allocated until [`trim`](Self::trim), or until the heap and the last buffer of the block are dropped. Cheap
-/// to clone; all clones are the same heap.
+/// Blocks stay allocated until [`trim`](Self::trim), or until the heap and the last buffer of the block are dropped and
+/// its work has completed. Cheap to clone; all clones are the same heap.
 #[derive(Debug, Clone)]
 pub struct SharedHeap {
     shared: Arc<Shared>,

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use gpu_interop_core::backend::{
-    DevicePtr, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawModule, RawSemaphore, RawSignal, RawStream,
-    RawSurface, RawTexture, RawWait, TextureSource,
+    BlockLayout, DevicePtr, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawModule, RawSemaphore, RawSignal,
+    RawStream, RawSurface, RawTexture, RawWait, TextureSource,
 };
 use gpu_interop_core::handle::NvSciFence;
 use gpu_interop_core::{
@@ -33,6 +33,7 @@ pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
     imports::memory(device, recorder);
     imports::semaphores(device, recorder);
     batches(device, recorder);
+    prepared(device, recorder);
     streams_and_events(device, recorder);
     copies_and_fills(device, recorder);
     words(device, recorder);
@@ -119,6 +120,51 @@ fn batches(device: &dyn BackendDevice, recorder: &mut Recorder) {
             recorder.entered("recorded waits", &[set]);
         },
     );
+}
+
+/// Prepared blocks reach the driver as the parameters of a batch do, which [`batches`] checks.
+fn prepared(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let layouts = device.semaphore_blocks().expect("the driver has blocks");
+    for (index, values) in [&[0, 7, 1 << 41][..], &[5], &[u64::MAX - 1, 0]].into_iter().enumerate() {
+        let semaphores: Vec<_> = (0..values.len()).map(|number| RawSemaphore::new(0x100 + number)).collect();
+        let blocks = |layout: BlockLayout| {
+            let mut blocks = vec![0; values.len() * layout.words];
+            values.iter().enumerate().for_each(|(number, value)| blocks[number * layout.words + layout.value] = *value);
+            blocks
+        };
+        let elements = || semaphores.iter().copied().zip(values.iter().copied());
+        let signals: Vec<_> = elements()
+            .map(|(semaphore, value)| RawSignal {
+                semaphore,
+                params: if value == 0 { SignalParams::Binary } else { SignalParams::Value(value) },
+            })
+            .collect();
+        let waits: Vec<_> = elements()
+            .map(|(semaphore, value)| RawWait {
+                semaphore,
+                params: if value == 0 { WaitParams::Binary } else { WaitParams::Value(value) },
+            })
+            .collect();
+        recorder.take();
+        let mut both = |plain: &dyn Fn(), prepared: &dyn Fn()| {
+            plain();
+            let expected = recorder.take();
+            prepared();
+            assert!(expected.iter().any(|line| line.contains("ExternalSemaphores")), "{expected:?}");
+            assert_eq!(recorder.take(), expected, "batch {index}");
+        };
+        let (signal_blocks, wait_blocks) = (blocks(layouts.signal), blocks(layouts.wait));
+        let stream = STREAM_OF_TEST;
+        // SAFETY: the mock signals nothing and waits for nothing; the blocks have the device's layouts.
+        unsafe {
+            both(&|| device.signal_semaphores(stream, &signals).expect("signals"), &|| {
+                device.signal_blocks(stream, &semaphores, &signal_blocks).expect("signals")
+            });
+            both(&|| device.wait_semaphores(stream, &waits).expect("waits"), &|| {
+                device.wait_blocks(stream, &semaphores, &wait_blocks).expect("waits")
+            });
+        }
+    }
 }
 
 /// Single elements and whole batches, which use different code. Each twice, because blocks are reused. `check` gets the

@@ -46,6 +46,8 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let before = open();
         recorder.every_code(["cuImportExternalMemory", "hipImportExternalMemory"], || device.import_memory(&memory));
         assert_eq!(open(), before, "failed imports leak no file descriptors");
+        // Of signals and of waits.
+        let blocks = [0; 18];
         macro_rules! every_code {
             ($($cuda:ident, $hip:ident: $call:expr;)*) => {
                 $( recorder.every_code([stringify!($cuda), stringify!($hip)], || $call); )*
@@ -57,6 +59,10 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
             cuDestroyExternalSemaphore, hipDestroyExternalSemaphore: device.destroy_semaphore(semaphore);
             cuSignalExternalSemaphoresAsync, hipSignalExternalSemaphoresAsync: device.signal_semaphores(stream, &signal);
             cuWaitExternalSemaphoresAsync, hipWaitExternalSemaphoresAsync: device.wait_semaphores(stream, &wait);
+            cuSignalExternalSemaphoresAsync, hipSignalExternalSemaphoresAsync:
+                device.signal_blocks(stream, &[semaphore], &blocks);
+            cuWaitExternalSemaphoresAsync, hipWaitExternalSemaphoresAsync:
+                device.wait_blocks(stream, &[semaphore], &blocks);
             cuStreamCreate, hipStreamCreateWithFlags: device.create_stream();
             cuStreamDestroy_v2, hipStreamDestroy: device.destroy_stream(stream);
             cuStreamSynchronize, hipStreamSynchronize: device.synchronize_stream(stream);
