@@ -17,8 +17,13 @@
 //! # }
 //! ```
 //!
-//! This version is for wgpu 30, which it re-exports; each release of wgpu has a major version of this
-//! crate. wgpu runs on Vulkan (Linux and Windows) or on Direct3D 12. Which compute API it is paired with is decided at
+//! Textures go the same way: [`Interop::create_texture`], then [`SharedTexture::read_texels`] and `write_texels`, or a
+//! kernel on [`SharedTexture::linear`] or [`SharedTexture::array`]. The repository's `examples` have kernels for CUDA
+//! and for the CPU.
+//!
+//! This version is for wgpu 30, which it re-exports without its optional features: for WGSL add
+//! `wgpu = { version = "30", default-features = false, features = ["wgsl"] }` to your own dependencies. Each release of
+//! wgpu has a major version of this crate. wgpu runs on Vulkan (Linux and Windows) or on Direct3D 12. Which compute API it is paired with is decided at
 //! run time, by the identity of the GPU and the environment variable `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host` or
 //! `auto`; see [`gpu_interop`]).
 //!
@@ -52,7 +57,15 @@
 //! [`gpu_interop::Error`], with the values involved and the next step. wgpu's own validation errors of a submission
 //! made here are its [`source`](std::error::Error::source), and do not reach wgpu's error handler.
 //!
+//! A kernel that fails does so later than the call that launched it, and also later than [`HandOver::end`]:
+//! [`Stream::synchronize`](gpu_interop::Stream::synchronize) reports it.
+//!
 //! # Limits
+//! * wgpu loads Vulkan's validation layer in debug builds. Layers before 1.4.304 may stall for 10 s in a hand-over over a
+//!   bridge (HIP on Linux, the CPU), because they mishandle a wait of one thread beside a signal of another. Create the
+//!   instance with `flags: wgpu::InstanceFlags::empty().with_env()`, which leaves the layer to `WGPU_VALIDATION=1`.
+//! * An object that compute owns is not protected from wgpu: its contents are then undefined, without an error.
+//!   `let _ = interop.begin_compute(..)?` ends the hand-over at once.
 //! * A kernel that never ends, or a device that is lost, keeps wgpu's queue waiting: bound the waits for it
 //!   (`wgpu::PollType::Wait` has a timeout).
 //! * Other wgpu backends (Metal, OpenGL, WebGPU) are errors of the kind

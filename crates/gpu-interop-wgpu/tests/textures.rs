@@ -134,6 +134,16 @@ fn what_no_device_shares_is_an_error_with_advice() {
         ),
         (wgpu::TextureDescriptor { mip_level_count: 9, ..flat.clone() }, ErrorKind::InvalidArgument, "from 1 to 5"),
         (wgpu::TextureDescriptor { usage: Usage::empty(), ..flat.clone() }, ErrorKind::InvalidArgument, "no usage"),
+        (
+            wgpu::TextureDescriptor { size: wgpu::Extent3d { width: 1 << 20, ..flat.size }, ..flat.clone() },
+            ErrorKind::InvalidArgument,
+            "limit",
+        ),
+        (
+            wgpu::TextureDescriptor { format: Format::Rgba8Snorm, usage: Usage::RENDER_ATTACHMENT, ..flat.clone() },
+            ErrorKind::Unsupported,
+            "usage",
+        ),
     ];
     for (desc, kind, advice) in cases {
         let error = context.interop.create_texture(&desc).expect_err("rejected");
