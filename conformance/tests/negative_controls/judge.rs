@@ -179,6 +179,7 @@ const READS_NOTHING: &[&str] = &[
     "semaphore.large_values",
     "semaphore.other_device",
     "semaphore.peer_killed",
+    "semaphore.prepared_batches",
     "semaphore.smaller_wait",
     "semaphore.timeout",
     "semaphore.wait_before_signal",
