@@ -101,7 +101,7 @@ fn layout_matches_the_texels_in_an_imported_buffer() {
         assert_rows(&memory, exported.image(), 0x1111);
         shared += 1;
 
-        // NVIDIA's driver compresses such an image unless its memory is dedicated, and then no buffer can be on it.
+        // With NVIDIA's driver such an image has dedicated memory, so no buffer can be on it.
         if first.identity().kind != DeviceKind::Cpu {
             continue;
         }

@@ -91,10 +91,10 @@ impl ExportableImage {
     /// Calls `vkCreateImage` with `VkExternalMemoryImageCreateInfo` and `vkAllocateMemory` with
     /// `VkExportMemoryAllocateInfo`, plus `VkMemoryDedicatedAllocateInfo` for dedicated allocations.
     ///
-    /// NVIDIA's driver compresses what Vulkan writes to an image with linear tiling in device-local memory, unless the
-    /// allocation is dedicated. An importer reads such texels correctly, but after it has written, Vulkan decompresses
-    /// its data and reads wrong texels (measured with driver 580.159 on an H100). So with that driver such an image gets
-    /// a dedicated allocation, and an offset is an error.
+    /// Measured with NVIDIA's driver 580.159 on an H100, for images with linear tiling in device-local memory that is not
+    /// dedicated: once Vulkan has written uniform or slowly changing texels, and an importer has written others, Vulkan
+    /// reads wrong ones. Random texels are right, and so is dedicated memory. Compressed memory would explain it. So with
+    /// that driver such an image gets a dedicated allocation, and an offset is an error.
     ///
     /// # Errors
     /// * `InvalidArgument`: extents, layers or levels of 0, or impossible for this view, or more levels than the extent

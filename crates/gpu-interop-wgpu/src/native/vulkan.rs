@@ -16,8 +16,8 @@
 //!   it), and is followed, in the same submission, by one in which wgpu's tracker uses the object.
 //! * *wgpu zeroes what it believes to be uninitialised.* Buffers and textures made with `create_*_from_hal` are tracked
 //!   as initialised (`TextureClearMode::None`, an empty `BufferInitTracker`).
-//! * *NVIDIA's driver compresses linear images*, unless their memory is dedicated, and then reads what compute wrote as
-//!   compressed data. [`ExportableImage`] dedicates it.
+//! * *NVIDIA's driver reads wrong texels* of a linear image after compute has written, unless its memory is dedicated.
+//!   [`ExportableImage`] dedicates it, and says what was measured.
 
 use std::ffi::CStr;
 use std::sync::Arc;
