@@ -19,7 +19,7 @@ pub(crate) struct OsHandle {
 const LONGEST_NAME: usize = 32_767;
 
 impl OsHandle {
-    /// Takes ownership of the descriptor. Whoever fails afterwards gives it back with [`forget_fd`].
+    /// Takes ownership of the descriptor. After a later failure, [`forget_fd`] returns it to the caller.
     ///
     /// # Safety
     /// If the descriptor is open, nothing else closes it while the result lives.

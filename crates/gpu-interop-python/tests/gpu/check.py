@@ -1,6 +1,6 @@
-"""Checks of the module on a GPU with torch, CuPy and JAX. Prints a table and writes python.json into $OUT.
+"""Checks of the module on a GPU with torch, CuPy and JAX. Prints a table and writes python.json.
 
-    pip install --no-deps gpu_interop-*.whl && OUT=folder python check.py [part ...]
+    pip install --no-deps gpu_interop-*.whl && GPU_INTEROP_REPORT_FOLDER=folder python check.py [part ...]
 
 Each part runs in a process of its own: one that fails, crashes or hangs is reported, and the others go on. A library
 that is not installed fails its parts. The exit status is the number of failed parts.
@@ -219,7 +219,7 @@ def example(name: str, *arguments: str) -> str:
 
 
 def render_to_torch(machine: Machine) -> Result:
-    out = os.environ.get("OUT", ".")
+    out = os.environ.get("GPU_INTEROP_REPORT_FOLDER", ".")
     texts = {
         "shared": example("render_to_torch.py", "--plot", os.path.join(out, "loss.png")),
         "through the CPU": example("render_to_torch.py", "--through-cpu", "--plot", os.path.join(out, "loss_cpu.png")),
@@ -307,7 +307,7 @@ def main() -> int:
         if "trace" in part:
             print(part["trace"], flush=True)
         # Written after each part, so that a crash leaves the parts before it.
-        with open(os.path.join(os.environ.get("OUT", "."), "python.json"), "w") as file:
+        with open(os.path.join(os.environ.get("GPU_INTEROP_REPORT_FOLDER", "."), "python.json"), "w") as file:
             json.dump(report, file, indent=2)
     failed = [name for name in chosen if not report["parts"][name]["passed"]]
     print(f"{len(chosen) - len(failed)} of {len(chosen)} parts passed", f"failed: {failed}" if failed else "", sep="; ")
