@@ -28,8 +28,9 @@ impl Background {
         let log = target.join("background.log");
         let output = File::create(&log).map_err(fails)?;
         let program = std::env::current_exe().map_err(fails)?;
-        let mut command = if has("nice") { Command::new("nice") } else { Command::new(&program) };
+        let mut command = Command::new(&program);
         if has("nice") {
+            command = Command::new("nice");
             command.args(["-n", "19"]).arg(&program);
         }
         command.arg("ci").args(steps).stdin(Stdio::null()).stderr(output.try_clone().map_err(fails)?).stdout(output);

@@ -222,7 +222,7 @@ pub unsafe extern "C" fn gpi_device_import_memory(
     })
 }
 
-/// Whether `object` of a kind is an NT handle.
+/// `true` if `object` of a kind is an NT handle.
 fn owns_object(kind: i32) -> bool {
     matches!(
         kind,

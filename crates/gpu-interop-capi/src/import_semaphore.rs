@@ -81,7 +81,7 @@ pub(crate) fn semaphore_kind_number(kind: SemaphoreHandleKind) -> i32 {
     KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number)
 }
 
-/// Whether `object` of a kind is an NT handle.
+/// `true` if `object` of a kind is an NT handle.
 fn owns_object(kind: i32) -> bool {
     matches!(
         kind,

@@ -83,7 +83,7 @@ impl Backing {
         })
     }
 
-    /// Whether the exporter allows reads only.
+    /// True if the exporter allows reads only.
     pub(crate) fn is_read_only(&self) -> bool {
         match &self.source {
             Source::Imported { mapping, .. } => mapping.get().is_some_and(MappedBuffer::is_read_only),

@@ -38,7 +38,7 @@ impl Shared {
         Self { lent: Mutex::default(), default_stream: OnceLock::new(), device, dl }
     }
 
-    /// Whether the device computes on the CPU, so that the host may access its memory.
+    /// True if the device computes on the CPU, so that the host may access its memory.
     pub(crate) fn is_host(&self) -> bool {
         self.dl == DlDevice::CPU
     }

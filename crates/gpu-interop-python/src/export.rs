@@ -121,13 +121,13 @@ impl PyExport {
         self.size
     }
 
-    /// Whether the allocation is dedicated. An importer must pass this flag.
+    /// True if the allocation is dedicated. An importer must pass this flag.
     #[getter]
     fn dedicated(&self) -> bool {
         self.dedicated
     }
 
-    /// Whether a compute backend exported the memory. An importer must pass this flag.
+    /// True if a compute backend exported the memory. An importer must pass this flag.
     #[getter]
     fn native(&self) -> bool {
         self.native
@@ -158,7 +158,7 @@ impl PyExport {
         drop(self.lock().take());
     }
 
-    /// Whether the handle was imported, detached or closed.
+    /// True if the handle was imported, detached or closed.
     #[getter]
     fn closed(&self) -> bool {
         self.lock().is_none()

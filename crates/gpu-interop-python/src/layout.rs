@@ -81,7 +81,7 @@ impl Layout {
         self.elements() * self.dtype.size()
     }
 
-    /// Whether the elements are packed in C order.
+    /// True if the elements are packed in C order.
     pub(crate) fn is_packed(&self) -> bool {
         self.elements() == 0
             || packed(&self.shape).is_some_and(|packed| {

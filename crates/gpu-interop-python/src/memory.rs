@@ -102,7 +102,7 @@ impl PyMemory {
         detached_drop(backing);
     }
 
-    /// Whether ``close`` was called.
+    /// True if ``close`` was called.
     #[getter]
     fn closed(&self) -> bool {
         self.lock().is_none()

@@ -172,7 +172,7 @@ impl PyStream {
         synchronize(py, OPERATION, &flow, timeout)
     }
 
-    /// Whether all enqueued work has completed.
+    /// True if all enqueued work has completed.
     #[getter]
     fn idle(&self, py: Python<'_>) -> PyResult<bool> {
         let flow = self.flow("Stream.idle")?;

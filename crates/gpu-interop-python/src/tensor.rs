@@ -237,7 +237,7 @@ impl PyTensor {
         self.address
     }
 
-    /// Whether consumers may only read.
+    /// True if consumers may only read.
     #[getter]
     fn readonly(&self) -> bool {
         self.read_only

@@ -81,7 +81,7 @@ impl PyBuffer {
         self.buffer.allocation_size()
     }
 
-    /// Whether the memory is a dedicated allocation.
+    /// True if the memory is a dedicated allocation.
     #[getter]
     fn dedicated(&self) -> bool {
         self.buffer.is_dedicated()

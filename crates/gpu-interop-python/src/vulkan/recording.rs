@@ -242,7 +242,7 @@ impl PySubmission {
         wait::sliced(py, timeout, |slice| self.lock().wait(slice), expired)
     }
 
-    /// Whether the commands have finished.
+    /// True if the commands have finished.
     #[getter]
     fn finished(&self, py: Python<'_>) -> bool {
         py.detach(|| self.lock().is_finished())
