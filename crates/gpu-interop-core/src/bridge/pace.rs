@@ -16,6 +16,8 @@ const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
 /// Longest sleep while a process is watched. Its end is detected after at most twice this time.
 const WATCH: Duration = Duration::from_millis(50);
+/// Time between two reads of all words of a busy bridge.
+const ALL: Duration = Duration::from_millis(1);
 /// Longest sleep where the exporter wakes the bridge.
 const WOKEN: Duration = Duration::from_secs(1);
 
@@ -31,11 +33,12 @@ pub(super) enum Step {
 pub(super) struct Pace {
     since: Instant,
     watched: Instant,
+    read_all: Instant,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self { since: Instant::now(), watched: Instant::now() }
+        Self { since: Instant::now(), watched: Instant::now(), read_all: Instant::now() }
     }
 
     /// Restarts the schedule after an event.
@@ -45,17 +48,27 @@ impl Pace {
 
     /// `true` if watched processes are due for a check, also while another timeline keeps the bridge busy.
     pub(super) fn watches(&mut self) -> bool {
-        let is_time = self.watched.elapsed() >= WATCH;
-        if is_time {
-            self.watched = Instant::now();
-        }
-        is_time
+        is_due(&mut self.watched, WATCH)
+    }
+
+    /// `true` if all words are due to be read, as for [`Pace::watches`].
+    pub(super) fn reads_all(&mut self) -> bool {
+        is_due(&mut self.read_all, ALL)
     }
 
     /// Returns the next step. `polled`: words must be polled; `watched`: processes must be checked.
     pub(super) fn next(&self, polled: bool, watched: bool) -> Step {
         step(self.since.elapsed(), polled, watched)
     }
+}
+
+/// `true` if `interval` has elapsed since `last`, which is then now.
+fn is_due(last: &mut Instant, interval: Duration) -> bool {
+    let is_due = last.elapsed() >= interval;
+    if is_due {
+        *last = Instant::now();
+    }
+    is_due
 }
 
 fn step(waited: Duration, polled: bool, watched: bool) -> Step {

@@ -1,5 +1,6 @@
 //! Pending requests of a bridge.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::side::{Side, release};
@@ -25,30 +26,45 @@ struct Wait {
     faults: Arc<StreamFaults>,
 }
 
+/// A signal of a stream that the bridge has not transferred.
 #[derive(Debug)]
 struct Signal {
+    /// Position among all requests, in the order in which they were added.
+    position: u64,
     side: Arc<Side>,
     value: u64,
     ticket: Ticket,
     faults: Arc<StreamFaults>,
     notified: bool,
-    /// The stream has signalled the ticket.
-    reached: bool,
 }
 
-/// Waits for one timeline.
+/// Signals of one stream, in the order in which they were added.
+#[derive(Debug)]
+struct Queue {
+    /// Identifies the stream.
+    stream: Arc<StreamFaults>,
+    signals: VecDeque<Signal>,
+}
+
+/// Waits for one timeline, by value.
 #[derive(Debug)]
 struct Group {
     side: Arc<Side>,
-    waits: Vec<Wait>,
+    waits: BTreeMap<u64, Vec<Wait>>,
 }
 
 /// All pending requests.
+///
+/// A query of a timeline costs as much for ten thousand waits as for one: only the smallest value is compared. A query of a
+/// stream's words reads the oldest one only, because a stream writes its words in order.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     groups: Vec<Group>,
-    /// In enqueue order.
-    signals: Vec<Signal>,
+    queues: Vec<Queue>,
+    /// Number of signals without a host function.
+    polled: usize,
+    /// Number of signals added so far.
+    added: u64,
     /// All waits are released.
     cancelled: bool,
 }
@@ -57,25 +73,32 @@ impl Pending {
     pub(super) fn add(&mut self, request: Request) {
         match request {
             Request::Signal { side, value, ticket, faults, notified } => {
-                self.signals.push(Signal { side, value, ticket, faults, notified, reached: false });
+                self.added += 1;
+                self.polled += usize::from(!notified);
+                let stream = faults.clone();
+                let signal = Signal { position: self.added, side, value, ticket, faults, notified };
+                match self.queues.iter_mut().find(|queue| Arc::ptr_eq(&queue.stream, &stream)) {
+                    Some(queue) => queue.signals.push_back(signal),
+                    None => self.queues.push(Queue { stream, signals: VecDeque::from([signal]) }),
+                }
             }
             Request::Wait { side, value, ticket, faults } => {
                 let wait = Wait { value, ticket, faults };
                 match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
-                    Some(group) => group.waits.push(wait),
-                    None => self.groups.push(Group { side, waits: vec![wait] }),
+                    Some(group) => group.waits.entry(value).or_default().push(wait),
+                    None => self.groups.push(Group { side, waits: BTreeMap::from([(value, vec![wait])]) }),
                 }
             }
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.groups.is_empty() && self.signals.is_empty()
+        self.groups.is_empty() && self.queues.is_empty()
     }
 
     /// `true` if a word must be polled, because its stream does not wake the bridge.
     pub(super) fn is_polled(&self) -> bool {
-        self.signals.iter().any(|signal| !signal.notified)
+        self.polled > 0
     }
 
     /// `true` if a process must be watched.
@@ -83,19 +106,50 @@ impl Pending {
         self.groups.iter().any(|group| group.side.is_watched())
     }
 
-    /// Completes the requests that are ready; returns whether there were any.
-    pub(super) fn settle(&mut self, words: &Words) -> bool {
+    /// Completes the requests that are ready; returns `true` if there were any. With `all`, every word is read: two threads
+    /// that signal on one stream at once may have added their requests in another order than the stream's.
+    pub(super) fn settle(&mut self, words: &Words, all: bool) -> bool {
         // Signals first: a wait may depend on one of them.
-        let signalled = self.settle_signals(words);
+        let signalled = self.settle_signals(words, all);
         self.settle_waits(words) || signalled
     }
 
-    fn settle_signals(&mut self, words: &Words) -> bool {
-        let before = self.signals.len();
-        // Newest first: a stream writes its words in order, so once one is observed the earlier ones are, too. In the
-        // other direction a later signal could be transferred before an earlier one and overtake it.
-        self.signals.iter_mut().rev().for_each(|signal| signal.reached = signal.ticket.is_reached());
-        for signal in self.signals.extract_if(.., |signal| signal.reached) {
+    /// Removes the signals whose words have been written, oldest first.
+    fn reached(&mut self, all: bool) -> Vec<Signal> {
+        let mut reached: Vec<Signal> = Vec::new();
+        // Streams may be ordered by events: a signal is transferred only if all words were read after its own, because an
+        // earlier one of another stream would otherwise be transferred later and be overtaken.
+        loop {
+            let before = reached.len();
+            for Queue { signals: queue, .. } in &mut self.queues {
+                while queue.front().is_some_and(|signal| signal.ticket.is_reached()) {
+                    reached.extend(queue.pop_front());
+                }
+                if all {
+                    let mut index = 0;
+                    while let Some(signal) = queue.get(index) {
+                        if signal.ticket.is_reached() {
+                            reached.extend(queue.remove(index));
+                        } else {
+                            index += 1;
+                        }
+                    }
+                }
+            }
+            if reached.len() == before {
+                break;
+            }
+        }
+        self.queues.retain(|queue| !queue.signals.is_empty());
+        reached.sort_unstable_by_key(|signal| signal.position);
+        self.polled -= reached.iter().filter(|signal| !signal.notified).count();
+        reached
+    }
+
+    fn settle_signals(&mut self, words: &Words, all: bool) -> bool {
+        let reached = self.reached(all);
+        let mut settled = !reached.is_empty();
+        for signal in reached {
             // Checked after the word was read.
             if !words.discards_signals() {
                 match signal.side.raise(signal.value) {
@@ -109,34 +163,38 @@ impl Pending {
             release(signal.side);
         }
         if let Some(error) = words.lost() {
-            for signal in self.signals.drain(..) {
+            self.polled = 0;
+            for signal in self.queues.drain(..).flat_map(|queue| queue.signals) {
                 signal.side.fail(error);
                 signal.faults.report_timeline(&signal.side, error);
                 // A lost device may still write the word.
                 words.retire(signal.ticket);
                 release(signal.side);
+                settled = true;
             }
         }
-        self.signals.len() < before
+        settled
     }
 
     fn settle_waits(&mut self, words: &Words) -> bool {
         let mut settled = false;
         for group in &mut self.groups {
             let value = group.side.value();
-            let is_over = |wait: &mut Wait| self.cancelled || value.as_ref().map_or(true, |value| *value >= wait.value);
-            for wait in group.waits.extract_if(.., is_over) {
-                match &value {
-                    Ok(value) if *value >= wait.value => {}
-                    Ok(_) => {
-                        words.discard_signals();
-                        wait.faults.report(closed());
+            let is_over = |wanted: u64| self.cancelled || value.as_ref().map_or(true, |value| *value >= wanted);
+            while let Some(first) = group.waits.first_entry().filter(|first| is_over(*first.key())) {
+                for wait in first.remove() {
+                    match &value {
+                        Ok(value) if *value >= wait.value => {}
+                        Ok(_) => {
+                            words.discard_signals();
+                            wait.faults.report(closed());
+                        }
+                        Err(error) => wait.faults.report_timeline(&group.side, error),
                     }
-                    Err(error) => wait.faults.report_timeline(&group.side, error),
+                    wait.ticket.reach();
+                    words.put(wait.ticket);
+                    settled = true;
                 }
-                wait.ticket.reach();
-                words.put(wait.ticket);
-                settled = true;
             }
         }
         self.groups.extract_if(.., |group| group.waits.is_empty()).for_each(|group| release(group.side));
@@ -158,7 +216,7 @@ impl Pending {
 
     /// Each timeline with the smallest value that is waited for.
     pub(super) fn wanted(&self) -> Vec<(&dyn ExporterTimeline, u64)> {
-        let smallest = |group: &Group| group.waits.iter().map(|wait| wait.value).min();
+        let smallest = |group: &Group| group.waits.first_key_value().map(|(value, _)| *value);
         self.groups.iter().filter_map(|group| Some((&*group.side.exporter, smallest(group)?))).collect()
     }
 }
@@ -176,3 +234,6 @@ fn closed() -> Error {
         "the device was closed while a stream waited for a timeline",
     )
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -75,6 +75,11 @@ impl RemoteTicket {
     pub(crate) fn reach(&self) {
         self.0.reach();
     }
+
+    #[cfg(test)]
+    pub(super) fn is_reached(&self) -> bool {
+        self.0.is_reached()
+    }
 }
 
 #[derive(Debug, Default)]

@@ -133,7 +133,7 @@ impl Worker {
                 if pending.is_watched() && pace.watches() {
                     pending.check_processes();
                 }
-                if pending.settle(&self.words) {
+                if pending.settle(&self.words, pace.reads_all()) {
                     pace.restart();
                     continue;
                 }
@@ -142,6 +142,7 @@ impl Worker {
                 }
                 match pace.next(pending.is_polled(), pending.is_watched()) {
                     Step::Spin => yield_now(),
+                    Step::Sleep(_) if pending.settle(&self.words, true) => pace.restart(),
                     Step::Sleep(pause) => self.sleep(&pending, pause),
                 }
             }

@@ -54,14 +54,14 @@ fn signals_behind_a_cancelled_wait_are_discarded() {
         let shared = words.clone();
         let thread = thread::spawn(move || {
             first.cancel();
-            assert!(first.settle(&shared), "the wait is not released");
+            assert!(first.settle(&shared, true), "the wait is not released");
             // The stream.
             wait.wait();
             signal.write();
         });
-        second.settle(&words);
+        second.settle(&words, false);
         thread.join().expect("join");
-        second.settle(&words);
+        second.settle(&words, false);
         assert!(second.is_empty(), "the word was written");
         assert_eq!((signalled.value().expect("has one"), words.in_use()), (0, 0));
     });
