@@ -3,15 +3,14 @@
 use std::ffi::c_void;
 
 use gpu_interop::handle::NvSciBufObject;
-use gpu_interop::{DeviceIdentity, Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+use gpu_interop::{Device, DeviceIdentity, Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
 
 use crate::array_desc::gpi_array_desc;
 use crate::call::call;
+use crate::description::{self, Description, HandleType};
 use crate::handle::{gpi_device, gpi_memory};
 use crate::identity::gpi_identity;
-use crate::object;
-use crate::os_handle::{OsHandle, close_fd, forget_fd, forget_win32};
-use crate::pointer::{self, Out};
+use crate::os_handle::{OsHandle, forget_fd, forget_win32};
 use crate::status::gpi_status;
 
 /// Kind of memory: a file descriptor from `vkGetMemoryFdKHR` with OPAQUE_FD, or of exportable memory of this library.
@@ -101,6 +100,26 @@ pub(crate) fn memory_kind_number(kind: MemoryHandleKind) -> i32 {
     KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number)
 }
 
+impl Description for gpi_memory_import {
+    fn handle_type(&self) -> HandleType {
+        match self.kind {
+            GPI_MEMORY_OPAQUE_FD | GPI_MEMORY_DMABUF_FD => HandleType::Fd,
+            GPI_MEMORY_OPAQUE_WIN32 | GPI_MEMORY_D3D12_HEAP | GPI_MEMORY_D3D12_RESOURCE | GPI_MEMORY_D3D11_RESOURCE => {
+                HandleType::Nt
+            }
+            _ => HandleType::NotOwned,
+        }
+    }
+
+    fn os_handle(&self, operation: &'static str) -> OsHandle {
+        OsHandle { operation, fd: self.fd, object: self.object, name: self.name }
+    }
+
+    fn fields(&mut self) -> (&mut i32, &mut *mut c_void) {
+        (&mut self.fd, &mut self.object)
+    }
+}
+
 impl gpi_memory_import {
     /// Converts the structure. The result owns the handle: after a failure of the import, [`give_back`] returns it.
     ///
@@ -115,7 +134,7 @@ impl gpi_memory_import {
         let has = |flag| self.flags & flag != 0;
         // Converted first: nothing fails once the handle has been taken.
         let image = if has(GPI_IMPORT_HAS_IMAGE) { Some(self.image.desc(operation)?) } else { None };
-        let source = OsHandle { operation, fd: self.fd, object: self.object, name: self.name };
+        let source = self.os_handle(operation);
         // SAFETY: the caller's promises: the handle is what its kind says, and nothing else closes it during the call.
         let handle = unsafe {
             match kind {
@@ -194,40 +213,18 @@ pub unsafe extern "C" fn gpi_device_import_memory(
     memory: *mut gpi_memory,
 ) -> gpi_status {
     call("gpi_device_import_memory", |operation| {
-        // SAFETY: the caller's promise.
-        let out = unsafe { Out::new(operation, "memory", memory) }?;
-        // SAFETY: the caller's promise; the structure has no invalid bytes.
-        let mut description = unsafe { pointer::read(operation, "import", import) }?;
-        // SAFETY: the caller's promise.
-        let back = unsafe { Out::new(operation, "import", import) }?;
-        let device = object::get(operation, device)?;
-        // SAFETY: the caller's promise.
-        let request = unsafe { description.request(operation) }?;
-        match device.import_memory(request) {
-            Ok(imported) => {
-                description.fd = -1;
-                if description.name.is_null() && owns_object(description.kind) {
-                    description.object = std::ptr::null_mut();
-                }
-                back.set(description);
-                out.set(object::add(imported));
-                Ok(())
-            }
-            Err(failure) => {
+        let run = |device: &Device, description: &gpi_memory_import| {
+            // SAFETY: the caller's promise.
+            let request = unsafe { description.request(operation) }?;
+            device.import_memory(request).map_err(|failure| {
                 let (error, request) = failure.into_parts();
                 give_back(request);
-                Err(error)
-            }
-        }
+                error
+            })
+        };
+        // SAFETY: the caller's promise.
+        unsafe { description::import(operation, device, import, ("memory", memory), run) }
     })
-}
-
-/// `true` if `object` of a kind is an NT handle.
-fn owns_object(kind: i32) -> bool {
-    matches!(
-        kind,
-        GPI_MEMORY_OPAQUE_WIN32 | GPI_MEMORY_D3D12_HEAP | GPI_MEMORY_D3D12_RESOURCE | GPI_MEMORY_D3D11_RESOURCE
-    )
 }
 
 /// Closes the handle of a description that was not imported: a file descriptor or an NT handle, which the caller owns. Sets
@@ -238,26 +235,8 @@ fn owns_object(kind: i32) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpi_memory_import_close(import: *mut gpi_memory_import) -> gpi_status {
     call("gpi_memory_import_close", |operation| {
-        // SAFETY: the caller's promise; the structure has no invalid bytes.
-        let mut description = unsafe { pointer::read(operation, "import", import) }?;
         // SAFETY: the caller's promise.
-        let back = unsafe { Out::new(operation, "import", import) }?;
-        let source = OsHandle { operation, fd: description.fd, object: description.object, name: std::ptr::null() };
-        match description.kind {
-            GPI_MEMORY_OPAQUE_FD | GPI_MEMORY_DMABUF_FD if description.fd >= 0 => {
-                // SAFETY: the caller's promise.
-                close_fd(unsafe { source.fd() }?);
-                description.fd = -1;
-            }
-            kind if owns_object(kind) && !description.object.is_null() => {
-                // SAFETY: the caller's promise.
-                drop(unsafe { source.win32() }?);
-                description.object = std::ptr::null_mut();
-            }
-            _ => {}
-        }
-        back.set(description);
-        Ok(())
+        unsafe { description::close(operation, import) }
     })
 }
 

@@ -3,15 +3,14 @@
 use std::ffi::c_void;
 
 use gpu_interop::handle::NvSciSyncObject;
-use gpu_interop::{DeviceIdentity, Error, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport};
+use gpu_interop::{Device, DeviceIdentity, Error, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport};
 
 use crate::call::call;
+use crate::description::{self, Description, HandleType};
 use crate::handle::{gpi_device, gpi_semaphore};
 use crate::identity::gpi_identity;
 use crate::import_memory::GPI_IMPORT_HAS_EXPORTER;
-use crate::object;
-use crate::os_handle::{OsHandle, close_fd, forget_fd, forget_win32};
-use crate::pointer::{self, Out};
+use crate::os_handle::{OsHandle, forget_fd, forget_win32};
 use crate::status::gpi_status;
 
 /// Kind of semaphore: a binary semaphore's file descriptor from `vkGetSemaphoreFdKHR` with OPAQUE_FD.
@@ -81,16 +80,26 @@ pub(crate) fn semaphore_kind_number(kind: SemaphoreHandleKind) -> i32 {
     KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number)
 }
 
-/// `true` if `object` of a kind is an NT handle.
-fn owns_object(kind: i32) -> bool {
-    matches!(
-        kind,
-        GPI_SEMAPHORE_OPAQUE_WIN32
+impl Description for gpi_semaphore_import {
+    fn handle_type(&self) -> HandleType {
+        match self.kind {
+            GPI_SEMAPHORE_OPAQUE_FD | GPI_SEMAPHORE_TIMELINE_FD => HandleType::Fd,
+            GPI_SEMAPHORE_OPAQUE_WIN32
             | GPI_SEMAPHORE_D3D12_FENCE
             | GPI_SEMAPHORE_D3D11_FENCE
             | GPI_SEMAPHORE_D3D11_KEYED_MUTEX
-            | GPI_SEMAPHORE_TIMELINE_WIN32
-    )
+            | GPI_SEMAPHORE_TIMELINE_WIN32 => HandleType::Nt,
+            _ => HandleType::NotOwned,
+        }
+    }
+
+    fn os_handle(&self, operation: &'static str) -> OsHandle {
+        OsHandle { operation, fd: self.fd, object: self.object, name: self.name }
+    }
+
+    fn fields(&mut self) -> (&mut i32, &mut *mut c_void) {
+        (&mut self.fd, &mut self.object)
+    }
 }
 
 impl gpi_semaphore_import {
@@ -104,7 +113,7 @@ impl gpi_semaphore_import {
             return Err(Error::invalid(operation, "unknown flags, or a reserved field that is not 0")
                 .with_context("flags", format_args!("{:#x}", self.flags)));
         }
-        let source = OsHandle { operation, fd: self.fd, object: self.object, name: self.name };
+        let source = self.os_handle(operation);
         // SAFETY: the caller's promises: the handle is what its kind says, and nothing else closes it during the call.
         let handle = unsafe {
             match kind {
@@ -170,31 +179,17 @@ pub unsafe extern "C" fn gpi_device_import_semaphore(
     semaphore: *mut gpi_semaphore,
 ) -> gpi_status {
     call("gpi_device_import_semaphore", |operation| {
-        // SAFETY: the caller's promise.
-        let out = unsafe { Out::new(operation, "semaphore", semaphore) }?;
-        // SAFETY: the caller's promise; the structure has no invalid bytes.
-        let mut description = unsafe { pointer::read(operation, "import", import) }?;
-        // SAFETY: the caller's promise.
-        let back = unsafe { Out::new(operation, "import", import) }?;
-        let device = object::get(operation, device)?;
-        // SAFETY: the caller's promise.
-        let request = unsafe { description.request(operation) }?;
-        match device.import_semaphore(request) {
-            Ok(imported) => {
-                description.fd = -1;
-                if description.name.is_null() && owns_object(description.kind) {
-                    description.object = std::ptr::null_mut();
-                }
-                back.set(description);
-                out.set(object::add(imported));
-                Ok(())
-            }
-            Err(failure) => {
+        let run = |device: &Device, description: &gpi_semaphore_import| {
+            // SAFETY: the caller's promise.
+            let request = unsafe { description.request(operation) }?;
+            device.import_semaphore(request).map_err(|failure| {
                 let (error, request) = failure.into_parts();
                 give_back(request);
-                Err(error)
-            }
-        }
+                error
+            })
+        };
+        // SAFETY: the caller's promise.
+        unsafe { description::import(operation, device, import, ("semaphore", semaphore), run) }
     })
 }
 
@@ -205,27 +200,8 @@ pub unsafe extern "C" fn gpi_device_import_semaphore(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpi_semaphore_import_close(import: *mut gpi_semaphore_import) -> gpi_status {
     call("gpi_semaphore_import_close", |operation| {
-        // SAFETY: the caller's promise; the structure has no invalid bytes.
-        let mut description = unsafe { pointer::read(operation, "import", import) }?;
         // SAFETY: the caller's promise.
-        let back = unsafe { Out::new(operation, "import", import) }?;
-        let (fd, object) = (description.fd, description.object);
-        let source = OsHandle { operation, fd, object, name: std::ptr::null() };
-        match description.kind {
-            GPI_SEMAPHORE_OPAQUE_FD | GPI_SEMAPHORE_TIMELINE_FD if fd >= 0 => {
-                // SAFETY: the caller's promise.
-                close_fd(unsafe { source.fd() }?);
-                description.fd = -1;
-            }
-            kind if owns_object(kind) && !object.is_null() => {
-                // SAFETY: the caller's promise.
-                drop(unsafe { source.win32() }?);
-                description.object = std::ptr::null_mut();
-            }
-            _ => {}
-        }
-        back.set(description);
-        Ok(())
+        unsafe { description::close(operation, import) }
     })
 }
 

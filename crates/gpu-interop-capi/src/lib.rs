@@ -29,6 +29,7 @@ mod call;
 mod callback_timeline;
 mod capability;
 mod constants;
+mod description;
 mod device;
 mod event;
 mod exported_semaphore;

@@ -12,7 +12,7 @@ pub(crate) fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether a program is installed.
+/// `true` if a program is installed.
 pub(crate) fn has(program: &str) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).any(|folder| folder.join(program).is_file())
@@ -24,7 +24,7 @@ pub(crate) fn left_out(package: &str) {
     eprintln!("left out: needs the package {package}");
 }
 
-/// Whether the compiler finds Vulkan's header.
+/// `true` if the compiler finds Vulkan's header.
 pub(crate) fn has_vulkan_header() -> bool {
     let mut compiler = Command::new(compiler("errors"));
     compiler.args(["-fsyntax-only", "-include", "vulkan/vulkan.h", "-x", "c", "/dev/null"]);

@@ -56,6 +56,35 @@ fn examples_run() {
     assert!(output.status.success() && text.contains("1024 of 1024 words"), "{text}{errors}");
 }
 
+/// FFmpeg's own Vulkan images, by the public interface of its libraries. The example draws a bar and compares every sample.
+#[test]
+fn a_frame_of_ffmpeg_is_shared() {
+    let packages = ["libavcodec", "libavutil"];
+    let output = Command::new("pkg-config").args(["--modversion", "libavutil"]).output();
+    let version = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    if version.is_empty() || !has_vulkan_header() {
+        left_out("libavcodec-dev, libavutil-dev or libvulkan-dev");
+        return;
+    }
+    if !version.starts_with("57.") {
+        eprintln!("skipped: the example is for libavutil 57; this is {version}");
+        return;
+    }
+    let library = Library::built();
+    let text = run(Command::new("pkg-config").args(["--cflags", "--libs"]).args(packages));
+    let switches: Vec<&str> = text.split_whitespace().chain(["-l:libvulkan.so.1"]).collect();
+    let file = crate_folder().join("examples/ffmpeg_frame.c");
+    let program = library.compile_file(&file, &compiler("errors"), &switches);
+    let output = library.command(&program).output().expect("started");
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // A machine without a Vulkan device.
+    if errors.contains("av_hwdevice_ctx_create") {
+        eprintln!("skipped: {errors}");
+        return;
+    }
+    assert!(output.status.success() && text.contains("0 of 345600 samples differ"), "{text}{errors}");
+}
+
 /// The headers alone, for Windows.
 #[test]
 fn mingw_accepts_the_header() {
