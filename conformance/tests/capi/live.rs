@@ -75,11 +75,13 @@ impl Live {
         self.state().linear.entry(address).or_default().push(linear);
     }
 
-    /// Forgets memory at an address: the mapping of an import, or that without one.
+    /// Forgets memory at an address: the mapping of an import, or that without one. Drivers map parts of one import at one
+    /// address; the address does not say which is freed, so the smallest is, and the ranges of the others stay known.
     pub(crate) fn remove_linear(&self, address: u64, memory: Option<usize>) -> Option<c::gpi_buffer> {
         let mut state = self.state();
         let all = state.linear.get_mut(&address)?;
-        let index = all.iter().position(|linear| linear.memory == memory)?;
+        let of_import = all.iter().enumerate().filter(|(_, linear)| linear.memory == memory);
+        let (index, _) = of_import.min_by_key(|(_, linear)| linear.size)?;
         let found = all.remove(index);
         if all.is_empty() {
             state.linear.remove(&address);
@@ -105,4 +107,16 @@ impl Live {
         let (offset, linear) = found.ok_or_else(|| Error::invalid(operation, "no memory is mapped at this address"))?;
         Ok(c::gpi_range { buffer: linear.buffer, offset, size })
     }
+}
+
+/// Test of [`Live::remove_linear`].
+pub(crate) fn freeing_a_part_leaves_the_whole_mapping() -> Result<(), libtest_mimic::Failed> {
+    let live = Live::default();
+    let linear = |id, size| Linear { buffer: c::gpi_buffer { id }, size, memory: Some(7) };
+    live.add_linear(4096, linear(1, 8 << 30));
+    live.add_linear(4096, linear(2, 4096));
+    assert_eq!(live.remove_linear(4096, Some(7)).expect("mapped").id, 2);
+    let range = live.range("test", DevicePtr::new(4096 + (4 << 30)), 4096).expect("mapped");
+    assert_eq!((range.buffer.id, range.offset), (1, 4 << 30));
+    Ok(())
 }
