@@ -11,7 +11,8 @@ use crate::session::{Session, Step, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
 /// Steps that build: they run beside the others, which mostly wait.
-pub(crate) const BACKGROUND: &[&str] = &["clippy", "features", "docs", "package", "windows", "windows-c"];
+pub(crate) const BACKGROUND: &[&str] =
+    &["clippy", "features", "docs", "package", "instructions", "windows", "windows-c"];
 
 macro_rules! steps {
     ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
@@ -36,6 +37,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "bundle", "the bundle that vendors run", bundle;
     "outside", "crates outside of the workspace", outside::check;
     "package", "packages of the published crates build alone", package::check;
+    "instructions", "instructions that the safe objects add to signals and waits", instructions;
     "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
     "windows", "tests for Windows, under Wine", windows::fast;
     "windows-c", "programs in C for Windows, under Wine", windows::programs;
@@ -174,6 +176,13 @@ fn amd(session: &Session) -> Outcome {
 fn bundle(session: &Session) -> Outcome {
     build(session)?;
     run("ci/test.sh").arg(session.debug("")).check()
+}
+
+fn instructions(session: &Session) -> Outcome {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) || !has("valgrind") {
+        return session.leave_out("the count of instructions", "the package valgrind, on x86-64");
+    }
+    cargo("bench --package gpu-interop-host --bench instructions").check()
 }
 
 fn tree(session: &Session) -> Outcome {
