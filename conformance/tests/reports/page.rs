@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use gpu_interop_conformance::{Observation, Outcome};
-use gpu_interop_conformance_cli::{BenchReport, Call, CallTrace, CaseReport, Report, Returned};
+use gpu_interop_conformance_cli::{Attempt, BenchReport, Call, CallTrace, CaseReport, Report, Returned};
 
 use super::html::{self, Node};
 use super::{Tested, committed, full_report, json, printed, report, text};
@@ -40,6 +40,14 @@ fn eventful() -> Tested<Report> {
         case.log = Some(format!("the log of {outcome}\nand its end"));
         case.left_out = vec![format!("left out of {outcome}")];
         case.calls = Some(trace(&format!("the function of {outcome}")));
+        let attempt = |number: u64| Attempt {
+            outcome: Outcome::Failed,
+            reason: Some(format!("the reason of run {number} of {outcome}")),
+            log: Some(format!("the log of run {number} of {outcome}")),
+            calls: None,
+            duration_us: number,
+        };
+        case.attempts = vec![attempt(1), attempt(2)];
         case.observed = vec![Observation {
             call: format!("the call of {outcome}"),
             raw: "what the driver did".into(),
@@ -74,6 +82,7 @@ fn said(number: usize, case: &CaseReport) -> String {
         Outcome::Passed => "✓",
         Outcome::Failed | Outcome::Crashed | Outcome::TimedOut => "✗",
         Outcome::UnexpectedPass => "!",
+        Outcome::Flaky => "↻",
         Outcome::ExpectedFailure => "≈",
         Outcome::Unsupported => "–",
         Outcome::Skipped => "○",
@@ -98,7 +107,8 @@ fn check_scenarios(page: &Node, reports: &[Report]) -> Tested {
             );
             let text = entry.text();
             let observed = case.observed.iter().flat_map(|row| [&row.call, &row.raw, &row.library]);
-            for what in case.reason.iter().chain(&case.log).chain(&case.left_out).chain(observed) {
+            let runs = case.attempts.iter().flat_map(|attempt| attempt.reason.iter().chain(&attempt.log));
+            for what in runs.chain(&case.reason).chain(&case.log).chain(&case.left_out).chain(observed) {
                 assert!(text.contains(what.as_str()), "{}: `{what}` is not in {text}", case.id);
             }
             for call in case.calls.iter().flat_map(|calls| &calls.newest) {

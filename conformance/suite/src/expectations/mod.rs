@@ -1,9 +1,10 @@
 //! Expectations: known failures and unsupported combinations, as data.
 //!
-//! There are two separate lists: permanent limits of a device, and current failures. Every entry has a reason, and a
-//! current failure also a source. This project's entries are in the folder `expectations` and compiled into the
+//! There are three lists: permanent limits of a device, current failures, and failures of some runs. Every entry has a
+//! reason, a failure also a source, and a failure of some runs its rate. This project's entries are in the folder `expectations` and compiled into the
 //! command; entries of files on the command line take precedence.
 
+mod check;
 mod version;
 
 use std::path::Path;
@@ -33,6 +34,9 @@ struct File {
     /// Temporary: run, and expected to fail; a pass fails the run, because the entry is stale.
     #[serde(default)]
     expected_failure: Vec<Entry>,
+    /// Fails in some runs: run, and run again after a failure.
+    #[serde(default)]
+    flaky: Vec<Entry>,
 }
 
 /// One expectation. Patterns are globs; an omitted pattern matches everything.
@@ -51,6 +55,8 @@ struct Entry {
     /// As Rust names it: `linux`.
     #[serde(default)]
     os: Pattern,
+    /// Of a flaky entry: the share of runs that fail, more than 0 and less than 1.
+    rate: Option<f64>,
     /// `true` if the entry applies only to runs on an emulated kernel driver, `false` if only to others.
     emulated: Option<bool>,
     reason: String,
@@ -140,6 +146,15 @@ impl Entry {
     }
 }
 
+/// An entry of `[[flaky]]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeclaredFlake {
+    /// The share of runs that fail, more than 0 and less than 1.
+    pub rate: f64,
+    /// The reason and the source.
+    pub reason: String,
+}
+
 /// All expectations.
 #[derive(Debug, Default)]
 pub struct Expectations {
@@ -166,25 +181,17 @@ impl Expectations {
 
     /// Appends a file's entries.
     fn add(&mut self, name: &str, text: &str) -> Verdict {
-        let file: File = toml::from_str(text).map_err(|error| wrong(name, &error))?;
-        let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
-        for entry in file.unsupported.iter().chain(&file.expected_failure) {
-            if entry.reason.trim().is_empty() {
-                return Err(wrong(name, &format!("every expectation needs a reason: `{}`", entry.scenario.text())));
-            }
-        }
-        if let Some(entry) = file.expected_failure.iter().find(|entry| !says(&entry.link) && !says(&entry.measured)) {
-            let message = "an expected failure says where it is known from: `link`, a page or an issue, or `measured`, on \
-                           what and when it was seen";
-            return Err(wrong(name, &format!("{message}: `{}`", entry.scenario.text())));
-        }
-        self.file.unsupported.extend(file.unsupported);
-        self.file.expected_failure.extend(file.expected_failure);
+        let mut file: File = toml::from_str(text).map_err(|error| wrong(name, &error))?;
+        check::entries(name, &file)?;
+        self.file.unsupported.append(&mut file.unsupported);
+        self.file.expected_failure.append(&mut file.expected_failure);
+        self.file.flaky.append(&mut file.flaky);
         Ok(())
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.file.unsupported.iter().chain(&self.file.expected_failure)
+        let File { unsupported, expected_failure, flaky } = &self.file;
+        unsupported.iter().chain(expected_failure).chain(flaky)
     }
 
     /// Entries that apply to this machine but match no existing scenario, with pattern and reason. `exist` lists all
@@ -204,6 +211,12 @@ impl Expectations {
     /// The reason why a scenario is not run, if any.
     pub fn unsupported(&self, place: &Place<'_>) -> Option<String> {
         find(&self.file.unsupported, place)
+    }
+
+    /// The declared flake of a case, if any.
+    pub fn flake(&self, place: &Place<'_>) -> Option<DeclaredFlake> {
+        let entry = self.file.flaky.iter().find(|entry| entry.matches(place))?;
+        Some(DeclaredFlake { rate: entry.rate?, reason: entry.why() })
     }
 
     /// The outcome with respect to the expectations, and a reason to prepend to the scenario's own.

@@ -46,6 +46,7 @@ fn card(run: Run<'_>) -> Markup {
                 dt { "run" }
                 dd { (report.results.len()) " scenarios in " (format!("{took:.1?}")) ", " (text::seeds(report)) }
                 @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
+                @if let Some(stopped) = &report.stopped { dt { "stopped" } dd { (stopped) } }
                 dt { "made by" } dd { (report.tool.name) " " (report.tool.version) }
                 @if !run.source.is_empty() { dt { "report" } dd { (run.source) } }
             }
