@@ -70,7 +70,7 @@ fn run_filtered(filter: &str, fault: &str, options: &[&str]) -> Result<Ended, Fa
     let run = run.env("GPU_INTEROP_SIM_COUNTS", &path(&counts)).with_retries();
     let json = folder.path().join("report.json");
     let mut command = run.command(&json)?;
-    command.args(["--jobs", "1", "--junit", &path(&folder.path().join("junit.xml"))]);
+    command.args(["--junit", &path(&folder.path().join("junit.xml"))]);
     let output = command.args(["--html", &path(&folder.path().join("page.html"))]).args(options).output()?;
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let report = std::fs::read_to_string(&json).unwrap_or_default();
