@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
 
-use super::micros;
 use crate::report::{Attempt, CallTrace, CaseReport, case_name};
 
 /// One scenario with one exporter.
@@ -103,4 +102,9 @@ impl Ended {
             Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
         }
     }
+}
+
+/// A duration in microseconds, as reports have it.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -11,33 +11,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{SubsecRound, Utc};
 use gpu_interop_conformance::{Stop, Verdict};
-use serde::{Deserialize, Serialize};
 
-use super::micros;
+use super::case::micros;
+use super::line::Line;
 use super::resume::{self, Earlier};
 use crate::report::{CaseReport, Report};
-
-/// A line of the journal. `device` is the ordinal.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Line {
-    /// The run on a device begins.
-    Run {
-        device: usize,
-        /// The report without results.
-        report: Box<Report>,
-        /// The names of all cases, in order.
-        cases: Vec<String>,
-    },
-    /// A killed run continues.
-    Resumed { device: usize, at: DateTime<Utc> },
-    /// The first run of a case that runs again, before expectations.
-    Failed { device: usize, at_us: u64, case: CaseReport },
-    /// The result of a case.
-    Case { device: usize, at_us: u64, case: CaseReport },
-}
 
 /// A journal that is being written, by a thread of its own: a disk may need longer than a case.
 #[derive(Debug)]

@@ -1,132 +1,42 @@
-//! Plans and runs cases: which processes run them, and how results become a report.
+//! Runs cases: which processes run them, and how results become a report.
 
 mod case;
+mod discovery;
 pub(crate) mod group;
 mod halt;
 mod journal;
 mod judge;
+mod line;
 mod lost;
+mod place;
+mod plan;
 mod progress;
 mod results;
 mod resume;
 mod units;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{SubsecRound, Utc};
-use globset::GlobMatcher;
-use gpu_interop_conformance::{
-    BackendUnderTest, Expectations, ExporterName, Exporters, Scenario, Seeds, Verdict, execution, process,
-};
+use gpu_interop_conformance::{BackendUnderTest, Verdict, execution};
 
 use crate::call_trace::{self, CallFile};
-use crate::case_list::CaseList;
-use crate::report::{Environment, Report, SCHEMA, Shard, Tool, case_name, summarize};
+use crate::report::{Environment, Report, SCHEMA, Tool, summarize};
 
 pub(crate) use case::Case;
+pub(crate) use discovery::discover;
 pub(crate) use journal::Journal;
+pub(crate) use plan::{Isolation, Plan};
 pub(crate) use progress::Progress;
 
-use case::Ended;
+use case::{Ended, micros};
 use halt::Halt;
-use judge::{Drivers, NO_EXPORTER};
+use place::Drivers;
 use results::Results;
 use units::side_by_side;
 
-/// Time limit of discovery.
-const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
-
-/// Discovers backend, devices and exporters in a child process: loading a driver may crash.
-pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName]) -> Verdict<Environment> {
-    let mut arguments: Vec<String> =
-        ["discover", "--backend", backend, "--device", &device.to_string()].map(Into::into).into();
-    for exporter in exporters {
-        arguments.extend(["--exporter".into(), exporter.name().into()]);
-    }
-    process::ask(&format!("looking at backend {backend}"), &arguments, &[], DISCOVERY_LIMIT)
-}
-
-#[derive(Debug)]
-pub(crate) struct Plan {
-    /// The ordinal of the device under test.
-    pub(crate) device: usize,
-    pub(crate) seeds: Seeds,
-    pub(crate) filter: Option<GlobMatcher>,
-    /// The list of `--cases` or `--tier`.
-    pub(crate) list: Option<CaseList>,
-    pub(crate) exporters: Vec<ExporterName>,
-    pub(crate) isolation: Isolation,
-    pub(crate) timeout: Option<Duration>,
-    /// The number of processes that run scenarios at the same time.
-    pub(crate) jobs: NonZeroUsize,
-    pub(crate) expectations: Expectations,
-    /// How often a case that fails unexpectedly runs again; 0 without isolation.
-    pub(crate) retries: u32,
-    /// Stops the run after this number of failures.
-    pub(crate) max_failures: Option<NonZeroUsize>,
-    /// `true` if reports have the driver calls of failed cases.
-    pub(crate) calls: bool,
-    /// The shard that the cases are.
-    pub(crate) shard: Option<Shard>,
-}
-
-/// How scenarios are isolated from each other's crashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Isolation {
-    /// A few processes for many scenarios each, with a new one after each failure.
-    Shared,
-    /// A process for each scenario.
-    Scenario,
-    /// No isolation: all scenarios run in this process.
-    None,
-}
-
 impl Plan {
-    /// The cases that match the filter and are in the list.
-    pub(crate) fn cases<'a>(&self, scenarios: &'a [Scenario]) -> Vec<Case<'a>> {
-        let is_listed = |case: &Case<'_>| self.list.as_ref().is_none_or(|list| list.has(case.scenario, case.exporter));
-        let matches = |case: &Case<'_>| {
-            self.filter.as_ref().is_none_or(|filter| {
-                let matches = |id| filter.is_match(id) || filter.is_match(case_name(id, case.exporter));
-                case.scenario.names().any(matches)
-            })
-        };
-        scenarios
-            .iter()
-            .flat_map(|scenario| {
-                let exporters = match scenario.exporters {
-                    Exporters::None => vec![None],
-                    Exporters::Any => self.exporters.iter().copied().map(Some).collect(),
-                };
-                exporters.into_iter().map(move |exporter| Case { scenario, exporter })
-            })
-            .filter(|case| is_listed(case) && matches(case))
-            .collect()
-    }
-
-    /// Expectations for this machine that match no scenario at all.
-    pub(crate) fn stale_expectations(&self, environment: &Environment, scenarios: &[Scenario]) -> Vec<String> {
-        let everything = || {
-            scenarios.iter().flat_map(|scenario| {
-                let exporters = match scenario.exporters {
-                    Exporters::None => vec![NO_EXPORTER],
-                    Exporters::Any => ExporterName::ALL.iter().map(|exporter| exporter.name()).collect(),
-                };
-                let cases = move |exporter| scenario.names().map(move |id| (id, exporter));
-                exporters.into_iter().flat_map(cases)
-            })
-        };
-        let drivers = Drivers::of(environment);
-        self.expectations.stale(&drivers.machine(environment), everything)
-    }
-
-    /// `true` if scenarios run in other processes.
-    pub(super) fn is_isolated(&self) -> bool {
-        self.isolation != Isolation::None
-    }
-
     /// Runs the cases. Scenarios measure descriptors and memory of their own process only, so several processes may run
     /// at once, except scenarios marked `alone`. At the end, failed cases run again alone.
     ///
@@ -254,8 +164,4 @@ impl Plan {
             ended(*index, end, start.elapsed());
         }
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -7,11 +7,15 @@ use std::time::Duration;
 use gpu_interop_conformance::{Outcome, Stop};
 
 use super::case::{Case, Ended, Run};
+use super::discovery::discover;
 use super::halt::Halt;
 use super::journal::Journal;
-use super::judge::{Drivers, judge};
+use super::judge::judge;
+use super::lost;
+use super::place::Drivers;
+use super::plan::Plan;
+use super::progress::Progress;
 use super::resume::Earlier;
-use super::{Plan, Progress, discover, lost};
 use crate::report::{CaseReport, Environment, Stopped};
 
 /// The most runs of a case that an expectation declares flaky, after the first one.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, SubsecRound, Utc};
 
-use super::journal::Line;
+use super::line::Line;
 use crate::report::{CaseReport, Report};
 
 /// What an earlier process has left of the run on one device.

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Case, Isolation, Plan};
+use super::case::Case;
+use super::plan::{Isolation, Plan};
 
 /// The number of scenarios that justify another process: starting a GPU's drivers takes longer than most scenarios.
 const WORTH_A_PROCESS: usize = 20;

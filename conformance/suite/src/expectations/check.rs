@@ -1,6 +1,6 @@
 //! Required fields of entries.
 
-use super::{Entry, File, wrong};
+use super::entry::{Entry, File, wrong};
 use crate::outcome::Verdict;
 
 const NO_SOURCE: &str =

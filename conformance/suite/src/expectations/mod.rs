@@ -1,21 +1,19 @@
 //! Expectations: known failures and unsupported combinations, as data.
 //!
 //! There are three lists: permanent limits of a device, current failures, and failures of some runs. Every entry has a
-//! reason, a failure also a source, and a failure of some runs its rate. This project's entries are in the folder `expectations` and compiled into the
-//! command; entries of files on the command line take precedence.
+//! reason, a failure also a source, and a failure of some runs its rate. This project's entries are in the folder
+//! `expectations` and compiled into the command; entries of files on the command line take precedence.
 
 mod check;
+mod entry;
 mod version;
 
 use std::path::Path;
 
-use globset::{Glob, GlobMatcher};
-use serde::Deserialize;
+use crate::outcome::{Outcome, Verdict};
 
-use crate::outcome::{Outcome, Stop, Verdict};
-use crate::scenario::Scenario;
-
-use version::Range;
+use entry::{Entry, File, wrong};
+pub use entry::{Machine, Place};
 pub use version::Version;
 
 /// The built-in expectations, by backend.
@@ -24,127 +22,6 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("hip", include_str!("../../../expectations/hip.toml")),
     ("host", include_str!("../../../expectations/host.toml")),
 ];
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    /// Permanent: not run at all.
-    #[serde(default)]
-    unsupported: Vec<Entry>,
-    /// Temporary: run, and expected to fail; a pass fails the run, because the entry is stale.
-    #[serde(default)]
-    expected_failure: Vec<Entry>,
-    /// Fails in some runs: run, and run again after a failure.
-    #[serde(default)]
-    flaky: Vec<Entry>,
-}
-
-/// One expectation. Patterns are globs; an omitted pattern matches everything.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    scenario: Pattern,
-    #[serde(default)]
-    backend: Pattern,
-    #[serde(default)]
-    exporter: Pattern,
-    driver: Option<Range>,
-    exporter_driver: Option<Range>,
-    #[serde(default)]
-    device: Pattern,
-    /// As Rust names it: `linux`.
-    #[serde(default)]
-    os: Pattern,
-    /// Of a flaky entry: the share of runs that fail, more than 0 and less than 1.
-    rate: Option<f64>,
-    /// `true` if the entry applies only to runs on an emulated kernel driver, `false` if only to others.
-    emulated: Option<bool>,
-    reason: String,
-    /// Source: a page or an issue.
-    link: Option<String>,
-    /// Source: the machine and date of a measurement.
-    measured: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(try_from = "String")]
-struct Pattern(Option<GlobMatcher>);
-
-impl TryFrom<String> for Pattern {
-    type Error = globset::Error;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Ok(Self(Some(Glob::new(&text)?.compile_matcher())))
-    }
-}
-
-impl Pattern {
-    fn matches(&self, text: &str) -> bool {
-        self.0.as_ref().is_none_or(|glob| glob.is_match(text))
-    }
-
-    fn text(&self) -> &str {
-        self.0.as_ref().map_or("*", |matcher| matcher.glob().glob())
-    }
-}
-
-/// Properties of a run's machine, for matching.
-#[derive(Debug, Clone, Copy)]
-pub struct Machine<'a> {
-    /// The backend's name.
-    pub backend: &'a str,
-    /// Its driver's version, if reported.
-    pub driver: Option<&'a Version>,
-    /// `true` if the kernel driver below a vendor's runtime is emulated.
-    pub emulated: bool,
-    /// The device's name.
-    pub device: &'a str,
-    /// The system, as Rust names it: `linux`.
-    pub os: &'a str,
-}
-
-/// A scenario of a run, for matching.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// The machine.
-    pub machine: Machine<'a>,
-    /// The scenario.
-    pub scenario: &'a Scenario,
-    /// The exporter's name; `none` without one.
-    pub exporter: &'a str,
-    /// The version of the exporter's driver, if reported.
-    pub exporter_driver: Option<&'a Version>,
-}
-
-impl Entry {
-    fn is_for(&self, machine: &Machine<'_>) -> bool {
-        self.backend.matches(machine.backend)
-            && self.device.matches(machine.device)
-            && self.os.matches(machine.os)
-            && self.emulated.is_none_or(|emulated| emulated == machine.emulated)
-            && self.driver.as_ref().is_none_or(|range| range.contains(machine.driver))
-    }
-
-    fn matches(&self, place: &Place<'_>) -> bool {
-        self.is_for(&place.machine)
-            && place.scenario.names().any(|id| self.names(id, place.exporter))
-            && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
-    }
-
-    fn names(&self, scenario: &str, exporter: &str) -> bool {
-        self.scenario.matches(scenario) && self.exporter.matches(exporter)
-    }
-
-    /// The reason and the source.
-    fn why(&self) -> String {
-        let Self { reason, link, measured, .. } = self;
-        match (link, measured) {
-            (Some(link), _) => format!("{reason} [{link}]"),
-            (None, Some(measured)) => format!("{reason} [measured: {measured}]"),
-            (None, None) => reason.clone(),
-        }
-    }
-}
 
 /// An entry of `[[flaky]]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -227,10 +104,6 @@ impl Expectations {
             _ => (outcome, None),
         }
     }
-}
-
-fn wrong(name: &str, error: &dyn std::fmt::Display) -> Stop {
-    Stop::Failed(format!("{name}: {error}"))
 }
 
 /// The first matching entry.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::exporter::ExporterName;
-use crate::scenario::Exporters;
+use crate::scenario::{Exporters, Scenario};
 use crate::suite::Suite;
 
 const MACHINE: Machine<'_> = Machine { backend: "host", driver: None, emulated: false, device: "CPU", os: "linux" };
