@@ -27,6 +27,7 @@
 
 mod bench;
 mod call_trace;
+mod case_list;
 mod cli;
 mod doctor;
 mod drivers;
@@ -34,13 +35,17 @@ mod emulate;
 mod exit_status;
 mod files;
 mod filter;
+mod flakes;
 mod help;
 mod hidden_devices;
 mod interrupt;
 mod output;
 mod report;
 mod requirement;
+mod run;
 mod runner;
+mod sha256;
+mod shard;
 mod simulate;
 mod subprocess;
 
@@ -50,8 +55,8 @@ use gpu_interop_conformance::Suite;
 
 pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
 pub use report::{
-    Call, CallTrace, CaseReport, Emulated, Environment, MERGED_SCHEMA, Merged, NotRead, Report, Returned, SCHEMA,
-    Sourced, Tool,
+    Attempt, Call, CallTrace, CaseList, CaseReport, Cause, Emulated, Environment, JoinedShard, MERGED_SCHEMA, Merged,
+    NotRead, Report, Returned, SCHEMA, Shard, Sourced, Stopped, Tool,
 };
 #[cfg(target_os = "linux")]
 pub use simulate::simulated_identity;

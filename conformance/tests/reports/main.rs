@@ -1,5 +1,6 @@
 //! Output of the `conformance` command: the JSON, its schema, merged reports, and its manual.
 
+mod durations;
 mod html;
 mod manual;
 mod merge;

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{Tested, committed, conformance, full_report, json, printed, text};
 
-/// Arguments of `conformance schema`, and the files with its output.
-const FORMS: [(&str, &str); 3] =
-    [("run", "report.schema.json"), ("bench", "bench.schema.json"), ("merge", "merged.schema.json")];
+/// Arguments of `conformance schema`, the files with its output, and the versions.
+const FORMS: [(&str, &str, u32); 3] =
+    [("run", "report.schema.json", 2), ("bench", "bench.schema.json", 1), ("merge", "merged.schema.json", 2)];
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema").join(name)
@@ -22,14 +22,14 @@ fn complaints(schema: &str, report: &Value) -> Tested<Vec<String>> {
 
 #[test]
 fn the_committed_schemas_are_the_present_ones() -> Tested {
-    for (form, name) in FORMS {
+    for (form, name, version) in FORMS {
         let present = printed(&["schema", form])?;
         let renew = format!("conformance schema {form} > conformance/schema/{name}");
         let committed = std::fs::read_to_string(file(name)).unwrap_or_default();
         assert!(committed == present, "conformance/schema/{name} is not of this version; renew it: {renew}");
         let schema: Value = serde_json::from_str(&present)?;
         jsonschema::draft202012::meta::validate(&schema).map_err(|error| format!("{form}: {error}"))?;
-        assert_eq!(schema["$id"], format!("urn:gpu-interop:conformance:{form}:1"));
+        assert_eq!(schema["$id"], format!("urn:gpu-interop:conformance:{form}:{version}"));
     }
     assert_eq!(printed(&["schema"])?, printed(&["schema", "run"])?);
     Ok(())
@@ -74,7 +74,8 @@ fn what_is_no_report_does_not_fit() -> Tested {
         complaints("report.schema.json", &report)
     };
     for (pointer, value) in [
-        ("/schema", 2.into()),
+        ("/schema", 3.into()),
+        ("/schema", 0.into()),
         ("/seed", (-1).into()),
         ("/backend/simulated", "no".into()),
         ("/device/pci", 7.into()),

@@ -1,14 +1,23 @@
 //! A case, and how it ended.
 
+use std::time::Duration;
+
 use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
 
-use crate::report::CallTrace;
+use crate::report::{Attempt, CallTrace, CaseReport, case_name};
 
 /// One scenario with one exporter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) exporter: Option<ExporterName>,
+}
+
+impl Case<'_> {
+    /// `id@exporter`, or `id` alone.
+    pub(crate) fn name(&self) -> String {
+        case_name(self.scenario.id, self.exporter)
+    }
 }
 
 /// The result of a case before expectations are applied.
@@ -19,6 +28,56 @@ pub(super) struct Ended {
     pub(super) log: Option<String>,
     pub(super) calls: Option<CallTrace>,
     pub(super) recorded: Recorded,
+    /// `true` if the case did not run to its end, because the run stops.
+    pub(super) is_left: bool,
+}
+
+/// One run of a case.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) ended: Ended,
+    pub(super) took: Duration,
+}
+
+impl Run {
+    /// As the journal has it: before expectations.
+    pub(super) fn to_report(&self, case: &Case<'_>) -> CaseReport {
+        let Ended { outcome, reason, log, calls, recorded, .. } = &self.ended;
+        CaseReport {
+            id: case.scenario.id.into(),
+            exporter: case.exporter,
+            outcome: *outcome,
+            reason: reason.clone(),
+            observed: recorded.observed.clone(),
+            left_out: recorded.left_out.clone(),
+            log: log.clone(),
+            calls: calls.clone(),
+            attempts: Vec::new(),
+            flake_rate: None,
+            duration_us: micros(self.took),
+        }
+    }
+
+    /// Reverses [`Run::to_report`].
+    pub(super) fn of_report(report: CaseReport) -> Self {
+        let CaseReport { outcome, reason, observed, left_out, log, calls, duration_us, .. } = report;
+        let recorded = Recorded { observed, left_out };
+        Self {
+            ended: Ended { outcome, reason, log, calls, recorded, is_left: false },
+            took: Duration::from_micros(duration_us),
+        }
+    }
+
+    pub(super) fn attempt(&self) -> Attempt {
+        let Ended { outcome, reason, log, calls, .. } = &self.ended;
+        Attempt {
+            outcome: *outcome,
+            reason: reason.clone(),
+            log: log.clone().filter(|log| !log.is_empty()),
+            calls: calls.clone().filter(|_| outcome.is_failure()),
+            duration_us: micros(self.took),
+        }
+    }
 }
 
 impl Ended {
@@ -27,7 +86,12 @@ impl Ended {
     }
 
     pub(super) fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
-        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default() }
+        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default(), is_left: false }
+    }
+
+    /// The result of a case that the end of the run leaves out.
+    pub(super) fn left(stop: Stop) -> Self {
+        Self { is_left: true, ..Self::of(Err(stop)) }
     }
 
     pub(super) fn of(verdict: Verdict) -> Self {
@@ -38,4 +102,9 @@ impl Ended {
             Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
         }
     }
+}
+
+/// A duration in microseconds, as reports have it.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

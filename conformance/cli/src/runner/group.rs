@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use wait_timeout::ChildExt;
 
-use super::case::{Case, Ended};
+use super::case::{Case, Ended, Run};
+use super::halt::Halt;
 use crate::call_trace::{self, CallFile};
-use crate::interrupt::{self, NOTICED_WITHIN};
+use crate::interrupt::NOTICED_WITHIN;
 use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
 use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
@@ -78,14 +79,16 @@ pub(super) struct Options<'a> {
     pub(super) timeout: Option<Duration>,
     /// `true` if driver calls are recorded.
     pub(super) calls: bool,
+    /// Ends the run early.
+    pub(super) halt: &'a Halt,
 }
 
 /// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`.
 pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
     let mut done = 0;
     while done < cases.len() {
-        if interrupt::is_interrupted() {
-            ended(done, Ended::of(Err(interrupt::stop())), Duration::ZERO);
+        if let Some(stop) = options.halt.stop() {
+            ended(done, Ended::left(stop), Duration::ZERO);
             done += 1;
             continue;
         }
@@ -104,16 +107,28 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
             let is_last = done + 1 == cases.len();
             let start = Instant::now();
             let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
-            // An interrupted process ends as well.
-            usable = !end.outcome.is_failure() && !interrupt::is_interrupted();
+            usable = !end.outcome.is_failure();
             ended(done, Process::with_history(end, &cases[first..done]), start.elapsed());
+            // The process of a run that stops ends as well.
+            usable &= options.halt.stop().is_none();
             done += 1;
         }
     }
 }
 
+/// Runs one case in a process of its own.
+pub(super) fn run_alone(options: Options<'_>, case: Case<'_>) -> Run {
+    let mut run = None;
+    self::run(options, &[case], |_, ended, took| run = Some(Run { ended, took }));
+    run.unwrap_or_else(|| {
+        let reason = format!("the suite has lost {}", case.scenario.id);
+        Run { ended: Ended::without_log(Outcome::Failed, Some(reason)), took: Duration::ZERO }
+    })
+}
+
 /// A child process that runs scenarios in sequence.
-struct Process {
+struct Process<'a> {
+    halt: &'a Halt,
     child: Child,
     channel: Channel,
     log: File,
@@ -131,11 +146,11 @@ enum Event {
     /// The connection is closed: the process has exited or is about to.
     Ended,
     TimedOut,
-    Interrupted,
+    Halted(Stop),
 }
 
-impl Process {
-    fn spawn(options: Options<'_>, cases: &[Case<'_>]) -> Verdict<Self> {
+impl<'a> Process<'a> {
+    fn spawn(options: Options<'a>, cases: &[Case<'_>]) -> Verdict<Self> {
         let (channel, there) = Channel::pair()?;
         let log = nameless_file("conformance log")?;
         let mut command = this_program()?;
@@ -158,7 +173,7 @@ impl Process {
         }
         command.stdin(there).stdout(log.try_clone()?).stderr(log.try_clone()?);
         system::own_group(&mut command);
-        Ok(Self { child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
+        Ok(Self { halt: options.halt, child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
     }
 
     /// Waits for the end of the next scenario. For the last one, also for the exit of the process: a crash at exit is a
@@ -168,7 +183,7 @@ impl Process {
         let mut end = match self.next_event(deadline)? {
             Event::Ran(ran) => Ended::ran(ran),
             Event::TimedOut => timed_out(limit),
-            Event::Interrupted => Ended::of(Err(interrupt::stop())),
+            Event::Halted(stop) => Ended::left(stop),
             Event::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
                 Ended::without_log(Outcome::Crashed, Some("its process exited successfully without a result".into()))
             }),
@@ -226,15 +241,17 @@ impl Process {
             if status.is_some() || left.is_zero() {
                 break status;
             }
-            if interrupt::is_interrupted() {
-                return Ok(Some(Ended::of(Err(interrupt::stop()))));
+            if let Some(stop) = self.halt.stop() {
+                return Ok(Some(Ended::left(stop)));
             }
         };
         Ok(match status {
             Some(status) if status.success() => None,
-            // A scheduler may have signalled both processes.
-            Some(_) if interrupt::is_interrupted() => Some(Ended::of(Err(interrupt::stop()))),
-            Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(describe(status)))),
+            Some(status) => Some(match self.halt.stop() {
+                // A scheduler may have signalled both processes.
+                Some(stop) => Ended::left(stop),
+                None => Ended::without_log(Outcome::Crashed, Some(describe(status))),
+            }),
             None => Some(Ended::without_log(Outcome::TimedOut, Some("its process did not end and was killed".into()))),
         })
     }
@@ -251,8 +268,8 @@ impl Process {
             if self.channel.connection().wait(left.min(NOTICED_WITHIN))? {
                 break;
             }
-            if interrupt::is_interrupted() {
-                return Ok(Event::Interrupted);
+            if let Some(stop) = self.halt.stop() {
+                return Ok(Event::Halted(stop));
             }
             if left.is_zero() {
                 return Ok(Event::TimedOut);
@@ -265,7 +282,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for Process<'_> {
     fn drop(&mut self) {
         self.kill();
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::run::{Run, counts, groups, in_order, sign, tally, words};
-use crate::report::{CallTrace, CaseReport, Observation};
+use crate::report::{Attempt, CallTrace, CaseReport, Observation};
 
 /// A scenario's result in one report, with one exporter.
 type Found<'a> = (Run<'a>, &'a CaseReport);
@@ -106,6 +106,7 @@ fn is_plain(case: &CaseReport) -> bool {
         && case.observed.is_empty()
         && case.left_out.is_empty()
         && case.calls.is_none()
+        && case.attempts.is_empty()
 }
 
 /// Reasons, observations and logs, each once where several reports agree.
@@ -134,6 +135,7 @@ fn remarks(found: &[Found<'_>]) -> Markup {
                 @if !case.observed.is_empty() { (observed(&case.observed)) }
                 @if let Some(log) = &case.log { pre { (log) } }
                 @if let Some(calls) = &case.calls { (driver_calls(calls)) }
+                @if !case.attempts.is_empty() { (attempts(&case.attempts)) }
             }
         }
     }
@@ -141,7 +143,11 @@ fn remarks(found: &[Found<'_>]) -> Markup {
 
 fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
     let said = |case: &CaseReport| (case.outcome, case.reason.clone(), case.log.clone());
-    said(a) == said(b) && a.observed == b.observed && a.left_out == b.left_out && a.calls == b.calls
+    said(a) == said(b)
+        && a.observed == b.observed
+        && a.left_out == b.left_out
+        && a.calls == b.calls
+        && a.attempts == b.attempts
 }
 
 /// Collapsed: there may be hundreds.
@@ -151,6 +157,23 @@ fn driver_calls(calls: &CallTrace) -> Markup {
         details class="calls" {
             summary { (lines.next().unwrap_or_default()) }
             pre { @for line in lines { (line) "\n" } }
+        }
+    }
+}
+
+/// The runs of a case that ran again.
+fn attempts(attempts: &[Attempt]) -> Markup {
+    html! {
+        ul class="attempts" {
+            @for attempt in attempts {
+                li {
+                    (sign(attempt.outcome)) " " (words(attempt.outcome))
+                    " " small { (format!("{:.1?}", Duration::from_micros(attempt.duration_us))) }
+                    @if let Some(reason) = &attempt.reason { ": " (reason) }
+                    @if let Some(log) = &attempt.log { pre { (log) } }
+                    @if let Some(calls) = &attempt.calls { (driver_calls(calls)) }
+                }
+            }
         }
     }
 }
