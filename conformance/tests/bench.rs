@@ -107,6 +107,26 @@ fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {
     Ok(())
 }
 
+/// The ring's rate beside that of the slower side; the ring verifies each frame.
+#[test]
+fn frames_of_a_ring_are_measured_beside_their_limit() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (report, _) = measure(folder.path(), "{memory.64KiB,frame.ring.graphics.1080p}")?;
+    let name = "frame.ring.graphics.1080p";
+    if report.exporter.is_some() {
+        let rate = |suffix: &str| find(&report, &format!("{name}{suffix}"), "limit").map(|each| each.median);
+        let (limit, vulkan, compute) = (rate("")?, rate(".vulkan_alone")?, rate(".compute_alone")?);
+        assert!(limit > 0.0 && limit <= vulkan && limit <= compute, "{limit}, {vulkan}, {compute}");
+        let ratio = report.ratios.iter().find(|ratio| ratio.name == format!("{name} ring/limit"));
+        let ratio = ratio.ok_or("the ratio is missing")?;
+        // Both sides share the processors: its limit is for GPUs.
+        assert!(ratio.value > 0.1 && ratio.value < 2.0 && ratio.limit.is_none(), "{ratio:?}");
+    } else {
+        assert!(report.not_measured.iter().any(|gap| gap.what == name), "{:?}", report.not_measured);
+    }
+    Ok(())
+}
+
 #[test]
 fn many_live_imports_are_compared_with_one() -> Tested {
     let folder = tempfile::tempdir()?;

@@ -36,7 +36,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// Reasons of the backends, the exporters and the suite, and [`NO_GRAPHS`], that of the interface. Those of the host backend
 /// with Vulkan depend on the machine, and are not compared.
-const UNSUPPORTED: [&str; 19] = [
+const UNSUPPORTED: [&str; 20] = [
     NO_GRAPHS,
     "the host backend maps linear memory only",
     "raw calls of CUDA's driver",
@@ -49,6 +49,7 @@ const UNSUPPORTED: [&str; 19] = [
     "the suite has no images of this exporter",
     "OpenGL",
     "heaps are of Vulkan's memory only",
+    "frame rings are of Vulkan's queues only",
     "the device does not export this kind of semaphore",
     "the exporter has no timelines that can be exported",
     "timelines of this exporter cannot be sent to another process",

@@ -83,6 +83,8 @@ pub(crate) const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
     (Fault::MapsOneByteLate, "heap.both_directions"),
     (Fault::SkipsReads, "heap.many_buffers"),
     (Fault::LosesLastByte, "heap.free_while_work_is_pending"),
+    (Fault::SkipsWordWaits, "frame_ring.order"),
+    (Fault::MapsOneByteLate, "frame_ring.compute_first"),
 ];
 
 /// Scenarios that pass on a backend that drops all work: none of them verifies data, order or progress.

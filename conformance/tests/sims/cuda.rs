@@ -21,6 +21,7 @@ pub(crate) const NO_SECOND_DEVICE: &str = "needs two devices that differ";
 /// The device imports NvSci objects on NVIDIA's embedded systems only.
 pub(crate) const NO_NVSCI: &str = "memory import, NvSciBuf object";
 pub(crate) const NO_GL_OF_NATIVE: &str = "OpenGL imports memory of Vulkan only";
+pub(crate) const NO_RINGS_OF_NATIVE: &str = "frame rings are of Vulkan's queues only";
 pub(crate) const NO_HEAPS_OF_NATIVE: &str = "heaps are of Vulkan's memory only";
 /// Of the memory kinds of Windows.
 pub(crate) const EVERY_KIND: &str = "the device imports every kind of handle";
@@ -47,6 +48,7 @@ fn native() -> Result<(), Failed> {
             NO_NVSCI,
             NO_GL_OF_NATIVE,
             NO_HEAPS_OF_NATIVE,
+            NO_RINGS_OF_NATIVE,
         ],
         &[
             // lavapipe only lacks a GPU's own semaphores.

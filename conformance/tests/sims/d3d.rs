@@ -4,7 +4,8 @@ use gpu_interop_conformance::{ExporterName, Outcome};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{
-    self, EVERY_KIND, NO_GL_OF_NATIVE, NO_HEAPS_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_SECOND_DEVICE,
+    self, EVERY_KIND, NO_GL_OF_NATIVE, NO_HEAPS_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_RINGS_OF_NATIVE,
+    NO_SECOND_DEVICE,
 };
 use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check};
 
@@ -37,6 +38,7 @@ fn suite() -> Result<(), Failed> {
             EVERY_KIND,
             NO_GL_OF_NATIVE,
             NO_HEAPS_OF_NATIVE,
+            NO_RINGS_OF_NATIVE,
             NO_NVSCI,
             NO_SECOND_DEVICE,
             cuda::NO_SURFACES,

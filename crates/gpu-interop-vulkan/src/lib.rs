@@ -21,6 +21,25 @@
 //! An import costs tens of microseconds and a descriptor. A [`SharedHeap`] imports and maps one allocation and cuts
 //! buffers from it for both sides at once.
 //!
+//! # Frames in flight
+//! A [`FrameRing`] has the buffers, images and timelines of several frames in flight, and enqueues the halves of both
+//! sides with their waits, signals and transfers of ownership:
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use gpu_interop_core::{Device, Result};
+//! # use gpu_interop_vulkan::{BufferOptions, FrameRing, FrameRingOptions, HeadlessContext, ash::vk::BufferUsageFlags};
+//! # fn frames(context: &HeadlessContext, device: &Device) -> Result<()> {
+//! # let buffer = BufferOptions::new(4096, BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST);
+//! # let (stream, number) = (device.create_stream()?, 7);
+//! let ring = FrameRing::new(context, device, &FrameRingOptions::new(3).buffer(buffer))?;
+//! let mut frame = ring.acquire(Duration::from_secs(1))?; // blocks while three frames are in flight
+//! frame.render(context, |commands, memory| commands.fill(memory.buffers()[0].buffer(), 0, 4096, number))?;
+//! frame.compute(&stream, |stream, memory| stream.fill_u32(memory.buffers()[0].slice(2048..)?, !number))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Queue for transfers of ownership
 //! Data that is only copied is best handed over on a transfer-only queue: a round trip on a graphics queue makes the
 //! GPU switch contexts twice, which can take ten times as long as the rest. [`QueueKind`] has the measurements and
@@ -85,6 +104,7 @@ mod placement;
 mod query;
 mod queue;
 mod raw;
+mod ring;
 mod semaphore;
 mod shape;
 mod shared_timeline;
@@ -111,6 +131,9 @@ pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};
 pub use queue::QueueKind;
 pub use raw::RawMemory;
+pub use ring::{
+    Frame, FrameBuffer, FrameGraphs, FrameImage, FrameMemory, FrameRing, FrameRingOptions, FrameSide, FrameSync,
+};
 pub use semaphore::{ExportableSemaphore, OwnedSemaphore};
 pub use shape::{array_shape, array_usage};
 pub use shared_timeline::shared_timeline;

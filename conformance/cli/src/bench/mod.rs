@@ -12,6 +12,7 @@
 //! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
 //! | `prepared` | this project's prepared batches of semaphores |
 //! | `heap`, `imports`, `vulkan` | buffers of a `SharedHeap`; an import of each; Vulkan's side alone |
+//! | `ring`, `limit` | three frames in flight by a `FrameRing`; the slower side's own work |
 //! | `fence` | shared memory, ordered by a host that waits |
 //! | `staged` | no interop: through host memory |
 //! | `wgpu`, `ash`, `readback` | a texture of wgpu by `gpu-interop-wgpu`, the same with Vulkan, and wgpu through the host |
@@ -32,6 +33,8 @@ mod clock;
 mod context_calls;
 #[cfg(unix)]
 mod frame;
+#[cfg(unix)]
+mod frame_ring;
 #[cfg(unix)]
 mod frame_wgpu;
 #[cfg(unix)]

@@ -72,6 +72,7 @@ impl ExporterName {
 const NO_IMAGES: &str = "the suite has no images of this exporter";
 const NATIVE_FORM: &str = "native memory has one form: neither host-visible nor dedicated";
 const NO_HEAPS: &str = "heaps are of Vulkan's memory only, not of this exporter's";
+const NO_FRAME_RINGS: &str = "frame rings are of Vulkan's queues only, not of this exporter's";
 const NO_OWN_SEMAPHORES: &str = "this backend has no exportable semaphores of its own";
 const D3D12_PLACEMENT: &str = "Direct3D 12 shares no memory that the host can map";
 const D3D12_FENCES: &str = "Direct3D 12 has no binary semaphores, only fences";
@@ -97,6 +98,8 @@ pub enum ExporterFeature {
     Vulkan,
     /// Heaps, from which buffers are cut for both sides.
     Heaps,
+    /// Rings of frames in flight.
+    FrameRings,
 }
 
 impl std::fmt::Display for ExporterFeature {
@@ -110,6 +113,7 @@ impl std::fmt::Display for ExporterFeature {
             Self::Imports => "import of the device's memory",
             Self::Vulkan => "Vulkan",
             Self::Heaps => "shared heaps",
+            Self::FrameRings => "frame rings",
         })
     }
 }
@@ -138,6 +142,7 @@ impl ExporterName {
                 Some("OpenGL imports memory of Vulkan only, not of this exporter")
             }
             (Self::Native | Self::D3d12, Need::Heaps) => Some(NO_HEAPS),
+            (Self::Native | Self::D3d12, Need::FrameRings) => Some(NO_FRAME_RINGS),
             _ => None,
         }
     }

@@ -30,6 +30,10 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
          host thread carries its values.",
     ),
     (
+        "frame_ring",
+        "Several frames in flight between Vulkan's queue and a stream: data, order, back pressure, failures, drops.",
+    ),
+    (
         "misbehaviour",
         "Bad input that NVIDIA's driver was measured to accept, to mishandle, or to crash on. The driver alone is only \
          recorded; the library must reject or survive the same input.",

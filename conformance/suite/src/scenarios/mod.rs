@@ -4,6 +4,7 @@ mod capture;
 #[cfg(windows)]
 mod d3d;
 mod environment;
+mod frame_ring;
 #[cfg(unix)]
 mod gl;
 #[cfg(unix)]

@@ -3,10 +3,10 @@
 #[cfg(target_os = "linux")]
 use super::nvsci;
 use super::{
-    capture, environment, graph, graph_semaphores, heap, identity, image_copies, image_formats, image_kernels,
-    image_lifetime, image_linear, image_misuse, image_shapes, import_request, leaks, lifetime, map, memory, process,
-    property, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream, threads, timeline,
-    two_devices,
+    capture, environment, frame_ring, graph, graph_semaphores, heap, identity, image_copies, image_formats,
+    image_kernels, image_lifetime, image_linear, image_misuse, image_shapes, import_request, leaks, lifetime, map,
+    memory, process, property, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream, threads,
+    timeline, two_devices,
 };
 #[cfg(windows)]
 use super::{d3d, import_win32};
@@ -45,6 +45,8 @@ pub(crate) fn standard() -> Vec<Scenario> {
         capture::SCENARIOS,
         graph_semaphores::SCENARIOS,
         &TIMELINE.concat(),
+        frame_ring::flow::SCENARIOS,
+        frame_ring::endings::SCENARIOS,
         #[cfg(unix)]
         &MISBEHAVIOUR.concat(),
         #[cfg(target_os = "linux")]

@@ -4,7 +4,10 @@ use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
 use super::lacks::{Failing, LAUNCHED_ONCE, Lack, NO_RECORDED_WORDS, NO_WORDS};
-use crate::cuda::{NO_GL_OF_NATIVE, NO_HEAPS_OF_NATIVE, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
+use crate::cuda::{
+    NO_GL_OF_NATIVE, NO_HEAPS_OF_NATIVE, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_NVSCI, NO_RINGS_OF_NATIVE,
+    NO_SECOND_DEVICE,
+};
 use crate::run::{Run, check};
 
 pub(super) fn own_tests() -> Vec<Trial> {
@@ -34,6 +37,7 @@ pub(super) const NEVER: &[&str] = &[
     NO_NVSCI,
     NO_GL_OF_NATIVE,
     NO_HEAPS_OF_NATIVE,
+    NO_RINGS_OF_NATIVE,
 ];
 
 /// As above, of the default version.

@@ -6,7 +6,7 @@ use gpu_interop_sim_abi::hip::behaviour::Below;
 use libtest_mimic::{Failed, Trial};
 
 use super::lacks::{Failing, LAUNCHED_ONCE, Lack, NO_RECORDED_WORDS, NO_WORDS};
-use crate::cuda::{NO_NATIVE_IMAGES as NO_IMAGES, NO_SECOND_DEVICE};
+use crate::cuda::{NO_HEAPS_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_RINGS_OF_NATIVE, NO_SECOND_DEVICE};
 // Unsupported by the exporter, Direct3D 12.
 pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FORMS};
 use crate::run::{Run, check};
@@ -41,6 +41,8 @@ pub(super) const NEVER: &[&str] = &[
     NO_SECOND_DEVICE,
     NO_HIP_SURFACES,
     NO_HIP_TEXTURES,
+    NO_HEAPS_OF_NATIVE,
+    NO_RINGS_OF_NATIVE,
 ];
 pub(super) const LACKS: &[Lack] = &[
     Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },

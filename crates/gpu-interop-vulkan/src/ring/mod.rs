@@ -1,0 +1,174 @@
+//! Frames in flight between Vulkan and a compute device.
+
+mod frame;
+mod graphs;
+mod memory;
+mod options;
+mod render;
+mod slots;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use gpu_interop_core::{Device, Error, Result, Stream, Timeline, TimelineStrategy};
+
+pub use self::frame::Frame;
+pub use self::graphs::FrameGraphs;
+pub use self::memory::{FrameBuffer, FrameImage, FrameMemory};
+pub use self::options::{FrameRingOptions, FrameSide};
+pub use self::render::FrameSync;
+use self::slots::{Part, Slots};
+use crate::context::HeadlessContext;
+use crate::interop::VulkanInterop;
+use crate::semaphore::{ExportableSemaphore, OwnedSemaphore};
+use crate::shared_timeline::shared_timeline;
+
+/// A fixed number of frames in flight, each with its own buffers, images and timeline, on which Vulkan and a compute
+/// device take turns.
+///
+/// [`acquire`](Self::acquire) limits how far the host is ahead: it blocks, with a timeout, until a frame is free and its
+/// earlier work has completed. [`Frame`] enqueues the halves of both sides with their waits, signals and transfers of
+/// ownership. Timelines are native where the compute device imports them, and bridged by a host thread elsewhere.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use gpu_interop_core::{Device, Result};
+/// # use gpu_interop_vulkan::{BufferOptions, FrameRing, FrameRingOptions, HeadlessContext, ash::vk::BufferUsageFlags};
+/// # fn frames(context: &HeadlessContext, device: &Device) -> Result<()> {
+/// let buffer = BufferOptions::new(4096, BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST);
+/// let ring = FrameRing::new(context, device, &FrameRingOptions::new(3).buffer(buffer))?;
+/// let stream = device.create_stream()?;
+/// for number in 0..1_000 {
+///     let mut frame = ring.acquire(Duration::from_secs(1))?;
+///     frame.render(context, |commands, memory| commands.fill(memory.buffers()[0].buffer(), 0, 4096, number))?;
+///     frame.compute(&stream, |stream, memory| stream.fill_u32(memory.buffers()[0].slice(2048..)?, !number))?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Methods may be called from any thread, and frames move between threads. Dropping the ring or its frames, in any order
+/// and with work pending, frees nothing too early: the last drop waits up to a second for Vulkan's pending work, and
+/// leaks the objects of a frame whose work has not completed by then.
+///
+/// After a lost device, [`acquire`](Self::acquire) and the halves return the driver's error, or
+/// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) where the timeline does not show the loss.
+#[derive(Debug)]
+pub struct FrameRing {
+    slots: Arc<Slots>,
+    interop: VulkanInterop,
+    device: Device,
+    first: FrameSide,
+    strategy: TimelineStrategy,
+}
+
+impl FrameRing {
+    /// Creates the frames, imports their memory on `device`, and releases it to the compute side. Blocks until the
+    /// context's queue has executed that. `device` must be on the same hardware as the context, and stays open as long as
+    /// the ring or a frame lives.
+    ///
+    /// An application with its own device creates a context for one of its queues ([`HeadlessContext::on_queue`]), which
+    /// must support transfers. The frames may be used on every queue of the device afterwards.
+    ///
+    /// # Errors
+    /// * [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument): a number of frames of 0 or above
+    ///   [`FrameRingOptions::MAX_FRAMES`].
+    /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): one of the devices has no timelines, or not
+    ///   with the requested strategy, or does not share such buffers or images.
+    /// * Those of [`ExportableBuffer::new`](crate::ExportableBuffer::new),
+    ///   [`ExportableImage::new`](crate::ExportableImage::new), the imports, and [`HeadlessContext::run`].
+    pub fn new(context: &HeadlessContext, device: &Device, options: &FrameRingOptions) -> Result<Self> {
+        const OPERATION: &str = "FrameRing::new";
+        let interop = context.interop();
+        let most = FrameRingOptions::MAX_FRAMES;
+        if !(1..=most).contains(&options.frames) {
+            return Err(Error::invalid(OPERATION, "the number of frames is out of range")
+                .with_device(interop.identity())
+                .with_context("frames", options.frames)
+                .with_context("most", most));
+        }
+        let deadline: Arc<OnceLock<_>> = Arc::default();
+        let part = |index| {
+            let timeline = timeline(interop, device, options.strategy)?;
+            let memory = FrameMemory::new(interop, device, options, index)?;
+            Ok(Arc::new(Part::new(memory, timeline, deadline.clone())))
+        };
+        let parts = (0..options.frames).map(part).collect::<Result<Vec<_>>>()?;
+        let strategy = parts.first().map_or(TimelineStrategy::HostBridge, |part| part.timeline.strategy());
+        context.run(|recording| parts.iter().try_for_each(|part| part.memory.initialize(recording)))?;
+        let (interop, device, first) = (interop.clone(), device.clone(), options.first);
+        Ok(Self { slots: Arc::new(Slots::new(interop.clone(), parts)), interop, device, first, strategy })
+    }
+
+    /// Waits until a frame is free and all of its earlier work has completed, on both sides. Among several such frames,
+    /// the one that was returned first is acquired.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the error lists the frames that the
+    /// application holds and those with pending work. No frame is lost by it, and the call may be repeated.
+    /// `Duration::ZERO` does not block. Otherwise the failure of a timeline, `DeviceLost`, or the failure of streams that
+    /// could not signal, once every frame is lost by it ([`Frame::compute`]).
+    pub fn acquire(&self, timeout: Duration) -> Result<Frame> {
+        Ok(Frame::new(self.slots.clone(), self.slots.take(timeout)?, self.first))
+    }
+
+    /// Records the compute half of each frame as a graph ([`Device::record`]): `work` is called once for each frame, with a
+    /// recording stream and the frame's memory. [`Frame::launch`] then enqueues it with one launch. Wait and signal of the
+    /// frame are not part of the graph.
+    ///
+    /// # Errors
+    /// Those of [`Device::record`] and `work`.
+    pub fn record(&self, mut work: impl FnMut(&Stream, &FrameMemory) -> Result<()>) -> Result<FrameGraphs> {
+        FrameGraphs::new(&self.slots, |memory| self.device.record(|stream| work(stream, memory)))
+    }
+
+    /// Buffers and images of each frame, by [`FrameMemory::index`].
+    pub fn memory(&self) -> impl ExactSizeIterator<Item = &FrameMemory> {
+        self.slots.parts.iter().map(|part| &part.memory)
+    }
+
+    /// Number of frames.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.slots.parts.len()
+    }
+
+    /// Strategy of the timelines.
+    #[must_use]
+    pub fn strategy(&self) -> TimelineStrategy {
+        self.strategy
+    }
+
+    /// The compute device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The Vulkan device.
+    #[must_use]
+    pub fn interop(&self) -> &VulkanInterop {
+        &self.interop
+    }
+}
+
+/// A timeline of both sides, with the value 0.
+fn timeline(
+    interop: &VulkanInterop,
+    device: &Device,
+    strategy: Option<TimelineStrategy>,
+) -> Result<(OwnedSemaphore, Timeline)> {
+    match strategy {
+        None => shared_timeline(interop, device, 0),
+        Some(TimelineStrategy::HostBridge) => {
+            let semaphore = OwnedSemaphore::timeline(interop, 0)?;
+            let timeline = Timeline::with_strategy(device, Arc::new(semaphore.clone()), TimelineStrategy::HostBridge)?;
+            Ok((semaphore, timeline))
+        }
+        Some(strategy) => {
+            let exported = ExportableSemaphore::timeline(interop, 0)?;
+            let semaphore = exported.semaphore().clone();
+            Ok((semaphore, Timeline::with_strategy(device, Arc::new(exported), strategy)?))
+        }
+    }
+}

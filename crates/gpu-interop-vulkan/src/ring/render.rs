@@ -1,0 +1,188 @@
+//! Vulkan's half of a frame.
+
+use ash::vk;
+use gpu_interop_core::Result;
+
+use super::frame::Frame;
+use super::memory::FrameMemory;
+use super::options::FrameSide;
+use crate::context::{HeadlessContext, Recording, SemaphoreOp, Submission};
+use crate::error::Checked;
+use crate::ownership::OwnershipTransfer;
+
+/// The semaphore of Vulkan's half of a frame: a timeline, with the value that the half's first submission waits for and
+/// the value that its last one signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FrameSync {
+    /// The timeline semaphore, owned by the ring.
+    pub semaphore: vk::Semaphore,
+    /// The value to wait for, at all stages: the acquire executes after it.
+    pub wait: u64,
+    /// The value to signal, behind the release.
+    pub signal: u64,
+}
+
+impl FrameSync {
+    /// The wait for `vkQueueSubmit2`.
+    pub fn wait_info(&self) -> vk::SemaphoreSubmitInfo<'static> {
+        self.info(self.wait)
+    }
+
+    /// The signal for `vkQueueSubmit2`.
+    pub fn signal_info(&self) -> vk::SemaphoreSubmitInfo<'static> {
+        self.info(self.signal)
+    }
+
+    fn info(&self, value: u64) -> vk::SemaphoreSubmitInfo<'static> {
+        vk::SemaphoreSubmitInfo::default()
+            .semaphore(self.semaphore)
+            .value(value)
+            .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)
+    }
+}
+
+/// Vulkan's half.
+///
+/// [`render`](Self::render) does everything. An application that records and submits itself calls
+/// [`record_acquire`](Self::record_acquire) before and [`record_release`](Self::record_release) behind its commands, and
+/// then either [`submit_render`](Self::submit_render), or its own submission with the values of
+/// [`render_sync`](Self::render_sync) and [`assume_rendered`](Self::assume_rendered).
+impl Frame {
+    /// Submits Vulkan's half on a context's queue: waits for the half before it, acquires the frame's memory, executes what
+    /// `record` records, releases the memory, and signals. Does not block, and does not need the returned submission.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn, or
+    /// the context is of another device; those of `record` and of [`HeadlessContext::submit`]. Nothing is submitted then,
+    /// and it stays Vulkan's turn.
+    pub fn render(
+        &mut self,
+        context: &HeadlessContext,
+        record: impl FnOnce(&mut Recording<'_>, &FrameMemory) -> Result<()>,
+    ) -> Result<Submission> {
+        self.check("Frame::render", FrameSide::Vulkan)?;
+        let part = self.part();
+        let op = |value| [SemaphoreOp { semaphore: &part.semaphore, value }];
+        let submitted = context.submit(&op(part.last()), &op(part.last() + 1), |recording| {
+            part.memory.acquire(recording)?;
+            record(recording, &part.memory)?;
+            part.memory.release(recording)
+        })?;
+        self.advance();
+        Ok(submitted)
+    }
+
+    /// Records the acquire of the frame's memory from the compute side: images come in `VK_IMAGE_LAYOUT_GENERAL`. For
+    /// another layout, record [`OwnedImage::record_acquire`](crate::OwnedImage::record_acquire) of each image instead.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn, or
+    /// `to` names no real queue family or no stage; nothing is recorded then.
+    ///
+    /// # Safety
+    /// As [`OwnedBuffer::record_acquire`](crate::OwnedBuffer::record_acquire), once for each of Vulkan's halves; the
+    /// commands are submitted as the half of this turn, and the ring outlives their recording.
+    pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
+        self.check("Frame::record_acquire", FrameSide::Vulkan)?;
+        for buffer in self.memory().buffers() {
+            // SAFETY: the caller's promises. Between halves the compute side owns the buffer: the ring released it, as does
+            // each of Vulkan's halves.
+            unsafe { buffer.buffer().record_acquire(commands, to) }?;
+        }
+        for image in self.memory().images() {
+            // SAFETY: as above; the compute side leaves the image in `GENERAL`.
+            unsafe { image.image().record_acquire(commands, to, vk::ImageLayout::GENERAL) }?;
+        }
+        Ok(())
+    }
+
+    /// Records the release of the frame's memory to the compute side, of images from `VK_IMAGE_LAYOUT_GENERAL`. For another
+    /// layout, record [`OwnedImage::record_release`](crate::OwnedImage::record_release) of each image instead.
+    ///
+    /// # Errors
+    /// As [`record_acquire`](Self::record_acquire).
+    ///
+    /// # Safety
+    /// As [`OwnedBuffer::record_release`](crate::OwnedBuffer::record_release) and
+    /// [`OwnedImage::record_release`](crate::OwnedImage::record_release), once for each of Vulkan's halves, behind
+    /// [`record_acquire`](Self::record_acquire) and the half's commands.
+    pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
+        self.check("Frame::record_release", FrameSide::Vulkan)?;
+        for buffer in self.memory().buffers() {
+            // SAFETY: the caller's promises; the family owns the buffer since the half's acquire.
+            unsafe { buffer.buffer().record_release(commands, from) }?;
+        }
+        for image in self.memory().images() {
+            // SAFETY: as above, and the image is in `GENERAL`.
+            unsafe { image.image().record_release(commands, from, vk::ImageLayout::GENERAL) }?;
+        }
+        Ok(())
+    }
+
+    /// The semaphore of Vulkan's half, for a submission of the application. Declare it with
+    /// [`assume_rendered`](Self::assume_rendered).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn.
+    pub fn render_sync(&self) -> Result<FrameSync> {
+        self.check("Frame::render_sync", FrameSide::Vulkan)?;
+        let wait = self.part().last();
+        Ok(FrameSync { semaphore: self.part().semaphore.as_raw(), wait, signal: wait + 1 })
+    }
+
+    /// Submits Vulkan's half (`vkQueueSubmit`): waits for the half before it, executes `commands`, and signals. Does not
+    /// block. The command buffers may be recorded again when the ring returns the frame of this
+    /// [`index`](Self::index) again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn; the
+    /// driver's error. Nothing is submitted then, and it stays Vulkan's turn.
+    ///
+    /// # Safety
+    /// * `queue` is a queue of the ring's device, used by no other thread meanwhile.
+    /// * `commands` are executable, of this queue's family and not pending; their objects live until they have completed.
+    /// * Together they acquire the frame's memory before they use it, and release it afterwards
+    ///   ([`record_acquire`](Self::record_acquire), [`record_release`](Self::record_release)).
+    pub unsafe fn submit_render(&mut self, queue: vk::Queue, commands: &[vk::CommandBuffer]) -> Result<()> {
+        const OPERATION: &str = "Frame::submit_render";
+        self.check(OPERATION, FrameSide::Vulkan)?;
+        let FrameSync { semaphore, wait, signal } = self.render_sync()?;
+        let (semaphores, waits, signals) = ([semaphore], [wait], [signal]);
+        let mut values =
+            vk::TimelineSemaphoreSubmitInfo::default().wait_semaphore_values(&waits).signal_semaphore_values(&signals);
+        let info = vk::SubmitInfo::default()
+            .command_buffers(commands)
+            .wait_semaphores(&semaphores)
+            .wait_dst_stage_mask(&[vk::PipelineStageFlags::ALL_COMMANDS])
+            .signal_semaphores(&semaphores)
+            .push_next(&mut values);
+        let owned = &self.part().semaphore;
+        owned.begin_wait(queue, wait);
+        owned.begin_signal(OPERATION, queue, signal)?;
+        // SAFETY: the caller's promises about queue and commands; the semaphore is a live timeline of the same device, whose
+        // values increase.
+        let submitted = unsafe { owned.interop().device().queue_submit(queue, &[info], vk::Fence::null()) };
+        if submitted.is_err() {
+            owned.undo_signal(queue);
+        }
+        submitted.checked("vkQueueSubmit").map_err(|error| error.with_device(owned.interop().identity()))?;
+        self.advance();
+        Ok(())
+    }
+
+    /// Declares that the application submitted Vulkan's half with the values of [`render_sync`](Self::render_sync).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn.
+    ///
+    /// # Safety
+    /// The half was submitted: its first submission waits for [`FrameSync::wait`], its last one signals
+    /// [`FrameSync::signal`] behind the release of the frame's memory, and everything that
+    /// [`submit_render`](Self::submit_render) requires of queue and commands holds.
+    pub unsafe fn assume_rendered(&mut self) -> Result<()> {
+        self.check("Frame::assume_rendered", FrameSide::Vulkan)?;
+        self.advance();
+        Ok(())
+    }
+}
