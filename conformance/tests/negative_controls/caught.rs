@@ -83,6 +83,10 @@ pub(crate) const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
     (Fault::MapsOneByteLate, "heap.both_directions"),
     (Fault::SkipsReads, "heap.many_buffers"),
     (Fault::LosesLastByte, "heap.free_while_work_is_pending"),
+    (Fault::MapsOneByteLate, "video.nv12"),
+    (Fault::MapsOneByteLate, "video.sizes"),
+    (Fault::SkipsReads, "video.yuv420"),
+    (Fault::LosesLastByte, "video.yuv444"),
 ];
 
 /// Scenarios that pass on a backend that drops all work: none of them verifies data, order or progress.

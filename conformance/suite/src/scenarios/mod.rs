@@ -49,6 +49,7 @@ mod stream;
 mod threads;
 mod timeline;
 mod two_devices;
+mod video;
 
 use std::time::{Duration, Instant};
 
