@@ -88,6 +88,24 @@ fn heaps_and_prepared_batches_are_measured() -> Tested {
     Ok(())
 }
 
+/// With a Vulkan driver pictures go to the planes and back; the measurement verifies their bytes.
+#[test]
+fn pictures_are_handed_over_or_the_missing_driver_is_named() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (report, _) = measure(folder.path(), "video.nv12")?;
+    if report.exporter.is_some() {
+        let rate = find(&report, "video.nv12", "bridge")?;
+        assert_eq!(rate.unit, "frames/s");
+        // 50 MB for each picture.
+        assert!((0.05..1e4).contains(&rate.median), "{rate:?}");
+        // Limits are for GPUs.
+        assert!(report.ratios.iter().all(|ratio| ratio.limit.is_none()), "{:?}", report.ratios);
+    } else {
+        assert!(report.not_measured.iter().any(|gap| gap.what == "video.nv12"), "{:?}", report.not_measured);
+    }
+    Ok(())
+}
+
 /// With a Vulkan driver the frame is handed over; each variant verifies its arrival.
 #[test]
 fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {

@@ -85,6 +85,10 @@ pub(crate) const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
     (Fault::LosesLastByte, "heap.free_while_work_is_pending"),
     (Fault::SkipsWordWaits, "frame_ring.order"),
     (Fault::MapsOneByteLate, "frame_ring.compute_first"),
+    (Fault::MapsOneByteLate, "video.nv12"),
+    (Fault::MapsOneByteLate, "video.sizes"),
+    (Fault::SkipsReads, "video.yuv420"),
+    (Fault::LosesLastByte, "video.yuv444"),
 ];
 
 /// Scenarios that pass on a backend that drops all work: none of them verifies data, order or progress.

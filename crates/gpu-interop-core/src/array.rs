@@ -106,6 +106,11 @@ impl ArrayFormat {
         Ok(Self { channel, channels })
     }
 
+    /// A format of the table of formats, which is valid.
+    pub(crate) const fn of_table(channel: ChannelType, channels: u8) -> Self {
+        Self { channel, channels }
+    }
+
     /// The type of each channel.
     #[must_use]
     pub const fn channel(self) -> ChannelType {

@@ -71,6 +71,7 @@ pub mod backend;
 mod bridge;
 pub mod capability;
 mod error;
+pub mod format;
 pub mod handle;
 mod identity;
 mod import;
@@ -85,7 +86,6 @@ mod semaphore_ops;
 mod sync;
 #[cfg(unix)]
 mod sys;
-mod texel;
 mod texture;
 mod timeline;
 
@@ -93,6 +93,7 @@ pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArray
 pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
 pub use capability::{Capabilities, Feature, Support};
 pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
+pub use format::{ChannelOrder, ColorEncoding, MappedPlanes, PlaneLayout, VideoFormat};
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
 pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
 pub use import::{MemoryImport, SemaphoreImport};
@@ -106,6 +107,5 @@ pub use object::{
 };
 pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
-pub use texel::{ChannelOrder, ColorEncoding};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};
 pub use timeline::{ExporterTimeline, PollingWaiter, TIMELINE_VARIABLE, TimelineStrategy, TimelineWaiter};

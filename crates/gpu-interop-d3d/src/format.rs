@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
+use gpu_interop_core::format::TexelRow;
+use gpu_interop_core::{ArrayFormat, Error, Result};
 pub use gpu_interop_core::{ChannelOrder, ColorEncoding};
 
 /// Array format of a `DXGI_FORMAT`, with its channel order and encoding, which array formats lack.
@@ -21,17 +22,11 @@ pub struct TexelFormat {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DxgiFormat(pub u32);
 
-/// Array format of a DXGI format, or the reason why arrays lack it.
-#[derive(Debug, Clone, Copy)]
-enum Meaning {
-    Texel { channel: ChannelType, channels: u8, order: ChannelOrder, encoding: ColorEncoding },
-    Unsupported(&'static str),
-}
-
 struct Row {
     format: DxgiFormat,
     name: &'static str,
-    meaning: Meaning,
+    /// The reason why arrays lack the format; `None` for those in the core's table.
+    unsupported: Option<&'static str>,
 }
 
 const NONE: &str = "it is not a format";
@@ -48,20 +43,12 @@ const UNUSED: &str = "its fourth channel is unused; use the format with alpha";
 const ALPHA: &str = "the first channel of an array is red, and this format has only alpha; use R8_UNORM";
 const FEEDBACK: &str = "sampler feedback maps are opaque";
 
-/// Table of `NAME = number, is channel type x channels, order, encoding` and `NAME = number, no REASON`; also defines
-/// the constants.
+/// Table of `NAME = number, texel` for the formats in the core's table, and `NAME = number, REASON` for the others; also
+/// defines the constants.
 macro_rules! formats {
-    (@meaning is $channel:ident x $channels:literal, $order:ident, $encoding:ident) => {
-        Meaning::Texel {
-            channel: ChannelType::$channel,
-            channels: $channels,
-            order: ChannelOrder::$order,
-            encoding: ColorEncoding::$encoding,
-        }
-    };
-    (@meaning no $reason:ident) => { Meaning::Unsupported($reason) };
-    ($($ident:ident $(as $name:literal)? = $value:literal, $what:ident
-        $first:ident $(x $channels:literal, $order:ident, $encoding:ident)?;)*) => {
+    (@unsupported texel) => { None };
+    (@unsupported $reason:ident) => { Some($reason) };
+    ($($ident:ident $(as $name:literal)? = $value:literal, $what:ident;)*) => {
         impl DxgiFormat {
             $(
                 #[doc = concat!("`DXGI_FORMAT_", formats!(@name $ident $($name)?), "`")]
@@ -73,7 +60,7 @@ macro_rules! formats {
         const TABLE: &[Row] = &[$(Row {
             format: DxgiFormat::$ident,
             name: concat!("DXGI_FORMAT_", formats!(@name $ident $($name)?)),
-            meaning: formats!(@meaning $what $first $(x $channels, $order, $encoding)?),
+            unsupported: formats!(@unsupported $what),
         }),*];
     };
     (@name $ident:ident $name:literal) => { $name };
@@ -82,128 +69,128 @@ macro_rules! formats {
 
 #[rustfmt::skip]
 formats! {
-    UNKNOWN = 0, no NONE;
-    R32G32B32A32_TYPELESS = 1, no TYPELESS;
-    R32G32B32A32_FLOAT = 2, is Float32 x 4, Rgba, Linear;
-    R32G32B32A32_UINT = 3, is Uint32 x 4, Rgba, Linear;
-    R32G32B32A32_SINT = 4, is Sint32 x 4, Rgba, Linear;
-    R32G32B32_TYPELESS = 5, no TYPELESS;
-    R32G32B32_FLOAT = 6, no THREE;
-    R32G32B32_UINT = 7, no THREE;
-    R32G32B32_SINT = 8, no THREE;
-    R16G16B16A16_TYPELESS = 9, no TYPELESS;
-    R16G16B16A16_FLOAT = 10, is Float16 x 4, Rgba, Linear;
-    R16G16B16A16_UNORM = 11, is Unorm16 x 4, Rgba, Linear;
-    R16G16B16A16_UINT = 12, is Uint16 x 4, Rgba, Linear;
-    R16G16B16A16_SNORM = 13, is Snorm16 x 4, Rgba, Linear;
-    R16G16B16A16_SINT = 14, is Sint16 x 4, Rgba, Linear;
-    R32G32_TYPELESS = 15, no TYPELESS;
-    R32G32_FLOAT = 16, is Float32 x 2, Rgba, Linear;
-    R32G32_UINT = 17, is Uint32 x 2, Rgba, Linear;
-    R32G32_SINT = 18, is Sint32 x 2, Rgba, Linear;
-    R32G8X24_TYPELESS = 19, no TYPELESS;
-    D32_FLOAT_S8X24_UINT = 20, no DEPTH;
-    R32_FLOAT_X8X24_TYPELESS = 21, no DEPTH;
-    X32_TYPELESS_G8X24_UINT = 22, no DEPTH;
-    R10G10B10A2_TYPELESS = 23, no TYPELESS;
-    R10G10B10A2_UNORM = 24, is Unorm1010102 x 4, Rgba, Linear;
-    R10G10B10A2_UINT = 25, no TEN_BITS;
-    R11G11B10_FLOAT = 26, no PACKED_FLOAT;
-    R8G8B8A8_TYPELESS = 27, no TYPELESS;
-    R8G8B8A8_UNORM = 28, is Unorm8 x 4, Rgba, Linear;
-    R8G8B8A8_UNORM_SRGB = 29, is Unorm8 x 4, Rgba, Srgb;
-    R8G8B8A8_UINT = 30, is Uint8 x 4, Rgba, Linear;
-    R8G8B8A8_SNORM = 31, is Snorm8 x 4, Rgba, Linear;
-    R8G8B8A8_SINT = 32, is Sint8 x 4, Rgba, Linear;
-    R16G16_TYPELESS = 33, no TYPELESS;
-    R16G16_FLOAT = 34, is Float16 x 2, Rgba, Linear;
-    R16G16_UNORM = 35, is Unorm16 x 2, Rgba, Linear;
-    R16G16_UINT = 36, is Uint16 x 2, Rgba, Linear;
-    R16G16_SNORM = 37, is Snorm16 x 2, Rgba, Linear;
-    R16G16_SINT = 38, is Sint16 x 2, Rgba, Linear;
-    R32_TYPELESS = 39, no TYPELESS;
-    D32_FLOAT = 40, no DEPTH;
-    R32_FLOAT = 41, is Float32 x 1, Rgba, Linear;
-    R32_UINT = 42, is Uint32 x 1, Rgba, Linear;
-    R32_SINT = 43, is Sint32 x 1, Rgba, Linear;
-    R24G8_TYPELESS = 44, no TYPELESS;
-    D24_UNORM_S8_UINT = 45, no DEPTH;
-    R24_UNORM_X8_TYPELESS = 46, no DEPTH;
-    X24_TYPELESS_G8_UINT = 47, no DEPTH;
-    R8G8_TYPELESS = 48, no TYPELESS;
-    R8G8_UNORM = 49, is Unorm8 x 2, Rgba, Linear;
-    R8G8_UINT = 50, is Uint8 x 2, Rgba, Linear;
-    R8G8_SNORM = 51, is Snorm8 x 2, Rgba, Linear;
-    R8G8_SINT = 52, is Sint8 x 2, Rgba, Linear;
-    R16_TYPELESS = 53, no TYPELESS;
-    R16_FLOAT = 54, is Float16 x 1, Rgba, Linear;
-    D16_UNORM = 55, no DEPTH;
-    R16_UNORM = 56, is Unorm16 x 1, Rgba, Linear;
-    R16_UINT = 57, is Uint16 x 1, Rgba, Linear;
-    R16_SNORM = 58, is Snorm16 x 1, Rgba, Linear;
-    R16_SINT = 59, is Sint16 x 1, Rgba, Linear;
-    R8_TYPELESS = 60, no TYPELESS;
-    R8_UNORM = 61, is Unorm8 x 1, Rgba, Linear;
-    R8_UINT = 62, is Uint8 x 1, Rgba, Linear;
-    R8_SNORM = 63, is Snorm8 x 1, Rgba, Linear;
-    R8_SINT = 64, is Sint8 x 1, Rgba, Linear;
-    A8_UNORM = 65, no ALPHA;
-    R1_UNORM = 66, no NARROW;
-    R9G9B9E5_SHAREDEXP = 67, no PACKED_FLOAT;
-    R8G8_B8G8_UNORM = 68, no SUBSAMPLED;
-    G8R8_G8B8_UNORM = 69, no SUBSAMPLED;
-    BC1_TYPELESS = 70, no BLOCKS;
-    BC1_UNORM = 71, no BLOCKS;
-    BC1_UNORM_SRGB = 72, no BLOCKS;
-    BC2_TYPELESS = 73, no BLOCKS;
-    BC2_UNORM = 74, no BLOCKS;
-    BC2_UNORM_SRGB = 75, no BLOCKS;
-    BC3_TYPELESS = 76, no BLOCKS;
-    BC3_UNORM = 77, no BLOCKS;
-    BC3_UNORM_SRGB = 78, no BLOCKS;
-    BC4_TYPELESS = 79, no BLOCKS;
-    BC4_UNORM = 80, no BLOCKS;
-    BC4_SNORM = 81, no BLOCKS;
-    BC5_TYPELESS = 82, no BLOCKS;
-    BC5_UNORM = 83, no BLOCKS;
-    BC5_SNORM = 84, no BLOCKS;
-    B5G6R5_UNORM = 85, no NARROW;
-    B5G5R5A1_UNORM = 86, no NARROW;
-    B8G8R8A8_UNORM = 87, is Unorm8 x 4, Bgra, Linear;
-    B8G8R8X8_UNORM = 88, no UNUSED;
-    R10G10B10_XR_BIAS_A2_UNORM = 89, no TEN_BITS;
-    B8G8R8A8_TYPELESS = 90, no TYPELESS;
-    B8G8R8A8_UNORM_SRGB = 91, is Unorm8 x 4, Bgra, Srgb;
-    B8G8R8X8_TYPELESS = 92, no TYPELESS;
-    B8G8R8X8_UNORM_SRGB = 93, no UNUSED;
-    BC6H_TYPELESS = 94, no BLOCKS;
-    BC6H_UF16 = 95, no BLOCKS;
-    BC6H_SF16 = 96, no BLOCKS;
-    BC7_TYPELESS = 97, no BLOCKS;
-    BC7_UNORM = 98, no BLOCKS;
-    BC7_UNORM_SRGB = 99, no BLOCKS;
-    AYUV = 100, no VIDEO;
-    Y410 = 101, no VIDEO;
-    Y416 = 102, no VIDEO;
-    NV12 = 103, no VIDEO;
-    P010 = 104, no VIDEO;
-    P016 = 105, no VIDEO;
-    OPAQUE_420 as "420_OPAQUE" = 106, no VIDEO;
-    YUY2 = 107, no VIDEO;
-    Y210 = 108, no VIDEO;
-    Y216 = 109, no VIDEO;
-    NV11 = 110, no VIDEO;
-    AI44 = 111, no VIDEO;
-    IA44 = 112, no VIDEO;
-    P8 = 113, no VIDEO;
-    A8P8 = 114, no VIDEO;
-    B4G4R4A4_UNORM = 115, no NARROW;
-    P208 = 130, no VIDEO;
-    V208 = 131, no VIDEO;
-    V408 = 132, no VIDEO;
-    SAMPLER_FEEDBACK_MIN_MIP_OPAQUE = 189, no FEEDBACK;
-    SAMPLER_FEEDBACK_MIP_REGION_USED_OPAQUE = 190, no FEEDBACK;
-    A4B4G4R4_UNORM = 191, no NARROW;
+    UNKNOWN = 0, NONE;
+    R32G32B32A32_TYPELESS = 1, TYPELESS;
+    R32G32B32A32_FLOAT = 2, texel;
+    R32G32B32A32_UINT = 3, texel;
+    R32G32B32A32_SINT = 4, texel;
+    R32G32B32_TYPELESS = 5, TYPELESS;
+    R32G32B32_FLOAT = 6, THREE;
+    R32G32B32_UINT = 7, THREE;
+    R32G32B32_SINT = 8, THREE;
+    R16G16B16A16_TYPELESS = 9, TYPELESS;
+    R16G16B16A16_FLOAT = 10, texel;
+    R16G16B16A16_UNORM = 11, texel;
+    R16G16B16A16_UINT = 12, texel;
+    R16G16B16A16_SNORM = 13, texel;
+    R16G16B16A16_SINT = 14, texel;
+    R32G32_TYPELESS = 15, TYPELESS;
+    R32G32_FLOAT = 16, texel;
+    R32G32_UINT = 17, texel;
+    R32G32_SINT = 18, texel;
+    R32G8X24_TYPELESS = 19, TYPELESS;
+    D32_FLOAT_S8X24_UINT = 20, DEPTH;
+    R32_FLOAT_X8X24_TYPELESS = 21, DEPTH;
+    X32_TYPELESS_G8X24_UINT = 22, DEPTH;
+    R10G10B10A2_TYPELESS = 23, TYPELESS;
+    R10G10B10A2_UNORM = 24, texel;
+    R10G10B10A2_UINT = 25, TEN_BITS;
+    R11G11B10_FLOAT = 26, PACKED_FLOAT;
+    R8G8B8A8_TYPELESS = 27, TYPELESS;
+    R8G8B8A8_UNORM = 28, texel;
+    R8G8B8A8_UNORM_SRGB = 29, texel;
+    R8G8B8A8_UINT = 30, texel;
+    R8G8B8A8_SNORM = 31, texel;
+    R8G8B8A8_SINT = 32, texel;
+    R16G16_TYPELESS = 33, TYPELESS;
+    R16G16_FLOAT = 34, texel;
+    R16G16_UNORM = 35, texel;
+    R16G16_UINT = 36, texel;
+    R16G16_SNORM = 37, texel;
+    R16G16_SINT = 38, texel;
+    R32_TYPELESS = 39, TYPELESS;
+    D32_FLOAT = 40, DEPTH;
+    R32_FLOAT = 41, texel;
+    R32_UINT = 42, texel;
+    R32_SINT = 43, texel;
+    R24G8_TYPELESS = 44, TYPELESS;
+    D24_UNORM_S8_UINT = 45, DEPTH;
+    R24_UNORM_X8_TYPELESS = 46, DEPTH;
+    X24_TYPELESS_G8_UINT = 47, DEPTH;
+    R8G8_TYPELESS = 48, TYPELESS;
+    R8G8_UNORM = 49, texel;
+    R8G8_UINT = 50, texel;
+    R8G8_SNORM = 51, texel;
+    R8G8_SINT = 52, texel;
+    R16_TYPELESS = 53, TYPELESS;
+    R16_FLOAT = 54, texel;
+    D16_UNORM = 55, DEPTH;
+    R16_UNORM = 56, texel;
+    R16_UINT = 57, texel;
+    R16_SNORM = 58, texel;
+    R16_SINT = 59, texel;
+    R8_TYPELESS = 60, TYPELESS;
+    R8_UNORM = 61, texel;
+    R8_UINT = 62, texel;
+    R8_SNORM = 63, texel;
+    R8_SINT = 64, texel;
+    A8_UNORM = 65, ALPHA;
+    R1_UNORM = 66, NARROW;
+    R9G9B9E5_SHAREDEXP = 67, PACKED_FLOAT;
+    R8G8_B8G8_UNORM = 68, SUBSAMPLED;
+    G8R8_G8B8_UNORM = 69, SUBSAMPLED;
+    BC1_TYPELESS = 70, BLOCKS;
+    BC1_UNORM = 71, BLOCKS;
+    BC1_UNORM_SRGB = 72, BLOCKS;
+    BC2_TYPELESS = 73, BLOCKS;
+    BC2_UNORM = 74, BLOCKS;
+    BC2_UNORM_SRGB = 75, BLOCKS;
+    BC3_TYPELESS = 76, BLOCKS;
+    BC3_UNORM = 77, BLOCKS;
+    BC3_UNORM_SRGB = 78, BLOCKS;
+    BC4_TYPELESS = 79, BLOCKS;
+    BC4_UNORM = 80, BLOCKS;
+    BC4_SNORM = 81, BLOCKS;
+    BC5_TYPELESS = 82, BLOCKS;
+    BC5_UNORM = 83, BLOCKS;
+    BC5_SNORM = 84, BLOCKS;
+    B5G6R5_UNORM = 85, NARROW;
+    B5G5R5A1_UNORM = 86, NARROW;
+    B8G8R8A8_UNORM = 87, texel;
+    B8G8R8X8_UNORM = 88, UNUSED;
+    R10G10B10_XR_BIAS_A2_UNORM = 89, TEN_BITS;
+    B8G8R8A8_TYPELESS = 90, TYPELESS;
+    B8G8R8A8_UNORM_SRGB = 91, texel;
+    B8G8R8X8_TYPELESS = 92, TYPELESS;
+    B8G8R8X8_UNORM_SRGB = 93, UNUSED;
+    BC6H_TYPELESS = 94, BLOCKS;
+    BC6H_UF16 = 95, BLOCKS;
+    BC6H_SF16 = 96, BLOCKS;
+    BC7_TYPELESS = 97, BLOCKS;
+    BC7_UNORM = 98, BLOCKS;
+    BC7_UNORM_SRGB = 99, BLOCKS;
+    AYUV = 100, VIDEO;
+    Y410 = 101, VIDEO;
+    Y416 = 102, VIDEO;
+    NV12 = 103, VIDEO;
+    P010 = 104, VIDEO;
+    P016 = 105, VIDEO;
+    OPAQUE_420 as "420_OPAQUE" = 106, VIDEO;
+    YUY2 = 107, VIDEO;
+    Y210 = 108, VIDEO;
+    Y216 = 109, VIDEO;
+    NV11 = 110, VIDEO;
+    AI44 = 111, VIDEO;
+    IA44 = 112, VIDEO;
+    P8 = 113, VIDEO;
+    A8P8 = 114, VIDEO;
+    B4G4R4A4_UNORM = 115, NARROW;
+    P208 = 130, VIDEO;
+    V208 = 131, VIDEO;
+    V408 = 132, VIDEO;
+    SAMPLER_FEEDBACK_MIN_MIP_OPAQUE = 189, FEEDBACK;
+    SAMPLER_FEEDBACK_MIP_REGION_USED_OPAQUE = 190, FEEDBACK;
+    A4B4G4R4_UNORM = 191, NARROW;
 }
 
 impl DxgiFormat {
@@ -258,13 +245,10 @@ impl TexelFormat {
     pub fn from_dxgi(format: impl Into<DxgiFormat>) -> Result<Self> {
         const OPERATION: &str = "TexelFormat::from_dxgi";
         let format = format.into();
-        let reason = match format.row().map(|row| row.meaning) {
-            Some(Meaning::Texel { channel, channels, order, encoding }) => {
-                return Ok(Self { array: ArrayFormat::new(channel, channels)?, order, encoding });
-            }
-            Some(Meaning::Unsupported(reason)) => reason,
-            None => "it is unknown to this version",
-        };
+        if let Some(row) = TexelRow::of_dxgi(format.0) {
+            return Ok(Self { array: row.array, order: row.order, encoding: row.encoding });
+        }
+        let reason = format.row().and_then(|row| row.unsupported).unwrap_or("it is unknown to this version");
         Err(Error::unsupported(OPERATION, format!("no array has this format: {reason}"))
             .with_context("format", format_args!("{format:?}")))
     }
@@ -272,7 +256,7 @@ impl TexelFormat {
     /// Every DXGI format that [`from_dxgi`](Self::from_dxgi) accepts. A device may share fewer; creating a texture
     /// reports that.
     pub fn dxgi_formats() -> impl Iterator<Item = DxgiFormat> {
-        TABLE.iter().filter(|row| matches!(row.meaning, Meaning::Texel { .. })).map(|row| row.format)
+        TABLE.iter().filter(|row| row.unsupported.is_none()).map(|row| row.format)
     }
 }
 
@@ -280,7 +264,7 @@ impl TexelFormat {
 mod tests {
     use std::collections::HashSet;
 
-    use gpu_interop_core::ErrorKind;
+    use gpu_interop_core::{ChannelType, ErrorKind};
 
     use super::*;
 
@@ -391,6 +375,23 @@ mod tests {
             _ if starts(&["B8G8R8X8"]) => "fourth channel",
             _ if starts(&["SAMPLER_FEEDBACK"]) => "opaque",
             _ => "video",
+        }
+    }
+
+    /// The names of both tables agree: `R8G8B8A8_UNORM_SRGB` is Vulkan's `R8G8B8A8_SRGB`.
+    #[test]
+    fn formats_of_the_core_are_in_this_table() {
+        for row in TexelRow::all() {
+            let Some(number) = row.dxgi else { continue };
+            let format = DxgiFormat(number);
+            assert_eq!(format.row().map(|row| row.unsupported), Some(None), "{format:?}");
+            let name = format.name().and_then(|name| name.strip_prefix("DXGI_FORMAT_")).expect("a name");
+            let name = name.replace("UNORM_SRGB", "SRGB").replace("FLOAT", "SFLOAT");
+            let packed = row.name.ends_with("_PACK32");
+            assert!(name == row.name || packed, "{name} and {}", row.name);
+        }
+        for format in TexelFormat::dxgi_formats() {
+            assert!(TexelRow::of_dxgi(format.0).is_some(), "{format:?}");
         }
     }
 

@@ -68,6 +68,7 @@ mod sharing;
 mod texture;
 #[cfg(any(windows, test))]
 mod timeout;
+mod video;
 #[cfg(windows)]
 mod waiter;
 
@@ -77,5 +78,6 @@ pub use format::{ChannelOrder, ColorEncoding, DxgiFormat, TexelFormat};
 pub use identity::luid_bytes;
 pub use sharing::Sharing;
 pub use texture::TextureSpec;
+pub use video::VideoTextureSpec;
 #[cfg(windows)]
 pub use windows;

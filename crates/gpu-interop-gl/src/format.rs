@@ -2,7 +2,8 @@
 
 use std::ffi::c_uint;
 
-use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
+use gpu_interop_core::format::TexelRow;
+use gpu_interop_core::{ArrayFormat, ChannelOrder, Error, Result};
 
 /// Format of a texture in imported memory: a sized internal format, and whether red and blue are swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -12,95 +13,13 @@ pub struct TextureFormat {
     blue_first: bool,
 }
 
-struct Row {
-    /// `VkFormat`.
-    vulkan: i32,
-    /// Sized internal format.
-    internal: c_uint,
-    channel: ChannelType,
-    channels: u8,
-    blue_first: bool,
-}
-
-/// Table of `name of the internal format = VkFormat internal format: channel type x channels, order`.
-macro_rules! rows {
-    ($($name:ident = $vulkan:literal $internal:literal: $channel:ident x $channels:literal, $order:ident;)*) => {
-        &[$(Row {
-            vulkan: $vulkan,
-            internal: $internal,
-            channel: ChannelType::$channel,
-            channels: $channels,
-            blue_first: rows!(@ $order),
-        }),*]
-    };
-    (@ Rgba) => { false };
-    (@ Bgra) => { true };
-}
-
-/// Every format that arrays support. OpenGL has no BGRA formats: such texels use the RGBA format, and the texture swaps
-/// red and blue when it is sampled.
-#[rustfmt::skip]
-const TABLE: &[Row] = rows! {
-    R8UI = 13 0x8232: Uint8 x 1, Rgba; // VK_FORMAT_R8_UINT
-    RG8UI = 20 0x8238: Uint8 x 2, Rgba; // VK_FORMAT_R8G8_UINT
-    RGBA8UI = 41 0x8D7C: Uint8 x 4, Rgba; // VK_FORMAT_R8G8B8A8_UINT
-    R8I = 14 0x8231: Sint8 x 1, Rgba; // VK_FORMAT_R8_SINT
-    RG8I = 21 0x8237: Sint8 x 2, Rgba; // VK_FORMAT_R8G8_SINT
-    RGBA8I = 42 0x8D8E: Sint8 x 4, Rgba; // VK_FORMAT_R8G8B8A8_SINT
-    R16UI = 74 0x8234: Uint16 x 1, Rgba; // VK_FORMAT_R16_UINT
-    RG16UI = 81 0x823A: Uint16 x 2, Rgba; // VK_FORMAT_R16G16_UINT
-    RGBA16UI = 95 0x8D76: Uint16 x 4, Rgba; // VK_FORMAT_R16G16B16A16_UINT
-    R16I = 75 0x8233: Sint16 x 1, Rgba; // VK_FORMAT_R16_SINT
-    RG16I = 82 0x8239: Sint16 x 2, Rgba; // VK_FORMAT_R16G16_SINT
-    RGBA16I = 96 0x8D88: Sint16 x 4, Rgba; // VK_FORMAT_R16G16B16A16_SINT
-    R32UI = 98 0x8236: Uint32 x 1, Rgba; // VK_FORMAT_R32_UINT
-    RG32UI = 101 0x823C: Uint32 x 2, Rgba; // VK_FORMAT_R32G32_UINT
-    RGBA32UI = 107 0x8D70: Uint32 x 4, Rgba; // VK_FORMAT_R32G32B32A32_UINT
-    R32I = 99 0x8235: Sint32 x 1, Rgba; // VK_FORMAT_R32_SINT
-    RG32I = 102 0x823B: Sint32 x 2, Rgba; // VK_FORMAT_R32G32_SINT
-    RGBA32I = 108 0x8D82: Sint32 x 4, Rgba; // VK_FORMAT_R32G32B32A32_SINT
-    R32F = 100 0x822E: Float32 x 1, Rgba; // VK_FORMAT_R32_SFLOAT
-    RG32F = 103 0x8230: Float32 x 2, Rgba; // VK_FORMAT_R32G32_SFLOAT
-    RGBA32F = 109 0x8814: Float32 x 4, Rgba; // VK_FORMAT_R32G32B32A32_SFLOAT
-    R16F = 76 0x822D: Float16 x 1, Rgba; // VK_FORMAT_R16_SFLOAT
-    RG16F = 83 0x822F: Float16 x 2, Rgba; // VK_FORMAT_R16G16_SFLOAT
-    RGBA16F = 97 0x881A: Float16 x 4, Rgba; // VK_FORMAT_R16G16B16A16_SFLOAT
-    R8 = 9 0x8229: Unorm8 x 1, Rgba; // VK_FORMAT_R8_UNORM
-    RG8 = 16 0x822B: Unorm8 x 2, Rgba; // VK_FORMAT_R8G8_UNORM
-    RGBA8 = 37 0x8058: Unorm8 x 4, Rgba; // VK_FORMAT_R8G8B8A8_UNORM
-    R8_SNORM = 10 0x8F94: Snorm8 x 1, Rgba; // VK_FORMAT_R8_SNORM
-    RG8_SNORM = 17 0x8F95: Snorm8 x 2, Rgba; // VK_FORMAT_R8G8_SNORM
-    RGBA8_SNORM = 38 0x8F97: Snorm8 x 4, Rgba; // VK_FORMAT_R8G8B8A8_SNORM
-    R16 = 70 0x822A: Unorm16 x 1, Rgba; // VK_FORMAT_R16_UNORM
-    RG16 = 77 0x822C: Unorm16 x 2, Rgba; // VK_FORMAT_R16G16_UNORM
-    RGBA16 = 91 0x805B: Unorm16 x 4, Rgba; // VK_FORMAT_R16G16B16A16_UNORM
-    R16_SNORM = 71 0x8F98: Snorm16 x 1, Rgba; // VK_FORMAT_R16_SNORM
-    RG16_SNORM = 78 0x8F99: Snorm16 x 2, Rgba; // VK_FORMAT_R16G16_SNORM
-    RGBA16_SNORM = 92 0x8F9B: Snorm16 x 4, Rgba; // VK_FORMAT_R16G16B16A16_SNORM
-    SR8_EXT = 15 0x8FBD: Unorm8 x 1, Rgba; // VK_FORMAT_R8_SRGB
-    SRG8_EXT = 22 0x8FBE: Unorm8 x 2, Rgba; // VK_FORMAT_R8G8_SRGB
-    SRGB8_ALPHA8 = 43 0x8C43: Unorm8 x 4, Rgba; // VK_FORMAT_R8G8B8A8_SRGB
-    RGBA8 = 44 0x8058: Unorm8 x 4, Bgra; // VK_FORMAT_B8G8R8A8_UNORM
-    RGBA8_SNORM = 45 0x8F97: Snorm8 x 4, Bgra; // VK_FORMAT_B8G8R8A8_SNORM
-    RGBA8UI = 48 0x8D7C: Uint8 x 4, Bgra; // VK_FORMAT_B8G8R8A8_UINT
-    RGBA8I = 49 0x8D8E: Sint8 x 4, Bgra; // VK_FORMAT_B8G8R8A8_SINT
-    SRGB8_ALPHA8 = 50 0x8C43: Unorm8 x 4, Bgra; // VK_FORMAT_B8G8R8A8_SRGB
-    RGBA8 = 51 0x8058: Unorm8 x 4, Rgba; // VK_FORMAT_A8B8G8R8_UNORM_PACK32
-    RGBA8_SNORM = 52 0x8F97: Snorm8 x 4, Rgba; // VK_FORMAT_A8B8G8R8_SNORM_PACK32
-    RGBA8UI = 55 0x8D7C: Uint8 x 4, Rgba; // VK_FORMAT_A8B8G8R8_UINT_PACK32
-    RGBA8I = 56 0x8D8E: Sint8 x 4, Rgba; // VK_FORMAT_A8B8G8R8_SINT_PACK32
-    SRGB8_ALPHA8 = 57 0x8C43: Unorm8 x 4, Rgba; // VK_FORMAT_A8B8G8R8_SRGB_PACK32
-    RGB10_A2 = 64 0x8059: Unorm1010102 x 4, Rgba; // VK_FORMAT_A2B10G10R10_UNORM_PACK32
-    RGB10_A2 = 58 0x8059: Unorm1010102 x 4, Bgra; // VK_FORMAT_A2R10G10B10_UNORM_PACK32
-};
-
 impl TextureFormat {
     /// Converts a `VkFormat` number (`vk::Format::as_raw`).
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a format that OpenGL or arrays lack.
     pub fn from_vulkan(format: i32) -> Result<Self> {
-        Self::find("TextureFormat::from_vulkan", |row| row.vulkan == format)
+        Self::of_row("TextureFormat::from_vulkan", TexelRow::of_vulkan(format))
             .map_err(|error| error.with_context("VkFormat", format))
     }
 
@@ -110,7 +29,7 @@ impl TextureFormat {
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a format that arrays lack, and for
     /// unsized formats.
     pub fn from_internal(internal: u32) -> Result<Self> {
-        Self::find("TextureFormat::from_internal", |row| row.internal == internal && !row.blue_first)
+        Self::of_row("TextureFormat::from_internal", TexelRow::of_gl(internal))
             .map_err(|error| error.with_context("internal format", format_args!("{internal:#06x}")))
     }
 
@@ -119,25 +38,22 @@ impl TextureFormat {
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for a format unknown to this version.
     pub fn from_array(array: ArrayFormat) -> Result<Self> {
-        Self::find("TextureFormat::from_array", |row| {
-            (row.channel, row.channels, row.blue_first) == (array.channel(), array.channels(), false)
-        })
-        .map_err(|error| error.with_context("format", array))
+        Self::of_row("TextureFormat::from_array", TexelRow::of_array(array))
+            .map_err(|error| error.with_context("format", array))
     }
 
-    fn find(operation: &'static str, matches: impl Fn(&Row) -> bool) -> Result<Self> {
-        let Some(row) = TABLE.iter().find(|row| matches(row)) else {
+    fn of_row(operation: &'static str, row: Option<&TexelRow>) -> Result<Self> {
+        let Some(row) = row else {
             let message = "OpenGL or arrays lack this format; use 1, 2 or 4 channels of 8, 16 or 32 bits, or \
                            RGB10_A2";
             return Err(Error::unsupported(operation, message));
         };
-        let array = ArrayFormat::new(row.channel, row.channels)?;
-        Ok(Self { internal: row.internal, array, blue_first: row.blue_first })
+        Ok(Self { internal: row.gl, array: row.array, blue_first: row.order == ChannelOrder::Bgra })
     }
 
     /// Every `VkFormat` number that [`from_vulkan`](Self::from_vulkan) converts.
     pub fn vulkan_formats() -> impl ExactSizeIterator<Item = i32> {
-        TABLE.iter().map(|row| row.vulkan)
+        TexelRow::all().iter().map(|row| row.vulkan)
     }
 
     /// The sized internal format.
@@ -162,9 +78,10 @@ impl TextureFormat {
     /// The `VkFormat` number; among formats with the same texels the unpacked one.
     #[must_use]
     pub fn to_vulkan(self) -> i32 {
-        let same = |row: &&Row| (row.internal, row.blue_first) == (self.internal, self.blue_first);
+        let same =
+            |row: &&TexelRow| Self::of_row("TextureFormat::to_vulkan", Some(row)).is_ok_and(|of_row| of_row == self);
         // The format was made from a row, so a row exists; 0 is `VK_FORMAT_UNDEFINED`.
-        TABLE.iter().find(same).map_or(0, |row| row.vulkan)
+        TexelRow::all().iter().find(same).map_or(0, |row| row.vulkan)
     }
 }
 
@@ -172,9 +89,9 @@ impl TextureFormat {
 mod tests {
     use std::collections::HashSet;
 
-    use gpu_interop_core::ErrorKind;
+    use gpu_interop_core::{ChannelType, ErrorKind};
     use gpu_interop_vulkan::ash::vk;
-    use gpu_interop_vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
+    use gpu_interop_vulkan::{ColorEncoding, TexelFormat};
 
     use super::*;
 
@@ -192,6 +109,34 @@ mod tests {
             let back = vk::Format::from_raw(found.to_vulkan());
             assert_eq!(TexelFormat::from_vulkan(back).expect("in the table"), texel, "{format:?}");
             assert!(back == format || format!("{format:?}").starts_with("A8B8G8R8"), "{format:?}: {back:?}");
+        }
+    }
+
+    /// The internal formats by glow's constants, where it has them.
+    #[test]
+    fn internal_formats_match_glow() {
+        macro_rules! check {
+            ($($name:ident $vulkan:ident;)*) => {
+                $(assert_eq!(
+                    TextureFormat::from_vulkan(vk::Format::$vulkan.as_raw()).expect("in the table").internal(),
+                    glow::$name,
+                    stringify!($name)
+                );)*
+            };
+        }
+        check! {
+            R8 R8_UNORM; RG8 R8G8_UNORM; RGBA8 R8G8B8A8_UNORM; SRGB8_ALPHA8 R8G8B8A8_SRGB;
+            R8_SNORM R8_SNORM; RG8_SNORM R8G8_SNORM; RGBA8_SNORM R8G8B8A8_SNORM;
+            R16 R16_UNORM; RG16 R16G16_UNORM; RGBA16 R16G16B16A16_UNORM;
+            R16_SNORM R16_SNORM; RG16_SNORM R16G16_SNORM; RGBA16_SNORM R16G16B16A16_SNORM;
+            R16F R16_SFLOAT; RG16F R16G16_SFLOAT; RGBA16F R16G16B16A16_SFLOAT;
+            R32F R32_SFLOAT; RG32F R32G32_SFLOAT; RGBA32F R32G32B32A32_SFLOAT;
+            R8UI R8_UINT; RG8UI R8G8_UINT; RGBA8UI R8G8B8A8_UINT; R8I R8_SINT; RG8I R8G8_SINT; RGBA8I R8G8B8A8_SINT;
+            R16UI R16_UINT; RG16UI R16G16_UINT; RGBA16UI R16G16B16A16_UINT;
+            R16I R16_SINT; RG16I R16G16_SINT; RGBA16I R16G16B16A16_SINT;
+            R32UI R32_UINT; RG32UI R32G32_UINT; RGBA32UI R32G32B32A32_UINT;
+            R32I R32_SINT; RG32I R32G32_SINT; RGBA32I R32G32B32A32_SINT;
+            RGB10_A2 A2B10G10R10_UNORM_PACK32; RGBA8 B8G8R8A8_UNORM;
         }
     }
 

@@ -1,7 +1,8 @@
 //! Conversion of Vulkan formats to array formats.
 
 use ash::vk;
-use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
+use gpu_interop_core::format::{TexelRow, VideoFormat};
+use gpu_interop_core::{ArrayFormat, Error, Result};
 pub use gpu_interop_core::{ChannelOrder, ColorEncoding};
 
 /// Array format of a `VkFormat`, with its channel order and encoding, which array formats lack.
@@ -14,84 +15,6 @@ pub struct TexelFormat {
     /// The encoding of the colours.
     pub encoding: ColorEncoding,
 }
-
-struct Row {
-    format: vk::Format,
-    channel: ChannelType,
-    channels: u8,
-    order: ChannelOrder,
-    encoding: ColorEncoding,
-}
-
-/// Table of `FORMAT: channel type x channels, order, encoding`.
-macro_rules! rows {
-    ($($format:ident: $channel:ident x $channels:literal, $order:ident, $encoding:ident;)*) => {
-        &[$(Row {
-            format: vk::Format::$format,
-            channel: ChannelType::$channel,
-            channels: $channels,
-            order: ChannelOrder::$order,
-            encoding: ColorEncoding::$encoding,
-        }),*]
-    };
-}
-
-/// Every Vulkan format that arrays support. On the little-endian machines that GPUs run in, packed 8-bit formats have
-/// the same bytes as the unpacked ones.
-#[rustfmt::skip]
-const TABLE: &[Row] = rows! {
-    R8_UINT: Uint8 x 1, Rgba, Linear;
-    R8G8_UINT: Uint8 x 2, Rgba, Linear;
-    R8G8B8A8_UINT: Uint8 x 4, Rgba, Linear;
-    R8_SINT: Sint8 x 1, Rgba, Linear;
-    R8G8_SINT: Sint8 x 2, Rgba, Linear;
-    R8G8B8A8_SINT: Sint8 x 4, Rgba, Linear;
-    R16_UINT: Uint16 x 1, Rgba, Linear;
-    R16G16_UINT: Uint16 x 2, Rgba, Linear;
-    R16G16B16A16_UINT: Uint16 x 4, Rgba, Linear;
-    R16_SINT: Sint16 x 1, Rgba, Linear;
-    R16G16_SINT: Sint16 x 2, Rgba, Linear;
-    R16G16B16A16_SINT: Sint16 x 4, Rgba, Linear;
-    R32_UINT: Uint32 x 1, Rgba, Linear;
-    R32G32_UINT: Uint32 x 2, Rgba, Linear;
-    R32G32B32A32_UINT: Uint32 x 4, Rgba, Linear;
-    R32_SINT: Sint32 x 1, Rgba, Linear;
-    R32G32_SINT: Sint32 x 2, Rgba, Linear;
-    R32G32B32A32_SINT: Sint32 x 4, Rgba, Linear;
-    R32_SFLOAT: Float32 x 1, Rgba, Linear;
-    R32G32_SFLOAT: Float32 x 2, Rgba, Linear;
-    R32G32B32A32_SFLOAT: Float32 x 4, Rgba, Linear;
-    R16_SFLOAT: Float16 x 1, Rgba, Linear;
-    R16G16_SFLOAT: Float16 x 2, Rgba, Linear;
-    R16G16B16A16_SFLOAT: Float16 x 4, Rgba, Linear;
-    R8_UNORM: Unorm8 x 1, Rgba, Linear;
-    R8G8_UNORM: Unorm8 x 2, Rgba, Linear;
-    R8G8B8A8_UNORM: Unorm8 x 4, Rgba, Linear;
-    R8_SNORM: Snorm8 x 1, Rgba, Linear;
-    R8G8_SNORM: Snorm8 x 2, Rgba, Linear;
-    R8G8B8A8_SNORM: Snorm8 x 4, Rgba, Linear;
-    R16_UNORM: Unorm16 x 1, Rgba, Linear;
-    R16G16_UNORM: Unorm16 x 2, Rgba, Linear;
-    R16G16B16A16_UNORM: Unorm16 x 4, Rgba, Linear;
-    R16_SNORM: Snorm16 x 1, Rgba, Linear;
-    R16G16_SNORM: Snorm16 x 2, Rgba, Linear;
-    R16G16B16A16_SNORM: Snorm16 x 4, Rgba, Linear;
-    R8_SRGB: Unorm8 x 1, Rgba, Srgb;
-    R8G8_SRGB: Unorm8 x 2, Rgba, Srgb;
-    R8G8B8A8_SRGB: Unorm8 x 4, Rgba, Srgb;
-    B8G8R8A8_UNORM: Unorm8 x 4, Bgra, Linear;
-    B8G8R8A8_SNORM: Snorm8 x 4, Bgra, Linear;
-    B8G8R8A8_UINT: Uint8 x 4, Bgra, Linear;
-    B8G8R8A8_SINT: Sint8 x 4, Bgra, Linear;
-    B8G8R8A8_SRGB: Unorm8 x 4, Bgra, Srgb;
-    A8B8G8R8_UNORM_PACK32: Unorm8 x 4, Rgba, Linear;
-    A8B8G8R8_SNORM_PACK32: Snorm8 x 4, Rgba, Linear;
-    A8B8G8R8_UINT_PACK32: Uint8 x 4, Rgba, Linear;
-    A8B8G8R8_SINT_PACK32: Sint8 x 4, Rgba, Linear;
-    A8B8G8R8_SRGB_PACK32: Unorm8 x 4, Rgba, Srgb;
-    A2B10G10R10_UNORM_PACK32: Unorm1010102 x 4, Rgba, Linear;
-    A2R10G10B10_UNORM_PACK32: Unorm1010102 x 4, Bgra, Linear;
-};
 
 /// Reasons for the formats of Vulkan 1.0 that are not in the table; the first range that contains the format applies.
 const UNSUPPORTED: &[(std::ops::RangeInclusive<vk::Format>, &str)] = &[
@@ -119,14 +42,16 @@ impl TexelFormat {
     /// format.
     pub fn from_vulkan(format: vk::Format) -> Result<Self> {
         const OPERATION: &str = "TexelFormat::from_vulkan";
-        if let Some(row) = TABLE.iter().find(|row| row.format == format) {
-            let array = ArrayFormat::new(row.channel, row.channels)?;
-            return Ok(Self { array, order: row.order, encoding: row.encoding });
+        if let Some(row) = TexelRow::of_vulkan(format.as_raw()) {
+            return Ok(Self { array: row.array, order: row.order, encoding: row.encoding });
         }
-        let reason = UNSUPPORTED.iter().find(|(range, _)| range.contains(&format)).map_or(
-            "it is not one of Vulkan 1.0's; multi-planar and other formats of extensions are not supported",
-            |(_, reason)| reason,
-        );
+        let planes = "it is not one of Vulkan 1.0's, but multi-planar; share its planes with ExportableVideo";
+        let other = "it is not one of Vulkan 1.0's; formats of extensions are not supported";
+        let has_planes = VideoFormat::from_vulkan_number(format.as_raw()).is_some();
+        let reason = UNSUPPORTED
+            .iter()
+            .find(|(range, _)| range.contains(&format))
+            .map_or(if has_planes { planes } else { other }, |(_, reason)| reason);
         Err(Error::unsupported(OPERATION, format!("no array has this format: {reason}"))
             .with_context("format", format_args!("{format:?}")))
     }
@@ -134,7 +59,7 @@ impl TexelFormat {
     /// Every Vulkan format that [`from_vulkan`](Self::from_vulkan) converts.
     /// [`VulkanInterop::image_features`](crate::VulkanInterop::image_features) reports which of them a device shares.
     pub fn vulkan_formats() -> impl ExactSizeIterator<Item = vk::Format> {
-        TABLE.iter().map(|row| row.format)
+        TexelRow::all().iter().map(|row| vk::Format::from_raw(row.vulkan))
     }
 }
 
@@ -142,7 +67,7 @@ impl TexelFormat {
 mod tests {
     use std::collections::HashSet;
 
-    use gpu_interop_core::ErrorKind;
+    use gpu_interop_core::{ChannelType, ErrorKind};
 
     use super::*;
 
@@ -168,6 +93,9 @@ mod tests {
 
     #[test]
     fn rows_match_the_format_names() {
+        for row in TexelRow::all() {
+            assert_eq!(format!("{:?}", vk::Format::from_raw(row.vulkan)), row.name);
+        }
         for format in TexelFormat::vulkan_formats() {
             let found = TexelFormat::from_vulkan(format).expect("in the table");
             let (channels, kind) = parse(format).expect("a name of letters and bits");
@@ -195,10 +123,10 @@ mod tests {
     fn table_is_complete_without_duplicates() {
         let formats: HashSet<_> = TexelFormat::vulkan_formats().collect();
         assert_eq!((TexelFormat::vulkan_formats().len(), formats.len()), (51, 51));
-        let plain: HashSet<_> = TABLE
+        let plain: HashSet<_> = TexelRow::all()
             .iter()
             .filter(|row| row.order == ChannelOrder::Rgba && row.encoding == ColorEncoding::Linear)
-            .map(|row| (row.channel, row.channels))
+            .map(|row| (row.array.channel(), row.array.channels()))
             .collect();
         use ChannelType as T;
         let integers_and_floats = [T::Uint8, T::Sint8, T::Uint16, T::Sint16, T::Uint32, T::Sint32, T::Float32];
@@ -246,5 +174,44 @@ mod tests {
         for format in [vk::Format::G8_B8R8_2PLANE_420_UNORM, vk::Format::from_raw(-1), vk::Format::from_raw(185)] {
             rejected(format, "not one of Vulkan 1.0");
         }
+        rejected(vk::Format::G8_B8R8_2PLANE_420_UNORM, "multi-planar");
+    }
+
+    /// Parses a multi-planar name: channels of each plane, bits, and sampling.
+    fn planes(format: vk::Format) -> (Vec<usize>, u32, String) {
+        let name = format!("{format:?}");
+        let (texels, rest) = name.split_once("PLANE_").expect("planes");
+        let mut parts: Vec<&str> = texels.split('_').collect();
+        let count: usize = parts.pop().expect("a number").parse().expect("a number");
+        let letters = |plane: &&str| plane.chars().filter(|letter| "RGB".contains(*letter)).count();
+        let digits: String = parts[0][1..].chars().take_while(char::is_ascii_digit).collect();
+        assert_eq!(parts.len(), count, "{name}");
+        (parts.iter().map(letters).collect(), digits.parse().expect("bits"), rest[..3].to_owned())
+    }
+
+    #[test]
+    fn video_rows_match_the_format_names() {
+        for video in VideoFormat::all() {
+            let format = vk::Format::from_raw(video.vulkan_number());
+            let (channels, bits, sampling) = planes(format);
+            let found: Vec<_> = (0..video.planes()).map(|plane| usize::from(video.texel(plane).channels())).collect();
+            assert_eq!((found, video.bits()), (channels, bits), "{format:?}");
+            let subsampling = match sampling.as_str() {
+                "420" => [2, 2],
+                "422" => [2, 1],
+                _ => [1, 1],
+            };
+            assert_eq!(video.subsampling(1), subsampling, "{format:?}");
+            for plane in 0..video.planes() {
+                let image = vk::Format::from_raw(video.plane_vulkan_number(plane));
+                let texel = TexelFormat::from_vulkan(image).expect("a format of one plane");
+                assert_eq!(texel.array, video.texel(plane), "{format:?}, plane {plane}");
+            }
+        }
+        // Every multi-planar format of Vulkan 1.1.
+        let names = (1_000_156_000..=1_000_156_033).map(vk::Format::from_raw);
+        let planar = names.filter(|format| format!("{format:?}").contains("PLANE"));
+        assert!(planar.clone().all(|format| VideoFormat::from_vulkan_number(format.as_raw()).is_some()));
+        assert_eq!(planar.count(), VideoFormat::all().len());
     }
 }

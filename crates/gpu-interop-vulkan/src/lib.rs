@@ -17,6 +17,12 @@
 //! other API first uses it, whichever side writes first; an importer acquires it before anything else. For images that
 //! the application creates itself there are [`TexelFormat::from_vulkan`], [`array_shape`] and [`array_usage`].
 //!
+//! # Video
+//! An [`ExportableVideo`] is a picture of a [`VideoFormat`](gpu_interop_core::VideoFormat), such as NV12 or P010, with luma
+//! and chroma in separate planes: images of their own, or one multi-planar image where the driver has it
+//! ([`PlaneStorage`]). An importer maps linear planes as pitched memory ([`ExportableVideo::map`]), and optimal ones as
+//! arrays ([`ExportableVideo::map_arrays`]).
+//!
 //! # Many buffers
 //! An import costs tens of microseconds and a descriptor. A [`SharedHeap`] imports and maps one allocation and cuts
 //! buffers from it for both sides at once.
@@ -110,6 +116,7 @@ mod shape;
 mod shared_timeline;
 mod timeline;
 mod tracking;
+mod video;
 
 pub use ash;
 pub use buffer::OwnedBuffer;
@@ -137,3 +144,4 @@ pub use ring::{
 pub use semaphore::{ExportableSemaphore, OwnedSemaphore};
 pub use shape::{array_shape, array_usage};
 pub use shared_timeline::shared_timeline;
+pub use video::{ExportableVideo, PlaneStorage, VideoOptions, VideoSpec};

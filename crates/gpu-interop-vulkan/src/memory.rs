@@ -66,11 +66,28 @@ impl Needs {
     }
 
     /// # Safety
-    /// `image` must be a live image of this device, with one plane.
+    /// `image` must be a live image of this device that is not disjoint.
     pub(crate) unsafe fn of_image(interop: &VulkanInterop, image: vk::Image) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(interop, image, vk::ImageMemoryRequirementsInfo2::default().image(image)) }
+    }
+
+    /// Requirements of one plane.
+    ///
+    /// # Safety
+    /// `image` must be a live disjoint image of this device with this plane.
+    pub(crate) unsafe fn of_plane(interop: &VulkanInterop, image: vk::Image, plane: vk::ImageAspectFlags) -> Self {
+        let mut plane = vk::ImagePlaneMemoryRequirementsInfo::default().plane_aspect(plane);
+        let of = vk::ImageMemoryRequirementsInfo2::default().image(image).push_next(&mut plane);
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(interop, image, of) }
+    }
+
+    /// # Safety
+    /// As [`of_image`](Self::of_image) or [`of_plane`](Self::of_plane); `of` names the image.
+    unsafe fn of(interop: &VulkanInterop, image: vk::Image, of: vk::ImageMemoryRequirementsInfo2<'_>) -> Self {
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut requirements = vk::MemoryRequirements2::default().push_next(&mut dedicated);
-        let of = vk::ImageMemoryRequirementsInfo2::default().image(image);
         // SAFETY: the caller's promise; the device is Vulkan 1.1 or later.
         unsafe { interop.device().get_image_memory_requirements2(&of, &mut requirements) };
         let requirements = requirements.memory_requirements;

@@ -125,19 +125,35 @@ impl VulkanInterop {
         kind: MemoryHandleKind,
         image: &ImageQuery,
     ) -> Result<(ExternalFeatures<MemoryHandleKind>, vk::ImageFormatProperties)> {
+        self.image_support_with(kind, image, None)
+    }
+
+    /// As [`image_support`](Self::image_support), for tiling by a DRM modifier, which the device must know.
+    pub(crate) fn image_support_with(
+        &self,
+        kind: MemoryHandleKind,
+        image: &ImageQuery,
+        modifier: Option<u64>,
+    ) -> Result<(ExternalFeatures<MemoryHandleKind>, vk::ImageFormatProperties)> {
         const OPERATION: &str = "VulkanInterop::image_features";
         if image.usage.is_empty() {
             return Err(Error::invalid(OPERATION, "the image has no usage; state how Vulkan uses it"));
         }
         let mut external_info =
             vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(memory_flag(OPERATION, kind)?);
-        let info = vk::PhysicalDeviceImageFormatInfo2::default()
+        let mut modifier_info = vk::PhysicalDeviceImageDrmFormatModifierInfoEXT::default()
+            .drm_format_modifier(modifier.unwrap_or_default())
+            .sharing_mode(vk::SharingMode::EXCLUSIVE);
+        let mut info = vk::PhysicalDeviceImageFormatInfo2::default()
             .format(image.format)
             .ty(image.image_type)
             .tiling(image.tiling)
             .usage(image.usage)
             .flags(image.flags)
             .push_next(&mut external_info);
+        if modifier.is_some() {
+            info = info.push_next(&mut modifier_info);
+        }
         let mut external = vk::ExternalImageFormatProperties::default();
         let mut properties = vk::ImageFormatProperties2::default().push_next(&mut external);
         // SAFETY: as in `buffer_features`; the usage is not empty.

@@ -46,12 +46,13 @@ pub use gpu_interop_core::{
     BorrowedMemory, BufferSlice, ByValue, Capabilities, ChannelOrder, ChannelType, ColorEncoding, Device,
     DeviceIdentity, DeviceKind, DevicePtr, DriverCode, Error, ErrorKind, Event, ExportableMemory, ExporterTimeline,
     ExternalMemory, ExternalSemaphore, Feature, FilterMode, Graph, HostMapping, IdentityMatch, ImportError, Kernel,
-    KernelArg, LaunchConfig, LoadAttempt, Luid, MappedBuffer, MappedMipmappedArray, MappedRange, MemoryHandle,
-    MemoryHandleKind, MemoryImport, MipmappedArrayDesc, Mismatch, Module, ModuleImage, NvSciBufGpu, NvSciBufProperties,
-    NvSciSyncUse, ParseIdentityError, PciAddress, PitchedTexels, PollingWaiter, ReadMode, Result, SemaphoreHandle,
-    SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreRef, SemaphoreSignal, SemaphoreWait, SignalBatch,
-    SignalParams, Stream, Support, Surface, TIMELINE_VARIABLE, Texture, TextureDesc, Timeline, TimelineStrategy,
-    TimelineWaiter, Uuid, WaitBatch, WaitCondition, WaitParams, array, backend, byte_range, capability, handle, rules,
+    KernelArg, LaunchConfig, LoadAttempt, Luid, MappedBuffer, MappedMipmappedArray, MappedPlanes, MappedRange,
+    MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, Mismatch, Module, ModuleImage, NvSciBufGpu,
+    NvSciBufProperties, NvSciSyncUse, ParseIdentityError, PciAddress, PitchedTexels, PlaneLayout, PollingWaiter,
+    ReadMode, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreRef,
+    SemaphoreSignal, SemaphoreWait, SignalBatch, SignalParams, Stream, Support, Surface, TIMELINE_VARIABLE, Texture,
+    TextureDesc, Timeline, TimelineStrategy, TimelineWaiter, Uuid, VideoFormat, WaitBatch, WaitCondition, WaitParams,
+    array, backend, byte_range, capability, format, handle, rules,
 };
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;

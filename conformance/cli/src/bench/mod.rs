@@ -64,6 +64,8 @@ mod sys;
 mod text;
 #[cfg(unix)]
 mod timeline;
+#[cfg(unix)]
+mod video;
 
 pub use report::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
 #[cfg(unix)]

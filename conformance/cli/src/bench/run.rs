@@ -23,7 +23,7 @@ use super::record::Recorder;
 use super::report::{BENCH_SCHEMA, BenchReport};
 use super::{
     bandwidth, context_calls, frame, frame_ring, frame_wgpu, heap, live_imports, load, memory, semaphores, text,
-    timeline,
+    timeline, video,
 };
 use gpu_interop_conformance::ensure;
 
@@ -39,9 +39,9 @@ pub(crate) struct BenchArgs {
     /// signal.8, signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports;
     /// frame.graphics.1080p, frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K,
     /// frame.transfer.8K, frame.ring.graphics.1080p, frame.ring.graphics.4K, frame.ring.transfer.1080p,
-    /// frame.ring.transfer.4K, frame.wgpu.720p, frame.wgpu.4K; timeline.round_trip.graphics, timeline.round_trip.transfer,
-    /// timeline.round_trip.own, timeline.one_way.graphics, timeline.one_way.transfer, timeline.in_flight.graphics,
-    /// timeline.in_flight.transfer, timeline.idle.
+    /// frame.ring.transfer.4K, frame.wgpu.720p, frame.wgpu.4K; video.nv12, video.p010; timeline.round_trip.graphics,
+    /// timeline.round_trip.transfer, timeline.round_trip.own, timeline.one_way.graphics, timeline.one_way.transfer,
+    /// timeline.in_flight.graphics, timeline.in_flight.transfer, timeline.idle.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
     /// Write the report as JSON.
@@ -65,7 +65,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// All measurements, in the order of the report.
-const GROUPS: [(&str, Measure); 35] = [
+const GROUPS: [(&str, Measure); 37] = [
     ("load", load::run),
     ("context", context_calls::run),
     ("memory.64KiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * KIB)),
@@ -96,6 +96,8 @@ const GROUPS: [(&str, Measure); 35] = [
     ("frame.ring.transfer.4K", |machine, recorder, name| frame_ring::transfer(machine, recorder, name, Frame::K4)),
     ("frame.wgpu.720p", |machine, recorder, name| frame_wgpu::run(machine, recorder, name, frame_wgpu::Frame::P720)),
     ("frame.wgpu.4K", |machine, recorder, name| frame_wgpu::run(machine, recorder, name, frame_wgpu::Frame::K4)),
+    ("video.nv12", video::nv12),
+    ("video.p010", video::p010),
     ("timeline.round_trip.graphics", timeline::round_trip::graphics),
     ("timeline.round_trip.transfer", timeline::round_trip::transfer),
     ("timeline.round_trip.own", timeline::round_trip::own),

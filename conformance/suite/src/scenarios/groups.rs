@@ -56,6 +56,7 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ("image_kernel", "Kernels that read and write images through surfaces and textures."),
     ("image_lifetime", "Images whose objects end in any order."),
     ("image_misuse", "Malformed requests for images, rejected before the driver is called."),
+    ("video", "Pictures with luma and chroma in separate planes: NV12, P010 and others, every byte of every plane."),
     (
         "gl",
         "OpenGL as a third side: Vulkan allocates and exports, the device and OpenGL both import. Needs Vulkan as the \

@@ -50,6 +50,7 @@ mod stream;
 mod threads;
 mod timeline;
 mod two_devices;
+mod video;
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use super::{
     capture, environment, frame_ring, graph, graph_semaphores, heap, identity, image_copies, image_formats,
     image_kernels, image_lifetime, image_linear, image_misuse, image_shapes, import_request, leaks, lifetime, map,
     memory, process, property, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream, threads,
-    timeline, two_devices,
+    timeline, two_devices, video,
 };
 #[cfg(windows)]
 use super::{d3d, import_win32};
@@ -60,6 +60,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         image_kernels::SCENARIOS,
         image_lifetime::SCENARIOS,
         image_misuse::SCENARIOS,
+        video::SCENARIOS,
         #[cfg(unix)]
         gl::SCENARIOS,
         #[cfg(unix)]

@@ -11,7 +11,7 @@ use crate::placement::MemoryPlacement;
 use crate::tracking::Command;
 
 /// Required alignment of the buffer offset of a copy on transfer-only queues; all queues also require the texel's size.
-const COPY_ALIGNMENT: u64 = 4;
+pub(super) const COPY_ALIGNMENT: u64 = 4;
 
 impl Recording<'_> {
     /// Keeps an image alive until the commands have run.
@@ -125,7 +125,7 @@ impl Recording<'_> {
         Ok(())
     }
 
-    fn check_image_device(&self, operation: &'static str, image: &OwnedImage) -> Result<()> {
+    pub(super) fn check_image_device(&self, operation: &'static str, image: &OwnedImage) -> Result<()> {
         if image.interop().is_same_device(self.interop) {
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl Recording<'_> {
     }
 
     /// Fails unless the image is of this device and in a valid state for `command`. Keeps the image alive.
-    fn use_image(&mut self, operation: &'static str, image: &OwnedImage, command: Command) -> Result<()> {
+    pub(super) fn use_image(&mut self, operation: &'static str, image: &OwnedImage, command: Command) -> Result<()> {
         self.check_image_device(operation, image)?;
         self.flight.uses(operation, image.ownership(), command)?;
         self.keep_image(image);

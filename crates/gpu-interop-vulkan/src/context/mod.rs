@@ -10,6 +10,7 @@ mod spare;
 mod submission;
 mod transfer;
 mod validation;
+mod video;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

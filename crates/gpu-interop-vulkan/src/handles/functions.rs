@@ -23,7 +23,13 @@ mod names {
 
     pub(crate) const MEMORY_EXTENSION: &CStr = vk::KHR_EXTERNAL_MEMORY_FD_NAME;
     pub(crate) const SEMAPHORE_EXTENSION: &CStr = vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME;
-    pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[SEMAPHORE_EXTENSION, vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME];
+    /// `VK_KHR_image_format_list` is a dependency of the modifiers on devices below Vulkan 1.2.
+    pub(crate) const OPTIONAL_EXTENSIONS: &[&CStr] = &[
+        SEMAPHORE_EXTENSION,
+        vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
+        vk::KHR_IMAGE_FORMAT_LIST_NAME,
+        vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME,
+    ];
 
     pub(crate) const MEMORY_FUNCTIONS: [&CStr; 2] = [c"vkGetMemoryFdKHR", c"vkGetMemoryFdPropertiesKHR"];
     pub(crate) const SEMAPHORE_FUNCTIONS: [&CStr; 2] = [c"vkGetSemaphoreFdKHR", c"vkImportSemaphoreFdKHR"];

@@ -3,6 +3,7 @@
 mod export;
 mod import;
 mod layout;
+pub(crate) mod planar;
 mod spec;
 
 use std::sync::Arc;
@@ -48,7 +49,10 @@ pub struct OwnedImage {
 struct Inner {
     // Field order is drop order: the image is destroyed before its memory, also after a failed bind.
     image: Unbound,
+    /// The memory; that of plane 0 for a disjoint image.
     memory: Memory,
+    /// The memory of the other planes of a disjoint image.
+    others: Vec<Memory>,
     /// Offset of the image in the memory, bytes.
     offset: u64,
     /// Owner of the image after the submitted commands.
@@ -67,11 +71,23 @@ struct Unbound {
 impl Unbound {
     /// Creates the image. The caller has checked the image, and that the device shares it as `external`.
     fn new(interop: &VulkanInterop, spec: &ImageSpec, external: vk::ExternalMemoryHandleTypeFlags) -> Result<Self> {
+        Self::create(interop, spec, spec.texel_format()?, external, &[])
+    }
+
+    /// As [`new`](Self::new), for an image with this format of its texels, or of its luma. The modifiers, of which the
+    /// driver chooses, are for the tiling by DRM modifiers only; the device supports each.
+    fn create(
+        interop: &VulkanInterop,
+        spec: &ImageSpec,
+        format: TexelFormat,
+        external: vk::ExternalMemoryHandleTypeFlags,
+        modifiers: &[u64],
+    ) -> Result<Self> {
         const OPERATION: &str = "vkCreateImage";
-        let format = spec.texel_format()?;
         let query = spec.query();
         let mut external_info = vk::ExternalMemoryImageCreateInfo::default().handle_types(external);
-        let info = vk::ImageCreateInfo::default()
+        let mut modifier_list = vk::ImageDrmFormatModifierListCreateInfoEXT::default().drm_format_modifiers(modifiers);
+        let mut info = vk::ImageCreateInfo::default()
             .flags(query.flags)
             .image_type(query.image_type)
             .format(spec.format)
@@ -84,6 +100,9 @@ impl Unbound {
             .sharing_mode(vk::SharingMode::EXCLUSIVE)
             .initial_layout(vk::ImageLayout::UNDEFINED)
             .push_next(&mut external_info);
+        if !modifiers.is_empty() {
+            info = info.push_next(&mut modifier_list);
+        }
         // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked extent, levels, layers and usage
         // against each other and against the device's limits for such images.
         let raw = unsafe { interop.device().create_image(&info, None) }
@@ -93,7 +112,7 @@ impl Unbound {
     }
 
     fn needs(&self) -> Needs {
-        // SAFETY: this object owns the image, and no supported format has several planes.
+        // SAFETY: this object owns the image; only `planar` creates disjoint ones, and queries their planes.
         unsafe { Needs::of_image(&self.interop, self.raw) }
     }
 
@@ -102,7 +121,7 @@ impl Unbound {
     fn bind(self, memory: Memory, offset: u64, state: State) -> Result<OwnedImage> {
         // Built before the bind, so that a failure drops both in the right order.
         let ownership = Arc::new(Ownership::new(Object::Image, state));
-        let inner = Inner { image: self, memory, offset, ownership };
+        let inner = Inner { image: self, memory, others: Vec::new(), offset, ownership };
         // SAFETY: both objects belong to this crate and to one device, and neither is bound yet; the memory's type and
         // size fit the image at the offset, which the caller has aligned; the image was created for the memory's handle
         // type if that is shared; the allocation is dedicated to this image with offset 0, or to nothing where the

@@ -189,6 +189,20 @@ impl ImageSpec {
             return Err(Error::unsupported(operation, "the tiling must be OPTIMAL or LINEAR")
                 .with_context("tiling", format_args!("{:?}", self.tiling)));
         }
+        self.check_usage(operation)?;
+        let known = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE;
+        if !known.contains(self.flags) {
+            return Err(Error::unsupported(
+                operation,
+                "a shared image is created with MUTABLE_FORMAT and TYPE_2D_ARRAY_COMPATIBLE only, and the flags of its view",
+            )
+            .with_context("flags", format_args!("{:?}", self.flags)));
+        }
+        Ok(())
+    }
+
+    /// Checks that the usage is not empty and known.
+    pub(crate) fn check_usage(&self, operation: &'static str) -> Result<()> {
         let known = vk::ImageUsageFlags::TRANSFER_SRC
             | vk::ImageUsageFlags::TRANSFER_DST
             | vk::ImageUsageFlags::SAMPLED
@@ -204,14 +218,6 @@ impl ImageSpec {
                 "a shared image is used for transfers, SAMPLED, STORAGE, COLOR_ATTACHMENT and INPUT_ATTACHMENT only",
             )
             .with_context("usage", format_args!("{:?}", self.usage)));
-        }
-        let known = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE;
-        if !known.contains(self.flags) {
-            return Err(Error::unsupported(
-                operation,
-                "a shared image is created with MUTABLE_FORMAT and TYPE_2D_ARRAY_COMPATIBLE only, and the flags of its view",
-            )
-            .with_context("flags", format_args!("{:?}", self.flags)));
         }
         Ok(())
     }

@@ -109,6 +109,28 @@ fn object(number: i32, pointer: *const c_void) -> Option<String> {
         1_000_146_000 => {
             format!("buffer {:#x}", at!(pointer, vk::BufferMemoryRequirementsInfo2<'_>).buffer.as_raw())
         }
+        1_000_156_003 => {
+            let info = at!(pointer, vk::ImagePlaneMemoryRequirementsInfo<'_>);
+            format!("plane {:#x}", info.plane_aspect.as_raw())
+        }
+        1_000_157_001 => {
+            let info = at!(pointer, vk::BindImageMemoryInfo<'_>);
+            let (image, memory) = (info.image.as_raw(), info.memory.as_raw());
+            format!("image {image:#x}, memory {memory:#x}, offset {}", info.memory_offset)
+        }
+        1_000_156_002 => {
+            format!("plane {:#x}", at!(pointer, vk::BindImagePlaneMemoryInfo<'_>).plane_aspect.as_raw())
+        }
+        1_000_158_002 => {
+            let info = at!(pointer, vk::PhysicalDeviceImageDrmFormatModifierInfoEXT<'_>);
+            format!("modifier {:#x}, sharing {}", info.drm_format_modifier, info.sharing_mode.as_raw())
+        }
+        1_000_158_003 => {
+            let info = at!(pointer, vk::ImageDrmFormatModifierListCreateInfoEXT<'_>);
+            // SAFETY: the library's structure has an array of this length.
+            let modifiers = unsafe { elements(info.p_drm_format_modifiers, info.drm_format_modifier_count) };
+            format!("modifiers {modifiers:x?}")
+        }
         1_000_146_001 => format!("image {:#x}", at!(pointer, vk::ImageMemoryRequirementsInfo2<'_>).image.as_raw()),
         _ => return None,
     })

@@ -14,6 +14,7 @@ mod instance;
 mod results;
 mod semaphores;
 mod submissions;
+mod video;
 
 /// Compares the recorded calls; fails with the first one that differs.
 #[track_caller]

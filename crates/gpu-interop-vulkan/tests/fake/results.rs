@@ -10,6 +10,9 @@ use crate::driver::settings;
 /// Size and alignment of every buffer and image, bytes.
 const NEEDS: (u64, u64) = (8192, 4096);
 
+/// `DRM_FORMAT_MOD_LINEAR` and `I915_FORMAT_MOD_Y_TILED`: the modifiers of every format, each with two memory planes.
+pub(crate) const MODIFIERS: [u64; 2] = [0, 0x0100_0000_0000_0002];
+
 /// The first type is not device-local, and the best host-visible type is not the first one.
 pub(crate) fn memory_types() -> vk::PhysicalDeviceMemoryProperties {
     let mut properties = vk::PhysicalDeviceMemoryProperties { memory_type_count: 4, ..Default::default() };
@@ -67,6 +70,18 @@ pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
                 vk::StructureType::EXTERNAL_IMAGE_FORMAT_PROPERTIES => {
                     let properties = next.cast::<vk::ExternalImageFormatProperties<'_>>();
                     (*properties).external_memory_properties = external_memory();
+                }
+                vk::StructureType::DRM_FORMAT_MODIFIER_PROPERTIES_LIST_EXT => {
+                    let list = next.cast::<vk::DrmFormatModifierPropertiesListEXT<'_>>();
+                    let to = (*list).p_drm_format_modifier_properties;
+                    (*list).drm_format_modifier_count = 2;
+                    for (index, modifier) in MODIFIERS.into_iter().enumerate().filter(|_| !to.is_null()) {
+                        to.add(index).write(vk::DrmFormatModifierPropertiesEXT {
+                            drm_format_modifier: modifier,
+                            drm_format_modifier_plane_count: 2,
+                            ..Default::default()
+                        });
+                    }
                 }
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use ash::vk::{self, Handle};
 
-use super::macros::{formatted, functions, write_result};
+use super::macros::{formatted, formatted_all, functions, write_result};
 use super::state::{file, new_handle, record, settings};
 use crate::results;
 
@@ -45,7 +45,16 @@ functions! {
     PFN_vkEnumerateDeviceExtensionProperties vkEnumerateDeviceExtensionProperties(
         device: Physical, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties,
     ) -> vk::Result {
-        write_result!(count, 0);
+        let listed = settings().modifiers;
+        write_result!(count, listed.into());
+        if listed && !to.is_null() {
+            let mut extension = vk::ExtensionProperties::default();
+            let name = vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME.to_bytes();
+            for (to, from) in extension.extension_name.iter_mut().zip(name) {
+                *to = from.cast_signed();
+            }
+            write_result!(to, extension);
+        }
         vk::Result::SUCCESS
     }
     PFN_vkGetPhysicalDeviceProperties2 vkGetPhysicalDeviceProperties2(
@@ -116,6 +125,38 @@ functions! {
         device: Device, image: vk::Image, memory: vk::DeviceMemory, offset: u64,
     ) -> vk::Result {
         record("vkBindImageMemory", format!("{:#x}, {:#x}, {offset}", image.as_raw(), memory.as_raw()));
+        vk::Result::SUCCESS
+    }
+    PFN_vkBindImageMemory2 vkBindImageMemory2(
+        device: Device, count: u32, infos: *const vk::BindImageMemoryInfo<'_>,
+    ) -> vk::Result {
+        record("vkBindImageMemory2", formatted_all!(infos, count));
+        vk::Result::SUCCESS
+    }
+    PFN_vkGetPhysicalDeviceFormatProperties vkGetPhysicalDeviceFormatProperties(
+        device: Physical, format: vk::Format, to: *mut vk::FormatProperties,
+    ) -> () {
+        record("vkGetPhysicalDeviceFormatProperties", format!("format {}", format.as_raw()));
+        let features = vk::FormatFeatureFlags::from_raw(if settings().disjoint { u32::MAX } else { 0xffbf_ffff });
+        let found = vk::FormatProperties {
+            linear_tiling_features: features,
+            optimal_tiling_features: features,
+            ..Default::default()
+        };
+        write_result!(to, found);
+    }
+    PFN_vkGetPhysicalDeviceFormatProperties2 vkGetPhysicalDeviceFormatProperties2(
+        device: Physical, format: vk::Format, to: *mut vk::FormatProperties2<'_>,
+    ) -> () {
+        // SAFETY: the library passes a chain of structures.
+        unsafe { results::fill(to.cast()) };
+    }
+    PFN_vkGetImageDrmFormatModifierPropertiesEXT vkGetImageDrmFormatModifierPropertiesEXT(
+        device: Device, image: vk::Image, to: *mut vk::ImageDrmFormatModifierPropertiesEXT<'_>,
+    ) -> vk::Result {
+        record("vkGetImageDrmFormatModifierPropertiesEXT", format!("{:#x}", image.as_raw()));
+        // SAFETY: the library passes a pointer to the structure.
+        unsafe { (*to).drm_format_modifier = results::MODIFIERS[0] };
         vk::Result::SUCCESS
     }
     PFN_vkGetImageSubresourceLayout vkGetImageSubresourceLayout(

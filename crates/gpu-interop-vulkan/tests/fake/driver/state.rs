@@ -23,6 +23,10 @@ pub(crate) struct Settings {
     pub(crate) dedicated_only: bool,
     /// Every object requires a dedicated allocation.
     pub(crate) requires_dedicated: bool,
+    /// Every format has `VK_FORMAT_FEATURE_DISJOINT_BIT`.
+    pub(crate) disjoint: bool,
+    /// The device has `VK_EXT_image_drm_format_modifier`, enabled.
+    pub(crate) modifiers: bool,
 }
 
 impl Default for Settings {
@@ -35,6 +39,8 @@ impl Default for Settings {
             timeline_functions: true,
             dedicated_only: false,
             requires_dedicated: false,
+            disjoint: true,
+            modifiers: false,
         }
     }
 }

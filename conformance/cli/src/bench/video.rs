@@ -1,0 +1,269 @@
+//! Pictures per second of 3840x2160, from Vulkan to the device's planes and back, with three in flight.
+//!
+//! Vulkan waits until the device has answered in the slot's previous picture, copies the answer to its own memory, copies
+//! the next picture from its own memory to the planes, and signals. The device waits, copies each plane to its own memory,
+//! copies its answer to each plane, and signals. The host enqueues ahead and waits only for completed pictures. On the
+//! transfer-only queue, or, where the device has none, on the other, without a limit.
+//!
+//! The first word of each picture is its number, which the device stores; the host verifies all of them at the end, and
+//! every byte of the last picture of each slot, on both sides.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gpu_interop::vulkan::{
+    ExportableVideo, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission, VideoOptions, VideoSpec,
+    ash::vk,
+};
+use gpu_interop::{ExportableMemory, MappedPlanes, PlaneLayout, Stream, VideoFormat};
+use gpu_interop_conformance::{Pattern, Verdict, ensure_eq};
+
+use super::machine::{Machine, PATIENCE, TRANSFER, too_much};
+use super::record::{Comparison, Quantity, Recorder};
+use super::report::Limit;
+use super::rounds::{Effort, Variant};
+use super::timeline::{Exporter, LibraryCounter};
+
+const SIZE: [u32; 2] = [3840, 2160];
+const DEPTH: usize = 3;
+/// Maximum number of submissions ahead, so that launch queues do not fill up.
+const AHEAD: usize = 8;
+const RATE: [Quantity; 1] = [Quantity { suffix: "", unit: "frames/s" }];
+/// Pictures per second on a GPU's transfer queue.
+const LEAST: f64 = 2000.0;
+
+pub(super) fn nv12(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    run(machine, recorder, name, VideoFormat::Nv12)
+}
+
+pub(super) fn p010(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    run(machine, recorder, name, VideoFormat::P010)
+}
+
+fn run(machine: &Machine, recorder: &mut Recorder, name: &str, format: VideoFormat) -> Verdict {
+    let transfer = machine.transfer_queue();
+    let has_transfer = transfer.is_ok();
+    let context = transfer.or_else(|_| machine.graphics_queue())?;
+    // One picture on a CPU takes as long as all on a GPU.
+    let pictures = if machine.is_gpu() { 60 } else { 6 };
+    let pipeline = &Pipeline::new(machine, context, format, pictures)?;
+    let exporter = Exporter::Vulkan(context);
+    let native = Counters::new(|| LibraryCounter::native(machine, exporter));
+    let bridge = Counters::new(|| LibraryCounter::bridge(machine, exporter));
+    let mut variants = Vec::new();
+    if let Some(counters) = recorder.side("every native variant", &native) {
+        variants.push(Variant::of_one("native", || pipeline.rate(counters)));
+    }
+    if let Some(counters) = recorder.side("every bridge variant", &bridge) {
+        variants.push(Variant::of_one("bridge", || pipeline.rate(counters)));
+    }
+    let effort = Effort { least: 5, most: 100, ..Effort::within(Duration::from_secs(2)) };
+    recorder.measure(name, effort, &RATE, &mut variants, &[Comparison::new(0, "native", "bridge")])?;
+    if let Some(rate) = recorder.median(name, "native") {
+        let limit = (machine.is_gpu() && has_transfer).then_some(Limit::AtLeast(1.0));
+        recorder.compare(format!("{name} (native frames/s)/{LEAST}"), rate, LEAST, limit);
+    }
+    Ok(())
+}
+
+struct Counters {
+    /// The number of pictures written by Vulkan.
+    ready: LibraryCounter,
+    /// The number of pictures answered by the device.
+    done: LibraryCounter,
+}
+
+impl Counters {
+    fn new(make: impl Fn() -> Verdict<LibraryCounter>) -> Verdict<Self> {
+        Ok(Self { ready: make()?, done: make()? })
+    }
+}
+
+/// A plane in the device's own memory, with the pitch of the shared one, and in Vulkan's own, tightly packed.
+struct Plane {
+    shared: PlaneLayout,
+    /// Size of the shared plane with padding, and offset in the device's own memory, bytes.
+    on_device: (u64, u64),
+    /// Size and offset in Vulkan's own buffers, bytes.
+    in_vulkan: (usize, u64),
+}
+
+/// A picture in flight.
+struct Slot {
+    video: ExportableVideo,
+    planes: MappedPlanes,
+    /// The device's copy of the last picture.
+    taken: ExportableMemory,
+    /// The last answer, in Vulkan's own memory.
+    returned: OwnedBuffer,
+}
+
+struct Pipeline<'a> {
+    context: &'a HeadlessContext,
+    stream: &'a Stream,
+    layout: Vec<Plane>,
+    slots: Vec<Slot>,
+    /// The next picture, in Vulkan's own memory.
+    picture: OwnedBuffer,
+    sent: Pattern,
+    /// The device's answer.
+    answer: ExportableMemory,
+    answered: Pattern,
+    /// The first word of each picture of a batch, stored by the device.
+    notes: ExportableMemory,
+    pictures: usize,
+    /// The word of the latest picture.
+    word: Cell<u32>,
+}
+
+impl<'a> Pipeline<'a> {
+    fn new(machine: &'a Machine, context: &'a HeadlessContext, format: VideoFormat, pictures: usize) -> Verdict<Self> {
+        let (device, stream) = (&machine.device, &machine.stream);
+        let usage = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST;
+        let options = VideoOptions::new(VideoSpec::new(format, SIZE, usage));
+        let videos = (0..DEPTH)
+            .map(|_| ExportableVideo::new(context.interop(), &options).map_err(too_much))
+            .collect::<Verdict<Vec<_>>>()?;
+        let (mut layout, mut on_device, mut in_vulkan) = (Vec::new(), 0, 0);
+        for plane in 0..format.planes() {
+            let shared = videos[0].plane_layout(plane)?;
+            let padded = shared.end().unwrap_or(0) - shared.offset;
+            let size = usize::try_from(shared.size().unwrap_or(0))?;
+            layout.push(Plane { shared, on_device: (padded, on_device), in_vulkan: (size, in_vulkan) });
+            on_device += padded.next_multiple_of(256);
+            in_vulkan += (size as u64).next_multiple_of(256);
+        }
+        let local =
+            || OwnedBuffer::new(context.interop(), in_vulkan, TRANSFER, MemoryPlacement::DeviceLocal).map_err(too_much);
+        let own = || device.allocate_exportable(on_device).map_err(too_much);
+        let slot = |video: ExportableVideo| {
+            context.run(|recording| {
+                recording.initialize_video(&video)?;
+                recording.release_video(&video)
+            })?;
+            Ok(Slot { planes: video.map(device)?, video, taken: own()?, returned: local()? })
+        };
+        let pipeline = Self {
+            context,
+            stream,
+            slots: videos.into_iter().map(slot).collect::<Verdict<_>>()?,
+            layout,
+            picture: local()?,
+            sent: Pattern::new(0x5EED),
+            answer: own()?,
+            answered: Pattern::new(0xA115),
+            notes: device.allocate_exportable(pictures as u64 * 4).map_err(too_much)?,
+            pictures,
+            word: Cell::new(0),
+        };
+        for (number, plane) in (0..).zip(&pipeline.layout) {
+            let data = pipeline.sent.level(number).bytes(0, plane.in_vulkan.0);
+            context.upload(&pipeline.picture, plane.in_vulkan.1, &data)?;
+            for (offset, data) in plane.rows(&pipeline.answered.level(number).bytes(0, plane.in_vulkan.0)) {
+                stream.write(pipeline.answer.slice(offset..offset + data.len() as u64)?, data)?;
+            }
+        }
+        Ok(pipeline)
+    }
+
+    /// Pictures per second.
+    fn rate(&self, Counters { ready, done }: &Counters) -> Verdict<f64> {
+        let first = self.word.get() + 1;
+        // For each slot, the time when the device has answered.
+        let mut read: VecDeque<u64> = std::iter::repeat_n(done.last(), DEPTH).collect();
+        let mut submissions: VecDeque<Submission> = VecDeque::new();
+        let start = Instant::now();
+        for number in 0..self.pictures {
+            if submissions.len() == AHEAD {
+                submissions.pop_front().map_or(Ok(()), |oldest| oldest.wait(PATIENCE))?;
+            }
+            self.word.set(self.word.get() + 1);
+            let (slot, word) = (&self.slots[number % DEPTH], self.word.get());
+            let (written, answered) = (ready.next(), done.next());
+            let free = read.pop_front().unwrap_or_default();
+            read.push_back(answered);
+            let (waits, signals) = ([done.exported.op(free)?], [ready.exported.op(written)?]);
+            submissions.push_back(self.context.submit(&waits, &signals, |recording| self.show(recording, slot, word))?);
+            self.stream.wait_timeline(&ready.follower, written)?;
+            self.take(slot, number as u64 * 4)?;
+            self.stream.signal_timeline(&done.follower, answered)?;
+        }
+        self.stream.synchronize()?;
+        let elapsed = start.elapsed();
+        submissions.iter().try_for_each(|submission| submission.wait(PATIENCE))?;
+        self.check(first)?;
+        Ok(self.pictures as f64 / elapsed.as_secs_f64())
+    }
+
+    /// Vulkan's side: takes the answer back, and writes the next picture.
+    fn show(&self, recording: &mut Recording<'_>, slot: &Slot, word: u32) -> gpu_interop::Result<()> {
+        recording.fill(&self.picture, 0, 4, word)?;
+        recording.acquire_video(&slot.video)?;
+        for (number, plane) in self.layout.iter().enumerate() {
+            recording.copy_from_plane(&slot.video, number, &slot.returned, plane.in_vulkan.1)?;
+            recording.copy_to_plane(&self.picture, plane.in_vulkan.1, &slot.video, number)?;
+        }
+        recording.release_video(&slot.video)
+    }
+
+    /// The device's side: takes the picture, notes its first word, and answers.
+    fn take(&self, slot: &Slot, note: u64) -> Verdict {
+        for (number, plane) in self.layout.iter().enumerate() {
+            let (size, offset) = plane.on_device;
+            self.stream.copy(slot.taken.slice(offset..offset + size)?, slot.planes.slice(number)?)?;
+        }
+        self.stream.copy(self.notes.slice(note..note + 4)?, slot.taken.slice(..4)?)?;
+        for (number, plane) in self.layout.iter().enumerate() {
+            let (size, offset) = plane.on_device;
+            self.stream.copy(slot.planes.slice(number)?, self.answer.slice(offset..offset + size)?)?;
+        }
+        Ok(())
+    }
+
+    /// Fails unless every picture arrived, in order, and every byte of the last ones on both sides.
+    fn check(&self, first: u32) -> Verdict {
+        let mut found = vec![0; self.pictures * 4];
+        self.stream.read(self.notes.slice(..found.len() as u64)?, &mut found)?;
+        for (word, found) in (first..).zip(found.as_chunks::<4>().0) {
+            ensure_eq!(u32::from_ne_bytes(*found), word, "the first word of a picture in flight");
+        }
+        for slot in &self.slots {
+            self.context.run(|recording| {
+                recording.acquire_video(&slot.video)?;
+                let mut planes = self.layout.iter().enumerate();
+                planes.try_for_each(|(number, plane)| {
+                    recording.copy_from_plane(&slot.video, number, &slot.returned, plane.in_vulkan.1)
+                })?;
+                recording.release_video(&slot.video)
+            })?;
+            for (number, plane) in (0..).zip(&self.layout) {
+                let mut found = vec![0; plane.in_vulkan.0];
+                self.context.download(&slot.returned, plane.in_vulkan.1, &mut found)?;
+                self.answered.level(number).verify(0, &found, "the device's answer in Vulkan")?;
+                let mut padded = vec![0; usize::try_from(plane.on_device.0)?];
+                let (size, offset) = plane.on_device;
+                self.stream.read(slot.taken.slice(offset..offset + size)?, &mut padded)?;
+                for (place, row) in plane.rows(&found) {
+                    let at = usize::try_from(place - offset)?;
+                    // The first word is the picture's number.
+                    let skipped = if number == 0 && place == offset { 4 } else { 0 };
+                    let start = (place - offset) / plane.shared.pitch * row.len() as u64 + skipped;
+                    let bytes = &padded[at + usize::try_from(skipped)?..at + row.len()];
+                    self.sent.level(number).verify(start, bytes, "Vulkan's picture on the device")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plane {
+    /// The rows of tightly packed texels, each with its offset in the device's own memory.
+    fn rows<'b>(&self, texels: &'b [u8]) -> impl Iterator<Item = (u64, &'b [u8])> + use<'b> {
+        let (row, pitch, start) = (self.shared.row_size(), self.shared.pitch, self.on_device.1);
+        // A row is in memory.
+        let rows = texels.chunks(usize::try_from(row).unwrap_or(usize::MAX));
+        (0..).zip(rows).map(move |(number, row): (u64, _)| (start + number * pitch, row))
+    }
+}

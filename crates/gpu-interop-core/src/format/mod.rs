@@ -1,0 +1,35 @@
+//! Formats of texels and of video, and the layout of planes in memory.
+//!
+//! [`TexelRow`] has one column for each API: Vulkan, DXGI, DRM, OpenGL and arrays. [`VideoFormat`] has the formats with
+//! several planes: luma in one, chroma in one or two others, each a format of the first table. Compute APIs do not know
+//! such formats as a whole; they access each plane on its own.
+//!
+//! # Planes
+//! A [`PlaneLayout`] locates one plane in linear memory. [`MappedPlanes`] imports the memory of a picture and gives each
+//! plane as a slice or as [`PitchedTexels`](crate::PitchedTexels). Planes of optimal tiling are mapped one by one as arrays:
+//! HIP's arrays, and CUDA's before driver 12.8, have a single format, so a picture in one allocation cannot be mapped as an
+//! array there.
+//!
+//! # dma-bufs
+//! A `DmaBufPicture` (Unix) describes a picture as DRM does: format, modifier, and for each plane a descriptor, an offset and a
+//! pitch. It is imported where the modifier is linear. Other modifiers are rejected with their name.
+
+#[cfg(unix)]
+mod dma_buf;
+mod drm;
+mod mapped;
+mod modifier;
+mod plane;
+mod table;
+mod texel;
+mod video;
+
+#[cfg(unix)]
+pub use dma_buf::{DmaBufPicture, DmaBufPlane};
+pub use drm::DrmFourcc;
+pub use mapped::MappedPlanes;
+pub use modifier::DrmModifier;
+pub use plane::PlaneLayout;
+pub use table::TexelRow;
+pub use texel::{ChannelOrder, ColorEncoding};
+pub use video::VideoFormat;
