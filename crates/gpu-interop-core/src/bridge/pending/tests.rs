@@ -1,3 +1,5 @@
+#![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
+
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -79,7 +81,8 @@ fn signals_of_two_streams_are_transferred_in_the_order_of_their_calls() {
     let mut world = World::new();
     // Compared by address, so an odd number of streams covers both orders of two addresses.
     let streams: [Arc<StreamFaults>; 3] = std::array::from_fn(|_| Arc::default());
-    let tickets: Vec<_> = (1..=30).map(|value| world.signal(&streams[value as usize % 3], value)).collect();
+    let tickets: Vec<_> =
+        (1..=30).zip(streams.iter().cycle()).map(|(value, stream)| world.signal(stream, value)).collect();
     assert!(!world.settle(false), "nothing was written");
     tickets.iter().for_each(|ticket| ticket.reach());
     assert!(world.settle(false));
