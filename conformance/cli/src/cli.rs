@@ -20,7 +20,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 #[cfg(unix)]
 use crate::bench::{self, BenchArgs};
 use crate::call_trace;
-use crate::doctor;
+use crate::doctor::{self, DoctorArgs};
 use crate::drivers::DriverArgs;
 use crate::emulate::Session;
 use crate::exit_status::{FAILED, NOT_RUN};
@@ -78,7 +78,9 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Diagnose drivers, devices, exporters, capabilities and missing packages.
+    /// Diagnose drivers, devices, exporters, capabilities, missing packages, and faults of the machine.
+    ///
+    /// Exit status: 0; 1 if a fault keeps a GPU or a driver from use.
     Doctor(DoctorArgs),
     /// List the scenarios: one line with id and purpose each.
     List(ListArgs),
@@ -106,15 +108,6 @@ enum Command {
     Man(ManArgs),
     #[command(flatten)]
     Subprocess(Subprocess),
-}
-
-#[derive(Debug, Args)]
-struct DoctorArgs {
-    #[command(flatten)]
-    drivers: DriverArgs,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -209,7 +202,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Err(stop) => return not_run(&stop),
     };
     let done = match cli.command.unwrap_or(Command::Run(Box::new(cli.run))) {
-        Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
+        Command::Doctor(args) => doctor::run(suite, &args),
         Command::List(args) => list(suite, &args).map(|()| 0),
         Command::Run(args) => run(suite, &args),
         #[cfg(unix)]

@@ -31,6 +31,7 @@ mod cli;
 mod doctor;
 mod drivers;
 mod emulate;
+mod examined;
 mod exit_status;
 mod files;
 mod filter;

@@ -1,5 +1,7 @@
 //! Output of the `conformance` command: the JSON, its schema, merged reports, and its manual.
 
+#[cfg(target_os = "linux")]
+mod doctor;
 mod html;
 mod manual;
 mod merge;
