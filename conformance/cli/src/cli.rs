@@ -23,12 +23,15 @@ use crate::call_trace;
 use crate::doctor::{self, DoctorArgs};
 use crate::drivers::DriverArgs;
 use crate::emulate::Session;
+use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
+use crate::examined::System;
 use crate::exit_status::{FAILED, NOT_RUN};
 use crate::files::{check_writable, to_json, write_file};
 use crate::filter::glob;
 use crate::help::{self, CompletionsArgs, ManArgs};
 use crate::interrupt;
 use crate::output::{error_has_colours, say};
+use crate::package::{self, PackageArgs, VerifyArgs};
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
@@ -98,6 +101,12 @@ enum Command {
     /// Exit status: 0 if all were merged; 2 if one cannot be read: the page names it and has the
     /// rest. With --fail also 1 if a scenario failed, and 2 if nothing ran in one report.
     Merge(MergeArgs),
+    /// Pack reports, logs and other files into one archive with checksums and the hash of this command.
+    Package(PackageArgs),
+    /// Verify an archive of `conformance package`: checksums, files, the counts of its reports, the command.
+    ///
+    /// Exit status: 0 if everything matches; 1 if something differs; 2 if the file is no package.
+    Verify(VerifyArgs),
     /// Print the JSON Schema of a report.
     Schema(SchemaArgs),
     /// Print completions for a shell.
@@ -176,6 +185,13 @@ struct RunArgs {
     /// Run every scenario this many times, with successive seeds. It passes if every run passes.
     #[arg(long, value_name = "COUNT", default_value_t = NonZeroU32::MIN)]
     repeat: NonZeroU32,
+    /// The name of the build under test, such as the driver's commit.
+    #[arg(long, value_name = "NAME")]
+    build: Option<String>,
+    /// The file of the kernel's messages, which are reported with the case that ran at the time: lines that a program
+    /// such as `dmesg -w` appends. Default: /dev/kmsg, if it can be read.
+    #[arg(long, value_name = "FILE")]
+    kernel_log: Option<PathBuf>,
     /// Print only failures, reasons of cases that did not run, and counts.
     #[arg(long, short)]
     quiet: bool,
@@ -208,6 +224,8 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         #[cfg(unix)]
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),
+        Command::Package(args) => package::pack(&args).map(|()| 0),
+        Command::Verify(args) => package::verify(&args),
         Command::Schema(args) => schema::run(&args).map(|()| 0),
         Command::Completions(args) => {
             help::completions(&Cli::command(), &args);
@@ -335,6 +353,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     }
     let under_test = suite.backend(&backend)?;
     interrupt::listen()?;
+    let hash = Hash::start();
     let mut reports = Vec::new();
     loop {
         let passed_over = passed_over.clone();
@@ -345,12 +364,16 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
             Environment { passed_over, ..Environment::found(found) }
         };
         requirement::check(&required, &environment)?;
-        reports.push(run_on(suite.scenarios(), under_test, args, &plan, &environment, &cases));
+        reports.push(run_on(suite.scenarios(), under_test, args, &plan, &environment, &cases)?);
         plan.device += 1;
         let is_last = matches!(args.device, Devices::One(_)) || plan.device >= environment.devices.len();
         if is_last || interrupt::is_interrupted() {
             break;
         }
+    }
+    let hash = hash.finish();
+    for host in reports.iter_mut().filter_map(|report: &mut Report| report.host.as_mut()) {
+        host.command_sha256.clone_from(&hash);
     }
     let merged = Merged::of_devices(reports);
     if let Some(path) = &args.json {
@@ -381,12 +404,18 @@ fn run_on(
     plan: &Plan,
     environment: &Environment,
     cases: &[Case<'_>],
-) -> Report {
+) -> Verdict<Report> {
     if !args.quiet {
         say!("{}", text::heading(environment));
     }
     let progress = Progress::new(cases.len(), args.quiet, args.verbose);
-    let report = plan.run(under_test, environment, cases, &progress);
+    let is_real = !environment.backend.simulated && environment.emulated.is_none();
+    let kernel_log = KernelLog::follow(args.kernel_log.as_deref())?;
+    let evidence = Evidence { kernel_log, gpu: Monitor::new(&environment.device, is_real) };
+    let gpu = evidence.gpu.read();
+    let mut report = plan.run(under_test, environment, cases, &progress, &evidence);
+    report.build.clone_from(&args.build);
+    report.host = Some(Host { gpu, ..evidence::host(&System::new(None)) });
     progress.done();
     for stale in plan.stale_expectations(environment, scenarios) {
         eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
@@ -395,7 +424,7 @@ fn run_on(
         say!("{}", text::heading(environment));
     }
     crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
-    report
+    Ok(report)
 }
 
 /// Half the cores: most scenarios have a second process or a busy driver thread.

@@ -31,6 +31,7 @@ mod cli;
 mod doctor;
 mod drivers;
 mod emulate;
+mod evidence;
 mod examined;
 mod exit_status;
 mod files;
@@ -39,6 +40,7 @@ mod help;
 mod hidden_devices;
 mod interrupt;
 mod output;
+mod package;
 mod report;
 mod requirement;
 mod runner;
@@ -50,6 +52,7 @@ use std::process::ExitCode;
 use gpu_interop_conformance::Suite;
 
 pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
+pub use evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
 pub use report::{
     Call, CallTrace, CaseReport, Emulated, Environment, MERGED_SCHEMA, Merged, NotRead, Report, Returned, SCHEMA,
     Sourced, Tool,

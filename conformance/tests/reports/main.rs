@@ -2,12 +2,15 @@
 
 #[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
+mod evidence;
 mod html;
 mod manual;
 mod merge;
 mod page;
 mod readme;
 mod schema;
+mod simulated;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::{Tested, conformance, printed};
 
 /// The hidden subcommands.
-const INTERNAL: [&str; 4] = ["child", "discover", "bench-load", "suite-process"];
+const INTERNAL: [&str; 5] = ["child", "discover", "gpu-state", "bench-load", "suite-process"];
 
 /// The subcommands that the help lists.
 fn subcommands() -> Tested<Vec<String>> {

@@ -39,7 +39,7 @@ fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
         let mut case = TestCase::new(result.name(), status);
         case.set_classname(format!("{}.{group}", report.backend.name));
         case.set_time(Duration::from_micros(result.duration_us));
-        let mut output = text::observations(result) + &text::calls(result);
+        let mut output = text::observations(result) + &text::kernel(&result.kernel_log) + &text::calls(result);
         if result.outcome == Outcome::ExpectedFailure {
             output = format!("expected failure: {reason}\n{output}");
         }

@@ -24,6 +24,7 @@ pub use emulated::Emulated;
 pub use merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
 use crate::emulate;
+use crate::evidence::{Around, Host, KernelLine};
 
 /// The schema version of reports. Incremented with each incompatible change.
 pub const SCHEMA: u32 = 1;
@@ -41,6 +42,9 @@ pub struct Report {
     pub started: Option<DateTime<Utc>>,
     /// The seed of the data.
     pub seed: u32,
+    /// The name of the build under test, if it was given.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub build: Option<String>,
     /// The number of runs of each scenario, each with the next seed. A passed scenario passed every time.
     #[serde(default = "once")]
     pub repeat: NonZeroU32,
@@ -51,12 +55,18 @@ pub struct Report {
     pub emulated: Option<Emulated>,
     /// The device under test.
     pub device: DeviceIdentity,
+    /// The computer; absent from reports of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host: Option<Host>,
     /// The device's capabilities.
     pub capabilities: Capabilities,
     /// The requested exporters, available or not.
     pub exporters: Vec<ExporterReport>,
     /// One entry for each scenario and exporter, in the order of `conformance list`.
     pub results: Vec<CaseReport>,
+    /// Messages of the kernel during the run that belong to no one case.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub kernel_log: Vec<KernelLine>,
     /// The count of each outcome, 0 included.
     pub summary: BTreeMap<String, usize>,
     /// Duration of the run, microseconds.
@@ -109,6 +119,12 @@ pub struct CaseReport {
     /// Its driver calls, if it failed in a run with `--verbose`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<CallTrace>,
+    /// Messages of the kernel during the case.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub kernel_log: Vec<KernelLine>,
+    /// The GPU's sensors before and after a scenario that runs alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sensors: Option<Around>,
     /// Duration, microseconds. The first scenario of a process includes its start, half a second on some GPUs.
     pub duration_us: u64,
 }
@@ -126,6 +142,9 @@ impl CaseReport {
         self.id.split('.').next().unwrap_or_default()
     }
 }
+
+/// The beginning of the part of a failure's reason that names the scenarios before it in its process.
+pub(crate) const HISTORY: &str = "[its process had run ";
 
 /// `id@exporter`, or `id` alone.
 pub(crate) fn case_name(id: &str, exporter: Option<ExporterName>) -> String {

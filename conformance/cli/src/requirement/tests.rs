@@ -23,6 +23,8 @@ fn case(id: &str, exporter: Option<ExporterName>, outcome: Outcome) -> CaseRepor
         left_out: Vec::new(),
         log: None,
         calls: None,
+        kernel_log: Vec::new(),
+        sensors: None,
         duration_us: 0,
     }
 }
@@ -33,14 +35,17 @@ fn report(results: Vec<CaseReport>) -> Report {
         tool: Tool::this(),
         started: None,
         seed: 1,
+        build: None,
         repeat: NonZeroU32::MIN,
         backend: backend(),
         emulated: None,
         device: DeviceIdentity::default(),
+        host: None,
         capabilities: Capabilities::none(),
         exporters: Vec::new(),
         summary: summarize(&results),
         results,
+        kernel_log: Vec::new(),
         duration_us: 0,
     }
 }

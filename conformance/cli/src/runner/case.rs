@@ -2,13 +2,21 @@
 
 use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
 
-use crate::report::CallTrace;
+use crate::evidence::{Around, KernelLine};
+use crate::report::{CallTrace, case_name};
 
 /// One scenario with one exporter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) exporter: Option<ExporterName>,
+}
+
+impl Case<'_> {
+    /// `id@exporter`, or `id` alone.
+    pub(super) fn name(&self) -> String {
+        case_name(self.scenario.id, self.exporter)
+    }
 }
 
 /// The result of a case before expectations are applied.
@@ -19,6 +27,8 @@ pub(super) struct Ended {
     pub(super) log: Option<String>,
     pub(super) calls: Option<CallTrace>,
     pub(super) recorded: Recorded,
+    pub(super) kernel_log: Vec<KernelLine>,
+    pub(super) sensors: Option<Around>,
 }
 
 impl Ended {
@@ -27,7 +37,15 @@ impl Ended {
     }
 
     pub(super) fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
-        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default() }
+        Self {
+            outcome,
+            reason,
+            log: None,
+            calls: None,
+            recorded: Recorded::default(),
+            kernel_log: Vec::new(),
+            sensors: None,
+        }
     }
 
     pub(super) fn of(verdict: Verdict) -> Self {

@@ -19,6 +19,7 @@ use gpu_interop_conformance::{
 };
 
 use crate::call_trace::{self, CallFile};
+use crate::evidence::Evidence;
 use crate::interrupt;
 use crate::report::{CaseReport, Emulated, Environment, Report, SCHEMA, Tool, case_name, summarize};
 
@@ -116,6 +117,7 @@ impl Plan {
         environment: &Environment,
         cases: &[Case<'_>],
         progress: &Progress,
+        evidence: &Evidence,
     ) -> Report {
         let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
         let results = Mutex::new(Vec::with_capacity(cases.len()));
@@ -133,10 +135,11 @@ impl Plan {
             }
         }
         if self.isolation == Isolation::None {
-            self.run_here(under_test, cases, &to_run, finished);
+            self.run_here(under_test, cases, &to_run, evidence, finished);
         } else {
             let (seeds, timeout, calls) = (self.seeds, self.timeout, self.calls);
-            let options = group::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls };
+            let options =
+                group::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls, evidence };
             let run = |unit: &Vec<usize>| {
                 let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
                 group::run(options, &cases, |place, ended, took| finished(unit[place], ended, took));
@@ -163,6 +166,7 @@ impl Plan {
             tool: Tool::this(),
             started: Some(started),
             seed: self.seeds.first,
+            build: None,
             repeat: self.seeds.count,
             backend: environment.backend.clone(),
             emulated: environment.emulated.clone(),
@@ -171,6 +175,8 @@ impl Plan {
             exporters: environment.exporters.clone(),
             summary: summarize(&results),
             results,
+            host: None,
+            kernel_log: evidence.kernel_log.rest(),
             duration_us: micros(start.elapsed()),
         }
     }
@@ -181,6 +187,7 @@ impl Plan {
         under_test: &Arc<BackendUnderTest>,
         cases: &[Case<'_>],
         to_run: &[usize],
+        evidence: &Evidence,
         finished: impl Fn(usize, Ended, Duration),
     ) {
         // Tracing is best effort.
@@ -194,8 +201,9 @@ impl Plan {
                 finished(*index, Ended::of(Err(interrupt::stop())), Duration::ZERO);
                 continue;
             }
-            let mut ended =
-                Ended::ran(execution::run(under_test, case.scenario, case.exporter, self.device, self.seeds));
+            let window = evidence.begin(case.name());
+            let ran = execution::run(under_test, case.scenario, case.exporter, self.device, self.seeds);
+            let mut ended = Ended { kernel_log: window.end(), ..Ended::ran(ran) };
             if ended.outcome.is_failure() {
                 ended.calls = file.as_ref().and_then(|file| file.trace(place).ok());
             }
@@ -276,6 +284,8 @@ impl Plan {
             left_out: ended.recorded.left_out,
             log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
             calls: ended.calls.filter(|_| outcome.is_failure()),
+            kernel_log: ended.kernel_log,
+            sensors: ended.sensors,
             duration_us: micros(took),
         }
     }

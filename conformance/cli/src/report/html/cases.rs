@@ -5,6 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::run::{Run, counts, groups, in_order, sign, tally, words};
+use crate::evidence::KernelLine;
 use crate::report::{CallTrace, CaseReport, Observation};
 
 /// A scenario's result in one report, with one exporter.
@@ -106,6 +107,8 @@ fn is_plain(case: &CaseReport) -> bool {
         && case.observed.is_empty()
         && case.left_out.is_empty()
         && case.calls.is_none()
+        && case.kernel_log.is_empty()
+        && case.sensors.is_none()
 }
 
 /// Reasons, observations and logs, each once where several reports agree.
@@ -133,6 +136,10 @@ fn remarks(found: &[Found<'_>]) -> Markup {
                 }
                 @if !case.observed.is_empty() { (observed(&case.observed)) }
                 @if let Some(log) = &case.log { pre { (log) } }
+                @if !case.kernel_log.is_empty() { (kernel(&case.kernel_log)) }
+                @if let Some(around) = &case.sensors {
+                    p { "The GPU before: " (around.before) "; after: " (around.after) }
+                }
                 @if let Some(calls) = &case.calls { (driver_calls(calls)) }
             }
         }
@@ -141,7 +148,28 @@ fn remarks(found: &[Found<'_>]) -> Markup {
 
 fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
     let said = |case: &CaseReport| (case.outcome, case.reason.clone(), case.log.clone());
-    said(a) == said(b) && a.observed == b.observed && a.left_out == b.left_out && a.calls == b.calls
+    said(a) == said(b)
+        && a.observed == b.observed
+        && a.left_out == b.left_out
+        && a.calls == b.calls
+        && a.kernel_log == b.kernel_log
+        && a.sensors == b.sensors
+}
+
+/// Messages of the kernel, with their meanings.
+pub(super) fn kernel(lines: &[KernelLine]) -> Markup {
+    html! {
+        p { "Messages of the kernel:" }
+        ul class="kernel" {
+            @for line in lines {
+                li {
+                    code { (line.text) }
+                    @if let Some(event) = &line.event { " " strong { (event.meaning) } }
+                    @if !line.during.is_empty() { " during " (line.during.join(", ")) }
+                }
+            }
+        }
+    }
 }
 
 /// Collapsed: there may be hundreds.
