@@ -17,15 +17,18 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use crate::baseline::Baseline;
 #[cfg(unix)]
 use crate::bench::{self, BenchArgs};
 use crate::call_trace;
+use crate::diff::{self, DiffArgs};
 use crate::doctor::{self, DoctorArgs};
 use crate::drivers::DriverArgs;
 use crate::emulate::Session;
 use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
 use crate::examined::System;
 use crate::exit_status::{FAILED, NOT_RUN};
+use crate::expectations_from::{self, ExpectationsArgs};
 use crate::files::{check_writable, to_json, write_file};
 use crate::filter::glob;
 use crate::help::{self, CompletionsArgs, ManArgs};
@@ -101,6 +104,13 @@ enum Command {
     /// Exit status: 0 if all were merged; 2 if one cannot be read: the page names it and has the
     /// rest. With --fail also 1 if a scenario failed, and 2 if nothing ran in one report.
     Merge(MergeArgs),
+    /// Compare two runs, or several before and after a change: new failures, fixed, changed, slower, missing, added.
+    ///
+    /// `diff A B`, or `diff A1 A2 A3 -- B1 B2`. Several runs on each side find smaller changes of durations. Exit
+    /// status: 0; with --gate 1 if there is a difference of that kind; 2 if a file is no report.
+    Diff(DiffArgs),
+    /// Make a file of expectations.
+    Expectations(ExpectationsArgs),
     /// Pack reports, logs and other files into one archive with checksums and the hash of this command.
     Package(PackageArgs),
     /// Verify an archive of `conformance package`: checksums, files, the counts of its reports, the command.
@@ -158,6 +168,9 @@ struct RunArgs {
     /// Write the report as one HTML page without network resources.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// A JSON report of an earlier run, whose failures do not fail this one. New failures do; fixed ones are printed.
+    #[arg(long, value_name = "REPORT")]
+    baseline: Option<PathBuf>,
     /// A TOML file of expectations, in addition to the built-in ones; may be repeated. The first matching
     /// entry counts, files before the built-in ones.
     #[arg(long, value_name = "FILE")]
@@ -224,6 +237,8 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         #[cfg(unix)]
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),
+        Command::Diff(args) => diff::run(suite, &args),
+        Command::Expectations(args) => expectations_from::run(&args).map(|()| 0),
         Command::Package(args) => package::pack(&args).map(|()| 0),
         Command::Verify(args) => package::verify(&args),
         Command::Schema(args) => schema::run(&args).map(|()| 0),
@@ -351,6 +366,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     for path in args.json.iter().chain(&args.junit).chain(&args.html) {
         check_writable(path)?;
     }
+    let baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let under_test = suite.backend(&backend)?;
     interrupt::listen()?;
     let hash = Hash::start();
@@ -383,13 +399,18 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         };
         write_file(path, &text?)?;
     }
-    if let Some(path) = &args.junit {
-        write_file(path, &junit::render(&merged.reports)?)?;
-    }
     if let Some(path) = &args.html {
         write_file(path, &html::render(&merged))?;
     }
-    let status = merge::judge(&merged, &required);
+    // CI systems and the exit status do not count failures of the baseline.
+    let judged = match &baseline {
+        Some(baseline) => baseline.apply(suite, &merged)?,
+        None => merged,
+    };
+    if let Some(path) = &args.junit {
+        write_file(path, &junit::render(&judged.reports)?)?;
+    }
+    let status = merge::judge(&judged, &required);
     if interrupt::is_interrupted() && !matches!(status, Ok(FAILED)) {
         return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
     }

@@ -25,15 +25,18 @@
 //!
 //! Linux and Windows.
 
+mod baseline;
 mod bench;
 mod call_trace;
 mod cli;
+mod diff;
 mod doctor;
 mod drivers;
 mod emulate;
 mod evidence;
 mod examined;
 mod exit_status;
+mod expectations_from;
 mod files;
 mod filter;
 mod help;

@@ -1,5 +1,7 @@
 //! Output of the `conformance` command: the JSON, its schema, merged reports, and its manual.
 
+mod baseline;
+mod diff;
 #[cfg(target_os = "linux")]
 mod doctor;
 #[cfg(target_os = "linux")]

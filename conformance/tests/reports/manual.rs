@@ -23,7 +23,7 @@ fn subcommands() -> Tested<Vec<String>> {
         .collect();
     // Benchmarks exist only on Linux.
     let bench = cfg!(unix).then_some("bench");
-    for name in ["doctor", "list", "run", "merge", "schema", "completions", "man"].into_iter().chain(bench) {
+    for name in ["doctor", "list", "run", "merge", "diff", "schema", "completions", "man"].into_iter().chain(bench) {
         assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
     }
     Ok(names)

@@ -7,8 +7,12 @@ use serde_json::Value;
 use super::{Tested, committed, conformance, full_report, json, printed, text};
 
 /// Arguments of `conformance schema`, and the files with its output.
-const FORMS: [(&str, &str); 3] =
-    [("run", "report.schema.json"), ("bench", "bench.schema.json"), ("merge", "merged.schema.json")];
+const FORMS: [(&str, &str); 4] = [
+    ("run", "report.schema.json"),
+    ("bench", "bench.schema.json"),
+    ("merge", "merged.schema.json"),
+    ("diff", "diff.schema.json"),
+];
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema").join(name)

@@ -17,7 +17,7 @@ use self::run::Run;
 
 use super::merged::Merged;
 
-const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// The page.
 pub(crate) fn render(merged: &Merged) -> String {
