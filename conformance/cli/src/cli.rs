@@ -40,6 +40,7 @@ use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
 use crate::requirement;
 use crate::runner::{self, Case, Isolation, Plan, Progress};
+use crate::site::{self, SiteArgs};
 use crate::subprocess::Subprocess;
 
 const EXIT_STATUS: &str = "\
@@ -117,6 +118,10 @@ enum Command {
     ///
     /// Exit status: 0 if everything matches; 1 if something differs; 2 if the file is no package.
     Verify(VerifyArgs),
+    /// Make a static site of a folder of reports: machines, scenarios over time, first failing builds, trends.
+    ///
+    /// It needs no server and loads nothing from the network: open its index.html.
+    Site(SiteArgs),
     /// Print the JSON Schema of a report.
     Schema(SchemaArgs),
     /// Print completions for a shell.
@@ -198,7 +203,7 @@ struct RunArgs {
     /// Run every scenario this many times, with successive seeds. It passes if every run passes.
     #[arg(long, value_name = "COUNT", default_value_t = NonZeroU32::MIN)]
     repeat: NonZeroU32,
-    /// The name of the build under test, such as the driver's commit.
+    /// The name of the build under test, such as the driver's commit, for `conformance site`.
     #[arg(long, value_name = "NAME")]
     build: Option<String>,
     /// The file of the kernel's messages, which are reported with the case that ran at the time: lines that a program
@@ -241,6 +246,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Command::Expectations(args) => expectations_from::run(&args).map(|()| 0),
         Command::Package(args) => package::pack(&args).map(|()| 0),
         Command::Verify(args) => package::verify(&args),
+        Command::Site(args) => site::run(&args).map(|()| 0),
         Command::Schema(args) => schema::run(&args).map(|()| 0),
         Command::Completions(args) => {
             help::completions(&Cli::command(), &args);

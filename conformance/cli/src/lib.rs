@@ -48,6 +48,7 @@ mod report;
 mod requirement;
 mod runner;
 mod simulate;
+mod site;
 mod subprocess;
 
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ mod page;
 mod readme;
 mod schema;
 mod simulated;
+mod site;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

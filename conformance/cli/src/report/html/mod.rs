@@ -14,6 +14,7 @@ use gpu_interop_conformance::Outcome;
 use maud::{DOCTYPE, PreEscaped, html};
 
 use self::run::Run;
+pub(crate) use self::run::{counts, in_order, tally, words};
 
 use super::merged::Merged;
 
