@@ -157,13 +157,14 @@ also EGL (libEGL.so.1) and an OpenGL driver. No Rust, no toolkit.
     ./conformance run --help               every option
     ./conformance man run | man -l -       the same as a manual page; "completions bash" completes them
 
-Exit status: 0 every run passed, 1 something that ran has failed, 2 something could not be run as asked.
+Exit status: 0 every run passed, 1 something that ran has failed, 2 something could not be run as asked, 3 a GPU was lost.
 
 results/summary.txt    one line a backend; the last line is the exit status
 results/doctor.txt     what was found on the machine; doctor.json is the same for programs
 results/BACKEND.json   the report: device, driver, capabilities, every scenario with its outcome and reason
 results/BACKEND.xml    the same as JUnit XML, for a CI system; BACKEND.html for people
 results/BACKEND.log    what the run printed
+results/BACKEND.jsonl  the journal by which ./run.sh --resume continues a killed run
 
 ./merge.sh FOLDER      collects the results of several machines, each in a folder of its own within FOLDER, and lays them
                        side by side on one page, FOLDER/merged.html

@@ -8,11 +8,14 @@
 #
 #   --expect COUNT   fail unless there are just so many machines: one that died has left nothing to fail by
 #
+# The shards of a run (--shard) are joined to one report, which proves that no case is lost or doubled.
+#
 # Exit status: as run.sh, for all machines together; an incomplete run counts as not run.
 set -uo pipefail
 
 FAILED=1
 NOT_RUN=2
+GPU_LOST=3
 
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
 conformance=${self%/*}/conformance
@@ -39,6 +42,7 @@ shift
 
 failed=
 not_run=
+lost=
 count=0
 reports=()
 for machine in "$folder"/*/; do
@@ -48,6 +52,7 @@ for machine in "$folder"/*/; do
     case "$(tail -n 1 "$machine/summary.txt" 2>/dev/null)" in
     'exit status 0') ;;
     "exit status $FAILED") failed=1 ;;
+    "exit status $GPU_LOST") lost=1 ;;
     'exit status '*) not_run=1 ;;
     *)
         not_run=1
@@ -80,5 +85,6 @@ if [ "${#reports[@]}" -gt 0 ]; then
     esac
 fi
 
+[ -z "$lost" ] || exit "$GPU_LOST"
 [ -z "$failed" ] || exit "$FAILED"
 [ -z "$not_run" ] || exit "$NOT_RUN"

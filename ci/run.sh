@@ -2,22 +2,26 @@
 # Runs the conformance suite on everything that this machine has. Part of the bundle, beside the command itself; needs
 # bash and no Rust.
 #
-#   run.sh [--results FOLDER] [--backend NAME]... [--require NAME,...] [option of `conformance run`]...
+#   run.sh [--results FOLDER] [--resume] [--backend NAME]... [--require NAME,...] [option of `conformance run`]...
 #
 # Lists devices and drivers (`conformance doctor`), then runs the suite on each backend that has a device, or on the
-# named ones, with every exporter. Other options, such as --filter GLOB, --expectations FILE or --timeout SECONDS, are
-# passed to every run.
+# named ones, with every exporter. Other options, such as --filter GLOB, --shard 1/4, --expectations FILE or --timeout
+# SECONDS, are passed to every run.
 #
 #   --results FOLDER   where the reports go; without it ./results, or a new folder if nothing can be written here
+#   --resume           continue what a killed run.sh has left in the folder: its results count, and the rest runs. The other
+#                      options must be the same. Without anything to continue, or with what another driver or device has
+#                      left, all runs
 #   --backend NAME     only this backend: cuda, hip or host; may be repeated
 #   --require NAME     fail unless this backend or exporter (vulkan, native) really ran; a comma separates several.
 #                      An exporter named beside a backend is required of that backend; alone, of every one that runs.
 #
-# Exit status: 0 if every run passed, 1 if a scenario failed, 2 if a run was not possible as requested.
+# Exit status: 0 if every run passed, 1 if a scenario failed, 2 if a run was not possible as requested, 3 if a GPU was lost.
 set -uo pipefail
 
 FAILED=1
 NOT_RUN=2
+GPU_LOST=3
 
 # Resolves a link to this file, because the rest of the bundle is beside the file itself.
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
@@ -30,6 +34,7 @@ stop() {
 }
 
 results=
+resume=
 backends=()
 required=()
 options=()
@@ -51,7 +56,11 @@ while [ "$#" -gt 0 ]; do
         --require) IFS=, read -r -a names <<<"$value" && required+=("${names[@]}") ;;
         esac
         ;;
-    --json | --junit | --html)
+    --resume)
+        [ "$1" = --resume ] || stop "--resume has no value; --results says what to continue"
+        resume=1
+        ;;
+    --json | --junit | --html | --journal)
         stop "$name: the reports have names of their own; --results says where they go"
         ;;
     -h | --help)
@@ -91,7 +100,8 @@ mapfile -t known < <(sed -n "s/$line.*/\1/p" "$results/doctor.txt")
 mapfile -t usable < <(sed -n "/${line}not usable: /d; s/$line.*/\1/p" "$results/doctor.txt")
 [ "${#known[@]}" -gt 0 ] || stop "\`conformance doctor\` named no backend"
 for backend in "${known[@]}"; do
-    rm -f -- "$results/$backend".{json,xml,html,log}
+    rm -f -- "$results/$backend".{json,xml,html}
+    [ -n "$resume" ] || rm -f -- "$results/$backend".{log,jsonl}
 done
 
 # is_in <name> <list>...
@@ -132,8 +142,17 @@ run() {
         demanded=("${required_exporters[@]}")
     fi
     [ "${#demanded[@]}" -eq 0 ] || arguments+=(--require "$(IFS=, && echo "${demanded[*]}")")
-    "$conformance" run "${arguments[@]}" "${options[@]}" 2>&1 | tee "$results/$backend.log"
-    return "${PIPESTATUS[0]}"
+    local journal=$results/$backend.jsonl status
+    # Without --resume there is no journal, and a new one begins.
+    "$conformance" run "${arguments[@]}" --resume "$journal" "${options[@]}" 2>&1 | tee -a "$results/$backend.log"
+    status=${PIPESTATUS[0]}
+    if [ "$status" -eq "$NOT_RUN" ] && [ -n "$resume" ] \
+        && tail -n 1 "$results/$backend.log" | grep -q 'the journal is of another run'; then
+        mv -- "$journal" "$journal.other"
+        "$conformance" run "${arguments[@]}" --resume "$journal" "${options[@]}" 2>&1 | tee -a "$results/$backend.log"
+        status=${PIPESTATUS[0]}
+    fi
+    return "$status"
 }
 
 # summarize <backend> <outcome>: what it counted, or why it could not; and why something was skipped
@@ -149,6 +168,7 @@ summarize() {
 
 failed=
 not_run=
+lost=
 for backend in "${backends[@]}"; do
     printf '\n=== %s\n' "$backend"
     run "$backend"
@@ -160,6 +180,7 @@ for backend in "${backends[@]}"; do
     case "$status" in
     0) outcome=passed ;;
     "$FAILED") outcome=failed failed=1 ;;
+    "$GPU_LOST") outcome='GPU lost' lost=1 ;;
     *) outcome='not run' not_run=1 ;;
     esac
     summarize "$backend" "$outcome" >>"$results/summary.txt"
@@ -174,6 +195,7 @@ done
 status=0
 [ -z "$not_run" ] || status=$NOT_RUN
 [ -z "$failed" ] || status=$FAILED
+[ -z "$lost" ] || status=$GPU_LOST
 # The last line marks a complete run for tools that collect reports.
 printf 'exit status %s\n' "$status" >>"$results/summary.txt"
 

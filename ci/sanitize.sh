@@ -95,7 +95,8 @@ check() { # SANITIZER
     # Scenarios that count resources would see freed memory in quarantine, so the quarantine is smaller.
     [ "$sanitizer" = thread ] || ASAN_OPTIONS+=:quarantine_size_mb=1:thread_local_quarantine_size_kb=1
     GPU_INTEROP_CUDA_LIBRARY=$folder/$target/debug/libgpu_interop_sim_cuda.so cargo test "${packages[@]}" --test sims -- \
-        run --backend cuda --exporter native --require cuda,native --jobs 2 --expectations "$PWD/ci/sanitize.toml" || failed=1
+        run --backend cuda --exporter native --require cuda,native --jobs 2 --retries 0 \
+        --expectations "$PWD/ci/sanitize.toml" || failed=1
     skip "exporters of Vulkan: their drivers are not built for the sanitizer"
 
     step "reports"

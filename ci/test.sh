@@ -100,6 +100,47 @@ shows '<failure ' results/cuda.xml
 shows '^exit status 1$' results/summary.txt
 passed "a scenario that fails fails the run"
 
+start resume
+expect 0 "$work/bundle/run.sh" "${scenario[@]}" --backend host
+shows '"case"' results/host.jsonl
+# Without its last line, a killed run; it continues, and a second time has nothing to do.
+sed -i '$d' results/host.jsonl
+expect 0 "$work/bundle/run.sh" "${scenario[@]}" --backend host --resume
+shows '"resumed"' results/host.jsonl
+cases=$(grep -c '"case"' results/host.jsonl)
+expect 0 "$work/bundle/run.sh" "${scenario[@]}" --backend host --resume
+[ "$(grep -c '"case"' results/host.jsonl)" = "$cases" ] || fail "a finished run ran again"
+# The journal of another run is put aside.
+expect 0 "$work/bundle/run.sh" "${scenario[@]}" --backend host --resume --seed 2
+shows '"seed":1' results/host.jsonl.other
+shows '"seed":2' results/host.jsonl
+expect 0 "$work/bundle/run.sh" "${scenario[@]}" --backend host
+[ "$(grep -c '"resumed"' results/host.jsonl)" = 0 ] || fail "a run without --resume continued"
+expect 2 "$work/bundle/run.sh" --resume=results/host.jsonl
+passed "a killed run continues"
+
+start lost
+mkdir counts
+expect 3 env GPU_INTEROP_CUDA_LIBRARY="$simulators/libgpu_interop_sim_cuda.so" GPU_INTEROP_SIM_FAIL='*:600+:719' \
+    GPU_INTEROP_SIM_COUNTS="$PWD/counts" "$work/bundle/run.sh" --filter 'memory.*' --backend cuda --exporter native
+shows '^cuda   GPU lost ' results/summary.txt
+shows '^exit status 3$' results/summary.txt
+mkdir fleet
+mv results fleet/a
+expect 3 "$work/bundle/merge.sh" fleet
+passed "a lost GPU has an exit status of its own"
+
+start shards
+for shard in 1 2; do
+    expect 0 "$work/bundle/run.sh" --filter 'identity.*' --backend host --shard "$shard/2" --results "reports/$shard"
+done
+expect 0 "$work/bundle/merge.sh" --expect 2 reports
+shows '"source": "1/host.json + 2/host.json"' reports/merged.json
+rm -r reports/2
+expect 2 "$work/bundle/merge.sh" reports
+shows 'of 2 shards these are missing: 2' "$work/output"
+passed "shards are joined, and a missing one is found"
+
 start options
 expect 2 "$work/bundle/run.sh" --no-such-option
 shows "unexpected argument '--no-such-option'" results/summary.txt

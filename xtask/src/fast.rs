@@ -135,7 +135,7 @@ fn conformance(session: &Session) -> Outcome {
 
 /// A run of the suite's command, built with the profile `dev`.
 fn suite(session: &Session, options: &str) -> Run {
-    run("env").arg(session.debug("conformance")).args(["run", "--quiet"]).args(options.split(' '))
+    run("env").arg(session.debug("conformance")).args(["run", "--quiet", "--retries", "0"]).args(options.split(' '))
 }
 
 /// The command and the libraries that it loads. Built with the tests, so that all have the same dependencies with the

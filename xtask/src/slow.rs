@@ -32,7 +32,7 @@ pub(crate) static STEPS: &[Step] = steps![
 ];
 
 fn release(session: &Session) -> Outcome {
-    cargo("run --release --bin conformance -- --require host,vulkan,native --quiet").check()?;
+    cargo("run --release --bin conformance -- --require host,vulkan,native --quiet --retries 0").check()?;
     cargo("bench --package gpu-interop-host --bench signal").check()?;
     let libraries = ["sim-cuda", "sim-hip", "hip-on-cuda"].map(|name| format!("--package=gpu-interop-{name}"));
     cargo("build --release").args(libraries).check()?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gpu_interop_conformance::{Outcome, Suite, Verdict};
 
 use crate::diff::{Change, Difference, Kind, Timing, compare, line};
+use crate::flakes::Flakes;
 use crate::output::say;
 use crate::report::{Merged, case_name, merge};
 
@@ -17,7 +18,7 @@ pub(crate) struct Baseline {
 }
 
 /// The kinds of differences that a run prints, beside the number of known failures.
-const SHOWN: [Kind; 4] = [Kind::New, Kind::Stopped, Kind::Changed, Kind::Fixed];
+const SHOWN: [Kind; 5] = [Kind::New, Kind::Flaky, Kind::Stopped, Kind::Changed, Kind::Fixed];
 
 impl Baseline {
     /// Reads a report of `run` or `merge`.
@@ -33,9 +34,9 @@ impl Baseline {
     ///
     /// # Errors
     /// If the baseline has no report of a run, or of other devices.
-    pub(crate) fn apply(&self, suite: &Suite, run: &Merged) -> Verdict<Merged> {
+    pub(crate) fn apply(&self, suite: &Suite, run: &Merged, flakes: Flakes) -> Verdict<Merged> {
         let difference = compare(suite, &[&self.report], &[run], Timing::Ignored)?;
-        let judged = self.without_known_failures(&difference, run);
+        let judged = self.without_known_failures(&difference, run, flakes);
         let mut counts = Vec::new();
         for kind in SHOWN {
             let changes: Vec<&Change> = difference.of(kind).collect();
@@ -46,7 +47,7 @@ impl Baseline {
         }
         let failures = |merged: &Merged| {
             let results = merged.reports.iter().flat_map(|sourced| &sourced.report.results);
-            results.filter(|case| case.outcome.is_failure()).count()
+            results.filter(|case| flakes.fails(case)).count()
         };
         let known = failures(run) - failures(&judged);
         counts.push(format!("{known} known failures"));
@@ -55,16 +56,19 @@ impl Baseline {
     }
 
     /// The run, with failures of the baseline as expected failures.
-    fn without_known_failures(&self, difference: &Difference, run: &Merged) -> Merged {
-        let new: BTreeSet<(&str, &str)> =
-            difference.of(Kind::New).map(|change| (change.source.as_str(), change.case.as_str())).collect();
+    fn without_known_failures(&self, difference: &Difference, run: &Merged, flakes: Flakes) -> Merged {
+        let new: BTreeSet<(&str, &str)> = [Kind::New, Kind::Flaky]
+            .into_iter()
+            .flat_map(|kind| difference.of(kind))
+            .map(|change| (change.source.as_str(), change.case.as_str()))
+            .collect();
         let mut judged = run.clone();
         let only = judged.reports.len() == 1;
         for sourced in &mut judged.reports {
             let source = if only { "" } else { sourced.source.as_str() };
             for case in &mut sourced.report.results {
                 let name = case_name(&case.id, case.exporter);
-                if case.outcome.is_failure() && !new.contains(&(source, name.as_str())) {
+                if flakes.fails(case) && !new.contains(&(source, name.as_str())) {
                     let reason = case.reason.take().unwrap_or_default();
                     let outcome = std::mem::replace(&mut case.outcome, Outcome::ExpectedFailure);
                     let path = self.path.display();

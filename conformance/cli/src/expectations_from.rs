@@ -74,7 +74,7 @@ fn entries(report: &Report) -> String {
                 // Writing to a `String` cannot fail.
                 let _ = writeln!(text, "\n# {} passed: remove its entry. {reason}", case.name());
             }
-            outcome if outcome.is_failure() => {
+            outcome if outcome.is_failure() || outcome == Outcome::Flaky => {
                 let reason = case.reason.as_deref().map(steady).unwrap_or_default();
                 let alike = |group: &&mut Alike<'_>| {
                     group.outcome == outcome && group.exporter == case.exporter && group.reason == reason
@@ -100,7 +100,9 @@ fn entry(report: &Report, group: &Alike<'_>) -> String {
         several => format!("{{{}}}", several.join(",")),
     };
     let seen = group.cases.first().and_then(|case| case.reason.as_deref()).unwrap_or("no reason");
-    let mut text = format!("\n# {}: {}\n[[expected_failure]]\n", group.outcome, comment(seen));
+    let is_flaky = group.outcome == Outcome::Flaky;
+    let table = if is_flaky { "flaky" } else { "expected_failure" };
+    let mut text = format!("\n# {}: {}\n[[{table}]]\n", group.outcome, comment(seen));
     let mut field = |name: &str, value: &str| {
         let _ = writeln!(text, "{name} = {}", quoted(value));
     };
@@ -115,6 +117,9 @@ fn entry(report: &Report, group: &Alike<'_>) -> String {
     if let Some(version) = Version::text_in(driver) {
         let _ = writeln!(text, "driver = {{ from = {} }}", quoted(version));
     }
+    if is_flaky {
+        let _ = writeln!(text, "rate = {:.2}", rate(group));
+    }
     if emulated.is_some() {
         text.push_str("emulated = true\n");
     }
@@ -122,6 +127,15 @@ fn entry(report: &Report, group: &Alike<'_>) -> String {
     let measured = format!("{}, {driver}{date}", report.device.name);
     let _ = writeln!(text, "reason = \"\"\nmeasured = {}", quoted(&measured));
     text
+}
+
+/// The share of runs that failed, as these cases' runs have it.
+fn rate(group: &Alike<'_>) -> f64 {
+    let attempts = || group.cases.iter().flat_map(|case| &case.attempts);
+    let count = |number: usize| u32::try_from(number).map_or(f64::from(u32::MAX), f64::from);
+    let failed = count(attempts().filter(|attempt| attempt.outcome.is_failure()).count());
+    // More than 0 and less than 1, as expectations need.
+    (failed / count(attempts().count()).max(1.0)).clamp(0.01, 0.99)
 }
 
 /// A TOML string of one line: JSON's escapes are valid in it, and JSON leaves one forbidden character.

@@ -28,6 +28,7 @@
 mod baseline;
 mod bench;
 mod call_trace;
+mod case_list;
 mod cli;
 mod diff;
 mod doctor;
@@ -39,6 +40,7 @@ mod exit_status;
 mod expectations_from;
 mod files;
 mod filter;
+mod flakes;
 mod help;
 mod hidden_devices;
 mod interrupt;
@@ -46,7 +48,10 @@ mod output;
 mod package;
 mod report;
 mod requirement;
+mod run;
 mod runner;
+mod sha256;
+mod shard;
 mod simulate;
 mod site;
 mod subprocess;
@@ -58,8 +63,8 @@ use gpu_interop_conformance::Suite;
 pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
 pub use evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
 pub use report::{
-    Call, CallTrace, CaseReport, Emulated, Environment, MERGED_SCHEMA, Merged, NotRead, Report, Returned, SCHEMA,
-    Sourced, Tool,
+    Attempt, Call, CallTrace, CaseList, CaseReport, Cause, Emulated, Environment, JoinedShard, MERGED_SCHEMA, Merged,
+    NotRead, Report, Returned, SCHEMA, Shard, Sourced, Stopped, Tool,
 };
 #[cfg(target_os = "linux")]
 pub use simulate::simulated_identity;

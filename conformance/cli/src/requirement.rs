@@ -2,8 +2,9 @@
 
 use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, Stop, Suite, Verdict};
 
-use crate::exit_status::FAILED;
-use crate::report::{Environment, Report};
+use crate::exit_status::{FAILED, GPU_LOST};
+use crate::flakes::Flakes;
+use crate::report::{Cause, Environment, Report};
 use gpu_interop_conformance::ensure;
 
 /// A requirement of `--require`.
@@ -66,9 +67,15 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
     Ok(())
 }
 
-pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
-    if report.results.iter().any(|case| case.outcome.is_failure()) {
+pub(crate) fn status_of(report: &Report, required: &[Requirement], flakes: Flakes) -> Verdict<u8> {
+    if report.stopped.as_ref().is_some_and(|stopped| stopped.cause == Cause::GpuLost) {
+        return Ok(GPU_LOST);
+    }
+    if report.results.iter().any(|case| flakes.fails(case)) {
         return Ok(FAILED);
+    }
+    if let Some(stopped) = &report.stopped {
+        return Err(Stop::Failed(format!("{stopped}; remaining scenarios count as skipped")));
     }
     ensure!(
         report.results.iter().any(|case| case.outcome.ran()),

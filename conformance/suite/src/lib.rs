@@ -68,7 +68,7 @@ pub use backend_under_test::{BackendUnderTest, DriverApi, DriverUse, MakeSemapho
 pub use context::{Context, Observation, Observations, Recorded};
 pub use discovery::{Discovery, ExporterDetail, ExporterReport, discover};
 pub use execution::Seeds;
-pub use expectations::{Expectations, Machine, Place, Version};
+pub use expectations::{DeclaredFlake, Expectations, Machine, Place, Version};
 pub use exporter::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
     ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling, vulkan_device,

@@ -33,22 +33,25 @@ pub enum Outcome {
     ExpectedFailure,
     /// It passed although an expectation declares a failure. Counts as a failure, because the expectation is stale.
     UnexpectedPass,
+    /// It failed, and passed when it ran again alone. A run may count it as a failure.
+    Flaky,
 }
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Passed,
         Self::Failed,
         Self::Crashed,
         Self::TimedOut,
         Self::UnexpectedPass,
+        Self::Flaky,
         Self::ExpectedFailure,
         Self::Unsupported,
         Self::Skipped,
     ];
 
-    /// `true` if a run with this outcome has failed.
+    /// `true` if a run with this outcome has failed, whatever its options.
     #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::Crashed | Self::TimedOut | Self::UnexpectedPass)
@@ -72,6 +75,7 @@ impl Outcome {
             Self::Skipped => "skipped",
             Self::ExpectedFailure => "expected_failure",
             Self::UnexpectedPass => "unexpected_pass",
+            Self::Flaky => "flaky",
         }
     }
 }

@@ -69,7 +69,7 @@ impl Ran {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
         command.env(LIBRARY_VARIABLE, build("gpu-interop-capi")?);
-        command.args(["--quiet", "--jobs", "2", "--json"]).arg(&json);
+        command.args(["--quiet", "--jobs", "2", "--retries", "0", "--json"]).arg(&json);
         if cfg!(debug_assertions) {
             command.args(["--filter", filter]);
         }

@@ -26,7 +26,8 @@ pub(crate) fn run_with<V: AsRef<OsStr>>(
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
     let output = this_program()?
-        .args(["run", "--backend", backend, "--json"])
+        // A fault that is detected in one of several runs is detected.
+        .args(["run", "--backend", backend, "--retries", "0", "--json"])
         .arg(&json)
         .args(arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))

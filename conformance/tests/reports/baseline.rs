@@ -90,12 +90,17 @@ fn hostile_text_stays_within_its_field() -> Tested {
     report["device"]["name"] = hostile.into();
     report["results"][0]["outcome"] = "failed".into();
     report["results"][0]["reason"] = hostile.into();
+    report["results"][1]["outcome"] = "flaky".into();
+    report["results"][1]["reason"] = hostile.into();
+    let attempt = |outcome: &str| serde_json::json!({"outcome": outcome, "duration_us": 1});
+    report["results"][1]["attempts"] = [attempt("failed"), attempt("crashed"), attempt("passed")].into_iter().collect();
     let [path, file] = ["run.json", "expected.toml"].map(|name| folder.path().join(name));
     std::fs::write(&path, serde_json::to_string(&report)?)?;
     printed(&["expectations", "from", text(&path)?, "--output", text(&file)?])?;
     let toml = std::fs::read_to_string(&file)?.replace("reason = \"\"", "reason = \"known\"");
     std::fs::write(&file, &toml)?;
     printed(&["run", "--backend", "host", "--filter", "identity.json", "--expectations", text(&file)?])?;
-    assert_eq!(toml.matches("\n[[").count(), 1, "{toml}");
+    assert_eq!(toml.matches("\n[[").count(), 2, "{toml}");
+    assert!(toml.contains("[[flaky]]\n") && toml.contains("\nrate = 0.67\n"), "{toml}");
     Ok(())
 }

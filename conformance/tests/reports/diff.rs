@@ -107,7 +107,7 @@ fn takes(more_ms: u64) -> impl Fn(&mut CaseReport) {
 }
 
 #[test]
-fn thirty_planted_changes_are_found_and_no_others() -> Tested {
+fn planted_changes_are_found_and_no_others() -> Tested {
     let folder = tempfile::tempdir()?;
     let mut after = runs_of_the_host(folder.path(), 6)?;
     let before = after.split_off(3);
@@ -117,6 +117,13 @@ fn thirty_planted_changes_are_found_and_no_others() -> Tested {
     }
     planter.plant("new", ends(Outcome::Skipped, "no package"), ends(Outcome::Failed, "it broke"))?;
     planter.plant("new", ends(Outcome::ExpectedFailure, "known"), ends(Outcome::Failed, "it broke"))?;
+    planter.plant("flaky", unchanged, ends(Outcome::Flaky, "failed in 1 of 2 runs: it broke"))?;
+    planter.plant(
+        "flaky",
+        ends(Outcome::Failed, "it broke"),
+        ends(Outcome::Flaky, "failed in 1 of 2 runs: it broke"),
+    )?;
+    planter.plant("new", ends(Outcome::Flaky, "failed in 1 of 2 runs: it broke"), ends(Outcome::Failed, "it broke"))?;
     for outcome in [Outcome::Failed, Outcome::Crashed, Outcome::TimedOut] {
         planter.plant("fixed", ends(outcome, "it broke"), unchanged)?;
     }
@@ -144,7 +151,13 @@ fn thirty_planted_changes_are_found_and_no_others() -> Tested {
     for case in planter.after.iter_mut().flat_map(|report| &mut report.results).filter(|case| case.name() == failing) {
         ends(Outcome::Failed, "it broke")(case);
     }
-    assert_eq!(planter.planted.len(), 30);
+    assert_eq!(planter.planted.len(), 33);
+    // Cases that stay unsteady are no differences.
+    for after in [ends(Outcome::Flaky, "failed in 2 of 3 runs: it broke"), ends(Outcome::Passed, "")] {
+        let kept = planter.planted.clone();
+        planter.plant("", ends(Outcome::Flaky, "failed in 1 of 2 runs: it broke"), after)?;
+        planter.planted = kept;
+    }
     let folder = folder.path();
     let (before, after) = (written(folder, "before", &planter.before)?, written(folder, "after", &planter.after)?);
     let all = difference(folder, &before, &after)?;
@@ -170,7 +183,7 @@ fn check_formats(folder: &Path, before: &[PathBuf], after: &[PathBuf], all: &Val
     let status = |after: &[PathBuf], gate: &str| -> Tested<Option<i32>> {
         Ok(conformance(&borrowed(&arguments(before, after, &["--gate", gate])))?.status.code())
     };
-    for gate in ["new", "stopped", "missing", "changed", "slower", "fixed", "started", "added", "faster"] {
+    for gate in ["new", "flaky", "stopped", "missing", "changed", "slower", "fixed", "started", "added", "faster"] {
         assert_eq!((status(after, gate)?, status(before, gate)?), (Some(1), Some(0)), "{gate}");
     }
     assert_eq!((status(after, "new,missing")?, status(after, "no-kind")?), (Some(1), Some(2)));

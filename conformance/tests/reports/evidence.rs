@@ -25,7 +25,19 @@ fn a_message_of_the_kernel_lands_at_its_case_and_at_no_other() -> Tested {
     writeln!(kernel, "NVRM: Xid (PCI:0000:01:00): 13, before the run")?;
     let library = gpu_interop_test_support::build("gpu-interop-sim-cuda")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
-    command.args(["run", "--backend", "cuda", "--exporter", "native", "--filter", CASES, "--jobs", "1"]);
+    command.args([
+        "run",
+        "--backend",
+        "cuda",
+        "--exporter",
+        "native",
+        "--filter",
+        CASES,
+        "--jobs",
+        "1",
+        "--retries",
+        "0",
+    ]);
     command.args(["--timeout", "4", "--kernel-log", text(&log)?, "--json", text(&run)?, "--html", text(&page)?]);
     command.args(["--junit", text(&junit)?, "--build", "b1"]);
     command.env("GPU_INTEROP_CUDA_LIBRARY", library).env("GPU_INTEROP_SIM_FAIL", HANGS);

@@ -4,6 +4,7 @@ mod baseline;
 mod diff;
 #[cfg(target_os = "linux")]
 mod doctor;
+mod durations;
 #[cfg(target_os = "linux")]
 mod evidence;
 mod html;

@@ -111,7 +111,7 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
     let mut damaged = all_ended(Outcome::Passed)?;
     damaged["results"][3]["outcome"] = "fine".into();
     for (name, value, reason) in [
-        ("newer.json", newer, "a report of version 99; this command reads version 1"),
+        ("newer.json", newer, "a report of version 99; this command reads versions up to 2"),
         ("damaged.json", damaged, "this is not a report of version 1: unknown variant `fine`"),
         ("other.json", serde_json::json!({"schema": 1}), "this is not a report"),
     ] {

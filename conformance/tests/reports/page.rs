@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use gpu_interop_conformance::{Observation, Outcome};
-use gpu_interop_conformance_cli::{BenchReport, Call, CallTrace, CaseReport, Report, Returned};
+use gpu_interop_conformance_cli::{
+    Attempt, BenchReport, Call, CallTrace, CaseList, CaseReport, Cause, JoinedShard, Report, Returned, Stopped,
+};
 
 use super::html::{self, Node};
 use super::{Tested, committed, full_report, json, printed, report, text};
@@ -40,6 +42,14 @@ fn eventful() -> Tested<Report> {
         case.log = Some(format!("the log of {outcome}\nand its end"));
         case.left_out = vec![format!("left out of {outcome}")];
         case.calls = Some(trace(&format!("the function of {outcome}")));
+        let attempt = |number: u64| Attempt {
+            outcome: Outcome::Failed,
+            reason: Some(format!("the reason of run {number} of {outcome}")),
+            log: Some(format!("the log of run {number} of {outcome}")),
+            calls: None,
+            duration_us: number,
+        };
+        case.attempts = vec![attempt(1), attempt(2)];
         case.observed = vec![Observation {
             call: format!("the call of {outcome}"),
             raw: "what the driver did".into(),
@@ -74,6 +84,7 @@ fn said(number: usize, case: &CaseReport) -> String {
         Outcome::Passed => "✓",
         Outcome::Failed | Outcome::Crashed | Outcome::TimedOut => "✗",
         Outcome::UnexpectedPass => "!",
+        Outcome::Flaky => "↻",
         Outcome::ExpectedFailure => "≈",
         Outcome::Unsupported => "–",
         Outcome::Skipped => "○",
@@ -98,7 +109,8 @@ fn check_scenarios(page: &Node, reports: &[Report]) -> Tested {
             );
             let text = entry.text();
             let observed = case.observed.iter().flat_map(|row| [&row.call, &row.raw, &row.library]);
-            for what in case.reason.iter().chain(&case.log).chain(&case.left_out).chain(observed) {
+            let runs = case.attempts.iter().flat_map(|attempt| attempt.reason.iter().chain(&attempt.log));
+            for what in runs.chain(&case.reason).chain(&case.log).chain(&case.left_out).chain(observed) {
                 assert!(text.contains(what.as_str()), "{}: `{what}` is not in {text}", case.id);
             }
             for call in case.calls.iter().flat_map(|calls| &calls.newest) {
@@ -174,6 +186,7 @@ fn every_scenario_of_the_committed_reports_is_there() -> Tested {
         };
         assert!(text.contains(&seeds), "{text}");
         assert_eq!(text.contains("SIMULATED"), report.backend.simulated, "{text}");
+        assert!(!text.contains("shard") && !text.contains("continued") && !text.contains("stopped"), "{text}");
         for exporter in report.exporters.iter().filter_map(|exporter| exporter.available.as_ref()) {
             assert!(text.contains(&exporter.driver), "{text}");
         }
@@ -203,6 +216,23 @@ fn every_outcome_shows_with_its_reason_and_log() -> Tested {
     let open = page.with_class("scenario").iter().filter(|entry| entry.attribute("open").is_some()).count();
     assert_eq!(open, ids.len());
     assert!(page.named("title")[0].text().contains("1 of 2 reports have failures"));
+    Ok(())
+}
+
+#[test]
+fn a_card_says_which_cases_ran_and_how_the_run_ended() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let mut report = full_report()?;
+    report.cases = Some(CaseList { name: "core-1".into(), sha256: "ab".repeat(32) });
+    report.stopped = Some(Stopped { cause: Cause::GpuLost, reason: "the GPU is lost after a.b".into() });
+    report.resumed = vec![chrono::DateTime::UNIX_EPOCH];
+    let device = report.device.clone();
+    report.shards = vec![JoinedShard { index: 7, device, started: None, duration_us: 1 }];
+    let (_, page) = page(&[&written(folder.path(), "a.json", &report)?])?;
+    let card = page.with_class("card")[0].text();
+    for what in ["core-1, SHA-256 abab", "the GPU is lost after a.b", "1970-01-01 00:00:00 UTC", "7: "] {
+        assert!(card.contains(what), "{what} is not in {card}");
+    }
     Ok(())
 }
 

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{Tested, committed, conformance, full_report, json, printed, text};
 
-/// Arguments of `conformance schema`, and the files with its output.
-const FORMS: [(&str, &str); 4] = [
-    ("run", "report.schema.json"),
-    ("bench", "bench.schema.json"),
-    ("merge", "merged.schema.json"),
-    ("diff", "diff.schema.json"),
+/// Arguments of `conformance schema`, the files with its output, and the versions.
+const FORMS: [(&str, &str, u32); 4] = [
+    ("run", "report.schema.json", 2),
+    ("bench", "bench.schema.json", 1),
+    ("merge", "merged.schema.json", 2),
+    ("diff", "diff.schema.json", 1),
 ];
 
 fn file(name: &str) -> PathBuf {
@@ -26,14 +26,14 @@ fn complaints(schema: &str, report: &Value) -> Tested<Vec<String>> {
 
 #[test]
 fn the_committed_schemas_are_the_present_ones() -> Tested {
-    for (form, name) in FORMS {
+    for (form, name, version) in FORMS {
         let present = printed(&["schema", form])?;
         let renew = format!("conformance schema {form} > conformance/schema/{name}");
         let committed = std::fs::read_to_string(file(name)).unwrap_or_default();
         assert!(committed == present, "conformance/schema/{name} is not of this version; renew it: {renew}");
         let schema: Value = serde_json::from_str(&present)?;
         jsonschema::draft202012::meta::validate(&schema).map_err(|error| format!("{form}: {error}"))?;
-        assert_eq!(schema["$id"], format!("urn:gpu-interop:conformance:{form}:1"));
+        assert_eq!(schema["$id"], format!("urn:gpu-interop:conformance:{form}:{version}"));
     }
     assert_eq!(printed(&["schema"])?, printed(&["schema", "run"])?);
     Ok(())
@@ -78,7 +78,8 @@ fn what_is_no_report_does_not_fit() -> Tested {
         complaints("report.schema.json", &report)
     };
     for (pointer, value) in [
-        ("/schema", 2.into()),
+        ("/schema", 3.into()),
+        ("/schema", 0.into()),
         ("/seed", (-1).into()),
         ("/backend/simulated", "no".into()),
         ("/device/pci", 7.into()),

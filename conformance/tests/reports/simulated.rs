@@ -8,7 +8,7 @@ use gpu_interop_conformance_cli::Report;
 use super::{Tested, report, text};
 
 /// Arguments of a run.
-const RUN: [&str; 7] = ["run", "--backend", "cuda", "--exporter", "native", "--jobs", "2"];
+const RUN: [&str; 9] = ["run", "--backend", "cuda", "--exporter", "native", "--jobs", "2", "--retries", "0"];
 /// The scenarios, if a test names none.
 const SCENARIOS: [&str; 2] = ["--filter", "{memory,identity}.*"];
 

@@ -14,6 +14,8 @@ mod d3d;
 mod device;
 #[cfg(unix)]
 mod expectations;
+#[cfg(target_os = "linux")]
+mod flakes;
 mod hip;
 #[cfg(target_os = "linux")]
 mod hip_calls;
@@ -31,7 +33,11 @@ mod nvsci;
 mod nvsci_calls;
 #[cfg(target_os = "linux")]
 mod peer;
+#[cfg(target_os = "linux")]
+mod resume;
 mod run;
+#[cfg(target_os = "linux")]
+mod shards;
 #[cfg(target_os = "linux")]
 mod vulkan;
 
@@ -82,6 +88,12 @@ fn main() -> ExitCode {
         device::tests(),
         #[cfg(unix)]
         expectations::tests(),
+        #[cfg(target_os = "linux")]
+        flakes::tests(),
+        #[cfg(target_os = "linux")]
+        resume::tests(),
+        #[cfg(target_os = "linux")]
+        shards::tests(),
         #[cfg(unix)]
         interrupt::tests(),
         #[cfg(target_os = "linux")]

@@ -39,6 +39,8 @@ pub(crate) struct Run {
     contexts: usize,
     /// Isolation of scenarios.
     isolation: &'static [&'static str],
+    /// A failed scenario runs again.
+    retries: bool,
 }
 
 impl Run {
@@ -105,7 +107,7 @@ impl Run {
                 Err(message) => missing = Some(message),
             }
         }
-        Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "2"].as_slice() }
+        Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "2"].as_slice(), retries: false }
     }
 
     /// With this exporter, which must be used.
@@ -150,6 +152,12 @@ impl Run {
         Self { isolation: &["--no-isolate"], ..self }
     }
 
+    #[cfg(target_os = "linux")]
+    /// With the command's repetitions of failed scenarios. Other runs have none, so that no failure is overlooked.
+    pub(crate) fn with_retries(self) -> Self {
+        Self { retries: true, ..self }
+    }
+
     pub(crate) fn arg(mut self, argument: &str) -> Self {
         self.command.arg(argument);
         self
@@ -173,6 +181,9 @@ impl Run {
     pub(crate) fn command(mut self, json: &Path) -> Result<Command, Failed> {
         if let Some(message) = self.missing {
             return Err(message.into());
+        }
+        if !self.retries {
+            self.command.args(["--retries", "0"]);
         }
         self.command.args(self.isolation).arg("--json").arg(json);
         Ok(self.command)

@@ -138,9 +138,14 @@ fn timed(before: &[&CaseReport], after: &[&CaseReport]) -> Option<Timed> {
 /// The kind of a difference in outcomes; `None` if there is none.
 fn kind(before: &[&CaseReport], after: &[&CaseReport]) -> Option<Kind> {
     let fails = |case: &&CaseReport| case.outcome.is_failure();
+    let flaky = |case: &&CaseReport| case.outcome == Outcome::Flaky;
     let ran = |case: &&CaseReport| case.outcome.ran();
     if before.is_empty() {
-        return Some(if after.iter().any(fails) { Kind::New } else { Kind::Added });
+        return Some(match (after.iter().any(fails), after.iter().any(flaky)) {
+            (true, _) => Kind::New,
+            (_, true) => Kind::Flaky,
+            _ => Kind::Added,
+        });
     }
     if after.is_empty() {
         return Some(Kind::Missing);
@@ -149,14 +154,19 @@ fn kind(before: &[&CaseReport], after: &[&CaseReport]) -> Option<Kind> {
     if fail && !failed {
         return Some(Kind::New);
     }
+    let (was_unsteady, is_flaky) = (before.iter().any(flaky) || failed, after.iter().any(flaky) && !fail);
+    // A failure that has become flaky is not fixed.
+    if is_flaky && (!was_unsteady || before.iter().all(fails)) {
+        return Some(Kind::Flaky);
+    }
     if before.iter().all(fails) && !fail {
         return Some(if after.iter().any(ran) { Kind::Fixed } else { Kind::Stopped });
     }
     match (before.iter().any(ran), after.iter().any(ran)) {
         (true, false) => Some(Kind::Stopped),
         (false, true) => Some(Kind::Started),
-        // A case that failed in some of the runs before may pass in those after.
-        _ if failed && !fail => None,
+        // A case that was flaky, or failed in some of the runs before, may pass in those after.
+        _ if was_unsteady && !fail => None,
         _ => has_changed(before, after).then_some(Kind::Changed),
     }
 }

@@ -34,6 +34,8 @@ fn settings(report: &Report, with_host: bool) -> BTreeMap<String, String> {
     add("program", format!("{} {}", report.tool.name, report.tool.version));
     add("seed", report.seed.to_string());
     add("repeat", report.repeat.to_string());
+    add("cases", report.cases.as_ref().map(|list| format!("{} {}", list.name, list.sha256)).unwrap_or_default());
+    add("stopped", report.stopped.as_ref().map(ToString::to_string).unwrap_or_default());
     if let Some(host) = report.host.as_ref().filter(|_| with_host) {
         of_host(host, &mut add);
     }

@@ -59,6 +59,8 @@ pub(crate) struct Setting {
 pub(crate) enum Kind {
     /// Fails, and did not fail before.
     New,
+    /// Flaky, and neither flaky nor partly failing before: passed, or failed in every run.
+    Flaky,
     /// Does not run any more: unsupported or skipped.
     Stopped,
     /// Not in the reports any more.
@@ -79,8 +81,9 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Every kind, the most severe first.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::New,
+        Self::Flaky,
         Self::Stopped,
         Self::Missing,
         Self::Changed,
@@ -95,6 +98,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::New => "new",
+            Self::Flaky => "flaky",
             Self::Stopped => "stopped",
             Self::Missing => "missing",
             Self::Changed => "changed",
@@ -110,6 +114,7 @@ impl Kind {
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::New => "New failures",
+            Self::Flaky => "Flaky: fail in some runs, and did not before",
             Self::Stopped => "Ran before, and are unsupported or skipped now",
             Self::Missing => "Missing: not in the reports any more",
             Self::Changed => "Same kind of outcome for another reason",

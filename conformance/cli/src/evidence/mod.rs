@@ -13,7 +13,7 @@ pub use gpu::{Around, Gpu, Sensors};
 pub use host::Host;
 pub use kernel_log::{KernelEvent, KernelLine};
 
-pub(crate) use command::{Hash, of_bytes, of_file};
+pub(crate) use command::Hash;
 pub(crate) use host::host;
 pub(crate) use kernel_log::{KernelLog, Window};
 pub(crate) use monitor::{GpuArgs, Monitor, examine};

@@ -56,7 +56,8 @@ pub(super) fn logs(report: &Report) -> Vec<(String, String)> {
             log.push('\n');
         }
         log += &text::kernel(&case.kernel_log);
-        log += &text::calls(case);
+        log += &text::calls(case.calls.as_ref());
+        log += &text::attempts(case);
         (case.name(), format!("{}\n{log}", text::line(case)), log.is_empty())
     };
     let cases = report.results.iter().map(of_case).filter(|(.., is_empty)| !is_empty);

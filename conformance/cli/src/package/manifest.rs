@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::of_bytes;
 use crate::report::{Report, Sourced, Tool, summarize};
+use crate::sha256;
 
 /// The schema version of manifests. Incremented with each incompatible change.
 pub(super) const PACKAGE_SCHEMA: u32 = 1;
@@ -36,7 +36,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn of(path: &str, bytes: &[u8]) -> Self {
-        Self { path: path.into(), bytes: bytes.len(), sha256: of_bytes(bytes) }
+        Self { path: path.into(), bytes: bytes.len(), sha256: sha256::of(bytes) }
     }
 }
 

@@ -10,10 +10,10 @@ use chrono::{SubsecRound, Utc};
 use clap::Args;
 use gpu_interop_conformance::{Stop, Verdict};
 
-use crate::evidence::{of_bytes, of_file};
 use crate::files::{check_writable, to_json, write_bytes};
 use crate::output::say;
 use crate::report::{Tool, merge};
+use crate::sha256::{self, of_file};
 
 use content::{ATTACHMENTS, Files, LOGS, MANIFEST, REPORTS, SUMS};
 use manifest::{Entry, Manifest, PACKAGE_SCHEMA, Summary};
@@ -79,7 +79,7 @@ pub(crate) fn pack(args: &PackageArgs) -> Verdict {
 
 /// Checksums in the format of `sha256sum`.
 fn sums<'a>(files: impl Iterator<Item = (&'a String, &'a Vec<u8>)>) -> String {
-    files.map(|(name, bytes)| format!("{}  {name}\n", of_bytes(bytes))).collect()
+    files.map(|(name, bytes)| format!("{}  {name}\n", sha256::of(bytes))).collect()
 }
 
 fn read(path: &Path) -> Verdict<Vec<u8>> {

@@ -7,10 +7,10 @@ use gpu_interop_conformance::{Stop, Verdict};
 use super::content::{Contents, MANIFEST, REPORTS, SUMS, unpacked};
 use super::manifest::{Entry, Manifest, PACKAGE_SCHEMA, Summary};
 use super::{VerifyArgs, read, sums};
-use crate::evidence::of_file;
 use crate::exit_status::FAILED;
 use crate::output::say;
 use crate::report::merge;
+use crate::sha256::of_file;
 
 /// Prints the differences of an archive from its manifest, and returns the exit status.
 pub(crate) fn verify(args: &VerifyArgs) -> Verdict<u8> {

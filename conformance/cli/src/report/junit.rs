@@ -3,45 +3,57 @@
 use std::time::Duration;
 
 use gpu_interop_conformance::{Outcome, Stop, Verdict};
-use quick_junit::{NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestSuite};
+use quick_junit::{
+    FlakyOrRerun, NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestRerun, TestSuite,
+};
 
-use super::{Report, Sourced, text};
+use super::{CaseReport, Report, Sourced, text};
+use crate::flakes::Flakes;
 
 /// The reports of one run as JUnit XML: one suite for each scenario group and device.
-pub(crate) fn render(reports: &[Sourced<Report>]) -> Verdict<String> {
+pub(crate) fn render(reports: &[Sourced<Report>], flakes: Flakes) -> Verdict<String> {
     let first = reports.first().map(|sourced| &sourced.report);
     let mark = first.and_then(|report| text::mark(&report.backend, report.emulated.as_ref()));
     let mark = mark.map(|mark| format!(" {mark}")).unwrap_or_default();
     let backend = first.map(|report| report.backend.name.as_str()).unwrap_or_default();
     let mut junit = JunitReport::new(format!("gpu-interop conformance, {backend}{mark}"));
     for Sourced { source, report } in reports {
-        junit.add_test_suites(suites(source, report));
+        junit.add_test_suites(suites(source, report, flakes));
     }
     junit.set_time(Duration::from_micros(reports.iter().map(|sourced| sourced.report.duration_us).sum()));
     junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))
 }
 
-fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
+fn suites(device: &str, report: &Report, flakes: Flakes) -> impl Iterator<Item = TestSuite> {
     let mut groups: Vec<(String, TestSuite)> = Vec::new();
     for result in &report.results {
         let group = result.group();
         let group = if device.is_empty() { group.to_owned() } else { format!("{device}.{group}") };
         let reason = result.reason.clone().unwrap_or_default();
         let mut status = match result.outcome {
-            Outcome::Passed | Outcome::ExpectedFailure => TestCaseStatus::success(),
+            Outcome::Flaky if flakes.fails(result) => TestCaseStatus::non_success(NonSuccessKind::Failure),
+            Outcome::Passed | Outcome::ExpectedFailure | Outcome::Flaky => TestCaseStatus::success(),
             Outcome::Unsupported | Outcome::Skipped => TestCaseStatus::skipped(),
             Outcome::Failed | Outcome::UnexpectedPass => TestCaseStatus::non_success(NonSuccessKind::Failure),
             Outcome::Crashed | Outcome::TimedOut => TestCaseStatus::non_success(NonSuccessKind::Error),
         };
+        status.add_reruns(reruns(result));
+        if result.outcome == Outcome::Flaky {
+            status.set_rerun_kind(FlakyOrRerun::Flaky);
+        }
         if result.outcome != Outcome::Passed && result.outcome != Outcome::ExpectedFailure {
             status.set_message(format!("{}: {reason}", result.outcome));
         }
         let mut case = TestCase::new(result.name(), status);
         case.set_classname(format!("{}.{group}", report.backend.name));
         case.set_time(Duration::from_micros(result.duration_us));
-        let mut output = text::observations(result) + &text::kernel(&result.kernel_log) + &text::calls(result);
+        let kernel = text::kernel(&result.kernel_log);
+        let mut output = text::observations(result) + &kernel + &text::calls(result.calls.as_ref());
         if result.outcome == Outcome::ExpectedFailure {
             output = format!("expected failure: {reason}\n{output}");
+        }
+        if result.outcome == Outcome::Flaky {
+            output = format!("flaky: {reason}\n{output}");
         }
         if !output.is_empty() {
             case.set_system_out(output);
@@ -61,4 +73,27 @@ fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
         }
     }
     groups.into_iter().map(|(_, suite)| suite)
+}
+
+/// The failed runs of a case that ran again, which JUnit calls `flakyFailure` or `rerunFailure`: those before the pass of
+/// a flaky case, those after the first run of a failed one.
+fn reruns(result: &CaseReport) -> impl Iterator<Item = TestRerun> {
+    let first = usize::from(result.outcome != Outcome::Flaky);
+    result.attempts.iter().skip(first).filter(|attempt| attempt.outcome.is_failure()).map(|attempt| {
+        let kind = match attempt.outcome {
+            Outcome::Crashed | Outcome::TimedOut => NonSuccessKind::Error,
+            _ => NonSuccessKind::Failure,
+        };
+        let mut rerun = TestRerun::new(kind);
+        rerun.set_time(Duration::from_micros(attempt.duration_us));
+        rerun.set_message(format!("{}: {}", attempt.outcome, attempt.reason.as_deref().unwrap_or_default()));
+        let calls = text::calls(attempt.calls.as_ref());
+        if !calls.is_empty() {
+            rerun.set_system_out(calls);
+        }
+        if let Some(log) = &attempt.log {
+            rerun.set_system_err(log);
+        }
+        rerun
+    })
 }

@@ -10,8 +10,9 @@ use super::{CaseReport, Emulated, Merged, Report};
 use crate::bench::{BenchReport, Ratio};
 
 /// The outcomes that a cell names.
-const SHOWN: [Outcome; 6] = [
+const SHOWN: [Outcome; 7] = [
     Outcome::Passed,
+    Outcome::Flaky,
     Outcome::ExpectedFailure,
     Outcome::UnexpectedPass,
     Outcome::Failed,

@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
-use super::{Emulated, SCHEMA, html, markdown, text};
+use super::{Emulated, Report, SCHEMA, html, markdown, shards, text};
 use crate::bench::BENCH_SCHEMA;
-use crate::exit_status::FAILED;
 use crate::files::{check_writable, to_json, write_file};
+use crate::flakes::Flakes;
 use crate::output::say;
 use crate::requirement::{Requirement, status_of};
 
@@ -32,9 +32,12 @@ pub(crate) struct MergeArgs {
     /// Write tables in Markdown: outcomes by groups of scenarios, and ratios with a limit.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Exit with 1 if a scenario failed in any report, with 2 if nothing ran in one.
+    /// Exit with 1 if a scenario failed in any report, with 2 if nothing ran in one, with 3 if a GPU was lost.
     #[arg(long)]
     fail: bool,
+    /// With --fail: the effect of flaky cases.
+    #[arg(long, value_enum, default_value_t, value_name = "EFFECT")]
+    flaky: Flakes,
 }
 
 /// Merges reports and returns the exit status.
@@ -52,6 +55,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
             merged.not_read.push(NotRead { source, reason });
         }
     }
+    shards::join(&mut merged);
     if merged.reports.is_empty() && merged.benches.is_empty() {
         return Err(Stop::Failed("there is nothing to merge".into()));
     }
@@ -75,26 +79,28 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     if let Some(path) = &args.markdown {
         write_file(path, &markdown::render(&merged))?;
     }
-    let status = if args.fail { judge(&merged, &[])? } else { 0 };
+    let status = if args.fail { judge(&merged, &[], args.flaky)? } else { 0 };
     match merged.not_read.len() {
         0 => Ok(status),
-        _ if status == FAILED => Ok(FAILED),
+        _ if status != 0 => Ok(status),
         missing => Err(Stop::Failed(format!("the rest was merged without {missing} that could not be read"))),
     }
 }
 
-/// The exit status of the runs: the worst one.
-pub(crate) fn judge(merged: &Merged, required: &[Requirement]) -> Verdict<u8> {
-    let mut not_run = None;
+/// The exit status of the runs: a lost GPU before a failure, a failure before a run of nothing.
+pub(crate) fn judge(merged: &Merged, required: &[Requirement], flakes: Flakes) -> Verdict<u8> {
+    let (mut worst, mut not_run) = (0, None);
     for Sourced { source, report } in &merged.reports {
-        match status_of(report, required) {
-            Ok(0) => {}
-            Ok(_) => return Ok(FAILED),
+        match status_of(report, required, flakes) {
+            Ok(status) => worst = worst.max(status),
             Err(stop) if source.is_empty() => not_run = not_run.or(Some(stop)),
             Err(stop) => not_run = not_run.or_else(|| Some(Stop::Failed(format!("{source}: {}", stop.reason())))),
         }
     }
-    not_run.map_or(Ok(0), Err)
+    match not_run {
+        Some(stop) if worst == 0 => Err(stop),
+        _ => Ok(worst),
+    }
 }
 
 /// The common parent folder of all files.
@@ -146,12 +152,23 @@ fn add_bytes(merged: &mut Merged, bytes: &[u8], source: String) -> Result<(), St
     Ok(())
 }
 
+/// The runs in a report of `run` or `merge`.
+pub(crate) fn runs(path: &Path) -> Result<Vec<Report>, String> {
+    let mut merged = Merged::empty();
+    add(&mut merged, path, String::new())?;
+    if merged.reports.is_empty() {
+        return Err("this is no report of a run".into());
+    }
+    Ok(merged.reports.into_iter().map(|sourced| sourced.report).collect())
+}
+
+/// Parses a report of this version or an older one.
 fn parse<T: DeserializeOwned>(value: Value, version: u32) -> Result<T, String> {
     match value.get("schema").and_then(Value::as_u64) {
-        Some(found) if found == u64::from(version) => {
-            serde_json::from_value(value).map_err(|error| format!("this is not a report of version {version}: {error}"))
+        Some(found) if (1..=u64::from(version)).contains(&found) => {
+            serde_json::from_value(value).map_err(|error| format!("this is not a report of version {found}: {error}"))
         }
-        Some(found) => Err(format!("a report of version {found}; this command reads version {version}")),
+        Some(found) => Err(format!("a report of version {found}; this command reads versions up to {version}")),
         None => Err("this is not a report: it has no `schema`".into()),
     }
 }

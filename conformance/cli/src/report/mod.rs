@@ -1,5 +1,6 @@
 //! The report of a run.
 
+mod attempt;
 mod call_trace;
 mod emulated;
 pub(crate) mod html;
@@ -8,6 +9,9 @@ mod markdown;
 pub(crate) mod merge;
 mod merged;
 pub(crate) mod schema;
+mod selection;
+mod shards;
+mod stopped;
 pub(crate) mod text;
 
 use std::collections::BTreeMap;
@@ -19,21 +23,29 @@ use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, Observati
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use attempt::Attempt;
 pub use call_trace::{Call, CallTrace, Returned};
 pub use emulated::Emulated;
 pub use merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
+pub use selection::{CaseList, JoinedShard, Shard};
+pub use stopped::{Cause, Stopped};
 
 use crate::emulate;
 use crate::evidence::{Around, Host, KernelLine};
 
-/// The schema version of reports. Incremented with each incompatible change.
-pub const SCHEMA: u32 = 1;
+/// The schema version of reports. Incremented with each incompatible change; older versions are read.
+///
+/// * 2: the outcome `flaky`; `attempts` and `flake_rate` of a case; `stopped`, `resumed`, `cases`, `shard` and `shards`
+///   of a run.
+/// * 1: the first.
+pub const SCHEMA: u32 = 2;
 
 /// The report of a run on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// The schema version.
-    #[schemars(extend("const" = SCHEMA))]
+    /// The schema version. Version 2 has the outcome `flaky`, `attempts`, `flake_rate`, `stopped`, `resumed`, `cases`,
+    /// `shard` and `shards`; reports of version 1 are read.
+    #[schemars(range(min = 1, max = SCHEMA))]
     pub schema: u32,
     /// The program that wrote the report.
     pub tool: Tool,
@@ -62,6 +74,21 @@ pub struct Report {
     pub capabilities: Capabilities,
     /// The requested exporters, available or not.
     pub exporters: Vec<ExporterReport>,
+    /// The list that selected the cases, if any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cases: Option<CaseList>,
+    /// Set if the run is one shard of several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub shard: Option<Shard>,
+    /// The shards that `merge` joined to this report; `device` is that of the first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub shards: Vec<JoinedShard>,
+    /// The times at which the run was continued after it had been killed.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub resumed: Vec<DateTime<Utc>>,
+    /// Set if the run stopped before its last case.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped: Option<Stopped>,
     /// One entry for each scenario and exporter, in the order of `conformance list`.
     pub results: Vec<CaseReport>,
     /// Messages of the kernel during the run that belong to no one case.
@@ -95,7 +122,7 @@ impl Tool {
 }
 
 /// One scenario with one exporter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
     /// The scenario's id.
     pub id: String,
@@ -125,7 +152,15 @@ pub struct CaseReport {
     /// The GPU's sensors before and after a scenario that runs alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sensors: Option<Around>,
-    /// Duration, microseconds. The first scenario of a process includes its start, half a second on some GPUs.
+    /// Every run of a case that failed and ran again, in order: the first one as the others of its group, the rest
+    /// alone. Empty if it ran once.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub attempts: Vec<Attempt>,
+    /// The share of its runs that fail, as a `[[flaky]]` expectation declares it. Such a case does not fail the run if it
+    /// is flaky.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flake_rate: Option<f64>,
+    /// Duration, microseconds; of the last run of a flaky case. The first scenario of a process includes its start, half a second on some GPUs.
     pub duration_us: u64,
 }
 

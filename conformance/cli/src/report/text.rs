@@ -86,8 +86,24 @@ pub(crate) fn observations(case: &CaseReport) -> String {
 }
 
 /// The driver calls of a failed case; empty for most.
-pub(crate) fn calls(case: &CaseReport) -> String {
-    case.calls.iter().flat_map(CallTrace::lines).map(|line| format!("    : {line}\n")).collect()
+pub(crate) fn calls(calls: Option<&CallTrace>) -> String {
+    calls.into_iter().flat_map(CallTrace::lines).map(|line| format!("    : {line}\n")).collect()
+}
+
+fn log_and_calls(log: Option<&str>, trace: Option<&CallTrace>) -> String {
+    let mut text: String = log.iter().flat_map(|log| log.lines()).map(|log| format!("    | {log}\n")).collect();
+    text.push_str(&calls(trace));
+    text
+}
+
+/// The runs of a case that ran again; empty for most.
+pub(crate) fn attempts(case: &CaseReport) -> String {
+    let mut text = String::new();
+    for (number, attempt) in (1..).zip(&case.attempts) {
+        let _ = writeln!(text, "    {}", attempt.heading(number));
+        text.push_str(&log_and_calls(attempt.log.as_deref(), attempt.calls.as_ref()));
+    }
+    text
 }
 
 /// Messages of the kernel; empty for most cases.
@@ -100,13 +116,13 @@ pub(crate) fn kernel(lines: &[KernelLine]) -> String {
 /// The summary of a run: counts, and each failure with its log and driver calls.
 pub(crate) fn summary(report: &Report, as_table: bool) -> String {
     let mut text = String::new();
-    for case in report.results.iter().filter(|case| case.outcome.is_failure()) {
+    for case in report.results.iter().filter(|case| case.outcome.is_failure() || case.outcome == Outcome::Flaky) {
         let _ = writeln!(text, "\n{}", line(case));
-        for log in case.log.iter().flat_map(|log| log.lines()) {
-            let _ = writeln!(text, "    | {log}");
+        if case.attempts.is_empty() {
+            text.push_str(&log_and_calls(case.log.as_deref(), case.calls.as_ref()));
         }
         text.push_str(&kernel(&case.kernel_log));
-        text.push_str(&calls(case));
+        text.push_str(&attempts(case));
     }
     for (outcome, label) in [(Outcome::Skipped, "skipped"), (Outcome::Unsupported, "unsupported")] {
         let mut reasons: Vec<(&str, usize)> = Vec::new();
@@ -120,6 +136,9 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
         for (reason, count) in reasons {
             let _ = writeln!(text, "{count} {label}: {reason}");
         }
+    }
+    if let Some(stopped) = &report.stopped {
+        let _ = writeln!(text, "STOPPED: {stopped}");
     }
     let counts = Outcome::ALL.map(|outcome| (outcome.name(), report.summary.get(outcome.name()).copied().unwrap_or(0)));
     let seconds = Duration::from_micros(report.duration_us);

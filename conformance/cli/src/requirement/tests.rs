@@ -7,7 +7,7 @@ use gpu_interop_conformance::{ExporterDetail, ExporterReport, Outcome};
 
 use super::*;
 use crate::exit_status::NOT_RUN;
-use crate::report::{CaseReport, SCHEMA, Tool, summarize};
+use crate::report::{CaseReport, SCHEMA, Stopped, Tool, summarize};
 
 fn backend() -> BackendInfo {
     BackendInfo::new("host", "none")
@@ -25,6 +25,8 @@ fn case(id: &str, exporter: Option<ExporterName>, outcome: Outcome) -> CaseRepor
         calls: None,
         kernel_log: Vec::new(),
         sensors: None,
+        attempts: Vec::new(),
+        flake_rate: None,
         duration_us: 0,
     }
 }
@@ -43,6 +45,11 @@ fn report(results: Vec<CaseReport>) -> Report {
         host: None,
         capabilities: Capabilities::none(),
         exporters: Vec::new(),
+        cases: None,
+        shard: None,
+        shards: Vec::new(),
+        resumed: Vec::new(),
+        stopped: None,
         summary: summarize(&results),
         results,
         kernel_log: Vec::new(),
@@ -52,13 +59,13 @@ fn report(results: Vec<CaseReport>) -> Report {
 
 /// The command's exit status.
 fn status(results: Vec<CaseReport>, required: &[Requirement]) -> u8 {
-    status_of(&report(results), required).unwrap_or(NOT_RUN)
+    status_of(&report(results), required, Flakes::Report).unwrap_or(NOT_RUN)
 }
 
 /// The exit status of a run with this outcome only.
 fn alone(outcome: Outcome) -> u8 {
     match outcome {
-        Outcome::Passed | Outcome::ExpectedFailure => 0,
+        Outcome::Passed | Outcome::ExpectedFailure | Outcome::Flaky => 0,
         Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::UnexpectedPass => 1,
         Outcome::Unsupported | Outcome::Skipped => 2,
     }
@@ -87,6 +94,31 @@ fn one_failure_among_others_fails_the_run_wherever_it_is() {
     }
 }
 
+/// A flaky case fails the run if requested, unless an expectation declares it.
+#[test]
+fn flaky_cases_fail_a_run_on_request() {
+    let flaky = |flake_rate| CaseReport { flake_rate, ..case("a.b", None, Outcome::Flaky) };
+    for (flake_rate, status) in [(None, 1), (Some(0.1), 0)] {
+        let report = report(vec![case("c.d", None, Outcome::Passed), flaky(flake_rate)]);
+        assert_eq!(status_of(&report, &[], Flakes::Fail), Ok(status));
+        assert_eq!(status_of(&report, &[], Flakes::Report), Ok(0));
+    }
+}
+
+/// A lost GPU takes precedence over failures; other early ends are no success.
+#[test]
+fn a_run_that_stopped_is_no_success() {
+    for (cause, passed, failed) in
+        [(Cause::GpuLost, 3, 3), (Cause::MaxFailures, NOT_RUN, 1), (Cause::Interrupted, NOT_RUN, 1)]
+    {
+        for (outcome, status) in [(Outcome::Passed, passed), (Outcome::Failed, failed)] {
+            let mut report = report(vec![case("a.b", None, outcome)]);
+            report.stopped = Some(Stopped { cause, reason: "a reason".into() });
+            assert_eq!(status_of(&report, &[], Flakes::Report).unwrap_or(NOT_RUN), status, "{cause:?}, {outcome}");
+        }
+    }
+}
+
 /// Neither a case that did not run nor a case of another exporter satisfies `--require` of an exporter.
 #[test]
 fn a_requirement_is_met_only_by_what_ran() {
@@ -94,7 +126,7 @@ fn a_requirement_is_met_only_by_what_ran() {
     for outcome in Outcome::ALL {
         let with = |exporter| vec![case("a.b", None, Outcome::Passed), case("c.d", exporter, outcome)];
         let met = match outcome {
-            Outcome::Passed | Outcome::ExpectedFailure => 0,
+            Outcome::Passed | Outcome::ExpectedFailure | Outcome::Flaky => 0,
             Outcome::Unsupported | Outcome::Skipped => 2,
             _ => 1,
         };

@@ -1,9 +1,11 @@
 //! A case, and how it ended.
 
+use std::time::Duration;
+
 use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
 
 use crate::evidence::{Around, KernelLine};
-use crate::report::{CallTrace, case_name};
+use crate::report::{Attempt, CallTrace, CaseReport, case_name};
 
 /// One scenario with one exporter.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +16,7 @@ pub(crate) struct Case<'a> {
 
 impl Case<'_> {
     /// `id@exporter`, or `id` alone.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         case_name(self.scenario.id, self.exporter)
     }
 }
@@ -29,6 +31,59 @@ pub(super) struct Ended {
     pub(super) recorded: Recorded,
     pub(super) kernel_log: Vec<KernelLine>,
     pub(super) sensors: Option<Around>,
+    /// `true` if the case did not run to its end, because the run stops.
+    pub(super) is_left: bool,
+}
+
+/// One run of a case.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) ended: Ended,
+    pub(super) took: Duration,
+}
+
+impl Run {
+    /// As the journal has it: before expectations.
+    pub(super) fn to_report(&self, case: &Case<'_>) -> CaseReport {
+        let Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, .. } = &self.ended;
+        CaseReport {
+            id: case.scenario.id.into(),
+            exporter: case.exporter,
+            outcome: *outcome,
+            reason: reason.clone(),
+            observed: recorded.observed.clone(),
+            left_out: recorded.left_out.clone(),
+            log: log.clone(),
+            calls: calls.clone(),
+            kernel_log: kernel_log.clone(),
+            sensors: sensors.clone(),
+            attempts: Vec::new(),
+            flake_rate: None,
+            duration_us: micros(self.took),
+        }
+    }
+
+    /// Reverses [`Run::to_report`].
+    pub(super) fn of_report(report: CaseReport) -> Self {
+        let CaseReport { outcome, reason, observed, left_out, log, calls, kernel_log, sensors, duration_us, .. } =
+            report;
+        let recorded = Recorded { observed, left_out };
+        Self {
+            ended: Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, is_left: false },
+            took: Duration::from_micros(duration_us),
+        }
+    }
+
+    pub(super) fn attempt(&self) -> Attempt {
+        let Ended { outcome, reason, log, calls, .. } = &self.ended;
+        Attempt {
+            outcome: *outcome,
+            reason: reason.clone(),
+            log: log.clone().filter(|log| !log.is_empty()),
+            calls: calls.clone().filter(|_| outcome.is_failure()),
+            duration_us: micros(self.took),
+        }
+    }
 }
 
 impl Ended {
@@ -45,7 +100,13 @@ impl Ended {
             recorded: Recorded::default(),
             kernel_log: Vec::new(),
             sensors: None,
+            is_left: false,
         }
+    }
+
+    /// The result of a case that the end of the run leaves out.
+    pub(super) fn left(stop: Stop) -> Self {
+        Self { is_left: true, ..Self::of(Err(stop)) }
     }
 
     pub(super) fn of(verdict: Verdict) -> Self {
@@ -56,4 +117,9 @@ impl Ended {
             Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
         }
     }
+}
+
+/// A duration in microseconds, as reports have it.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

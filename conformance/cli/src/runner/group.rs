@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use wait_timeout::ChildExt;
 
-use super::case::{Case, Ended};
+use super::case::{Case, Ended, Run};
+use super::halt::Halt;
 use crate::call_trace::{self, CallFile};
 use crate::evidence::{Around, Evidence, Window};
-use crate::interrupt::{self, NOTICED_WITHIN};
+use crate::interrupt::NOTICED_WITHIN;
 use crate::report::HISTORY;
 use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
@@ -80,6 +81,8 @@ pub(super) struct Options<'a> {
     pub(super) timeout: Option<Duration>,
     /// `true` if driver calls are recorded.
     pub(super) calls: bool,
+    /// Ends the run early.
+    pub(super) halt: &'a Halt,
     pub(super) evidence: &'a Evidence,
 }
 
@@ -87,8 +90,8 @@ pub(super) struct Options<'a> {
 pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
     let mut done = 0;
     while done < cases.len() {
-        if interrupt::is_interrupted() {
-            ended(done, Ended::of(Err(interrupt::stop())), Duration::ZERO);
+        if let Some(stop) = options.halt.stop() {
+            ended(done, Ended::left(stop), Duration::ZERO);
             done += 1;
             continue;
         }
@@ -120,16 +123,28 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
             let after = options.evidence.sensors(sensors.is_some());
             end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });
             sensors = after;
-            // An interrupted process ends as well.
-            usable = !end.outcome.is_failure() && !interrupt::is_interrupted();
+            usable = !end.outcome.is_failure();
             ended(done, Process::with_history(end, &cases[first..done]), took);
+            // The process of a run that stops ends as well.
+            usable &= options.halt.stop().is_none();
             done += 1;
         }
     }
 }
 
+/// Runs one case in a process of its own.
+pub(super) fn run_alone(options: Options<'_>, case: Case<'_>) -> Run {
+    let mut run = None;
+    self::run(options, &[case], |_, ended, took| run = Some(Run { ended, took }));
+    run.unwrap_or_else(|| {
+        let reason = format!("the suite has lost {}", case.scenario.id);
+        Run { ended: Ended::without_log(Outcome::Failed, Some(reason)), took: Duration::ZERO }
+    })
+}
+
 /// A child process that runs scenarios in sequence.
-struct Process {
+struct Process<'a> {
+    halt: &'a Halt,
     child: Child,
     channel: Channel,
     log: File,
@@ -147,11 +162,11 @@ enum Event {
     /// The connection is closed: the process has exited or is about to.
     Ended,
     TimedOut,
-    Interrupted,
+    Halted(Stop),
 }
 
-impl Process {
-    fn spawn(options: Options<'_>, cases: &[Case<'_>]) -> Verdict<Self> {
+impl<'a> Process<'a> {
+    fn spawn(options: Options<'a>, cases: &[Case<'_>]) -> Verdict<Self> {
         let (channel, there) = Channel::pair()?;
         let log = nameless_file("conformance log")?;
         let mut command = this_program()?;
@@ -174,7 +189,7 @@ impl Process {
         }
         command.stdin(there).stdout(log.try_clone()?).stderr(log.try_clone()?);
         system::own_group(&mut command);
-        Ok(Self { child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
+        Ok(Self { halt: options.halt, child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
     }
 
     /// Waits for the end of the next scenario. For the last one, also for the exit of the process: a crash at exit is a
@@ -184,7 +199,7 @@ impl Process {
         let mut end = match self.next_event(deadline)? {
             Event::Ran(ran) => Ended::ran(ran),
             Event::TimedOut => timed_out(limit),
-            Event::Interrupted => Ended::of(Err(interrupt::stop())),
+            Event::Halted(stop) => Ended::left(stop),
             Event::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
                 Ended::without_log(Outcome::Crashed, Some("its process exited successfully without a result".into()))
             }),
@@ -241,15 +256,17 @@ impl Process {
             if status.is_some() || left.is_zero() {
                 break status;
             }
-            if interrupt::is_interrupted() {
-                return Ok(Some(Ended::of(Err(interrupt::stop()))));
+            if let Some(stop) = self.halt.stop() {
+                return Ok(Some(Ended::left(stop)));
             }
         };
         Ok(match status {
             Some(status) if status.success() => None,
-            // A scheduler may have signalled both processes.
-            Some(_) if interrupt::is_interrupted() => Some(Ended::of(Err(interrupt::stop()))),
-            Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(describe(status)))),
+            Some(status) => Some(match self.halt.stop() {
+                // A scheduler may have signalled both processes.
+                Some(stop) => Ended::left(stop),
+                None => Ended::without_log(Outcome::Crashed, Some(describe(status))),
+            }),
             None => Some(Ended::without_log(Outcome::TimedOut, Some("its process did not end and was killed".into()))),
         })
     }
@@ -266,8 +283,8 @@ impl Process {
             if self.channel.connection().wait(left.min(NOTICED_WITHIN))? {
                 break;
             }
-            if interrupt::is_interrupted() {
-                return Ok(Event::Interrupted);
+            if let Some(stop) = self.halt.stop() {
+                return Ok(Event::Halted(stop));
             }
             if left.is_zero() {
                 return Ok(Event::TimedOut);
@@ -280,7 +297,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for Process<'_> {
     fn drop(&mut self) {
         self.kill();
     }

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use gpu_interop_conformance::Outcome;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::case::Run;
 use crate::report::{CaseReport, text};
 
 /// Shows finished scenarios.
@@ -29,6 +30,25 @@ impl Progress {
         Self { bar, quiet, verbose }
     }
 
+    /// Counts a case whose result is known from an earlier process.
+    pub(super) fn known(&self) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+    }
+
+    /// Shows a failed case that runs again.
+    pub(super) fn failed(&self, name: &str, run: &Run) {
+        let Run { ended, took } = run;
+        let reason = ended.reason.as_deref().unwrap_or_default();
+        let line =
+            format!("{:<16} {name:<42} {:>9}  {reason} [runs again at the end]", ended.outcome, format!("{took:.1?}"));
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => crate::output::print(format_args!("{line}\n")),
+        }
+    }
+
     /// Counts and shows a finished case.
     pub(crate) fn finished(&self, case: &CaseReport) {
         let observed = if self.verbose { text::observations(case) } else { String::new() };
@@ -40,7 +60,7 @@ impl Progress {
                     bar.println(format!("{}\n{}", text::line(case), observed.trim_end()).trim_end());
                 }
             }
-            None if self.quiet && !case.outcome.is_failure() => {}
+            None if self.quiet && !case.outcome.is_failure() && case.outcome != Outcome::Flaky => {}
             None => crate::output::print(format_args!("{}\n{observed}", text::line(case))),
         }
     }

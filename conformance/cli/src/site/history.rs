@@ -122,12 +122,19 @@ impl<'a> History<'a> {
     pub(super) fn failing(&self) -> Vec<Failing> {
         let of = |case: String| {
             let results = self.results(&case);
-            let known: Vec<(usize, bool)> = results
+            let known: Vec<(usize, Outcome)> = results
                 .iter()
                 .enumerate()
                 .filter_map(|(index, result)| Some((index, result.as_ref()?.outcome)))
                 .filter(|(_, outcome)| outcome.ran())
-                .map(|(index, outcome)| (index, outcome.is_failure()))
+                .collect();
+            let (_, newest) = known.last()?;
+            // A flaky run says nothing about the build in which a case began to fail in every run.
+            let known: Vec<(usize, bool)> = known
+                .iter()
+                .filter(|(_, outcome)| *outcome != Outcome::Flaky)
+                .map(|(index, outcome)| (*index, outcome.is_failure()))
+                .filter(|_| newest.is_failure())
                 .collect();
             let since = known.iter().rev().take_while(|(_, fails)| *fails).last()?.0;
             let last_good = known.iter().rev().find(|(_, fails)| !fails).map(|(index, _)| *index);
@@ -160,7 +167,7 @@ impl<'a> History<'a> {
 
 /// `true` for an outcome that the build does not determine.
 fn is_flake(outcome: Outcome, passed_otherwise: bool) -> bool {
-    outcome.is_failure() && passed_otherwise
+    outcome == Outcome::Flaky || outcome.is_failure() && passed_otherwise
 }
 
 /// The build under test: its given name, or else the driver's version.

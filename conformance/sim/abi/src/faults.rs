@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
-use std::ops::RangeInclusive;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use crate::{lock, lost, report, settings};
+use crate::{counts, lock, lost, report, settings};
 
 /// Fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +34,43 @@ enum Answer {
 struct Rule {
     /// `*` matches every function.
     function: String,
-    /// Counted from 1.
-    uses: RangeInclusive<u64>,
+    uses: Uses,
     answer: Answer,
+}
+
+/// The uses of a function that a rule hits, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Uses {
+    first: u64,
+    last: u64,
+    /// The first of every so many uses from `first` on.
+    every: u64,
+}
+
+impl Uses {
+    fn parse(text: &str) -> Option<Self> {
+        if text == "*" {
+            return Some(Self { first: 1, last: u64::MAX, every: 1 });
+        }
+        if let Some(first) = text.strip_suffix('+') {
+            return Some(Self { first: first.parse().ok()?, last: u64::MAX, every: 1 });
+        }
+        if let Some((first, every)) = text.split_once('%') {
+            let every = every.parse().ok().filter(|every| *every > 0)?;
+            return Some(Self { first: first.parse().ok()?, last: u64::MAX, every });
+        }
+        let only = text.parse().ok()?;
+        Some(Self { first: only, last: only, every: 1 })
+    }
+
+    fn contains(&self, number: u64) -> bool {
+        (self.first..=self.last).contains(&number) && (number - self.first).is_multiple_of(self.every)
+    }
+
+    /// `true` if every use from some point on is hit.
+    fn has_no_end(&self) -> bool {
+        self.last == u64::MAX && self.every == 1
+    }
 }
 
 #[derive(Debug, Default)]
@@ -72,11 +105,7 @@ fn rules(text: &str) -> Vec<Rule> {
     let rule = |text: &str| {
         let mut parts = text.trim().split(':');
         let (function, nth, answer) = (parts.next()?, parts.next()?, parts.next()?);
-        let uses = match nth.strip_suffix('+') {
-            _ if nth == "*" => 1..=u64::MAX,
-            Some(first) => first.parse().ok()?..=u64::MAX,
-            None => nth.parse().ok().map(|nth| nth..=nth)?,
-        };
+        let uses = Uses::parse(nth)?;
         let answer = match answer {
             "null" => Answer::Strike(Strike::Null),
             "abort" => Answer::Abort,
@@ -114,12 +143,17 @@ pub fn strike(function: &'static str, gives: bool) -> Strike {
     *count += 1;
     *known |= gives;
     *all += u64::from(touches_device(function));
+    // Counted once, even if several rules name the function.
+    let counted =
+        |name: &str, here: u64| rules.iter().any(|rule| rule.function == name).then(|| counts::next(name, here));
+    let count = counted(function, *count);
+    let all = if touches_device(function) { counted("*", *all) } else { None };
     let hit = rules.iter().find(|rule| match rule.function.as_str() {
-        "*" => touches_device(function) && rule.uses.contains(all),
-        name => name == function && rule.uses.contains(count),
+        "*" => all.is_some_and(|all| rule.uses.contains(all)),
+        name => name == function && count.is_some_and(|count| rule.uses.contains(count)),
     });
     let Some(rule) = hit else { return Strike::None };
-    let (answer, lost) = (rule.answer, rule.function == "*" && *rule.uses.end() == u64::MAX);
+    let (answer, lost) = (rule.answer, rule.function == "*" && rule.uses.has_no_end());
     drop(state);
     if lost {
         lost::lose();
@@ -206,6 +240,9 @@ mod tests {
 
         assert_eq!(count(c"first:2+:1"), 1);
         assert_eq!([(); 3].map(|()| strike("first")), [Strike::None, Strike::Code(1), Strike::Code(1)]);
+        assert_eq!(count(c"first:2%3:1,second:1%0:1"), 1);
+        let hits = [(); 6].map(|()| strike("first") == Strike::Code(1));
+        assert_eq!(hits, [false, true, false, false, true, false]);
         assert_eq!(count(c"*:3+:719"), 1);
         let calls = ["first", "cuGetErrorName", "second", "first", "cuGetErrorName", "third"].map(strike);
         let lost = Strike::Code(719);

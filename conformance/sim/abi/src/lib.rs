@@ -21,6 +21,7 @@ pub mod objects;
 pub mod report;
 pub mod settings;
 
+mod counts;
 mod entry;
 
 use std::ffi::{c_char, c_int};

@@ -2,7 +2,8 @@
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `GPU_INTEROP_SIM_FAIL` | Faults, separated by commas: `function:use:answer`. Uses are counted from 1; `3+` is the third and every later one, `*` every one. The answer is a code, `null`: success and a null result, `abort`: the process ends there, or `hang`: the call never returns. `cuMemFree_v2:3:700`. The function `*` is every one that touches the device, counted together: `*:57+:719` loses the device at the 57th call | none |
+//! | `GPU_INTEROP_SIM_FAIL` | Faults, separated by commas: `function:use:answer`. Uses are counted from 1; `3+` is the third and every later one, `3%4` the third and every fourth after it, `*` every one. The answer is a code, `null`: success and a null result, `abort`: the process ends there, or `hang`: the call never returns. `cuMemFree_v2:3:700`. The function `*` is every one that touches the device, counted together: `*:57+:719` loses the device at the 57th call | none |
+//! | `GPU_INTEROP_SIM_COUNTS` | Linux: a folder, in which the uses of the functions that `GPU_INTEROP_SIM_FAIL` names are counted over all processes: a fault hits once in a run, and a lost device stays lost | none |
 //! | `GPU_INTEROP_SIM_LATENCY` | `function:microseconds`, separated by commas; `*` is every function. How long a call sleeps | none |
 //! | `GPU_INTEROP_SIM_FD_ON_FAILURE` | What an import that `GPU_INTEROP_SIM_FAIL` fails does with the descriptor: `measured` (CUDA closes it if the code is 999, HIP never), `closed` or `open` | `measured` |
 //! | `GPU_INTEROP_SIM_VERSION` | The driver's version. sim-hip behaves as that version of the runtime: as 5.2.3 before 50500000, as 5.7.1 before 60000000, as 6.4.3 before 70200000, else as 7.2.4 | 13000, HIP 60443484 |

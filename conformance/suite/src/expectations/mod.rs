@@ -1,20 +1,19 @@
 //! Expectations: known failures and unsupported combinations, as data.
 //!
-//! There are two separate lists: permanent limits of a device, and current failures. Every entry has a reason, and a
-//! current failure also a source. This project's entries are in the folder `expectations` and compiled into the
-//! command; entries of files on the command line take precedence.
+//! There are three lists: permanent limits of a device, current failures, and failures of some runs. Every entry has a
+//! reason, a failure also a source, and a failure of some runs its rate. This project's entries are in the folder
+//! `expectations` and compiled into the command; entries of files on the command line take precedence.
 
+mod check;
+mod entry;
 mod version;
 
 use std::path::Path;
 
-use globset::{Glob, GlobMatcher};
-use serde::Deserialize;
+use crate::outcome::{Outcome, Verdict};
 
-use crate::outcome::{Outcome, Stop, Verdict};
-use crate::scenario::Scenario;
-
-use version::Range;
+use entry::{Entry, File, wrong};
+pub use entry::{Machine, Place};
 pub use version::Version;
 
 /// The built-in expectations, by backend.
@@ -24,120 +23,13 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("host", include_str!("../../../expectations/host.toml")),
 ];
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    /// Permanent: not run at all.
-    #[serde(default)]
-    unsupported: Vec<Entry>,
-    /// Temporary: run, and expected to fail; a pass fails the run, because the entry is stale.
-    #[serde(default)]
-    expected_failure: Vec<Entry>,
-}
-
-/// One expectation. Patterns are globs; an omitted pattern matches everything.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    scenario: Pattern,
-    #[serde(default)]
-    backend: Pattern,
-    #[serde(default)]
-    exporter: Pattern,
-    driver: Option<Range>,
-    exporter_driver: Option<Range>,
-    #[serde(default)]
-    device: Pattern,
-    /// As Rust names it: `linux`.
-    #[serde(default)]
-    os: Pattern,
-    /// `true` if the entry applies only to runs on an emulated kernel driver, `false` if only to others.
-    emulated: Option<bool>,
-    reason: String,
-    /// Source: a page or an issue.
-    link: Option<String>,
-    /// Source: the machine and date of a measurement.
-    measured: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(try_from = "String")]
-struct Pattern(Option<GlobMatcher>);
-
-impl TryFrom<String> for Pattern {
-    type Error = globset::Error;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Ok(Self(Some(Glob::new(&text)?.compile_matcher())))
-    }
-}
-
-impl Pattern {
-    fn matches(&self, text: &str) -> bool {
-        self.0.as_ref().is_none_or(|glob| glob.is_match(text))
-    }
-
-    fn text(&self) -> &str {
-        self.0.as_ref().map_or("*", |matcher| matcher.glob().glob())
-    }
-}
-
-/// Properties of a run's machine, for matching.
-#[derive(Debug, Clone, Copy)]
-pub struct Machine<'a> {
-    /// The backend's name.
-    pub backend: &'a str,
-    /// Its driver's version, if reported.
-    pub driver: Option<&'a Version>,
-    /// `true` if the kernel driver below a vendor's runtime is emulated.
-    pub emulated: bool,
-    /// The device's name.
-    pub device: &'a str,
-    /// The system, as Rust names it: `linux`.
-    pub os: &'a str,
-}
-
-/// A scenario of a run, for matching.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// The machine.
-    pub machine: Machine<'a>,
-    /// The scenario.
-    pub scenario: &'a Scenario,
-    /// The exporter's name; `none` without one.
-    pub exporter: &'a str,
-    /// The version of the exporter's driver, if reported.
-    pub exporter_driver: Option<&'a Version>,
-}
-
-impl Entry {
-    fn is_for(&self, machine: &Machine<'_>) -> bool {
-        self.backend.matches(machine.backend)
-            && self.device.matches(machine.device)
-            && self.os.matches(machine.os)
-            && self.emulated.is_none_or(|emulated| emulated == machine.emulated)
-            && self.driver.as_ref().is_none_or(|range| range.contains(machine.driver))
-    }
-
-    fn matches(&self, place: &Place<'_>) -> bool {
-        self.is_for(&place.machine)
-            && place.scenario.names().any(|id| self.names(id, place.exporter))
-            && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
-    }
-
-    fn names(&self, scenario: &str, exporter: &str) -> bool {
-        self.scenario.matches(scenario) && self.exporter.matches(exporter)
-    }
-
+/// An entry of `[[flaky]]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeclaredFlake {
+    /// The share of runs that fail, more than 0 and less than 1.
+    pub rate: f64,
     /// The reason and the source.
-    fn why(&self) -> String {
-        let Self { reason, link, measured, .. } = self;
-        match (link, measured) {
-            (Some(link), _) => format!("{reason} [{link}]"),
-            (None, Some(measured)) => format!("{reason} [measured: {measured}]"),
-            (None, None) => reason.clone(),
-        }
-    }
+    pub reason: String,
 }
 
 /// All expectations.
@@ -166,25 +58,17 @@ impl Expectations {
 
     /// Appends a file's entries.
     fn add(&mut self, name: &str, text: &str) -> Verdict {
-        let file: File = toml::from_str(text).map_err(|error| wrong(name, &error))?;
-        let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
-        for entry in file.unsupported.iter().chain(&file.expected_failure) {
-            if entry.reason.trim().is_empty() {
-                return Err(wrong(name, &format!("every expectation needs a reason: `{}`", entry.scenario.text())));
-            }
-        }
-        if let Some(entry) = file.expected_failure.iter().find(|entry| !says(&entry.link) && !says(&entry.measured)) {
-            let message = "an expected failure says where it is known from: `link`, a page or an issue, or `measured`, on \
-                           what and when it was seen";
-            return Err(wrong(name, &format!("{message}: `{}`", entry.scenario.text())));
-        }
-        self.file.unsupported.extend(file.unsupported);
-        self.file.expected_failure.extend(file.expected_failure);
+        let mut file: File = toml::from_str(text).map_err(|error| wrong(name, &error))?;
+        check::entries(name, &file)?;
+        self.file.unsupported.append(&mut file.unsupported);
+        self.file.expected_failure.append(&mut file.expected_failure);
+        self.file.flaky.append(&mut file.flaky);
         Ok(())
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.file.unsupported.iter().chain(&self.file.expected_failure)
+        let File { unsupported, expected_failure, flaky } = &self.file;
+        unsupported.iter().chain(expected_failure).chain(flaky)
     }
 
     /// Entries that apply to this machine but match no existing scenario, with pattern and reason. `exist` lists all
@@ -206,6 +90,12 @@ impl Expectations {
         find(&self.file.unsupported, place)
     }
 
+    /// The declared flake of a case, if any.
+    pub fn flake(&self, place: &Place<'_>) -> Option<DeclaredFlake> {
+        let entry = self.file.flaky.iter().find(|entry| entry.matches(place))?;
+        Some(DeclaredFlake { rate: entry.rate?, reason: entry.why() })
+    }
+
     /// The outcome with respect to the expectations, and a reason to prepend to the scenario's own.
     pub fn judge(&self, place: &Place<'_>, outcome: Outcome) -> (Outcome, Option<String>) {
         match (find(&self.file.expected_failure, place), outcome) {
@@ -214,10 +104,6 @@ impl Expectations {
             _ => (outcome, None),
         }
     }
-}
-
-fn wrong(name: &str, error: &dyn std::fmt::Display) -> Stop {
-    Stop::Failed(format!("{name}: {error}"))
 }
 
 /// The first matching entry.

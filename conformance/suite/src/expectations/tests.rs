@@ -1,6 +1,6 @@
 use super::*;
 use crate::exporter::ExporterName;
-use crate::scenario::Exporters;
+use crate::scenario::{Exporters, Scenario};
 use crate::suite::Suite;
 
 const MACHINE: Machine<'_> = Machine { backend: "host", driver: None, emulated: false, device: "CPU", os: "linux" };
@@ -117,6 +117,25 @@ fn misspelt_and_missing_fields_are_errors() {
     for source in ["", "link = ''", "measured = ' '"] {
         let text = refused(&format!("[[expected_failure]]\nscenario = 'x.y'\nreason = 'r'\n{source}"));
         assert!(text.contains("where it is known from") && text.contains("`x.y`"), "{text}");
+    }
+}
+
+#[test]
+fn a_flaky_entry_has_a_rate_and_a_source() {
+    let entry = |rate: &str, source: &str| format!("[[flaky]]\nscenario = 'map.*'\nreason = 'r'\n{rate}\n{source}");
+    let all = parse(&entry("rate = 0.05", "measured = 'here'")).expect("valid");
+    let flake = DeclaredFlake { rate: 0.05, reason: "r [measured: here]".into() };
+    assert_eq!(all.flake(&PLACE), Some(flake));
+    assert_eq!(all.flake(&Place { scenario: &FILL, ..PLACE }), None);
+    // The outcome is known only after another run.
+    assert_eq!(all.judge(&PLACE, Outcome::Failed), (Outcome::Failed, None));
+    assert!(refused(&entry("rate = 0.05", "link = ' '")).contains("where it is known from"));
+    for rate in ["", "rate = 0.0", "rate = 1.0", "rate = -1.0", "rate = nan"] {
+        assert!(refused(&entry(rate, "link = 'x'")).contains("needs `rate`"), "{rate}");
+    }
+    for list in ["unsupported", "expected_failure"] {
+        let text = entry("rate = 0.5", "link = 'x'").replace("flaky", list);
+        assert!(refused(&text).contains("only a `[[flaky]]` entry has a `rate`"), "{list}");
     }
 }
 

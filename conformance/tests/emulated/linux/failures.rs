@@ -59,8 +59,20 @@ pub(crate) fn of_the_kernel() -> Result<(), Failed> {
 fn meet(fault: &str, end: End) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json").display().to_string();
-    let arguments =
-        ["run", "--emulate", "amd", "--exporter", "vulkan", "--isolate-each", "--filter", CASES, "--json", &json];
+    let arguments = [
+        "run",
+        "--emulate",
+        "amd",
+        "--retries",
+        "0",
+        "--exporter",
+        "vulkan",
+        "--isolate-each",
+        "--filter",
+        CASES,
+        "--json",
+        &json,
+    ];
     let variables = [("GPU_INTEROP_SIM_AMDGPU_DEVICES", "gfx908"), ("GPU_INTEROP_SIM_AMDGPU_FAULTS", fault)];
     let (output, text) = emulated(&arguments, &variables)?;
     let report: Option<Report> = fs::read_to_string(&json).ok().and_then(|text| serde_json::from_str(&text).ok());

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::run::{Run, counts, groups, in_order, sign, tally, words};
 use crate::evidence::KernelLine;
-use crate::report::{CallTrace, CaseReport, Observation};
+use crate::report::{Attempt, CallTrace, CaseReport, Observation};
 
 /// A scenario's result in one report, with one exporter.
 type Found<'a> = (Run<'a>, &'a CaseReport);
@@ -109,6 +109,7 @@ fn is_plain(case: &CaseReport) -> bool {
         && case.calls.is_none()
         && case.kernel_log.is_empty()
         && case.sensors.is_none()
+        && case.attempts.is_empty()
 }
 
 /// Reasons, observations and logs, each once where several reports agree.
@@ -141,6 +142,7 @@ fn remarks(found: &[Found<'_>]) -> Markup {
                     p { "The GPU before: " (around.before) "; after: " (around.after) }
                 }
                 @if let Some(calls) = &case.calls { (driver_calls(calls)) }
+                @if !case.attempts.is_empty() { (attempts(&case.attempts)) }
             }
         }
     }
@@ -152,6 +154,7 @@ fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
         && a.observed == b.observed
         && a.left_out == b.left_out
         && a.calls == b.calls
+        && a.attempts == b.attempts
         && a.kernel_log == b.kernel_log
         && a.sensors == b.sensors
 }
@@ -179,6 +182,23 @@ fn driver_calls(calls: &CallTrace) -> Markup {
         details class="calls" {
             summary { (lines.next().unwrap_or_default()) }
             pre { @for line in lines { (line) "\n" } }
+        }
+    }
+}
+
+/// The runs of a case that ran again.
+fn attempts(attempts: &[Attempt]) -> Markup {
+    html! {
+        ul class="attempts" {
+            @for attempt in attempts {
+                li {
+                    (sign(attempt.outcome)) " " (words(attempt.outcome))
+                    " " small { (format!("{:.1?}", Duration::from_micros(attempt.duration_us))) }
+                    @if let Some(reason) = &attempt.reason { ": " (reason) }
+                    @if let Some(log) = &attempt.log { pre { (log) } }
+                    @if let Some(calls) = &attempt.calls { (driver_calls(calls)) }
+                }
+            }
         }
     }
 }

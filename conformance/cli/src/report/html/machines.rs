@@ -51,6 +51,14 @@ fn card(run: Run<'_>) -> Markup {
                 dt { "run" }
                 dd { (report.results.len()) " scenarios in " (format!("{took:.1?}")) ", " (text::seeds(report)) }
                 @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
+                @if let Some(list) = &report.cases { dt { "cases" } dd { (list.name) ", SHA-256 " code { (list.sha256) } } }
+                @if let Some(shard) = &report.shard { dt { "shard" } dd { (shard.index) " of " (shard.count) } }
+                @if !report.shards.is_empty() {
+                    dt { "shards" }
+                    dd { ul { @for shard in &report.shards { li { (shard.index) ": " (shard.device) } } } }
+                }
+                @for time in &report.resumed { dt { "continued" } dd { (date(*time)) } }
+                @if let Some(stopped) = &report.stopped { dt { "stopped" } dd { (stopped) } }
                 dt { "made by" } dd { (report.tool.name) " " (report.tool.version) }
                 @if !run.source.is_empty() { dt { "report" } dd { (run.source) } }
             }

@@ -57,6 +57,7 @@ fn meaning(outcome: Outcome) -> &'static str {
         Outcome::UnexpectedPass => {
             "It passed although it is expected to fail. Counts as failed: the expectation is stale."
         }
+        Outcome::Flaky => "It failed, and passed when it ran again alone. Counts as failed only on request.",
         Outcome::ExpectedFailure => "It failed, as a file of expectations says. Does not count as failed.",
         Outcome::Unsupported => "The device or the exporter says that it cannot do this.",
         Outcome::Skipped => "The machine lacks a requirement; the reason names the package to install.",

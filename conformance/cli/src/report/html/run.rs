@@ -53,6 +53,7 @@ pub(super) fn sign(outcome: Outcome) -> &'static str {
         Outcome::Passed => "✓",
         Outcome::Failed | Outcome::Crashed | Outcome::TimedOut => "✗",
         Outcome::UnexpectedPass => "!",
+        Outcome::Flaky => "↻",
         Outcome::ExpectedFailure => "≈",
         Outcome::Unsupported => "–",
         Outcome::Skipped => "○",
@@ -61,11 +62,12 @@ pub(super) fn sign(outcome: Outcome) -> &'static str {
 
 /// The outcomes among some results with their counts, the worst first.
 pub(crate) fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Outcome, usize)> {
-    const WORST_FIRST: [Outcome; 8] = [
+    const WORST_FIRST: [Outcome; 9] = [
         Outcome::Crashed,
         Outcome::Failed,
         Outcome::TimedOut,
         Outcome::UnexpectedPass,
+        Outcome::Flaky,
         Outcome::ExpectedFailure,
         Outcome::Passed,
         Outcome::Skipped,

@@ -1,0 +1,179 @@
+//! Lists of cases: files of `--cases`, and tiers, which are lists in the command.
+//!
+//! A line is `id`, for every exporter, or `id@exporter`. `linux:` or `windows:` before it limits it to that system. `#`
+//! begins a comment.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::ValueEnum;
+use gpu_interop_conformance::{ExporterName, Exporters, Scenario, Stop, Verdict};
+
+use crate::report::{self, case_name};
+use crate::sha256;
+
+/// A frozen list of cases. A change needs another number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tier {
+    /// The behaviour that every program with shared memory and semaphores relies on; without stress tests.
+    #[value(name = "core-1")]
+    Core1,
+    /// Every scenario of version 0.1.
+    #[value(name = "full-1")]
+    Full1,
+}
+
+impl Tier {
+    fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Core1 => ("core-1", include_str!("../../tiers/core-1.txt")),
+            Self::Full1 => ("full-1", include_str!("../../tiers/full-1.txt")),
+        }
+    }
+}
+
+/// The systems that a line may name, as Rust names them.
+const SYSTEMS: [&str; 2] = ["linux", "windows"];
+
+/// A list, and which of its lines selected a case.
+#[derive(Debug)]
+pub(crate) struct CaseList {
+    about: report::CaseList,
+    /// The lines of this system, with their numbers.
+    lines: BTreeMap<String, usize>,
+}
+
+impl CaseList {
+    /// The list of a tier.
+    ///
+    /// # Errors
+    /// If it names an unknown case.
+    pub(crate) fn tier(tier: Tier, scenarios: &[Scenario]) -> Verdict<Self> {
+        let (name, text) = tier.text();
+        Self::parse(name, text, scenarios)
+    }
+
+    /// The list in a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, names an unknown case, or is empty.
+    pub(crate) fn read(path: &Path, scenarios: &[Scenario]) -> Verdict<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Stop::Failed(format!("--cases {}: {error}", path.display())))?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        Self::parse(&name, &text, scenarios)
+    }
+
+    fn parse(name: &str, text: &str, scenarios: &[Scenario]) -> Verdict<Self> {
+        let (mut lines, mut unknown) = (BTreeMap::new(), Vec::new());
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            let (system, case) = match line.split_once(':') {
+                Some((system, case)) => (Some(system.trim()), case.trim()),
+                None => (None, line),
+            };
+            if case.is_empty()
+                || system.is_some_and(|system| system != std::env::consts::OS && SYSTEMS.contains(&system))
+            {
+                continue;
+            }
+            if !scenarios.iter().any(|scenario| exists(scenario, case))
+                || system.is_some_and(|name| !SYSTEMS.contains(&name))
+            {
+                unknown.push(format!("line {number}: `{line}`"));
+            }
+            lines.insert(case.to_owned(), number);
+        }
+        if !unknown.is_empty() {
+            let more = if unknown.len() > 5 { format!(", and {} more", unknown.len() - 5) } else { String::new() };
+            unknown.truncate(5);
+            return Err(Stop::Failed(format!(
+                "{name}: unknown cases: {}{more}; `conformance list` shows the ids",
+                unknown.join(", ")
+            )));
+        }
+        if lines.is_empty() {
+            return Err(Stop::Failed(format!("{name}: the list has no case for this system")));
+        }
+        let about = report::CaseList { name: name.into(), sha256: sha256::of(text.as_bytes()) };
+        Ok(Self { about, lines })
+    }
+
+    /// `true` if the list has this case.
+    pub(crate) fn has(&self, scenario: &Scenario, exporter: Option<ExporterName>) -> bool {
+        scenario.names().any(|id| self.lines.contains_key(id) || self.lines.contains_key(&case_name(id, exporter)))
+    }
+
+    /// Its name and checksum, for the report.
+    pub(crate) fn about(&self) -> &report::CaseList {
+        &self.about
+    }
+}
+
+/// `true` if a line names this scenario, or one of its cases.
+fn exists(scenario: &Scenario, case: &str) -> bool {
+    let with_exporter = |id| match scenario.exporters {
+        Exporters::None => false,
+        Exporters::Any => ExporterName::ALL.iter().any(|exporter| case_name(id, Some(*exporter)) == case),
+    };
+    scenario.names().any(|id| id == case || with_exporter(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_conformance::Suite;
+
+    use super::*;
+
+    /// SHA-256 of the files of tiers. A tier never changes: add another one instead.
+    const FROZEN: [(Tier, &str); 2] = [
+        (Tier::Core1, "1d220017e63d43b9039976cc124c2e282248d85453475ee8b43a24b0d42680b9"),
+        (Tier::Full1, "eeee519390e1fe6bc6746e353c544e2a97a6c63a85a297c177aaf708c86a659e"),
+    ];
+
+    fn parse(text: &str) -> Verdict<CaseList> {
+        CaseList::parse("list.txt", text, Suite::standard().scenarios())
+    }
+
+    #[test]
+    fn tiers_are_frozen_and_their_cases_exist() {
+        let suite = Suite::standard();
+        for (tier, sha256) in FROZEN {
+            let list = CaseList::tier(tier, suite.scenarios()).unwrap_or_else(|stop| panic!("{}", stop.reason()));
+            assert_eq!(list.about().sha256, sha256, "{tier:?} has changed");
+            assert!(list.lines.len() > 50, "{tier:?}");
+        }
+        let [core, full] =
+            [Tier::Core1, Tier::Full1].map(|tier| CaseList::tier(tier, suite.scenarios()).expect("valid"));
+        assert!(core.lines.keys().all(|case| full.lines.contains_key(case)));
+    }
+
+    #[test]
+    fn a_line_names_a_scenario_or_one_of_its_cases() {
+        let list = parse("# a list\nmemory.fill@native\n\nidentity.stable # with a comment\n").expect("valid");
+        let suite = Suite::standard();
+        let has = |id: &str, exporter| list.has(suite.scenario(id).expect(id), exporter);
+        assert!(has("memory.fill", Some(ExporterName::Native)) && has("identity.stable", None));
+        assert!(!has("memory.fill", Some(ExporterName::Vulkan)) && !has("identity.json", None));
+        let list = parse("memory.fill").expect("valid");
+        assert!(list.has(suite.scenario("memory.fill").expect("known"), Some(ExporterName::Vulkan)));
+    }
+
+    #[test]
+    fn lines_of_other_systems_are_left_out() {
+        let list = parse("linux: memory.fill\nwindows: memory.fill\n").expect("valid");
+        assert_eq!(list.lines.len(), 1);
+        let other = if cfg!(windows) { "linux" } else { "windows" };
+        assert!(
+            parse(&format!("{other}: no.such")).is_err_and(|stop| stop.reason().contains("no case for this system"))
+        );
+    }
+
+    #[test]
+    fn unknown_cases_are_errors() {
+        for line in ["memory.fil", "memory.fill@cuda", "identity.stable@native", "beos: memory.fill"] {
+            let reason = parse(&format!("memory.fill\n{line}")).expect_err(line).reason().to_owned();
+            assert!(reason.contains(&format!("line 2: `{line}`")), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! `conformance run`.
+
+use std::io::IsTerminal;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use gpu_interop_conformance::{BackendUnderTest, Expectations, ExporterName, Scenario, Seeds, Stop, Suite, Verdict};
+
+use crate::baseline::Baseline;
+use crate::case_list::{CaseList, Tier};
+use crate::drivers::DriverArgs;
+use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
+use crate::examined::System;
+use crate::files::{check_writable, to_json, write_file};
+use crate::filter::glob;
+use crate::flakes::Flakes;
+use crate::interrupt;
+use crate::output::say;
+use crate::report::{Environment, Merged, Report, Shard, html, junit, merge, text};
+use crate::requirement;
+use crate::runner::{self, Case, Isolation, Journal, Plan, Progress};
+use crate::shard::{self, Durations, ShardNumber};
+
+/// The options of `conformance run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The backend under test. Default: GPU_INTEROP_BACKEND, or the first with a device.
+    #[arg(long)]
+    backend: Option<String>,
+    #[command(flatten)]
+    pub(crate) drivers: DriverArgs,
+    /// The device under test, by its number in `conformance doctor`, or `all` for each in turn.
+    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    device: Devices,
+    /// Only this exporter; may be repeated. Default: all.
+    #[arg(long)]
+    exporter: Vec<ExporterName>,
+    /// Only scenarios with a matching id or id@exporter.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+    /// Only the cases in this file: `id` or `id@exporter`, one a line; `linux:` or `windows:` before it limits it to that
+    /// system, and `#` begins a comment. The report has the file's SHA-256.
+    #[arg(long, value_name = "FILE", conflicts_with = "tier")]
+    cases: Option<PathBuf>,
+    /// Only the cases of a frozen list, so that results of several vendors compare.
+    #[arg(long, value_enum, value_name = "TIER", conflicts_with = "filter")]
+    tier: Option<Tier>,
+    /// Only this shard of the cases: 2/4 is the second of four. Shards end at about the same time, by recorded durations;
+    /// `conformance merge` joins their reports and proves that no case is lost or doubled.
+    #[arg(long, value_name = "NUMBER/COUNT")]
+    shard: Option<ShardNumber>,
+    /// With --shard: the report of an earlier run, with the durations of cases. All shards must use the same. Default:
+    /// those of this project's runs.
+    #[arg(long, value_name = "REPORT", requires = "shard")]
+    durations: Option<PathBuf>,
+    /// Fail unless this backend is used, or a scenario ran with this exporter: cuda, hip, host, vulkan, native. A
+    /// comma separates several.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    require: Vec<String>,
+    /// Write a JSON report; with `--device all` a merged one of all devices.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write each result to this file when it comes, one JSON object a line, synced to the disk. A killed run continues
+    /// with --resume.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    journal: Option<PathBuf>,
+    /// Continue a killed or stopped run from its journal, and continue the journal. The options must be those of that run.
+    /// Without the file a run begins, as with --journal.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Write a JUnit XML report.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write the report as one HTML page without network resources.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// A JSON report of an earlier run, whose failures do not fail this one. New failures do; fixed ones are printed.
+    #[arg(long, value_name = "REPORT")]
+    baseline: Option<PathBuf>,
+    /// A TOML file of expectations, in addition to the built-in ones; may be repeated. The first matching
+    /// entry counts, files before the built-in ones.
+    #[arg(long, value_name = "FILE")]
+    expectations: Vec<PathBuf>,
+    /// Ignore the built-in expectations.
+    #[arg(long)]
+    no_default_expectations: bool,
+    /// Run everything in this process, for debuggers. A crash ends the run, and time limits do not apply.
+    #[arg(long, conflicts_with = "timeout")]
+    no_isolate: bool,
+    /// Run every scenario in a process of its own. Slower on GPUs, whose drivers take half a second to start. Default:
+    /// scenarios share a few processes until one fails, those of a group such as memory.* the same one.
+    #[arg(long, conflicts_with = "no_isolate")]
+    isolate_each: bool,
+    /// The number of processes that run scenarios in parallel. Default: half the number of cores, at most 2.
+    /// More slow a GPU down.
+    #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
+    jobs: Option<NonZeroUsize>,
+    /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each repetition.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Seed of the data.
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// Run every scenario this many times, with successive seeds. It passes if every run passes.
+    #[arg(long, value_name = "COUNT", default_value_t = NonZeroU32::MIN)]
+    repeat: NonZeroU32,
+    /// Run a case that fails unexpectedly again, alone, after all others, up to this many times. If it then passes, it is
+    /// `flaky`, else failed. 0 switches this off. A case with a `[[flaky]]` expectation runs as often as its rate needs,
+    /// at most 20 times. Not with --no-isolate.
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    retries: u32,
+    /// The effect of flaky cases on the exit status.
+    #[arg(long, value_enum, default_value_t, value_name = "EFFECT")]
+    flaky: Flakes,
+    /// Stop after this many cases have failed. These still run again; the rest counts as skipped.
+    #[arg(long, value_name = "COUNT")]
+    max_failures: Option<NonZeroUsize>,
+    /// The name of the build under test, such as the driver's commit, for `conformance site`.
+    #[arg(long, value_name = "NAME")]
+    build: Option<String>,
+    /// The file of the kernel's messages, which are reported with the case that ran at the time: lines that a program
+    /// such as `dmesg -w` appends. Default: /dev/kmsg, if it can be read.
+    #[arg(long, value_name = "FILE")]
+    kernel_log: Option<PathBuf>,
+    /// Print only failures, reasons of cases that did not run, and counts.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Also print observations (raw driver results beside the library's), omissions,
+    /// and, for each failure, the newest 200 driver calls, here and in the reports.
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
+}
+
+impl RunArgs {
+    /// `true` if this process records driver calls.
+    pub(crate) fn records_calls(&self) -> bool {
+        self.verbose && self.no_isolate
+    }
+
+    fn isolation(&self) -> Isolation {
+        match (self.no_isolate, self.isolate_each) {
+            (true, _) => Isolation::None,
+            (false, true) => Isolation::Scenario,
+            (false, false) => Isolation::Shared,
+        }
+    }
+
+    fn journal(&self) -> Verdict<Option<Journal>> {
+        match (&self.journal, &self.resume) {
+            (Some(path), _) => Journal::create(path).map(Some),
+            (None, Some(path)) => Journal::resume(path).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn case_list(&self, suite: &Suite) -> Verdict<Option<CaseList>> {
+        match (&self.cases, self.tier) {
+            (Some(path), _) => CaseList::read(path, suite.scenarios()).map(Some),
+            (None, Some(tier)) => CaseList::tier(tier, suite.scenarios()).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The cases of one shard, if only that runs.
+    fn shard<'a>(&self, cases: Vec<Case<'a>>) -> Verdict<(Vec<Case<'a>>, Option<Shard>)> {
+        let Some(number) = self.shard else { return Ok((cases, None)) };
+        let durations = self.durations.as_deref().map_or_else(|| Ok(Durations::built_in()), Durations::read)?;
+        let (cases, shard) = shard::select(&cases, number, &durations)?;
+        Ok((cases, Some(shard)))
+    }
+}
+
+/// The error of a run without cases.
+pub(crate) fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {
+    let filter = filter.map(|filter| format!(" matches `{filter}`")).unwrap_or_default();
+    let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
+    let with = if names.is_empty() { String::new() } else { format!(" with the exporter {}", names.join(" or ")) };
+    Stop::Failed(format!(
+        "no scenario{filter}{with}; `conformance list`, without a filter, shows their ids and exporters"
+    ))
+}
+
+/// The devices of a run.
+#[derive(Debug, Clone, Copy)]
+enum Devices {
+    One(usize),
+    All,
+}
+
+impl FromStr for Devices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::One).map_err(|error| format!("neither a number nor `all`: {error}")),
+        }
+    }
+}
+
+/// Runs the suite and returns the exit status.
+pub(crate) fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
+    let required = requirement::parse(suite, &args.require)?;
+    let (backend, passed_over) = match args.drivers.backend(args.backend.as_deref())? {
+        Some(name) => (suite.backend(&name)?.name().to_owned(), Vec::new()),
+        None => suite.default_backend()?,
+    };
+    let exporters = match args.exporter.as_slice() {
+        [] => ExporterName::of_this_system(),
+        named => named.to_vec(),
+    };
+    let isolation = args.isolation();
+    let mut plan = Plan {
+        device: if let Devices::One(number) = args.device { number } else { 0 },
+        seeds: Seeds { first: args.seed, count: args.repeat },
+        filter: args.filter.as_deref().map(glob).transpose()?,
+        list: args.case_list(suite)?,
+        exporters,
+        isolation,
+        timeout: args.timeout.map(Duration::from_secs),
+        jobs: args.jobs.unwrap_or_else(default_jobs),
+        expectations: Expectations::read(&args.expectations, !args.no_default_expectations)?,
+        retries: if isolation == Isolation::None { 0 } else { args.retries },
+        max_failures: args.max_failures,
+        calls: args.verbose,
+        shard: None,
+    };
+    let cases = plan.cases(suite.scenarios());
+    if cases.is_empty() {
+        return Err(no_match(args.filter.as_deref(), &args.exporter));
+    }
+    let (cases, shard) = args.shard(cases)?;
+    plan.shard = shard;
+    // Checked before the run rather than after it.
+    for path in args.json.iter().chain(&args.junit).chain(&args.html) {
+        check_writable(path)?;
+    }
+    let baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
+    let under_test = suite.backend(&backend)?;
+    let journal = args.journal()?;
+    interrupt::listen()?;
+    let hash = Hash::start();
+    let mut reports = Vec::new();
+    loop {
+        let passed_over = passed_over.clone();
+        let environment = if plan.isolation != Isolation::None {
+            Environment { passed_over, ..runner::discover(&backend, plan.device, &plan.exporters)? }
+        } else {
+            let found = gpu_interop_conformance::discover(under_test, plan.device, &plan.exporters)?;
+            Environment { passed_over, ..Environment::found(found) }
+        };
+        requirement::check(&required, &environment)?;
+        reports.push(run_on(suite.scenarios(), under_test, args, &plan, &environment, &cases, journal.as_ref())?);
+        plan.device += 1;
+        let is_last = matches!(args.device, Devices::One(_)) || plan.device >= environment.devices.len();
+        let has_stopped = reports.last().is_some_and(|report: &Report| report.stopped.is_some());
+        if is_last || has_stopped || interrupt::is_interrupted() {
+            break;
+        }
+    }
+    let hash = hash.finish();
+    for host in reports.iter_mut().filter_map(|report: &mut Report| report.host.as_mut()) {
+        host.command_sha256.clone_from(&hash);
+    }
+    let merged = Merged::of_devices(reports);
+    if let Some(path) = &args.json {
+        let text = match (args.device, merged.reports.as_slice()) {
+            (Devices::One(_), [only]) => to_json(&only.report),
+            _ => to_json(&merged),
+        };
+        write_file(path, &text?)?;
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&merged))?;
+    }
+    if let Some(journal) = journal {
+        journal.finish()?;
+    }
+    // CI systems and the exit status do not count failures of the baseline.
+    let judged = match &baseline {
+        Some(baseline) => baseline.apply(suite, &merged, args.flaky)?,
+        None => merged,
+    };
+    if let Some(path) = &args.junit {
+        write_file(path, &junit::render(&judged.reports, args.flaky)?)?;
+    }
+    let status = merge::judge(&judged, &required, args.flaky);
+    if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
+        return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
+    }
+    status
+}
+
+/// Runs the cases on one device and prints the summary.
+fn run_on(
+    scenarios: &[Scenario],
+    under_test: &Arc<BackendUnderTest>,
+    args: &RunArgs,
+    plan: &Plan,
+    environment: &Environment,
+    cases: &[Case<'_>],
+    journal: Option<&Journal>,
+) -> Verdict<Report> {
+    if !args.quiet {
+        say!("{}", text::heading(environment));
+    }
+    let progress = Progress::new(cases.len(), args.quiet, args.verbose);
+    let is_real = !environment.backend.simulated && environment.emulated.is_none();
+    let kernel_log = KernelLog::follow(args.kernel_log.as_deref())?;
+    let evidence = Evidence { kernel_log, gpu: Monitor::new(&environment.device, is_real) };
+    let gpu = evidence.gpu.read();
+    let mut report = plan.run(under_test, environment, cases, &progress, journal, &evidence)?;
+    report.build.clone_from(&args.build);
+    report.host = Some(Host { gpu, ..evidence::host(&System::new(None)) });
+    progress.done();
+    for stale in plan.stale_expectations(environment, scenarios) {
+        eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
+    }
+    if args.quiet && text::mark(&environment.backend, environment.emulated.as_ref()).is_some() {
+        say!("{}", text::heading(environment));
+    }
+    crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
+    Ok(report)
+}
+
+/// Half the cores: most scenarios have a second process or a busy driver thread.
+fn default_jobs() -> NonZeroUsize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new((cores / 2).min(2)).unwrap_or(NonZeroUsize::MIN)
+}

@@ -1,0 +1,148 @@
+//! Reading the journal of a killed run.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, SubsecRound, Utc};
+
+use super::line::Line;
+use crate::report::{CaseReport, Report};
+
+/// What an earlier process has left of the run on one device.
+#[derive(Debug, Default)]
+pub(super) struct Earlier {
+    /// The start of the run.
+    pub(super) started: Option<DateTime<Utc>>,
+    /// The times at which it was continued, this one included.
+    pub(super) resumed: Vec<DateTime<Utc>>,
+    /// How long the earlier processes ran, microseconds.
+    pub(super) took_us: u64,
+    /// Results, by name.
+    pub(super) results: HashMap<String, CaseReport>,
+    /// Cases that failed once and run again, by name.
+    pub(super) failed: HashMap<String, CaseReport>,
+}
+
+/// The lines, and their length in bytes. A last line that is not whole is left out: the process was killed, or the
+/// machine lost power, while it was written.
+pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
+    let (mut lines, mut length, mut torn) = (Vec::new(), 0, None);
+    for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+        match (line.ends_with(b"\n"), serde_json::from_slice(line)) {
+            (true, Ok(line)) if torn.is_none() => lines.push(line),
+            (true, Ok(_)) => return Err(torn.unwrap_or_default()),
+            (_, Err(error)) => {
+                torn.get_or_insert(format!("line {number} is not one of a journal: {error}"));
+            }
+            (false, Ok(_)) => {
+                torn.get_or_insert(format!("line {number} has no end"));
+            }
+        }
+        if torn.is_none() {
+            length += line.len();
+        }
+    }
+    match torn {
+        // Not even the first line.
+        Some(reason) if lines.is_empty() && bytes.contains(&b'\n') => Err(reason),
+        _ => Ok((lines, u64::try_from(length).unwrap_or(u64::MAX))),
+    }
+}
+
+/// The results of a device in an earlier journal, if it has any, or what differs between that run and this one.
+pub(super) fn earlier(
+    lines: &[Line],
+    device: usize,
+    report: &Report,
+    cases: &[String],
+) -> Result<Option<Earlier>, String> {
+    let mut found: Option<Earlier> = None;
+    let mut last_us = 0;
+    for line in lines {
+        match line {
+            Line::Run { device: of, report: before, cases: named } if *of == device => {
+                if let Some(what) = difference(before, report).or((named != cases).then_some("the cases")) {
+                    return Err(format!("{what} differ"));
+                }
+                found = Some(Earlier { started: before.started, ..Earlier::default() });
+            }
+            // `all` devices share a journal and a clock, which starts with each process.
+            Line::Resumed { device: of, at } if *of == device => {
+                if let Some(found) = &mut found {
+                    found.resumed.push(*at);
+                    found.took_us += std::mem::take(&mut last_us);
+                }
+            }
+            Line::Failed { device: of, at_us, case } if *of == device => {
+                last_us = *at_us;
+                if let Some(found) = &mut found {
+                    found.failed.insert(case.name(), case.clone());
+                }
+            }
+            Line::Case { device: of, at_us, case } if *of == device => {
+                last_us = *at_us;
+                if let Some(found) = &mut found {
+                    found.failed.remove(&case.name());
+                    found.results.insert(case.name(), case.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(found) = &mut found {
+        found.took_us += last_us;
+        found.resumed.push(Utc::now().trunc_subsecs(0));
+    }
+    Ok(found)
+}
+
+/// The first thing in which two runs differ that makes one no continuation of the other.
+fn difference(before: &Report, now: &Report) -> Option<&'static str> {
+    let exporters = |report: &Report| report.exporters.iter().map(|found| found.available.clone()).collect::<Vec<_>>();
+    [
+        (before.schema != now.schema || before.tool != now.tool, "the versions of the command"),
+        (before.backend != now.backend || before.emulated != now.emulated, "the drivers"),
+        (before.device != now.device, "the devices"),
+        (exporters(before) != exporters(now), "the exporters"),
+        (before.seed != now.seed || before.repeat != now.repeat, "--seed or --repeat"),
+        (before.cases != now.cases, "--cases or --tier"),
+        (before.shard != now.shard, "--shard or --durations"),
+    ]
+    .into_iter()
+    .find_map(|(differs, what)| differs.then_some(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(device: usize) -> String {
+        let line = Line::Resumed { device, at: DateTime::UNIX_EPOCH };
+        format!("{}\n", serde_json::to_string(&line).expect("a line"))
+    }
+
+    fn parsed(text: &str) -> Result<(usize, u64), String> {
+        parse(text.as_bytes()).map(|(lines, length)| (lines.len(), length))
+    }
+
+    #[test]
+    fn half_a_line_at_the_end_is_left_out() {
+        let (one, two) = (line(0), line(1));
+        let whole = one.clone() + &two;
+        let length = |text: &str| u64::try_from(text.len()).expect("short");
+        assert_eq!(parsed(&whole), Ok((2, length(&whole))));
+        for cut in 1..=two.len() {
+            assert_eq!(parsed(&whole[..whole.len() - cut]), Ok((1, length(&one))), "without {cut} bytes");
+        }
+        // A file system may leave zeros.
+        assert_eq!(parsed(&format!("{one}\0\0\0\n\0\0")), Ok((1, length(&one))));
+        assert_eq!(parsed(""), Ok((0, 0)));
+        assert_eq!(parsed(&one[..5]), Ok((0, 0)));
+    }
+
+    #[test]
+    fn another_file_is_no_journal() {
+        assert!(parsed("{\n  \"schema\": 1\n}\n").is_err());
+        let broken = format!("{}{{}}\n{}", line(0), line(1));
+        assert!(parsed(&broken).is_err_and(|reason| reason.starts_with("line 2 ")), "a line between others");
+    }
+}

@@ -1,0 +1,188 @@
+//! `--shard`: a part of the cases, chosen by their durations so that all shards end together.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::str::FromStr;
+
+use gpu_interop_conformance::{Stop, Verdict};
+
+use crate::report::{self, Report, merge};
+use crate::runner::Case;
+use crate::sha256;
+
+/// The value of `--shard`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardNumber {
+    /// From 1.
+    index: usize,
+    count: usize,
+}
+
+impl FromStr for ShardNumber {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        match numbers {
+            Some((index, count)) if (1..=count).contains(&index) => Ok(Self { index, count }),
+            _ => Err("use NUMBER/COUNT, with a number from 1 to the count: 2/4".into()),
+        }
+    }
+}
+
+/// Durations of cases by name, microseconds.
+#[derive(Debug)]
+pub(crate) struct Durations(BTreeMap<String, u64>);
+
+impl Durations {
+    /// Those in the command, of this project's own reports.
+    pub(crate) fn built_in() -> Self {
+        let line = |line: &str| {
+            let (name, duration) = line.split_once(' ')?;
+            Some((name.to_owned(), duration.parse().ok()?))
+        };
+        Self(include_str!("../../durations.txt").lines().filter_map(line).collect())
+    }
+
+    /// Those of a report of `run` or `merge`. Of several runs, the longest.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has no results.
+    pub(crate) fn read(path: &Path) -> Verdict<Self> {
+        let reports =
+            merge::runs(path).map_err(|error| Stop::Failed(format!("--durations {}: {error}", path.display())))?;
+        Ok(Self::of(&reports))
+    }
+
+    fn of(reports: &[Report]) -> Self {
+        let mut all = BTreeMap::new();
+        for case in reports.iter().flat_map(|report| &report.results) {
+            let longest = all.entry(case.name()).or_insert(0);
+            *longest = case.duration_us.max(*longest);
+        }
+        Self(all)
+    }
+
+    /// The duration of a case. An unknown one has the median duration.
+    fn get(&self, name: &str) -> u64 {
+        let median = || {
+            let mut known: Vec<u64> = self.0.values().copied().filter(|duration| *duration > 0).collect();
+            known.sort_unstable();
+            known.get(known.len() / 2).copied().unwrap_or(1)
+        };
+        self.0.get(name).copied().unwrap_or_else(median)
+    }
+
+    fn sha256(&self) -> String {
+        sha256::of_lines(self.0.iter().map(|(name, duration)| format!("{name} {duration}")))
+    }
+}
+
+/// The cases of one shard, and its description for the report.
+///
+/// # Errors
+/// If the shard is empty.
+pub(crate) fn select<'a>(
+    cases: &[Case<'a>],
+    number: ShardNumber,
+    durations: &Durations,
+) -> Verdict<(Vec<Case<'a>>, report::Shard)> {
+    let ShardNumber { index, count } = number;
+    let shards = assign(cases, count, durations);
+    let positions: Vec<usize> = (0..cases.len()).filter(|place| shards[*place] == index - 1).collect();
+    if positions.is_empty() {
+        let message =
+            format!("--shard {index}/{count}: no case is left for it; there are {}: use fewer shards", cases.len());
+        return Err(Stop::Failed(message));
+    }
+    let selected = positions.iter().map(|place| cases[*place]).collect();
+    let shard = report::Shard {
+        index,
+        count,
+        total: cases.len(),
+        cases_sha256: sha256::of_lines(cases.iter().map(Case::name)),
+        durations_sha256: durations.sha256(),
+        positions,
+    };
+    Ok((selected, shard))
+}
+
+/// The shard of each case: the longest case first, each to the shard with the least to do. The same on every machine.
+fn assign(cases: &[Case<'_>], count: usize, durations: &Durations) -> Vec<usize> {
+    // Two processes run cases at the same time, except those marked `alone`.
+    let cost = |case: &Case<'_>| durations.get(&case.name()) * if case.scenario.alone { 2 } else { 1 };
+    let mut order: Vec<(u64, usize)> = cases.iter().map(cost).zip(0..).collect();
+    order.sort_by_key(|(cost, place)| (Reverse(*cost), *place));
+    let (mut shards, mut loads) = (vec![0; cases.len()], vec![(0, 0); count]);
+    for (cost, place) in order {
+        // Of equal loads the shard with fewer cases, then the first.
+        let least = (0..count).min_by_key(|shard| loads[*shard]).unwrap_or_default();
+        loads[least].0 += cost;
+        loads[least].1 += 1;
+        shards[place] = least;
+    }
+    shards
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_conformance::{Exporters, Scenario};
+
+    use super::*;
+
+    const SCENARIOS: [Scenario; 6] = [
+        Scenario::new("a.1", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.2", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.3", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.4", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.5", Exporters::None, "", |_| Ok(())),
+        Scenario::new("a.6", Exporters::None, "", |_| Ok(())),
+    ];
+
+    fn cases() -> Vec<Case<'static>> {
+        SCENARIOS.iter().map(|scenario| Case { scenario, exporter: None }).collect()
+    }
+
+    fn durations(all: &[(&str, u64)]) -> Durations {
+        Durations(all.iter().map(|(name, duration)| ((*name).to_owned(), *duration)).collect())
+    }
+
+    #[test]
+    fn shards_end_together() {
+        let durations = durations(&[("a.1", 50), ("a.2", 10), ("a.3", 10), ("a.4", 10), ("a.5", 10), ("a.6", 10)]);
+        assert_eq!(assign(&cases(), 2, &durations), [0, 1, 1, 1, 1, 1]);
+        // Unknown cases have the median duration, and those without one are distributed as well.
+        assert_eq!(assign(&cases(), 3, &Durations(BTreeMap::new())), [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn every_case_is_in_one_shard() {
+        let (all, durations) = (cases(), durations(&[("a.2", 7), ("a.5", 3)]));
+        for count in 1..=6 {
+            let mut places = Vec::new();
+            for index in 1..=count {
+                let (selected, shard) = select(&all, ShardNumber { index, count }, &durations).expect("not empty");
+                assert_eq!((selected.len(), shard.total), (shard.positions.len(), 6));
+                places.extend(shard.positions);
+            }
+            places.sort_unstable();
+            assert_eq!(places, [0, 1, 2, 3, 4, 5]);
+        }
+        assert!(select(&all, ShardNumber { index: 7, count: 7 }, &durations).is_err());
+    }
+
+    #[test]
+    fn numbers_are_from_1() {
+        assert_eq!("2/4".parse(), Ok(ShardNumber { index: 2, count: 4 }));
+        for text in ["0/4", "5/4", "4", "1/0", "a/b", "-1/2", ""] {
+            assert!(text.parse::<ShardNumber>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_durations_in_the_command_are_read() {
+        let text = include_str!("../../durations.txt");
+        assert_eq!(Durations::built_in().0.len(), text.lines().count());
+    }
+}

@@ -1,0 +1,29 @@
+//! The durations by which shards are balanced are those of committed reports.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Tested, report};
+
+/// The first report with a duration of a case counts.
+const REPORTS: [&str; 2] = ["cuda-580.159.04.json", "host-lavapipe.json"];
+
+#[test]
+fn durations_are_those_of_the_reports() -> Tested {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut durations = BTreeMap::new();
+    for name in REPORTS {
+        let report = report(&root.join("results").join(name))?;
+        for case in report.results.iter().filter(|case| case.outcome.ran() && case.duration_us > 0) {
+            durations.entry(case.name()).or_insert(case.duration_us);
+        }
+    }
+    let text: String = durations.iter().map(|(name, duration)| format!("{name} {duration}\n")).collect();
+    let path = root.join("durations.txt");
+    if std::env::var_os("GPU_INTEROP_RECORD").is_some() {
+        std::fs::write(&path, &text)?;
+    }
+    let committed = std::fs::read_to_string(&path)?;
+    assert!(committed == text, "durations.txt is outdated; GPU_INTEROP_RECORD=1 with this test writes it");
+    Ok(())
+}

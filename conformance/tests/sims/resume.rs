@@ -1,0 +1,142 @@
+//! A run that was killed at any moment continues from its journal, with the report of a run that was not killed.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use gpu_interop_conformance_cli::Report;
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+
+use crate::run::{Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("a_run_killed_at_20_random_moments_continues", killed),
+        Trial::test("a_journal_is_of_one_run", other_run),
+        Trial::test("a_lost_gpu_is_no_end_of_a_journal", after_a_lost_gpu),
+    ]
+}
+
+const FILTER: &str = "{identity.{json,stable},map.{offsets,twice},memory.{fill,round_trip},stream.in_order}";
+/// Fails in every run of some scenarios.
+const FAULT: &str = "cuMemsetD8Async:*:1";
+
+/// Each scenario in a process of its own: the reason of a failure names those that ran before in its process.
+fn command(folder: &Path, options: &[&str]) -> Result<Command, Failed> {
+    let run = Run::cuda().exporter("native").filter(FILTER).with_retries().arg("--isolate-each");
+    let mut command = run.env("GPU_INTEROP_SIM_FAIL", FAULT).command(&folder.join("report.json"))?;
+    command.args(["--retries", "1"]).args(options).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
+}
+
+fn report(folder: &Path) -> Result<Value, Failed> {
+    let mut report = serde_json::from_str(&std::fs::read_to_string(folder.join("report.json"))?)?;
+    without_times(&mut report);
+    Ok(report)
+}
+
+/// Removes everything that is a time.
+fn without_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for name in ["duration_us", "started", "resumed"] {
+                fields.remove(name);
+            }
+            if let Some(Value::String(log)) = fields.get_mut("log") {
+                *log = log.lines().map(without_time).collect::<Vec<_>>().join("\n");
+            }
+            fields.values_mut().for_each(without_times);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_times),
+        _ => {}
+    }
+}
+
+/// A line of a log without the time at its beginning.
+fn without_time(line: &str) -> &str {
+    match line.split_once("Z ") {
+        Some((time, rest)) if time.chars().all(|letter| letter.is_ascii_digit() || "-:T.".contains(letter)) => rest,
+        _ => line,
+    }
+}
+
+fn killed() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let start = Instant::now();
+    let status = command(folder.path(), &[])?.status()?;
+    let (took, whole) = (start.elapsed(), report(folder.path())?);
+    check(status.code() == Some(1), format!("{status}"))?;
+    let failed = whole["summary"]["failed"].as_u64().unwrap_or_default();
+    check(failed > 0 && whole["summary"]["passed"].as_u64() > Some(0), whole.to_string())?;
+    let mut continued = 0;
+    for moment in 0..20 {
+        let folder = tempfile::tempdir()?;
+        let journal = folder.path().join("journal.jsonl");
+        let file = journal.to_string_lossy();
+        let mut child = command(folder.path(), &["--journal", &file])?.spawn()?;
+        let share = f64::from(u32::try_from(RandomState::new().build_hasher().finish() >> 32)?) / f64::from(u32::MAX);
+        std::thread::sleep(took.mul_f64(share));
+        child.kill()?;
+        child.wait()?;
+        let left = std::fs::read_to_string(&journal).unwrap_or_default();
+        continued += usize::from(left.contains("\"case\"") && !folder.path().join("report.json").exists());
+        let status = command(folder.path(), &["--resume", &file])?.status()?;
+        let resumed = report(folder.path())?;
+        check(status.code() == Some(1), format!("{status}: {left}"))?;
+        check(resumed == whole, format!("{moment}, at {share:.3}: {left}\n{resumed:#}\nis not\n{whole:#}"))?;
+        // Nothing is left to run.
+        let lines = std::fs::read_to_string(&journal)?.lines().count();
+        command(folder.path(), &["--resume", &file])?.status()?;
+        let more = std::fs::read_to_string(&journal)?.lines().count() - lines;
+        check(more == 1 && report(folder.path())? == whole, format!("{more} more lines"))?;
+    }
+    check(continued > 3, format!("only {continued} runs were killed between the first case and the last"))
+}
+
+fn other_run() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let journal = folder.path().join("journal.jsonl");
+    let file = journal.to_string_lossy();
+    let run = |options: &[&str]| -> Result<(Option<i32>, String), Failed> {
+        let mut command = Run::cuda().exporter("native").command(&folder.path().join("report.json"))?;
+        let output = command.args(["--filter", "identity.*"]).args(options).output()?;
+        Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    };
+    let refused = |options: &[&str], part: &str| {
+        let (status, said) = run(options)?;
+        check(status == Some(2) && said.contains(part), format!("{options:?}: {status:?}: {said}"))
+    };
+    check(run(&["--journal", &file])?.0 == Some(0), "the first run")?;
+    refused(&["--journal", &file], "has the journal of another run")?;
+    refused(&["--resume", &file, "--seed", "2"], "--seed or --repeat differ")?;
+    refused(&["--resume", &file, "--shard", "1/2"], "--shard or --durations differ")?;
+    std::fs::write(&journal, "{\n\"a\": 1\n}\n")?;
+    refused(&["--resume", &file], "line 1 is not one of a journal")?;
+    // Without a file a run begins.
+    std::fs::remove_file(&journal)?;
+    check(run(&["--resume", &file])?.0 == Some(0) && journal.exists(), "a run without a journal")
+}
+
+/// After a restart of the machine the rest runs, but not the case that lost the GPU.
+fn after_a_lost_gpu() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (journal, counts, json) = (path("journal.jsonl"), path("counts"), folder.path().join("report.json"));
+    std::fs::create_dir(&counts)?;
+    let run = |fault: &str| -> Result<(Option<i32>, Report), Failed> {
+        let run = Run::cuda().exporter("native").filter("memory.{read_device_local,round_trip,write_device_local}");
+        let run = run.env("GPU_INTEROP_SIM_COUNTS", &counts).env("GPU_INTEROP_SIM_FAIL", fault).with_retries();
+        let mut command = run.command(&json)?;
+        let status = command.args(["--resume", &journal]).output()?.status;
+        Ok((status.code(), serde_json::from_str(&std::fs::read_to_string(&json)?)?))
+    };
+    let (status, lost) = run("*:100+:719")?;
+    check(status == Some(3) && lost.summary["failed"] == 1, format!("{status:?}: {lost:?}"))?;
+    let (status, resumed) = run("")?;
+    check(status == Some(1) && resumed.stopped.is_none(), format!("{status:?}: {resumed:?}"))?;
+    check(resumed.summary["failed"] == 1 && resumed.summary["passed"] == 2, format!("{resumed:?}"))?;
+    check(resumed.resumed.len() == 1 && resumed.started == lost.started, format!("{resumed:?}"))
+}

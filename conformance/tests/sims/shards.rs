@@ -1,0 +1,151 @@
+//! Shards, joined by `merge`, equal one run; lists of cases select what they name.
+
+use std::path::Path;
+use std::process::Output;
+
+use gpu_interop_conformance_cli::{CaseReport, Merged, Report};
+use gpu_interop_test_support::this_program;
+use libtest_mimic::{Failed, Trial};
+
+use crate::run::{Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("four_shards_equal_one_run", four),
+        Trial::test("a_lost_or_doubled_shard_is_found", proof),
+        Trial::test("a_list_selects_cases", lists),
+    ]
+}
+
+const FILTER: &str = "{identity,map,memory}.*";
+/// Fails in every run of some scenarios.
+const FAULT: &str = "cuMemsetD8Async:*:1";
+
+fn run(folder: &Path, name: &str, options: &[&str]) -> Result<(Output, Report), Failed> {
+    let json = folder.join(name);
+    let run = Run::cuda().exporter("native").env("GPU_INTEROP_SIM_FAIL", FAULT);
+    let output = run.command(&json)?.args(options).output()?;
+    let text = std::fs::read_to_string(&json).unwrap_or_default();
+    let error = |error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_str(&text).map_err(error)?;
+    Ok((output, report))
+}
+
+fn merge(folder: &Path, names: &[String]) -> Result<(Option<i32>, String, Merged), Failed> {
+    let json = folder.join("merged.json");
+    let files = names.iter().map(|name| folder.join(name));
+    let output = this_program()?.arg("merge").arg("--json").arg(&json).args(files).output()?;
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let merged = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
+    Ok((output.status.code(), said, merged))
+}
+
+/// Everything but times, and the names of scenarios that ran before in the same process.
+fn ends(report: &Report) -> Vec<CaseReport> {
+    let plain = |case: &CaseReport| CaseReport {
+        reason: case
+            .reason
+            .as_ref()
+            .map(|reason| reason.split(" [its process had run").next().unwrap_or(reason).into()),
+        duration_us: 0,
+        ..case.clone()
+    };
+    report.results.iter().map(plain).collect()
+}
+
+fn shards(folder: &Path, options: &[&str]) -> Result<Vec<String>, Failed> {
+    let mut names = Vec::new();
+    for index in 1..=4 {
+        let (name, shard) = (format!("shard{index}.json"), format!("{index}/4"));
+        let (_, report) = run(folder, &name, &[options, &["--filter", FILTER, "--shard", &shard]].concat())?;
+        check(report.shard.as_ref().is_some_and(|shard| shard.positions.len() == report.results.len()), shard)?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn four() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let (output, one) = run(folder.path(), "one.json", &["--filter", FILTER])?;
+    check(output.status.code() == Some(1) && one.summary["failed"] > 0, format!("{:?}", one.summary))?;
+    for durations in [None, Some(folder.path().join("one.json").to_string_lossy().into_owned())] {
+        let options = durations.iter().flat_map(|file| ["--durations", file]).collect::<Vec<_>>();
+        let names = shards(folder.path(), &options)?;
+        let (status, said, merged) = merge(folder.path(), &names)?;
+        check(status == Some(0) && merged.reports.len() == 1, said)?;
+        let joined = &merged.reports[0].report;
+        check(ends(joined) == ends(&one), format!("{joined:?}\nis not\n{one:?}"))?;
+        check(
+            joined.summary == one.summary && joined.shards.len() == 4 && joined.shard.is_none(),
+            format!("{joined:?}"),
+        )?;
+        // A joined report can be merged again.
+        let (status, said, again) = merge(folder.path(), &["merged.json".to_owned()])?;
+        check(status == Some(0) && again.reports == merged.reports, said)?;
+    }
+    Ok(())
+}
+
+fn proof() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let names = shards(folder.path(), &[])?;
+    let refused = |names: &[String], part: &str| {
+        let (status, said, merged) = merge(folder.path(), names)?;
+        check(status == Some(2) && said.contains(part), format!("{part}: {status:?}: {said}"))?;
+        check(merged.not_read.len() == 1 && merged.reports.len() == names.len(), format!("{:?}", merged.not_read))
+    };
+    refused(&names[1..], "these are missing: 1")?;
+    refused(&[&names[..], &names[..1]].concat(), "these are there more than once: 1")?;
+    let spoil = |name: &str, change: fn(&mut Report)| -> Result<(), Failed> {
+        let mut report: Report = serde_json::from_str(&std::fs::read_to_string(folder.path().join(&names[1]))?)?;
+        change(&mut report);
+        Ok(std::fs::write(folder.path().join(name), serde_json::to_string(&report)?)?)
+    };
+    let with = |spoilt: &str| [&names[..1], &[spoilt.to_owned()], &names[2..]].concat();
+    spoil("less.json", |report| drop(report.results.pop()))?;
+    refused(&with("less.json"), "results for another number of cases")?;
+    spoil("other.json", |report| report.results[0].id = "memory.other".into())?;
+    refused(&with("other.json"), "are not those that were distributed")?;
+    spoil("lost.json", |report| {
+        report.results.pop();
+        if let Some(shard) = &mut report.shard {
+            shard.positions.pop();
+        }
+    })?;
+    refused(&with("lost.json"), "cases are in no shard")?;
+    spoil("twice.json", |report| {
+        let case = report.results[0].clone();
+        report.results.push(case);
+        if let Some(shard) = &mut report.shard {
+            shard.positions.push(shard.positions[0]);
+        }
+    })?;
+    refused(&with("twice.json"), "is in more than one shard")?;
+    spoil("durations.json", |report| {
+        if let Some(shard) = &mut report.shard {
+            shard.durations_sha256.clear();
+        }
+    })?;
+    refused(&with("durations.json"), "different durations")
+}
+
+fn lists() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("cases.txt");
+    std::fs::write(&file, "# a list\nmemory.round_trip@native\nidentity.json # one\nmap.offsets@vulkan\n")?;
+    let path = file.to_string_lossy();
+    let (output, report) = run(folder.path(), "list.json", &["--cases", &path])?;
+    let names: Vec<String> = report.results.iter().map(CaseReport::name).collect();
+    check(names == ["identity.json", "memory.round_trip@native"], format!("{names:?}"))?;
+    let list = report.cases.ok_or("no list in the report")?;
+    check(list.name == "cases.txt" && list.sha256.len() == 64, format!("{list:?}"))?;
+    check(output.status.code().is_some_and(|status| status < 2), String::from_utf8_lossy(&output.stderr))?;
+    // Tiers combine with shards.
+    let (_, report) = run(folder.path(), "tier.json", &["--tier", "core-1", "--shard", "1/40"])?;
+    check(report.cases.is_some_and(|list| list.name == "core-1"), format!("{:?}", report.shard))?;
+    std::fs::write(&file, "memory.fill\nno.such\n")?;
+    let mut command = Run::cuda().exporter("native").command(&folder.path().join("none.json"))?;
+    let output = command.args(["--cases", &path]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    check(output.status.code() == Some(2) && said.contains("cases.txt: unknown cases: line 2: `no.such`"), said)
+}
