@@ -90,7 +90,8 @@ rm -f -- "$results/summary.txt" "$results/doctor.txt" "$results/doctor.json"
 
 "$conformance" doctor 2>&1 | tee "$results/doctor.txt"
 status=${PIPESTATUS[0]}
-[ "$status" -eq 0 ] || stop "\`conformance doctor\` ended with status $status; README.txt says what the command needs"
+# 1: a fault of the machine, which the diagnosis names. The runs show what works in spite of it.
+[ "$status" -le 1 ] || stop "\`conformance doctor\` ended with status $status; README.txt says what the command needs"
 "$conformance" doctor --json >"$results/doctor.json" 2>/dev/null
 
 # Every backend of this build, and those with a device.

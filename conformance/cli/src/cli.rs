@@ -12,17 +12,20 @@ use tracing_subscriber::{EnvFilter, Layer};
 #[cfg(unix)]
 use crate::bench::{self, BenchArgs};
 use crate::call_trace;
-use crate::doctor;
-use crate::drivers::DriverArgs;
+use crate::diff::{self, DiffArgs};
+use crate::doctor::{self, DoctorArgs};
 use crate::emulate::Session;
 use crate::exit_status::NOT_RUN;
+use crate::expectations_from::{self, ExpectationsArgs};
 use crate::filter::glob;
 use crate::help::{self, CompletionsArgs, ManArgs};
 use crate::output::{error_has_colours, say};
+use crate::package::{self, PackageArgs, VerifyArgs};
 use crate::report::case_name;
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::run::{self, RunArgs};
+use crate::site::{self, SiteArgs};
 use crate::subprocess::Subprocess;
 
 const EXIT_STATUS: &str = "\
@@ -67,7 +70,9 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Diagnose drivers, devices, exporters, capabilities and missing packages.
+    /// Diagnose drivers, devices, exporters, capabilities, missing packages, and faults of the machine.
+    ///
+    /// Exit status: 0; 1 if a fault keeps a GPU or a driver from use.
     Doctor(DoctorArgs),
     /// List the scenarios: one line with id and purpose each.
     List(ListArgs),
@@ -85,6 +90,24 @@ enum Command {
     /// Exit status: 0 if all were merged; 2 if one cannot be read: the page names it and has the
     /// rest. With --fail also 1 if a scenario failed, and 2 if nothing ran in one report.
     Merge(MergeArgs),
+    /// Compare two runs, or several before and after a change: new failures, flaky, fixed, changed, slower, missing,
+    /// added.
+    ///
+    /// `diff A B`, or `diff A1 A2 A3 -- B1 B2`. Several runs on each side find smaller changes of durations. Exit
+    /// status: 0; with --gate 1 if there is a difference of that kind; 2 if a file is no report.
+    Diff(DiffArgs),
+    /// Make a file of expectations.
+    Expectations(ExpectationsArgs),
+    /// Pack reports, logs and other files into one archive with checksums and the hash of this command.
+    Package(PackageArgs),
+    /// Verify an archive of `conformance package`: checksums, files, the counts of its reports, the command.
+    ///
+    /// Exit status: 0 if everything matches; 1 if something differs; 2 if the file is no package.
+    Verify(VerifyArgs),
+    /// Make a static site of a folder of reports: machines, scenarios over time, first failing builds, trends.
+    ///
+    /// It needs no server and loads nothing from the network: open its index.html.
+    Site(SiteArgs),
     /// Print the JSON Schema of a report.
     Schema(SchemaArgs),
     /// Print completions for a shell.
@@ -95,15 +118,6 @@ enum Command {
     Man(ManArgs),
     #[command(flatten)]
     Subprocess(Subprocess),
-}
-
-#[derive(Debug, Args)]
-struct DoctorArgs {
-    #[command(flatten)]
-    drivers: DriverArgs,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -133,12 +147,17 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Err(stop) => return not_run(&stop),
     };
     let done = match cli.command.unwrap_or(Command::Run(Box::new(cli.run))) {
-        Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
+        Command::Doctor(args) => doctor::run(suite, &args),
         Command::List(args) => list(suite, &args).map(|()| 0),
         Command::Run(args) => run::run(suite, &args),
         #[cfg(unix)]
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),
+        Command::Diff(args) => diff::run(suite, &args),
+        Command::Expectations(args) => expectations_from::run(&args).map(|()| 0),
+        Command::Package(args) => package::pack(&args).map(|()| 0),
+        Command::Verify(args) => package::verify(&args),
+        Command::Site(args) => site::run(&args).map(|()| 0),
         Command::Schema(args) => schema::run(&args).map(|()| 0),
         Command::Completions(args) => {
             help::completions(&Cli::command(), &args);

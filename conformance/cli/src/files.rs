@@ -28,18 +28,23 @@ pub(crate) fn check_writable(path: &Path) -> Verdict {
     Ok(())
 }
 
-/// Writes a file atomically: an interrupted run never leaves half a file.
+/// Writes a text file atomically: an interrupted run never leaves half a file.
 pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
+    write_bytes(path, text.as_bytes())
+}
+
+/// Writes a file atomically.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Verdict {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         if !path.exists() || path.is_file() {
             let mut file = system::readable_file().tempfile_in(folder)?;
-            std::io::Write::write_all(&mut file, text.as_bytes())?;
+            std::io::Write::write_all(&mut file, bytes)?;
             file.persist(path)?;
             return Ok(());
         }
         // Pipes and devices cannot be replaced.
-        std::fs::write(path, text)
+        std::fs::write(path, bytes)
     };
     write().map_err(|error| cannot_write(path, &error))
 }

@@ -25,14 +25,19 @@
 //!
 //! Linux and Windows.
 
+mod baseline;
 mod bench;
 mod call_trace;
 mod case_list;
 mod cli;
+mod diff;
 mod doctor;
 mod drivers;
 mod emulate;
+mod evidence;
+mod examined;
 mod exit_status;
+mod expectations_from;
 mod files;
 mod filter;
 mod flakes;
@@ -40,6 +45,7 @@ mod help;
 mod hidden_devices;
 mod interrupt;
 mod output;
+mod package;
 mod report;
 mod requirement;
 mod run;
@@ -47,6 +53,7 @@ mod runner;
 mod sha256;
 mod shard;
 mod simulate;
+mod site;
 mod subprocess;
 
 use std::process::ExitCode;
@@ -54,6 +61,7 @@ use std::process::ExitCode;
 use gpu_interop_conformance::Suite;
 
 pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
+pub use evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
 pub use report::{
     Attempt, Call, CallTrace, CaseList, CaseReport, Cause, Emulated, Environment, JoinedShard, MERGED_SCHEMA, Merged,
     NotRead, Report, Returned, SCHEMA, Shard, Sourced, Stopped, Tool,

@@ -10,8 +10,11 @@ use std::time::Duration;
 use clap::Args;
 use gpu_interop_conformance::{BackendUnderTest, Expectations, ExporterName, Scenario, Seeds, Stop, Suite, Verdict};
 
+use crate::baseline::Baseline;
 use crate::case_list::{CaseList, Tier};
 use crate::drivers::DriverArgs;
+use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
+use crate::examined::System;
 use crate::files::{check_writable, to_json, write_file};
 use crate::filter::glob;
 use crate::flakes::Flakes;
@@ -75,6 +78,9 @@ pub(crate) struct RunArgs {
     /// Write the report as one HTML page without network resources.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// A JSON report of an earlier run, whose failures do not fail this one. New failures do; fixed ones are printed.
+    #[arg(long, value_name = "REPORT")]
+    baseline: Option<PathBuf>,
     /// A TOML file of expectations, in addition to the built-in ones; may be repeated. The first matching
     /// entry counts, files before the built-in ones.
     #[arg(long, value_name = "FILE")]
@@ -113,6 +119,13 @@ pub(crate) struct RunArgs {
     /// Stop after this many cases have failed. These still run again; the rest counts as skipped.
     #[arg(long, value_name = "COUNT")]
     max_failures: Option<NonZeroUsize>,
+    /// The name of the build under test, such as the driver's commit, for `conformance site`.
+    #[arg(long, value_name = "NAME")]
+    build: Option<String>,
+    /// The file of the kernel's messages, which are reported with the case that ran at the time: lines that a program
+    /// such as `dmesg -w` appends. Default: /dev/kmsg, if it can be read.
+    #[arg(long, value_name = "FILE")]
+    kernel_log: Option<PathBuf>,
     /// Print only failures, reasons of cases that did not run, and counts.
     #[arg(long, short)]
     quiet: bool,
@@ -226,9 +239,11 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     for path in args.json.iter().chain(&args.junit).chain(&args.html) {
         check_writable(path)?;
     }
+    let baseline = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let under_test = suite.backend(&backend)?;
     let journal = args.journal()?;
     interrupt::listen()?;
+    let hash = Hash::start();
     let mut reports = Vec::new();
     loop {
         let passed_over = passed_over.clone();
@@ -247,6 +262,10 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
             break;
         }
     }
+    let hash = hash.finish();
+    for host in reports.iter_mut().filter_map(|report: &mut Report| report.host.as_mut()) {
+        host.command_sha256.clone_from(&hash);
+    }
     let merged = Merged::of_devices(reports);
     if let Some(path) = &args.json {
         let text = match (args.device, merged.reports.as_slice()) {
@@ -255,16 +274,21 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         };
         write_file(path, &text?)?;
     }
-    if let Some(path) = &args.junit {
-        write_file(path, &junit::render(&merged.reports, args.flaky)?)?;
-    }
     if let Some(path) = &args.html {
         write_file(path, &html::render(&merged))?;
     }
     if let Some(journal) = journal {
         journal.finish()?;
     }
-    let status = merge::judge(&merged, &required, args.flaky);
+    // CI systems and the exit status do not count failures of the baseline.
+    let judged = match &baseline {
+        Some(baseline) => baseline.apply(suite, &merged, args.flaky)?,
+        None => merged,
+    };
+    if let Some(path) = &args.junit {
+        write_file(path, &junit::render(&judged.reports, args.flaky)?)?;
+    }
+    let status = merge::judge(&judged, &required, args.flaky);
     if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
         return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
     }
@@ -285,7 +309,13 @@ fn run_on(
         say!("{}", text::heading(environment));
     }
     let progress = Progress::new(cases.len(), args.quiet, args.verbose);
-    let report = plan.run(under_test, environment, cases, &progress, journal)?;
+    let is_real = !environment.backend.simulated && environment.emulated.is_none();
+    let kernel_log = KernelLog::follow(args.kernel_log.as_deref())?;
+    let evidence = Evidence { kernel_log, gpu: Monitor::new(&environment.device, is_real) };
+    let gpu = evidence.gpu.read();
+    let mut report = plan.run(under_test, environment, cases, &progress, journal, &evidence)?;
+    report.build.clone_from(&args.build);
+    report.host = Some(Host { gpu, ..evidence::host(&System::new(None)) });
     progress.done();
     for stale in plan.stale_expectations(environment, scenarios) {
         eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");

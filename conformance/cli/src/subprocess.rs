@@ -9,6 +9,7 @@ use gpu_interop_conformance::{
 
 #[cfg(unix)]
 use crate::bench::load::{self, LoadArgs};
+use crate::evidence::{self, GpuArgs};
 use crate::report::Environment;
 use crate::runner::group;
 
@@ -21,6 +22,9 @@ pub(crate) enum Subprocess {
     /// Discovers the machine.
     #[command(hide = true)]
     Discover(DiscoverArgs),
+    /// Reads the state of a GPU.
+    #[command(hide = true)]
+    GpuState(GpuArgs),
     /// Loads the backend, or its driver alone, and reports the duration.
     #[cfg(unix)]
     #[command(hide = true, name = load::SUBCOMMAND)]
@@ -74,6 +78,7 @@ impl Subprocess {
         match self {
             Self::Child(args) => run_child(suite, args),
             Self::Discover(args) => run_discover(suite, args),
+            Self::GpuState(args) => evidence::examine(args),
             #[cfg(unix)]
             Self::BenchLoad(args) => process::answer(&load::once(suite, args)),
             Self::Suite { request } => suite.serve(request),

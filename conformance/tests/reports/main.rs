@@ -1,12 +1,20 @@
 //! Output of the `conformance` command: the JSON, its schema, merged reports, and its manual.
 
+mod baseline;
+mod diff;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod durations;
+#[cfg(target_os = "linux")]
+mod evidence;
 mod html;
 mod manual;
 mod merge;
 mod page;
 mod readme;
 mod schema;
+mod simulated;
+mod site;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

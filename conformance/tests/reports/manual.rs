@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::{Tested, conformance, printed};
 
 /// The hidden subcommands.
-const INTERNAL: [&str; 4] = ["child", "discover", "bench-load", "suite-process"];
+const INTERNAL: [&str; 5] = ["child", "discover", "gpu-state", "bench-load", "suite-process"];
 
 /// The subcommands that the help lists.
 fn subcommands() -> Tested<Vec<String>> {
@@ -23,7 +23,7 @@ fn subcommands() -> Tested<Vec<String>> {
         .collect();
     // Benchmarks exist only on Linux.
     let bench = cfg!(unix).then_some("bench");
-    for name in ["doctor", "list", "run", "merge", "schema", "completions", "man"].into_iter().chain(bench) {
+    for name in ["doctor", "list", "run", "merge", "diff", "schema", "completions", "man"].into_iter().chain(bench) {
         assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
     }
     Ok(names)

@@ -47,7 +47,8 @@ fn suites(device: &str, report: &Report, flakes: Flakes) -> impl Iterator<Item =
         let mut case = TestCase::new(result.name(), status);
         case.set_classname(format!("{}.{group}", report.backend.name));
         case.set_time(Duration::from_micros(result.duration_us));
-        let mut output = text::observations(result) + &text::calls(result.calls.as_ref());
+        let kernel = text::kernel(&result.kernel_log);
+        let mut output = text::observations(result) + &kernel + &text::calls(result.calls.as_ref());
         if result.outcome == Outcome::ExpectedFailure {
             output = format!("expected failure: {reason}\n{output}");
         }

@@ -113,10 +113,30 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
     })
 }
 
+/// Reads a file as merged reports: one of `run`, `bench` or `merge`.
+///
+/// # Errors
+/// If it cannot be read or is no report.
+pub(crate) fn read(path: &Path) -> Verdict<Merged> {
+    let mut merged = Merged::empty();
+    add(&mut merged, path, String::new()).map_err(|reason| Stop::Failed(format!("{}: {reason}", path.display())))?;
+    Ok(merged)
+}
+
+/// Parses the contents of a file as merged reports.
+pub(crate) fn parse_bytes(bytes: &[u8]) -> Result<Merged, String> {
+    let mut merged = Merged::empty();
+    add_bytes(&mut merged, bytes, String::new())?;
+    Ok(merged)
+}
+
 /// Reads a report of `run`, `bench` or `merge`.
 fn add(merged: &mut Merged, path: &Path, source: String) -> Result<(), String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| format!("this is not JSON: {error}"))?;
+    add_bytes(merged, &std::fs::read(path).map_err(|error| error.to_string())?, source)
+}
+
+fn add_bytes(merged: &mut Merged, bytes: &[u8], source: String) -> Result<(), String> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("this is not JSON: {error}"))?;
     if value.get("results").is_some() {
         merged.reports.push(Sourced { source, report: parse(value, SCHEMA)? });
     } else if value.get("measurements").is_some() {

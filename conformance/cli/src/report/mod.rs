@@ -31,6 +31,7 @@ pub use selection::{CaseList, JoinedShard, Shard};
 pub use stopped::{Cause, Stopped};
 
 use crate::emulate;
+use crate::evidence::{Around, Host, KernelLine};
 
 /// The schema version of reports. Incremented with each incompatible change; older versions are read.
 ///
@@ -53,6 +54,9 @@ pub struct Report {
     pub started: Option<DateTime<Utc>>,
     /// The seed of the data.
     pub seed: u32,
+    /// The name of the build under test, if it was given.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub build: Option<String>,
     /// The number of runs of each scenario, each with the next seed. A passed scenario passed every time.
     #[serde(default = "once")]
     pub repeat: NonZeroU32,
@@ -63,6 +67,9 @@ pub struct Report {
     pub emulated: Option<Emulated>,
     /// The device under test.
     pub device: DeviceIdentity,
+    /// The computer; absent from reports of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host: Option<Host>,
     /// The device's capabilities.
     pub capabilities: Capabilities,
     /// The requested exporters, available or not.
@@ -84,6 +91,9 @@ pub struct Report {
     pub stopped: Option<Stopped>,
     /// One entry for each scenario and exporter, in the order of `conformance list`.
     pub results: Vec<CaseReport>,
+    /// Messages of the kernel during the run that belong to no one case.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub kernel_log: Vec<KernelLine>,
     /// The count of each outcome, 0 included.
     pub summary: BTreeMap<String, usize>,
     /// Duration of the run, microseconds.
@@ -136,6 +146,12 @@ pub struct CaseReport {
     /// Its driver calls, if it failed in a run with `--verbose`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<CallTrace>,
+    /// Messages of the kernel during the case.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub kernel_log: Vec<KernelLine>,
+    /// The GPU's sensors before and after a scenario that runs alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sensors: Option<Around>,
     /// Every run of a case that failed and ran again, in order: the first one as the others of its group, the rest
     /// alone. Empty if it ran once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -161,6 +177,9 @@ impl CaseReport {
         self.id.split('.').next().unwrap_or_default()
     }
 }
+
+/// The beginning of the part of a failure's reason that names the scenarios before it in its process.
+pub(crate) const HISTORY: &str = "[its process had run ";
 
 /// `id@exporter`, or `id` alone.
 pub(crate) fn case_name(id: &str, exporter: Option<ExporterName>) -> String {

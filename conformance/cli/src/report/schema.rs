@@ -7,13 +7,14 @@ use schemars::{JsonSchema, Schema};
 
 use super::{MERGED_SCHEMA, Merged, Report, SCHEMA};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
+use crate::diff::{DIFF_SCHEMA, Difference};
 use crate::files::to_json;
 use crate::output::say;
 
 /// The options of `conformance schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// The report: of `run`, `bench` or `merge`.
+    /// The output of `run`, `bench`, `merge` or `diff`.
     #[arg(default_value = "run")]
     of: Form,
 }
@@ -23,6 +24,7 @@ enum Form {
     Run,
     Bench,
     Merge,
+    Diff,
 }
 
 /// Prints a schema.
@@ -31,6 +33,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Verdict {
         Form::Run => of::<Report>("run", SCHEMA),
         Form::Bench => of::<BenchReport>("bench", BENCH_SCHEMA),
         Form::Merge => of::<Merged>("merge", MERGED_SCHEMA),
+        Form::Diff => of::<Difference>("diff", DIFF_SCHEMA),
     };
     say!("{}", to_json(&schema)?);
     Ok(())

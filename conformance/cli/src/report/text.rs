@@ -9,6 +9,8 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use gpu_interop::{BackendInfo, DeviceIdentity};
 use gpu_interop_conformance::{Outcome, Stop};
 
+use crate::evidence::KernelLine;
+
 use super::{CallTrace, CaseReport, Emulated, Environment, Observation, Report};
 
 /// The first lines of a report: backend, device, driver.
@@ -104,6 +106,13 @@ pub(crate) fn attempts(case: &CaseReport) -> String {
     text
 }
 
+/// Messages of the kernel; empty for most cases.
+pub(crate) fn kernel(lines: &[KernelLine]) -> String {
+    let meaning =
+        |line: &KernelLine| line.event.as_ref().map(|event| format!(" [{}]", event.meaning)).unwrap_or_default();
+    lines.iter().map(|line| format!("    # kernel: {}{}\n", line.text, meaning(line))).collect()
+}
+
 /// The summary of a run: counts, and each failure with its log and driver calls.
 pub(crate) fn summary(report: &Report, as_table: bool) -> String {
     let mut text = String::new();
@@ -112,6 +121,7 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
         if case.attempts.is_empty() {
             text.push_str(&log_and_calls(case.log.as_deref(), case.calls.as_ref()));
         }
+        text.push_str(&kernel(&case.kernel_log));
         text.push_str(&attempts(case));
     }
     for (outcome, label) in [(Outcome::Skipped, "skipped"), (Outcome::Unsupported, "unsupported")] {

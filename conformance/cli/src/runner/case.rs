@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
 
+use crate::evidence::{Around, KernelLine};
 use crate::report::{Attempt, CallTrace, CaseReport, case_name};
 
 /// One scenario with one exporter.
@@ -28,6 +29,8 @@ pub(super) struct Ended {
     pub(super) log: Option<String>,
     pub(super) calls: Option<CallTrace>,
     pub(super) recorded: Recorded,
+    pub(super) kernel_log: Vec<KernelLine>,
+    pub(super) sensors: Option<Around>,
     /// `true` if the case did not run to its end, because the run stops.
     pub(super) is_left: bool,
 }
@@ -42,7 +45,7 @@ pub(super) struct Run {
 impl Run {
     /// As the journal has it: before expectations.
     pub(super) fn to_report(&self, case: &Case<'_>) -> CaseReport {
-        let Ended { outcome, reason, log, calls, recorded, .. } = &self.ended;
+        let Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, .. } = &self.ended;
         CaseReport {
             id: case.scenario.id.into(),
             exporter: case.exporter,
@@ -52,6 +55,8 @@ impl Run {
             left_out: recorded.left_out.clone(),
             log: log.clone(),
             calls: calls.clone(),
+            kernel_log: kernel_log.clone(),
+            sensors: sensors.clone(),
             attempts: Vec::new(),
             flake_rate: None,
             duration_us: micros(self.took),
@@ -60,10 +65,11 @@ impl Run {
 
     /// Reverses [`Run::to_report`].
     pub(super) fn of_report(report: CaseReport) -> Self {
-        let CaseReport { outcome, reason, observed, left_out, log, calls, duration_us, .. } = report;
+        let CaseReport { outcome, reason, observed, left_out, log, calls, kernel_log, sensors, duration_us, .. } =
+            report;
         let recorded = Recorded { observed, left_out };
         Self {
-            ended: Ended { outcome, reason, log, calls, recorded, is_left: false },
+            ended: Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, is_left: false },
             took: Duration::from_micros(duration_us),
         }
     }
@@ -86,7 +92,16 @@ impl Ended {
     }
 
     pub(super) fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
-        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default(), is_left: false }
+        Self {
+            outcome,
+            reason,
+            log: None,
+            calls: None,
+            recorded: Recorded::default(),
+            kernel_log: Vec::new(),
+            sensors: None,
+            is_left: false,
+        }
     }
 
     /// The result of a case that the end of the run leaves out.

@@ -12,7 +12,9 @@ use wait_timeout::ChildExt;
 use super::case::{Case, Ended, Run};
 use super::halt::Halt;
 use crate::call_trace::{self, CallFile};
+use crate::evidence::{Around, Evidence, Window};
 use crate::interrupt::NOTICED_WITHIN;
+use crate::report::HISTORY;
 use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
 use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
@@ -81,6 +83,7 @@ pub(super) struct Options<'a> {
     pub(super) calls: bool,
     /// Ends the run early.
     pub(super) halt: &'a Halt,
+    pub(super) evidence: &'a Evidence,
 }
 
 /// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`.
@@ -92,6 +95,9 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
             done += 1;
             continue;
         }
+        // Messages about the start of a process belong to its first case.
+        let mut window = Some(options.evidence.begin(cases[done].name()));
+        let mut sensors = options.evidence.sensors(cases[done].scenario.alone);
         let mut process = match Process::spawn(options, &cases[done..]) {
             Ok(process) => process,
             Err(stop) => {
@@ -100,15 +106,25 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
                 continue;
             }
         };
-        let (mut usable, first) = (true, done);
+        let (mut usable, first, mut start) = (true, done, Instant::now());
         while usable && done < cases.len() {
             let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
             let limit = limit.saturating_mul(options.seeds.count.get());
             let is_last = done + 1 == cases.len();
-            let start = Instant::now();
-            let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
+            if let Some(window) = &window {
+                window.process(process.child.id());
+            }
+            let mut end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
+            let took = start.elapsed();
+            // The process has begun the next case.
+            start = Instant::now();
+            end.kernel_log = window.take().map(Window::end).unwrap_or_default();
+            window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
+            let after = options.evidence.sensors(sensors.is_some());
+            end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });
+            sensors = after;
             usable = !end.outcome.is_failure();
-            ended(done, Process::with_history(end, &cases[first..done]), start.elapsed());
+            ended(done, Process::with_history(end, &cases[first..done]), took);
             // The process of a run that stops ends as well.
             usable &= options.halt.stop().is_none();
             done += 1;
@@ -228,9 +244,8 @@ impl<'a> Process<'a> {
             ids.insert(0, &number);
         }
         let reason = ended.reason.unwrap_or_default();
-        let history =
-            format!("its process had run {} before; --isolate-each runs each in a separate process", ids.join(", "));
-        Ended { reason: Some(format!("{reason} [{history}]")), ..ended }
+        let history = format!("{HISTORY}{} before; --isolate-each runs each in a separate process]", ids.join(", "));
+        Ended { reason: Some(format!("{reason} {history}")), ..ended }
     }
 
     /// Waits for the exit of the process. `None` if it succeeded.

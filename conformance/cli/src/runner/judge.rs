@@ -35,6 +35,7 @@ impl Plan {
 /// The report of a case that ran these times, and has no runs left. The last run of several that failed may have passed.
 pub(super) fn judge(expectations: &Expectations, place: &Place<'_>, case: &Case<'_>, mut runs: Vec<Run>) -> CaseReport {
     let attempts: Vec<Attempt> = if runs.len() > 1 { runs.iter().map(Run::attempt).collect() } else { Vec::new() };
+    let kernel_log = runs.iter().flat_map(|run| run.ended.kernel_log.iter().cloned()).collect();
     let flake = expectations.flake(place);
     let is_flaky = attempts.last().is_some_and(|last| last.outcome == Outcome::Passed);
     let decisive = if is_flaky { runs.pop() } else { runs.into_iter().next() };
@@ -65,6 +66,8 @@ pub(super) fn judge(expectations: &Expectations, place: &Place<'_>, case: &Case<
         left_out: ended.recorded.left_out,
         log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
         calls: ended.calls.filter(|_| outcome.is_failure()),
+        kernel_log,
+        sensors: ended.sensors,
         attempts,
         flake_rate: flake.map(|flake| flake.rate),
         duration_us: took,

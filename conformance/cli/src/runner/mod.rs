@@ -22,6 +22,7 @@ use chrono::{SubsecRound, Utc};
 use gpu_interop_conformance::{BackendUnderTest, Verdict, execution};
 
 use crate::call_trace::{self, CallFile};
+use crate::evidence::Evidence;
 use crate::report::{Environment, Report, SCHEMA, Tool, summarize};
 
 pub(crate) use case::Case;
@@ -49,6 +50,7 @@ impl Plan {
         cases: &[Case<'_>],
         progress: &Progress,
         journal: Option<&Journal>,
+        evidence: &Evidence,
     ) -> Verdict<Report> {
         let (start, drivers, halt) = (Instant::now(), Drivers::of(environment), Halt::new(self.max_failures));
         let mut report = self.begun(environment);
@@ -73,15 +75,16 @@ impl Plan {
         // Failures so far are not a reason to leave out their repetitions.
         let repetitions = Halt::new(None);
         if self.is_isolated() {
-            self.run_units(under_test, cases, &to_run, &halt, &ended);
-            let options = self.options(under_test, &repetitions);
+            self.run_units(self.options(under_test, &halt, evidence), cases, &to_run, &ended);
+            let options = self.options(under_test, &repetitions, evidence);
             results.repeat(&repetitions, |index| group::run_alone(options, cases[index]));
         } else {
-            self.run_here(under_test, cases, &to_run, &halt, &ended);
+            self.run_here(self.options(under_test, &halt, evidence), under_test, cases, &to_run, &ended);
         }
         report.stopped = results.stopped();
         report.results = results.take();
         report.summary = summarize(&report.results);
+        report.kernel_log = evidence.kernel_log.rest();
         report.duration_us = report.duration_us.saturating_add(micros(start.elapsed()));
         Ok(report)
     }
@@ -93,10 +96,12 @@ impl Plan {
             tool: Tool::this(),
             started: Some(Utc::now().trunc_subsecs(0)),
             seed: self.seeds.first,
+            build: None,
             repeat: self.seeds.count,
             backend: environment.backend.clone(),
             emulated: environment.emulated.clone(),
             device: environment.device.clone(),
+            host: None,
             capabilities: environment.capabilities.clone(),
             exporters: environment.exporters.clone(),
             cases: self.list.as_ref().map(|list| list.about().clone()),
@@ -106,25 +111,29 @@ impl Plan {
             stopped: None,
             summary: summarize(&[]),
             results: Vec::new(),
+            kernel_log: Vec::new(),
             duration_us: 0,
         }
     }
 
-    fn options<'a>(&self, under_test: &'a BackendUnderTest, halt: &'a Halt) -> group::Options<'a> {
+    fn options<'a>(
+        &self,
+        under_test: &'a BackendUnderTest,
+        halt: &'a Halt,
+        evidence: &'a Evidence,
+    ) -> group::Options<'a> {
         let (seeds, timeout, calls) = (self.seeds, self.timeout, self.calls);
-        group::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls, halt }
+        group::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls, halt, evidence }
     }
 
     /// Runs cases in other processes.
     fn run_units(
         &self,
-        under_test: &BackendUnderTest,
+        options: group::Options<'_>,
         cases: &[Case<'_>],
         to_run: &[usize],
-        halt: &Halt,
         ended: &(impl Fn(usize, Ended, Duration) + Sync),
     ) {
-        let options = self.options(under_test, halt);
         let run = |unit: &Vec<usize>| {
             let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
             group::run(options, &cases, |place, end, took| ended(unit[place], end, took));
@@ -139,10 +148,10 @@ impl Plan {
     /// Runs cases in this process.
     fn run_here(
         &self,
+        options: group::Options<'_>,
         under_test: &Arc<BackendUnderTest>,
         cases: &[Case<'_>],
         to_run: &[usize],
-        halt: &Halt,
         ended: &impl Fn(usize, Ended, Duration),
     ) {
         // Tracing is best effort.
@@ -152,11 +161,13 @@ impl Plan {
         }
         for (place, index) in to_run.iter().enumerate() {
             let (case, start) = (&cases[*index], Instant::now());
-            if let Some(stop) = halt.stop() {
+            if let Some(stop) = options.halt.stop() {
                 ended(*index, Ended::left(stop), Duration::ZERO);
                 continue;
             }
-            let mut end = Ended::ran(execution::run(under_test, case.scenario, case.exporter, self.device, self.seeds));
+            let window = options.evidence.begin(case.name());
+            let ran = execution::run(under_test, case.scenario, case.exporter, self.device, self.seeds);
+            let mut end = Ended { kernel_log: window.end(), ..Ended::ran(ran) };
             if end.outcome.is_failure() {
                 end.calls = file.as_ref().and_then(|file| file.trace(place).ok());
             }

@@ -113,7 +113,8 @@ impl<'a> Results<'a> {
             (true, Some(stop)) => {
                 let failure = ended.reason.as_deref().unwrap_or("no reason");
                 let reason = format!("{} (it ran at that time, and {}: {failure})", stop.reason(), ended.outcome);
-                Ended::left(Stop::Skipped(reason))
+                let Ended { kernel_log, sensors, .. } = ended;
+                Ended { kernel_log, sensors, ..Ended::left(Stop::Skipped(reason)) }
             }
             _ => ended,
         }

@@ -29,10 +29,16 @@ impl Version {
     /// because that is the version of AMD's runtime; `CUDA 13.0` is none.
     #[must_use]
     pub fn of_driver(description: &str) -> Option<Self> {
+        Self::parse(Self::text_in(description)?)
+    }
+
+    /// The text of the version that [`Version::of_driver`] finds.
+    #[must_use]
+    pub fn text_in(description: &str) -> Option<&str> {
         let mut before = "";
-        description.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).find_map(|word| {
+        description.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).find(|word| {
             let is_of_api = matches!(std::mem::replace(&mut before, word), "CUDA" | "Vulkan");
-            Self::parse(word).filter(|_| word.contains('.') && !is_of_api)
+            word.contains('.') && !is_of_api && Self::parse(word).is_some()
         })
     }
 }

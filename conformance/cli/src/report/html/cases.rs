@@ -5,6 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::run::{Run, counts, groups, in_order, sign, tally, words};
+use crate::evidence::KernelLine;
 use crate::report::{Attempt, CallTrace, CaseReport, Observation};
 
 /// A scenario's result in one report, with one exporter.
@@ -106,6 +107,8 @@ fn is_plain(case: &CaseReport) -> bool {
         && case.observed.is_empty()
         && case.left_out.is_empty()
         && case.calls.is_none()
+        && case.kernel_log.is_empty()
+        && case.sensors.is_none()
         && case.attempts.is_empty()
 }
 
@@ -134,6 +137,10 @@ fn remarks(found: &[Found<'_>]) -> Markup {
                 }
                 @if !case.observed.is_empty() { (observed(&case.observed)) }
                 @if let Some(log) = &case.log { pre { (log) } }
+                @if !case.kernel_log.is_empty() { (kernel(&case.kernel_log)) }
+                @if let Some(around) = &case.sensors {
+                    p { "The GPU before: " (around.before) "; after: " (around.after) }
+                }
                 @if let Some(calls) = &case.calls { (driver_calls(calls)) }
                 @if !case.attempts.is_empty() { (attempts(&case.attempts)) }
             }
@@ -148,6 +155,24 @@ fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
         && a.left_out == b.left_out
         && a.calls == b.calls
         && a.attempts == b.attempts
+        && a.kernel_log == b.kernel_log
+        && a.sensors == b.sensors
+}
+
+/// Messages of the kernel, with their meanings.
+pub(super) fn kernel(lines: &[KernelLine]) -> Markup {
+    html! {
+        p { "Messages of the kernel:" }
+        ul class="kernel" {
+            @for line in lines {
+                li {
+                    code { (line.text) }
+                    @if let Some(event) = &line.event { " " strong { (event.meaning) } }
+                    @if !line.during.is_empty() { " during " (line.during.join(", ")) }
+                }
+            }
+        }
+    }
 }
 
 /// Collapsed: there may be hundreds.

@@ -1,12 +1,16 @@
 //! The machines of a page.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use gpu_interop::BackendInfo;
 use gpu_interop_conformance::Stop;
 use maud::{Markup, html};
 
+use super::cases::kernel;
 use super::run::{Run, counts, tally};
 use crate::bench::BenchReport;
+use crate::evidence::Host;
 use crate::report::{Emulated, Sourced, text};
 
 /// A card for each report.
@@ -43,6 +47,7 @@ fn card(run: Run<'_>) -> Markup {
                         }
                     }
                 }
+                @if let Some(host) = &report.host { (of_host(host)) }
                 dt { "run" }
                 dd { (report.results.len()) " scenarios in " (format!("{took:.1?}")) ", " (text::seeds(report)) }
                 @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
@@ -57,6 +62,34 @@ fn card(run: Run<'_>) -> Markup {
                 dt { "made by" } dd { (report.tool.name) " " (report.tool.version) }
                 @if !run.source.is_empty() { dt { "report" } dd { (run.source) } }
             }
+            @if !report.kernel_log.is_empty() { (kernel(&report.kernel_log)) }
+        }
+    }
+}
+
+/// The computer.
+fn of_host(host: &Host) -> Markup {
+    let list = |all: &BTreeMap<String, String>| {
+        all.iter().map(|(name, version)| format!("{name} {version}")).collect::<Vec<_>>().join(", ")
+    };
+    let system = [host.distribution.as_deref(), host.kernel.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+    html! {
+        dt { "system" } dd { (host.os) " on " (host.architecture) @for part in system { ", " (part) } }
+        @if let Some(container) = &host.container { dt { "container" } dd { (container) } }
+        @if let Some(processor) = &host.processor { dt { "processor" } dd { (processor) ", " (host.cores) " cores" } }
+        @if !host.kernel_modules.is_empty() { dt { "modules" } dd { (list(&host.kernel_modules)) } }
+        @if let Some(gpu) = &host.gpu {
+            dt { "GPU" }
+            dd {
+                (gpu.sensors)
+                @if let Some(firmware) = &gpu.firmware { ", firmware " (firmware) }
+                @if gpu.ecc == Some(true) { ", ECC" }
+                @if gpu.mig == Some(true) { ", MIG" }
+            }
+        }
+        @if !host.packages.is_empty() {
+            dt { "packages" }
+            dd { details { summary { (host.packages.len()) } (list(&host.packages)) } }
         }
     }
 }

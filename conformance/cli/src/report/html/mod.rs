@@ -14,10 +14,11 @@ use gpu_interop_conformance::Outcome;
 use maud::{DOCTYPE, PreEscaped, html};
 
 use self::run::Run;
+pub(crate) use self::run::{counts, in_order, tally, words};
 
 use super::merged::Merged;
 
-const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// The page.
 pub(crate) fn render(merged: &Merged) -> String {

@@ -34,7 +34,7 @@ pub(super) fn groups<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
 }
 
 /// The distinct values, in order of first occurrence.
-pub(super) fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+pub(crate) fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut all: Vec<T> = Vec::new();
     for value in values {
         if !all.contains(&value) {
@@ -44,7 +44,7 @@ pub(super) fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> 
     all
 }
 
-pub(super) fn words(outcome: Outcome) -> String {
+pub(crate) fn words(outcome: Outcome) -> String {
     outcome.name().replace('_', " ")
 }
 
@@ -61,7 +61,7 @@ pub(super) fn sign(outcome: Outcome) -> &'static str {
 }
 
 /// The outcomes among some results with their counts, the worst first.
-pub(super) fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Outcome, usize)> {
+pub(crate) fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Outcome, usize)> {
     const WORST_FIRST: [Outcome; 9] = [
         Outcome::Crashed,
         Outcome::Failed,
@@ -79,7 +79,7 @@ pub(super) fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Out
 }
 
 /// The counts, a line each.
-pub(super) fn counts(tally: &[(Outcome, usize)]) -> Markup {
+pub(crate) fn counts(tally: &[(Outcome, usize)]) -> Markup {
     html! {
         @for (outcome, count) in tally {
             span class={ "count " (outcome) } { (sign(*outcome)) " " (count) " " (words(*outcome)) }

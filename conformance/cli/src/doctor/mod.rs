@@ -1,5 +1,14 @@
-//! `conformance doctor`: diagnoses drivers, devices and missing packages.
+//! `conformance doctor`: diagnoses drivers, devices, missing packages, and faults of the machine.
 
+mod amd;
+mod fault;
+mod nvidia;
+mod visible;
+mod vulkan;
+
+use std::path::PathBuf;
+
+use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use gpu_interop::{
@@ -9,10 +18,35 @@ use gpu_interop::{
 use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, NO_LAYER, Suite, Verdict, system};
 use serde::Serialize;
 
+use crate::drivers::DriverArgs;
+use crate::examined::System;
+use crate::exit_status::FAILED;
 use crate::files::to_json;
 use crate::output::say;
 use crate::report::{Environment, text};
 use crate::runner;
+
+use fault::{Fault, Severity};
+
+/// The options of `conformance doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) drivers: DriverArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Look for faults in the system in this folder, such as an unpacked container image; load no driver.
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+}
+
+/// The whole diagnosis.
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    faults: Vec<Fault>,
+    backends: Vec<Finding>,
+}
 
 /// The diagnosis of one backend.
 #[derive(Debug, Serialize)]
@@ -24,7 +58,47 @@ struct Finding {
     problem: Option<String>,
 }
 
-pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
+/// Prints the diagnosis. The exit status is 1 if a fault is an error.
+pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
+    let faults = faults(&System::new(args.root.as_deref()));
+    let status = if faults.iter().any(|fault| fault.severity == Severity::Error) { FAILED } else { 0 };
+    let backends = if args.root.is_some() { Vec::new() } else { findings(suite) };
+    if args.json {
+        say!("{}", to_json(&Diagnosis { faults, backends })?);
+        return Ok(status);
+    }
+    if args.root.is_none() {
+        variables(&backends);
+    }
+    for finding in &backends {
+        say!("");
+        match (&finding.environment, &finding.problem) {
+            (Some(environment), _) => show(environment),
+            (None, problem) => {
+                say!("backend   {}: not usable: {}", finding.backend, problem.as_deref().unwrap_or("no reason"));
+            }
+        }
+    }
+    say!("");
+    for fault in &faults {
+        say!("{fault}");
+    }
+    if faults.is_empty() {
+        say!("no fault of the machine was found");
+    }
+    Ok(status)
+}
+
+/// The faults, the most severe first.
+fn faults(system: &System) -> Vec<Fault> {
+    let all = [nvidia::wsl, nvidia::faults, vulkan::faults, amd::faults, visible::faults];
+    let mut faults: Vec<Fault> = all.into_iter().flat_map(|find| find(system)).collect();
+    faults.sort_by_key(|fault| fault.severity);
+    faults
+}
+
+/// The diagnosis of every backend.
+fn findings(suite: &Suite) -> Vec<Finding> {
     let mut names: Vec<String> = BACKEND_NAMES.iter().map(ToString::to_string).collect();
     names.extend(suite.backends().iter().map(|backend| backend.name().to_owned()));
     let mut seen = Vec::new();
@@ -34,22 +108,7 @@ pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
             true
         }
     });
-    let findings: Vec<Finding> = names.into_iter().map(|backend| examine(suite, backend)).collect();
-    if json {
-        say!("{}", to_json(&findings)?);
-        return Ok(());
-    }
-    variables(&findings);
-    for finding in &findings {
-        say!("");
-        match (&finding.environment, &finding.problem) {
-            (Some(environment), _) => show(environment),
-            (None, problem) => {
-                say!("backend   {}: not usable: {}", finding.backend, problem.as_deref().unwrap_or("no reason"));
-            }
-        }
-    }
-    Ok(())
+    names.into_iter().map(|backend| examine(suite, backend)).collect()
 }
 
 /// Explains the environment variables, and how to correct them.

@@ -1,0 +1,217 @@
+//! Compares the cases of runs before and after a change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_interop_conformance::{Outcome, Stop, Suite, Verdict};
+
+use super::machine;
+use super::noise::{Rule, Speed, Timed};
+use super::reason::{steady, without_history, without_numbers};
+use super::report::{Change, DIFF_SCHEMA, Difference, Kind, State};
+use crate::report::{CaseReport, Merged, Report, Sourced, Tool, case_name};
+
+/// `true` if the durations of cases are compared, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timing {
+    Compared,
+    Ignored,
+}
+
+/// A case: the source of its report, and its name.
+type Key = (String, String);
+/// The results of each case, one a run.
+type Cases<'a> = BTreeMap<Key, Vec<&'a CaseReport>>;
+
+/// Compares runs before a change with those after it. Cases are matched by name, or former name, and the reports of
+/// several devices by their sources.
+///
+/// # Errors
+/// If a side has no report of a run, or the sides have no source in common.
+pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timing: Timing) -> Verdict<Difference> {
+    let (old, new) = (sources(before)?, sources(after)?);
+    if old.keys().all(|source| !new.contains_key(source)) {
+        let list = |all: &BTreeMap<String, Vec<&Report>>| all.keys().cloned().collect::<Vec<_>>().join(", ");
+        return Err(Stop::Failed(format!(
+            "the sides have reports of different sources: {} before, {} after; compare the report of one device with \
+             that of another by passing single reports",
+            list(&old),
+            list(&new)
+        )));
+    }
+    let machine = old
+        .iter()
+        .filter_map(|(source, reports)| Some((reports.first()?, new.get(source)?.first()?)))
+        .flat_map(|(old, new)| machine::differences(old, new))
+        .collect();
+    let (old_cases, new_cases) = (cases(suite, &old), cases(suite, &new));
+    let runs = (before.len(), after.len());
+    let comparable = match timing {
+        Timing::Ignored => Err("not compared".to_owned()),
+        Timing::Compared => comparable(&old, &new),
+    };
+    let timed = |key: &Key| timed(old_cases.get(key)?, new_cases.get(key)?);
+    let rule = comparable.map(|()| Rule::of(&new_cases.keys().filter_map(timed).collect::<Vec<_>>(), runs));
+    let mut changes = Vec::new();
+    let gone = old_cases.keys().filter(|key| !new_cases.contains_key(*key));
+    let mut unchanged = 0;
+    for key in new_cases.keys().chain(gone) {
+        let empty = Vec::new();
+        let (old, new) = (old_cases.get(key).unwrap_or(&empty), new_cases.get(key).unwrap_or(&empty));
+        let speed = || rule.as_ref().ok().and_then(|rule| rule.judge(&timed(key)?));
+        let kind = kind(old, new).or_else(|| {
+            speed().map(|speed| match speed {
+                Speed::Slower => Kind::Slower,
+                Speed::Faster => Kind::Faster,
+            })
+        });
+        match kind {
+            None => unchanged += 1,
+            Some(kind) => {
+                let (source, case) = key.clone();
+                changes.push(Change { kind, source, case, before: states(old), after: states(new) });
+            }
+        }
+    }
+    changes.sort_by(|one, other| (one.kind, &one.source, &one.case).cmp(&(other.kind, &other.source, &other.case)));
+    let count = |kind: Kind| (kind.name().to_owned(), changes.iter().filter(|change| change.kind == kind).count());
+    let mut summary: BTreeMap<String, usize> = Kind::ALL.into_iter().map(count).collect();
+    summary.insert("unchanged".into(), unchanged);
+    let durations = match rule {
+        Ok(rule) => rule.describe(),
+        Err(reason) => reason,
+    };
+    let (before, after) = (Vec::new(), Vec::new());
+    Ok(Difference { schema: DIFF_SCHEMA, tool: Tool::this(), before, after, machine, changes, summary, durations })
+}
+
+/// The reports of a side by their sources, one a run. The source of a single report does not matter.
+fn sources<'a>(side: &[&'a Merged]) -> Verdict<BTreeMap<String, Vec<&'a Report>>> {
+    let mut all = BTreeMap::<String, Vec<&Report>>::new();
+    for merged in side {
+        match merged.reports.as_slice() {
+            [] => return Err(Stop::Failed("a file has no report of `conformance run`".into())),
+            [only] => all.entry(String::new()).or_default().push(&only.report),
+            several => {
+                for Sourced { source, report } in several {
+                    all.entry(source.clone()).or_default().push(report);
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The results of every case, by its present name.
+fn cases<'a>(suite: &Suite, reports: &BTreeMap<String, Vec<&'a Report>>) -> Cases<'a> {
+    let mut all = Cases::new();
+    for (source, reports) in reports {
+        for case in reports.iter().flat_map(|report| &report.results) {
+            let id = suite.scenario(&case.id).map_or(case.id.as_str(), |scenario| scenario.id);
+            all.entry((source.clone(), case_name(id, case.exporter))).or_default().push(case);
+        }
+    }
+    all
+}
+
+/// Fails if durations cannot be compared: the devices or the number of repetitions differ.
+fn comparable(before: &BTreeMap<String, Vec<&Report>>, after: &BTreeMap<String, Vec<&Report>>) -> Result<(), String> {
+    for (source, reports) in before {
+        let all = reports.iter().chain(after.get(source).into_iter().flatten());
+        let devices: BTreeSet<&str> = all.clone().map(|report| report.device.name.as_str()).collect();
+        if devices.len() > 1 {
+            return Err("not compared: the devices differ".into());
+        }
+        if all.map(|report| report.repeat).collect::<BTreeSet<_>>().len() > 1 {
+            return Err("not compared: the numbers of repetitions differ".into());
+        }
+    }
+    Ok(())
+}
+
+/// The durations of a case that passed everywhere.
+fn timed(before: &[&CaseReport], after: &[&CaseReport]) -> Option<Timed> {
+    let passed = before.iter().chain(after).all(|case| case.outcome == Outcome::Passed);
+    let durations = |side: &[&CaseReport]| side.iter().map(|case| case.duration_us).collect::<Vec<_>>();
+    passed.then(|| Timed::new(&durations(before), &durations(after)))?
+}
+
+/// The kind of a difference in outcomes; `None` if there is none.
+fn kind(before: &[&CaseReport], after: &[&CaseReport]) -> Option<Kind> {
+    let fails = |case: &&CaseReport| case.outcome.is_failure();
+    let flaky = |case: &&CaseReport| case.outcome == Outcome::Flaky;
+    let ran = |case: &&CaseReport| case.outcome.ran();
+    if before.is_empty() {
+        return Some(match (after.iter().any(fails), after.iter().any(flaky)) {
+            (true, _) => Kind::New,
+            (_, true) => Kind::Flaky,
+            _ => Kind::Added,
+        });
+    }
+    if after.is_empty() {
+        return Some(Kind::Missing);
+    }
+    let (failed, fail) = (before.iter().any(fails), after.iter().any(fails));
+    if fail && !failed {
+        return Some(Kind::New);
+    }
+    let (was_unsteady, is_flaky) = (before.iter().any(flaky) || failed, after.iter().any(flaky) && !fail);
+    // A failure that has become flaky is not fixed.
+    if is_flaky && (!was_unsteady || before.iter().all(fails)) {
+        return Some(Kind::Flaky);
+    }
+    if before.iter().all(fails) && !fail {
+        return Some(if after.iter().any(ran) { Kind::Fixed } else { Kind::Stopped });
+    }
+    match (before.iter().any(ran), after.iter().any(ran)) {
+        (true, false) => Some(Kind::Stopped),
+        (false, true) => Some(Kind::Started),
+        // A case that was flaky, or failed in some of the runs before, may pass in those after.
+        _ if was_unsteady && !fail => None,
+        _ => has_changed(before, after).then_some(Kind::Changed),
+    }
+}
+
+/// `true` if no result after equals one before. Parts that differ between equal runs are not compared.
+fn has_changed(before: &[&CaseReport], after: &[&CaseReport]) -> bool {
+    let distinct = |side: &[&CaseReport], form: fn(&str) -> String| {
+        side.iter().map(|case| signature(case, form)).collect::<BTreeSet<_>>()
+    };
+    let mut form: fn(&str) -> String = steady;
+    let differs = |side: &[&CaseReport]| distinct(side, steady).len() > distinct(side, without_numbers).len();
+    // The numbers in the reason differ between equal runs.
+    if differs(before) || differs(after) {
+        form = without_numbers;
+    }
+    distinct(before, form).is_disjoint(&distinct(after, form))
+}
+
+/// The outcome, and the texts that state why and what was omitted.
+fn signature(case: &CaseReport, form: fn(&str) -> String) -> (Outcome, String, Vec<String>) {
+    let reason = case.reason.as_deref().map(form).unwrap_or_default();
+    (case.outcome, reason, case.left_out.iter().map(|text| form(text)).collect())
+}
+
+/// The distinct results of a case on one side, in the order of the runs.
+fn states(side: &[&CaseReport]) -> Vec<State> {
+    let mut all: Vec<State> = Vec::new();
+    for case in side {
+        let reason = case.reason.as_deref().map(|reason| without_history(reason).to_owned());
+        let same = |state: &&mut State| {
+            state.outcome == case.outcome && state.reason == reason && state.left_out == case.left_out
+        };
+        match all.iter_mut().find(same) {
+            Some(state) => {
+                state.runs += 1;
+                state.durations_us.push(case.duration_us);
+            }
+            None => all.push(State {
+                outcome: case.outcome,
+                reason,
+                left_out: case.left_out.clone(),
+                runs: 1,
+                durations_us: vec![case.duration_us],
+            }),
+        }
+    }
+    all
+}

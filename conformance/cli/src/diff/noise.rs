@@ -1,0 +1,220 @@
+//! Durations of cases: slower or faster by more than the noise.
+//!
+//! The noise is measured: it is the greatest deviation of a duration among equal runs. With a single run on each side
+//! the greatest deviation in the opposite direction takes its place, because equal runs deviate in both directions
+//! alike. A stall of the machine can still resemble a slow case, so a side with a single run has high limits.
+
+use std::time::Duration;
+
+/// Durations below this are dominated by the scheduler, seconds.
+const GRAIN: f64 = 0.05;
+/// A duration counts if it exceeds the noise by this factor.
+const MARGIN: f64 = 2.0;
+/// The number of cases from which on their median is that of the run.
+const ENOUGH: usize = 10;
+
+/// The durations of one case in all runs of both sides, seconds. Neither side is empty.
+#[derive(Debug, Clone)]
+pub(super) struct Timed {
+    pub(super) before: Vec<f64>,
+    pub(super) after: Vec<f64>,
+}
+
+impl Timed {
+    /// From microseconds; `None` if a side has none.
+    pub(super) fn new(before: &[u64], after: &[u64]) -> Option<Self> {
+        let seconds = |all: &[u64]| all.iter().map(|us| Duration::from_micros(*us).as_secs_f64()).collect::<Vec<_>>();
+        let timed = Self { before: seconds(before), after: seconds(after) };
+        (!timed.before.is_empty() && !timed.after.is_empty()).then_some(timed)
+    }
+
+    /// As if all durations after the change had been shorter by this factor.
+    fn scaled(&self, factor: f64) -> Self {
+        Self { before: self.before.clone(), after: self.after.iter().map(|seconds| seconds / factor).collect() }
+    }
+
+    fn swapped(&self) -> Self {
+        Self { before: self.after.clone(), after: self.before.clone() }
+    }
+
+    /// The increase from the slowest run before to the fastest one after.
+    fn excess(&self) -> f64 {
+        increase(slowest(&self.before), fastest(&self.after))
+    }
+}
+
+fn slowest(all: &[f64]) -> f64 {
+    all.iter().copied().fold(0.0, f64::max)
+}
+
+fn fastest(all: &[f64]) -> f64 {
+    all.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// The relative increase of a duration; negative for a decrease.
+fn increase(from: f64, to: f64) -> f64 {
+    (to - from) / (from + GRAIN)
+}
+
+/// The greatest increase of one of some equal runs over all others.
+fn spread(equal: &[f64]) -> f64 {
+    let mut sorted = equal.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.as_slice() {
+        [first, second, .., before_last, last] => increase(*before_last, *last).max(increase(*first, *second)),
+        [first, .., last] => increase(*first, *last),
+        _ => 0.0,
+    }
+}
+
+/// The rule for the durations of two sides.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// The least ratio of durations.
+    ratio: f64,
+    /// The least difference, seconds.
+    least: f64,
+    /// The greatest increase that is noise, for a slower and for a faster case.
+    noise: [f64; 2],
+    /// The median ratio of all cases.
+    shift: f64,
+    runs: (usize, usize),
+}
+
+/// The result of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speed {
+    Slower,
+    Faster,
+}
+
+impl Rule {
+    /// The rule for these cases, which ran this often on each side.
+    pub(super) fn of(cases: &[Timed], runs: (usize, usize)) -> Self {
+        let (ratio, least) = match runs {
+            (1, 1) => (5.0, 2.0),
+            (1, _) | (_, 1) => (2.0, 1.0),
+            _ => (1.3, 0.05),
+        };
+        let shift = shift(cases);
+        let noise = if runs == (1, 1) {
+            let greatest =
+                |excess: fn(&Timed) -> f64| cases.iter().map(|case| excess(&case.scaled(shift))).fold(0.0, f64::max);
+            [greatest(|case| case.swapped().excess()), greatest(Timed::excess)]
+        } else {
+            let sides = cases.iter().flat_map(|case| [&case.before, &case.after]);
+            [sides.map(|side| spread(side)).fold(0.0, f64::max); 2]
+        };
+        Self { ratio, least, noise, shift, runs }
+    }
+
+    /// Compares the durations of a case.
+    pub(super) fn judge(&self, case: &Timed) -> Option<Speed> {
+        let scaled = case.scaled(self.shift);
+        if self.admits(&scaled, self.noise[0]) {
+            return Some(Speed::Slower);
+        }
+        self.admits(&scaled.swapped(), self.noise[1]).then_some(Speed::Faster)
+    }
+
+    /// `true` if every run after took longer than every run before, by more than the noise.
+    fn admits(&self, case: &Timed, noise: f64) -> bool {
+        let (from, to) = (slowest(&case.before), fastest(&case.after));
+        to > from * self.ratio && to - from > self.least && case.excess() > MARGIN * noise
+    }
+
+    /// The rule in words.
+    pub(super) fn describe(&self) -> String {
+        let Self { ratio, least, noise: [slower, faster], shift, runs: (before, after) } = self;
+        let mut text = format!(
+            "{before} against {after} runs: a case is slower if its fastest run took {ratio} times as long as its \
+             slowest run before, at least {least} s longer, and {MARGIN} times as much longer as the noise explains"
+        );
+        let percent = 100.0 * MARGIN * slower.max(*faster);
+        text.push_str(&format!(" (here {percent:.0} % of the duration and {GRAIN} s)"));
+        if (shift - 1.0).abs() > 0.05 {
+            text.push_str(&format!("; the median case took {shift:.2} times as long, which is taken out"));
+        }
+        if *before.min(after) == 1 {
+            text.push_str("; more runs on each side find less");
+        }
+        text
+    }
+}
+
+/// The median ratio of the cases' median durations; 1 for few cases.
+fn shift(cases: &[Timed]) -> f64 {
+    let ratio = |case: &Timed| (median(&case.after) + GRAIN) / (median(&case.before) + GRAIN);
+    let ratios: Vec<f64> = cases.iter().map(ratio).collect();
+    if ratios.len() < ENOUGH { 1.0 } else { median(&ratios) }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match (sorted.get(middle), sorted.len() % 2) {
+        (Some(upper), 0) => (sorted[middle - 1] + upper) / 2.0,
+        (Some(value), _) => *value,
+        (None, _) => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(before: &[f64], after: &[f64]) -> Timed {
+        Timed { before: before.into(), after: after.into() }
+    }
+
+    /// A calm case, and one with noise of 40 ms in equal runs.
+    fn calm(runs: usize) -> Vec<Timed> {
+        let noisy = [0.10, 0.14, 0.12];
+        let steady = case(&vec![0.1; runs], &vec![0.1; runs]);
+        let mut all = vec![steady; 20];
+        all.push(case(&noisy[..runs], &noisy[..runs]));
+        all
+    }
+
+    #[test]
+    fn several_runs_find_what_is_beyond_their_noise() {
+        let cases = calm(3);
+        let rule = Rule::of(&cases, (3, 3));
+        let of = |before: &[f64], after: &[f64]| rule.judge(&case(before, after));
+        assert!(cases.iter().all(|case| rule.judge(case).is_none()));
+        assert_eq!(of(&[0.1, 0.1, 0.1], &[0.3, 0.31, 0.3]), Some(Speed::Slower));
+        assert_eq!(of(&[0.3, 0.31, 0.3], &[0.1, 0.1, 0.1]), Some(Speed::Faster));
+        // One run that is as fast as before is enough to be in doubt.
+        assert_eq!(of(&[0.1, 0.1, 0.1], &[0.3, 0.1, 0.3]), None);
+        assert_eq!(of(&[0.1, 0.1, 0.1], &[0.13, 0.13, 0.13]), None, "within the noise");
+        assert_eq!(of(&[0.001, 0.001, 0.001], &[0.02, 0.02, 0.02]), None, "less than the least difference");
+    }
+
+    #[test]
+    fn a_single_run_on_each_side_finds_only_what_no_stall_resembles() {
+        let rule = Rule::of(&calm(1), (1, 1));
+        assert_eq!(rule.judge(&case(&[0.1], &[1.9])), None);
+        assert_eq!(rule.judge(&case(&[0.1], &[2.5])), Some(Speed::Slower));
+        assert_eq!(rule.judge(&case(&[2.0], &[5.0])), None, "less than five times");
+        // A stall of three seconds before the change is noise after it.
+        let mut stalled = calm(1);
+        stalled.push(case(&[3.0], &[0.1]));
+        let rule = Rule::of(&stalled, (1, 1));
+        assert_eq!(rule.judge(&case(&[0.1], &[3.0])), None);
+    }
+
+    #[test]
+    fn a_slower_machine_is_no_slower_case() {
+        let cases: Vec<Timed> = (1..30).map(|n| case(&[0.2 * f64::from(n); 2], &[0.4 * f64::from(n); 2])).collect();
+        let rule = Rule::of(&cases, (2, 2));
+        assert!(cases.iter().all(|case| rule.judge(case).is_none()));
+        assert_eq!(rule.judge(&case(&[1.0; 2], &[4.0; 2])), Some(Speed::Slower));
+        assert!(rule.describe().contains("times as long, which is taken out"), "{}", rule.describe());
+    }
+
+    #[test]
+    fn medians_are_of_odd_and_even_counts() {
+        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0]), median(&[])), (2.0, 2.5, 0.0));
+    }
+}

@@ -1,0 +1,79 @@
+//! Differences as text: one line each.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::report::{Change, Difference, Kind, Setting, State};
+
+/// All differences, and their counts.
+pub(super) fn render(difference: &Difference) -> String {
+    let mut text = String::new();
+    // Writing to a `String` cannot fail.
+    let _ = writeln!(text, "before    {}", difference.before.join(", "));
+    let _ = writeln!(text, "after     {}", difference.after.join(", "));
+    for Setting { what, before, after } in &difference.machine {
+        let _ = writeln!(text, "machine   {what}: {} -> {}", or_none(before), or_none(after));
+    }
+    for change in &difference.changes {
+        let _ = writeln!(text, "{}", line(change));
+    }
+    let _ = writeln!(text, "durations: {}", difference.durations);
+    let _ = writeln!(text, "{}", counts(difference));
+    text
+}
+
+fn or_none(value: &str) -> &str {
+    if value.is_empty() { "(none)" } else { value }
+}
+
+/// One difference.
+pub(crate) fn line(change: &Change) -> String {
+    let sides = |text: fn(&[State]) -> String| match (change.before.as_slice(), change.after.as_slice()) {
+        ([], after) => text(after),
+        (before, []) => text(before),
+        (before, after) => format!("{} -> {}", text(before), text(after)),
+    };
+    let states = match change.kind {
+        Kind::Slower | Kind::Faster => sides(durations),
+        _ => sides(outcomes),
+    };
+    format!("{:<9} {}: {states}", change.kind, change.name())
+}
+
+/// The counts of all kinds that occur.
+pub(crate) fn counts(difference: &Difference) -> String {
+    let unchanged = difference.summary.get("unchanged").copied().unwrap_or(0);
+    let mut counts: Vec<String> = Kind::ALL
+        .into_iter()
+        .map(|kind| (difference.of(kind).count(), kind))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, kind)| format!("{count} {kind}"))
+        .collect();
+    counts.push(format!("{unchanged} unchanged"));
+    counts.join(", ")
+}
+
+/// The distinct results of a side.
+pub(super) fn outcomes(states: &[State]) -> String {
+    let several = states.len() > 1;
+    let of = |state: &State| {
+        let mut text = state.outcome.name().to_owned();
+        if several {
+            let _ = write!(text, " in {} of the runs", state.runs);
+        }
+        if let Some(reason) = &state.reason {
+            let _ = write!(text, ": {reason}");
+        }
+        if !state.left_out.is_empty() {
+            let _ = write!(text, ", left out: {}", state.left_out.join("; "));
+        }
+        text
+    };
+    states.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// The durations of a side.
+pub(super) fn durations(states: &[State]) -> String {
+    let all = states.iter().flat_map(|state| &state.durations_us);
+    all.map(|us| format!("{:.1?}", Duration::from_micros(*us))).collect::<Vec<_>>().join(", ")
+}

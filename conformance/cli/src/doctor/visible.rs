@@ -1,0 +1,67 @@
+//! Variables that hide GPUs.
+
+use super::fault::Fault;
+use crate::examined::System;
+
+/// Variables that hide GPUs of AMD.
+const OF_AMD: [&str; 4] = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
+
+/// All faults.
+pub(super) fn faults(system: &System) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let nvidia = nvidia(system);
+    faults.extend(hidden(system, "CUDA_VISIBLE_DEVICES", "NVIDIA", &nvidia));
+    let amd = vec![String::new(); amd(system)];
+    for name in OF_AMD {
+        if name != "CUDA_VISIBLE_DEVICES" || nvidia.is_empty() {
+            faults.extend(hidden(system, name, "AMD", &amd));
+        }
+    }
+    faults
+}
+
+/// The UUIDs of NVIDIA's GPUs, as the kernel driver reports them.
+fn nvidia(system: &System) -> Vec<String> {
+    let uuid = |text: &str| text.lines().find_map(|line| Some(line.strip_prefix("GPU UUID:")?.trim().to_owned()));
+    let gpus = system.entries("/proc/driver/nvidia/gpus").into_iter();
+    gpus.map(|gpu| system.text(gpu.join("information")).and_then(|text| uuid(&text)).unwrap_or_default()).collect()
+}
+
+/// The number of AMD's GPUs, as the kernel driver reports it.
+fn amd(system: &System) -> usize {
+    let has_units = |text: String| {
+        let count = text.lines().find_map(|line| line.strip_prefix("simd_count ")?.trim().parse::<u32>().ok());
+        count.is_some_and(|count| count > 0)
+    };
+    let nodes = system.entries("/sys/class/kfd/kfd/topology/nodes").into_iter();
+    nodes.filter(|node| system.text(node.join("properties")).is_some_and(has_units)).count()
+}
+
+/// A variable that hides some or all GPUs.
+fn hidden(system: &System, variable: &str, vendor: &str, gpus: &[String]) -> Option<Fault> {
+    let value = system.variable(variable)?;
+    let count = gpus.len();
+    let is_named = |entry: &str| entry.starts_with("GPU-") || entry.starts_with("MIG-");
+    // The first invalid entry ends the list.
+    let is_visible = |entry: &&str| match entry.parse::<usize>() {
+        Ok(number) => number < count,
+        Err(_) if is_named(entry) => {
+            let unknown = gpus.iter().any(String::is_empty) || entry.starts_with("MIG-");
+            unknown || gpus.iter().any(|uuid| uuid.to_lowercase().starts_with(&entry.to_lowercase()))
+        }
+        Err(_) => false,
+    };
+    let entries: Vec<&str> = value.split(',').map(str::trim).collect();
+    let visible = entries.iter().take_while(|entry| is_visible(entry)).count();
+    if count == 0 || visible >= count {
+        return None;
+    }
+    let wrong = entries.get(visible).filter(|entry| !entry.is_empty() && **entry != "-1");
+    let wrong = wrong.map(|entry| format!("; `{entry}` is none of them")).unwrap_or_default();
+    let cause = format!("{variable}={value} shows {visible} of {count} GPUs of {vendor}{wrong}");
+    let remedy = format!("unset {variable}, or list the devices that the run needs");
+    Some(match visible {
+        0 => Fault::error("devices_hidden", cause, remedy),
+        _ => Fault::warning("devices_hidden", cause, remedy),
+    })
+}

@@ -1,0 +1,190 @@
+//! Faults of Vulkan's loader and of the manifests of its drivers.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::fault::Fault;
+use super::nvidia::{NVIDIA_VULKAN, without_graphics};
+use crate::examined::{System, linker};
+
+/// Variables that replace the loader's search.
+const ONLY: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+
+/// Drivers that use the same GPUs: their libraries, and the GPU.
+const SAME_GPU: [(&str, &[&str]); 2] = [
+    ("AMD", &["libvulkan_radeon", "amdvlk64", "amdvlkpro64", "libamdvlkpro"]),
+    ("NVIDIA", &["libGLX_nvidia", "libEGL_nvidia"]),
+];
+/// Libraries that NVIDIA's Vulkan driver loads, with Debian's packages.
+const NVIDIA_NEEDS: [(&str, &str); 2] = [("libX11.so.6", "libx11-6"), ("libXext.so.6", "libxext6")];
+
+/// A manifest of a Vulkan driver.
+#[derive(Debug)]
+struct Manifest {
+    path: PathBuf,
+    /// The library as the manifest names it.
+    named: String,
+    /// Its file, if it exists.
+    library: Option<PathBuf>,
+}
+
+/// All faults.
+pub(super) fn faults(system: &System) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut manifests = Vec::new();
+    for path in files(system) {
+        match read(system, &path) {
+            Ok(manifest) => manifests.push(manifest),
+            Err(reason) => faults.push(Fault::error(
+                "icd_unreadable",
+                format!("the Vulkan driver manifest {}: {reason}", path.display()),
+                "reinstall the package that owns the file, or delete it",
+            )),
+        }
+    }
+    faults.extend(manifests.iter().filter_map(|manifest| missing(system, manifest)));
+    faults.extend(needed_by_nvidia(system, &manifests));
+    faults.extend(twice(system, &manifests));
+    if !manifests.is_empty() && linker::find(system, "libvulkan.so.1").is_none() {
+        let cause = "Vulkan drivers are installed, but not the loader libvulkan.so.1".into();
+        faults.push(Fault::error("vulkan_loader_missing", cause, "install it (Debian: libvulkan1)"));
+    }
+    faults
+}
+
+/// The manifests in the order of the loader's search.
+fn files(system: &System) -> Vec<PathBuf> {
+    let expand = |paths: Vec<PathBuf>| paths.into_iter().flat_map(|path| of_place(system, path)).collect::<Vec<_>>();
+    if let Some(variable) = ONLY.into_iter().find(|name| system.variable(name).is_some_and(|list| !list.is_empty())) {
+        return expand(system.list(variable));
+    }
+    let home = |below: &str| system.variable("HOME").map(|home| Path::new(home).join(below));
+    let or = |list: Vec<PathBuf>, default: &[&str]| {
+        if list.is_empty() { default.iter().map(PathBuf::from).collect() } else { list }
+    };
+    let mut folders = system.list("XDG_CONFIG_HOME");
+    folders.extend(home(".config"));
+    folders.extend(or(system.list("XDG_CONFIG_DIRS"), &["/etc/xdg"]));
+    folders.push("/etc".into());
+    folders.extend(system.list("XDG_DATA_HOME"));
+    folders.extend(home(".local/share"));
+    folders.extend(or(system.list("XDG_DATA_DIRS"), &["/usr/local/share", "/usr/share"]));
+    let mut all = expand(system.list("VK_ADD_DRIVER_FILES"));
+    all.extend(folders.into_iter().flat_map(|folder| of_place(system, folder.join("vulkan/icd.d"))));
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in all {
+        let is_new = !found.iter().any(|known| system.canonical(known) == system.canonical(&path));
+        if is_new {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A file, or the manifests in a folder.
+fn of_place(system: &System, path: PathBuf) -> Vec<PathBuf> {
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return vec![path];
+    }
+    let is_manifest = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    system.entries(&path).into_iter().filter(is_manifest).collect()
+}
+
+fn read(system: &System, path: &Path) -> Result<Manifest, String> {
+    let text = system.text(path).ok_or("it does not exist or cannot be read")?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let named = value.pointer("/ICD/library_path").and_then(Value::as_str);
+    let named = named.ok_or("it has no ICD.library_path")?.to_owned();
+    let library = if named.starts_with('/') {
+        system.canonical(Path::new(&named)).map(|_| PathBuf::from(&named))
+    } else if named.contains('/') {
+        let beside = path.parent().unwrap_or(Path::new("/")).join(&named);
+        system.canonical(&beside).map(|_| beside)
+    } else {
+        linker::find(system, &named)
+    };
+    Ok(Manifest { path: path.to_owned(), named, library })
+}
+
+/// A manifest that names a missing library.
+fn missing(system: &System, manifest: &Manifest) -> Option<Fault> {
+    if manifest.library.is_some() {
+        return None;
+    }
+    let Manifest { path, named, .. } = manifest;
+    // The container toolkit mounts NVIDIA's library if asked for graphics.
+    if named == NVIDIA_VULKAN && without_graphics(system).is_some() {
+        return None;
+    }
+    let remedy = if named.contains("nvidia") {
+        "install the Vulkan part of NVIDIA's driver, of the kernel module's version (Debian: nvidia-vulkan-icd; \
+         Ubuntu: libnvidia-gl-VERSION), or delete the manifest"
+    } else {
+        "install the package that contains the library, or delete the manifest"
+    };
+    Some(Fault::error(
+        "icd_library_missing",
+        format!("the Vulkan driver manifest {} names {named}, which is not installed", path.display()),
+        remedy,
+    ))
+}
+
+/// Libraries without which NVIDIA's Vulkan driver does not load.
+fn needed_by_nvidia(system: &System, manifests: &[Manifest]) -> Vec<Fault> {
+    let used =
+        manifests.iter().any(|manifest| manifest.named.starts_with("libGLX_nvidia") && manifest.library.is_some());
+    let needs = NVIDIA_NEEDS.iter().filter(|(library, _)| used && linker::find(system, library).is_none());
+    needs
+        .map(|(library, package)| {
+            let cause = format!("NVIDIA's Vulkan driver {NVIDIA_VULKAN} needs {library}, which is not installed");
+            Fault::error("nvidia_needs_x11", cause, format!("install it (Debian: apt-get install {package})"))
+        })
+        .collect()
+}
+
+/// Manifests of one driver, or of two drivers for the same GPU.
+fn twice(system: &System, manifests: &[Manifest]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let usable: Vec<(&Manifest, PathBuf)> = manifests
+        .iter()
+        .filter_map(|manifest| Some((manifest, system.canonical(manifest.library.as_ref()?)?)))
+        .collect();
+    for (place, (second, library)) in usable.iter().enumerate() {
+        if let Some((first, _)) = usable[..place].iter().find(|(_, known)| known == library) {
+            faults.push(Fault::warning(
+                "icd_twice",
+                format!(
+                    "{} and {} name the same driver, {}",
+                    first.path.display(),
+                    second.path.display(),
+                    second.named
+                ),
+                format!("delete one, or set VK_DRIVER_FILES={}", first.path.display()),
+            ));
+        }
+    }
+    for (gpu, drivers) in SAME_GPU {
+        let of_gpu =
+            |driver: &&str| usable.iter().find(|(manifest, _)| file_name(&manifest.named).starts_with(*driver));
+        let found: Vec<&Manifest> = drivers.iter().filter_map(of_gpu).map(|(manifest, _)| *manifest).collect();
+        if let [first, second, ..] = found.as_slice() {
+            faults.push(Fault::warning(
+                "two_icds_of_one_gpu",
+                format!(
+                    "{} ({}) and {} ({}) are two Vulkan drivers for {gpu}'s GPUs, with different handles and UUIDs",
+                    first.path.display(),
+                    first.named,
+                    second.path.display(),
+                    second.named
+                ),
+                format!("remove one, or set VK_DRIVER_FILES={}", first.path.display()),
+            ));
+        }
+    }
+    faults
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

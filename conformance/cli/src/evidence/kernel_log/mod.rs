@@ -1,0 +1,235 @@
+//! The kernel's messages during each case.
+//!
+//! The log is read at the start and at the end of every case. A message between two of these moments belongs to the
+//! case that ran then. If several ran, it belongs to the one whose process it names; without one it belongs to the run,
+//! with the names of these cases.
+
+mod event;
+mod record;
+mod source;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use gpu_interop_conformance::{Stop, Verdict};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use event::KernelEvent;
+
+use source::Source;
+
+/// The kernel's own log.
+const DEFAULT: &str = "/dev/kmsg";
+/// The number of messages of a case in a report.
+const MOST: usize = 200;
+
+/// A message of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelLine {
+    /// The message.
+    pub text: String,
+    /// Its meaning, if it reports an error of a GPU or the end of a process.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub event: Option<KernelEvent>,
+    /// For a message of the run: the cases that ran at the time.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub during: Vec<String>,
+}
+
+/// The log, read during a run.
+#[derive(Debug)]
+pub(crate) struct KernelLog(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    source: Option<Source>,
+    open: BTreeMap<u64, Open>,
+    next: u64,
+    /// Messages that belong to no one case.
+    rest: Vec<KernelLine>,
+}
+
+/// A running case.
+#[derive(Debug)]
+struct Open {
+    name: String,
+    process: Option<u32>,
+    lines: Vec<KernelLine>,
+}
+
+/// The owner of a message.
+#[derive(Debug)]
+enum Owner {
+    /// A running case, by its number.
+    Case(u64),
+    /// The run, with the cases that may have caused the message.
+    Run(Vec<String>),
+}
+
+/// A running case, until its end.
+#[derive(Debug)]
+pub(crate) struct Window<'a> {
+    log: &'a KernelLog,
+    number: u64,
+}
+
+impl KernelLog {
+    /// Follows a file, or the kernel's log if this process may read it.
+    ///
+    /// # Errors
+    /// If a named file cannot be read.
+    pub(crate) fn follow(named: Option<&Path>) -> Verdict<Self> {
+        let source = match named {
+            Some(path) => Some(
+                Source::open(path)
+                    .map_err(|error| Stop::Failed(format!("--kernel-log {}: {error}", path.display())))?,
+            ),
+            None => Source::open(Path::new(DEFAULT)).ok(),
+        };
+        Ok(Self(Mutex::new(State { source, ..State::default() })))
+    }
+
+    /// The start of a case.
+    pub(crate) fn begin(&self, name: String) -> Window<'_> {
+        let mut state = self.state();
+        state.read();
+        let number = state.next;
+        state.next += 1;
+        state.open.insert(number, Open { name, process: None, lines: Vec::new() });
+        Window { log: self, number }
+    }
+
+    /// Messages that belong to no one case. Called at the end of the run.
+    pub(crate) fn rest(&self) -> Vec<KernelLine> {
+        let mut state = self.state();
+        state.read();
+        std::mem::take(&mut state.rest)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Window<'_> {
+    /// The process that runs the case.
+    pub(crate) fn process(&self, id: u32) {
+        if let Some(open) = self.log.state().open.get_mut(&self.number) {
+            open.process = Some(id);
+        }
+    }
+
+    /// The end of the case, and its messages.
+    pub(crate) fn end(self) -> Vec<KernelLine> {
+        let mut state = self.log.state();
+        state.read();
+        state.open.remove(&self.number).map(|open| open.lines).unwrap_or_default()
+    }
+}
+
+impl Drop for Window<'_> {
+    /// Messages of a case that did not begin belong to the run.
+    fn drop(&mut self) {
+        let mut state = self.log.state();
+        if let Some(open) = state.open.remove(&self.number) {
+            state.rest.extend(open.lines);
+        }
+    }
+}
+
+impl State {
+    /// Distributes the messages since the last call.
+    fn read(&mut self) {
+        let Some(source) = &mut self.source else { return };
+        for text in source.read() {
+            let event = event::recognise(&text);
+            let process = event::process(&text).filter(|_| record::shares_process_ids());
+            let line = KernelLine { text, event, during: Vec::new() };
+            let (lines, line) = match self.owner(process) {
+                Owner::Case(number) => match self.open.get_mut(&number) {
+                    Some(open) => (&mut open.lines, line),
+                    None => continue,
+                },
+                Owner::Run(during) => (&mut self.rest, KernelLine { during, ..line }),
+            };
+            if lines.len() < MOST {
+                lines.push(line);
+            }
+        }
+    }
+
+    /// The owner of a message that names this process.
+    fn owner(&self, process: Option<u32>) -> Owner {
+        if let Some(process) = process {
+            let family = record::family(process);
+            let of_case = |open: &Open| open.process.is_some_and(|id| family.contains(&id));
+            let found = self.open.iter().find(|(_, open)| of_case(open)).map(|(number, _)| *number);
+            if let Some(number) = found {
+                return Owner::Case(number);
+            }
+            // A process that still runs and is none of the suite's.
+            if family.len() > 1 {
+                return Owner::Run(Vec::new());
+            }
+        }
+        match self.open.first_key_value() {
+            Some((number, _)) if self.open.len() == 1 => Owner::Case(*number),
+            _ => Owner::Run(self.open.values().map(|open| open.name.clone()).collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn texts(lines: &[KernelLine]) -> Vec<&str> {
+        lines.iter().map(|line| line.text.as_str()).collect()
+    }
+
+    #[test]
+    fn a_message_lands_at_its_case_and_at_no_other() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        writeln!(file, "before the run").expect("written");
+        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        writeln!(file, "before the first case").expect("written");
+        let first = log.begin("a".into());
+        writeln!(file, "6,1,2,-;during a\n SUBSYSTEM=pci").expect("written");
+        assert_eq!(texts(&first.end()), ["during a"]);
+        writeln!(file, "between").expect("written");
+        let (second, third) = (log.begin("b".into()), log.begin("c".into()));
+        // Process ids of the kernel's log are those of this test only outside of containers.
+        let id = std::process::id();
+        if record::shares_process_ids() {
+            third.process(id);
+            writeln!(file, "NVRM: Xid (PCI:0000:01:00): 31, pid={id}, name=conformance, MMU Fault").expect("written");
+            writeln!(file, "conformance[1]: of another process").expect("written");
+        }
+        writeln!(file, "during both").expect("written");
+        assert_eq!(texts(&second.end()), Vec::<&str>::new());
+        writeln!(file, "during c alone").expect("written");
+        let lines = third.end();
+        assert_eq!(texts(&lines).last(), Some(&"during c alone"));
+        if record::shares_process_ids() {
+            assert_eq!((lines.len(), lines[0].event.as_ref().and_then(|event| event.code)), (2, Some(31)));
+        }
+        let rest = log.rest();
+        assert_eq!(texts(&rest[..2]), ["before the first case", "between"]);
+        let both = rest.last().expect("a message");
+        assert_eq!(
+            (both.text.as_str(), both.during.as_slice()),
+            ("during both", ["b".to_owned(), "c".to_owned()].as_slice())
+        );
+    }
+
+    #[test]
+    fn a_named_log_must_be_readable() {
+        let stop = KernelLog::follow(Some(Path::new("/nonexistent/log"))).expect_err("missing");
+        assert!(stop.reason().contains("--kernel-log /nonexistent/log"), "{stop}");
+        assert_eq!(KernelLog::follow(None).expect("best effort").begin("a".into()).end(), []);
+    }
+}

@@ -1,0 +1,3 @@
+//! Calls of management libraries.
+
+pub(super) mod nvml;

@@ -1,0 +1,190 @@
+//! The page of one machine: failures with the first failing build, unsteady cases, runs, trends, cases over time.
+
+use maud::{Markup, html};
+
+use super::collect::Found;
+use super::history::{Failing, History, Unsteady, build, date};
+use super::page::page;
+use super::plot::{Point, trend};
+use super::scenarios::strip;
+use crate::bench::{BenchReport, Limit};
+use crate::report::Report;
+use crate::report::html::{counts, in_order, tally};
+
+/// The page.
+pub(super) fn render(machine: &History<'_>) -> String {
+    let content = html! {
+        (failing(machine))
+        (unsteady(machine))
+        (trends(&machine.benches))
+        (cases(machine))
+        (runs(machine))
+    };
+    page(&format!("gpu-interop conformance: {}", machine.name()), &content)
+}
+
+fn failing(machine: &History<'_>) -> Markup {
+    let all = machine.failing();
+    let label = |index: usize| machine.runs.get(index).map(|run| run_label(run)).unwrap_or_default();
+    let newest = |case: &str| machine.results(case).into_iter().flatten().last();
+    html! {
+        section aria-labelledby="failing" {
+            h2 id="failing" { "Failing (" (all.len()) ")" }
+            @if !all.is_empty() {
+                div class="wide" {
+                    table {
+                        thead {
+                            tr {
+                                @for heading in ["case", "first failing build", "last good build", "outcome"] {
+                                    th scope="col" { (heading) }
+                                }
+                            }
+                        }
+                        tbody {
+                            @for Failing { case, since, last_good } in &all {
+                                tr class="failing" {
+                                    th scope="row" { code { (case) } }
+                                    td { (label(*since)) }
+                                    td { (last_good.map_or_else(|| "none in these reports".into(), label)) }
+                                    @if let Some(result) = newest(case) {
+                                        td { (result.outcome) @if let Some(reason) = &result.reason { ": " (reason) } }
+                                    } @else { td {} }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unsteady(machine: &History<'_>) -> Markup {
+    let all = machine.unsteady();
+    html! {
+        section aria-labelledby="unsteady" {
+            h2 id="unsteady" { "Unsteady (" (all.len()) ")" }
+            p class="note" { "Flaky in a run, or failed in one and passed in another run of the same build." }
+            @if !all.is_empty() {
+                ul {
+                    @for Unsteady { case, failed, ran } in &all {
+                        li class="unsteady" { code { (case) } " " (failed) " of " (ran) " runs, " (percent(*failed, *ran)) " %" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rounded to the nearest percent, and at least 1.
+fn percent(part: usize, all: usize) -> usize {
+    ((200 * part + all) / (2 * all.max(1))).max(1)
+}
+
+fn run_label(run: &Found<Report>) -> String {
+    format!("{} ({})", build(&run.report), date(run.report.started))
+}
+
+fn runs(machine: &History<'_>) -> Markup {
+    html! {
+        section aria-labelledby="runs" {
+            h2 id="runs" { "Runs" }
+            div class="wide" {
+                table {
+                    thead {
+                        tr {
+                            @for heading in ["began", "build", "driver", "outcomes", "report"] { th scope="col" { (heading) } }
+                        }
+                    }
+                    tbody {
+                        @for run in machine.runs.iter().rev() {
+                            tr class="run" {
+                                td { (date(run.report.started)) }
+                                td { (build(&run.report)) }
+                                td { (run.report.backend.driver) }
+                                td { (counts(&tally(run.report.results.iter()))) }
+                                td { code { (run.file) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cases(machine: &History<'_>) -> Markup {
+    let names = machine.cases();
+    let group = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let groups = in_order(names.iter().map(|name| group(name)));
+    html! {
+        section aria-labelledby="cases" {
+            h2 id="cases" { "Cases over time" }
+            @for wanted in groups {
+                details class="group" {
+                    summary { h3 { (wanted) } }
+                    table {
+                        @for name in names.iter().filter(|name| group(name) == wanted) {
+                            tr { th scope="row" { code { (name) } } td { (strip(machine, name)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every ratio with a limit, and every measurement, over time.
+fn trends(benches: &[&Found<BenchReport>]) -> Markup {
+    let label = |bench: &Found<BenchReport>| format!("{}, {}", bench.report.backend.driver, date(bench.report.started));
+    let ratios = in_order(benches.iter().flat_map(|bench| {
+        bench.report.ratios.iter().filter(|ratio| ratio.limit.is_some()).map(|ratio| ratio.name.as_str())
+    }));
+    let measured = in_order(benches.iter().flat_map(|bench| {
+        bench.report.measurements.iter().map(|each| (each.name.as_str(), each.variant.as_str(), each.unit.as_str()))
+    }));
+    let ratio_points = |name: &str| {
+        let found = benches.iter().flat_map(|bench| {
+            let same = bench.report.ratios.iter().filter(|ratio| ratio.name == name);
+            same.map(|ratio| Point { label: label(bench), value: ratio.value, low: ratio.low, high: ratio.high })
+        });
+        found.collect::<Vec<_>>()
+    };
+    let limit = |name: &str| {
+        let ratios = benches.iter().rev().flat_map(|bench| &bench.report.ratios);
+        ratios.filter(|ratio| ratio.name == name).find_map(|ratio| ratio.limit).map(|limit| match limit {
+            Limit::AtMost(value) | Limit::AtLeast(value) => value,
+        })
+    };
+    let points = |(name, variant, unit): (&str, &str, &str)| {
+        let found = benches.iter().flat_map(|bench| {
+            let is_same = move |each: &&crate::bench::Measurement| {
+                each.name == name && each.variant == variant && each.unit == unit
+            };
+            let same = bench.report.measurements.iter().filter(is_same);
+            same.map(|each| Point { label: label(bench), value: each.median, low: each.p10, high: each.p90 })
+        });
+        found.collect::<Vec<_>>()
+    };
+    html! {
+        @if !benches.is_empty() {
+            section aria-labelledby="trends" {
+                h2 id="trends" { "Measurements over time" }
+                p class="note" {
+                    "The line is the median, the band goes from the 10th to the 90th percentile, or is the 95 % interval of a "
+                    "ratio; the dashed line is its limit. Axes begin at 0."
+                }
+                details class="group" open {
+                    summary { h3 { "Ratios with a limit" } }
+                    div class="trends" { @for name in ratios { (trend(name, "", &ratio_points(name), limit(name))) } }
+                }
+                details class="group" {
+                    summary { h3 { "All measurements" } }
+                    div class="trends" {
+                        @for key in measured { (trend(&format!("{} {}", key.0, key.1), key.2, &points(key), None)) }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The page of all cases on all machines over time.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+
+use super::history::{History, build};
+use super::page::page;
+use crate::report::CaseReport;
+use crate::report::html::words;
+
+/// The greatest number of runs in a strip.
+const MOST: usize = 60;
+/// The width of a run in a strip.
+const CELL: usize = 8;
+
+/// The page.
+pub(super) fn render(machines: &[History<'_>]) -> String {
+    let mut seen = BTreeSet::new();
+    let cases: Vec<String> =
+        machines.iter().flat_map(History::cases).filter(|case| seen.insert(case.clone())).collect();
+    let content = html! {
+        p class="note" {
+            "One box a run, the newest on the right. Green passed, red failed, violet unsteady, yellow an expected failure, "
+            "blue skipped, grey unsupported or absent."
+        }
+        div class="wide matrix" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "case" }
+                        @for machine in machines { th scope="col" { a href=(machine.file()) { (machine.name()) } } }
+                    }
+                }
+                tbody {
+                    @for case in &cases {
+                        tr class="case" {
+                            th scope="row" { code { (case) } }
+                            @for machine in machines { td { (strip(machine, case)) } }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    page("gpu-interop conformance: scenarios", &content)
+}
+
+/// One box a run.
+pub(super) fn strip(machine: &History<'_>, case: &str) -> Markup {
+    let results = machine.results(case);
+    let first = results.len().saturating_sub(MOST);
+    let width = (results.len() - first) * CELL;
+    let class = |result: &Option<&CaseReport>| result.map_or("absent", |case| case.outcome.name());
+    let newest = results.iter().flatten().last().map(|case| words(case.outcome)).unwrap_or_default();
+    html! {
+        svg class="strip" width=(width) height="16" viewBox=(format!("0 0 {width} 16")) role="img"
+            aria-label=(format!("{} runs, the newest: {newest}", results.iter().flatten().count()))
+        {
+            @for (place, (result, run)) in results.iter().zip(&machine.runs).skip(first).enumerate() {
+                rect class=(class(result)) x=(place * CELL) y="0" width=(CELL) height="16" {
+                    title { (build(&run.report)) ": " (class(result)) }
+                }
+            }
+        }
+    }
+}
