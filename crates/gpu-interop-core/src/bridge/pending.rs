@@ -147,7 +147,8 @@ impl Pending {
     }
 
     fn settle_signals(&mut self, words: &Words, all: bool) -> bool {
-        let reached = self.reached(all);
+        // The last look at signals that are about to fail or to be discarded.
+        let reached = self.reached(all || self.cancelled || words.lost().is_some());
         let mut settled = !reached.is_empty();
         for signal in reached {
             // Checked after the word was read.
@@ -212,6 +213,12 @@ impl Pending {
     /// discarded, because the released streams, and streams that wait for them by events, run without their data.
     pub(super) fn cancel(&mut self) {
         self.cancelled = true;
+    }
+
+    /// Drops the timelines of requests that an abandoned bridge leaves. The words stay in use.
+    pub(super) fn release(self) {
+        self.groups.into_iter().for_each(|group| release(group.side));
+        self.queues.into_iter().flat_map(|queue| queue.signals).for_each(|signal| release(signal.side));
     }
 
     /// Each timeline with the smallest value that is waited for.

@@ -126,6 +126,7 @@ impl Worker {
         let mut pace = Pace::new();
         loop {
             if self.take(&mut pending) == Take::End {
+                pending.release();
                 return;
             }
             pace.restart();

@@ -125,12 +125,17 @@ impl Frame {
             return Ok(());
         };
         // The work may still execute. Once it has ended, the host signals.
-        if let Err(error) = stream.synchronize_timeout(PATIENCE) {
-            tracing::debug!(%error, "the stream of a failed half");
-        }
-        if stream.is_idle().is_ok_and(|idle| idle) && timeline.signal(value).is_ok() {
-            self.advance();
-        } else {
+        let start = Instant::now();
+        let ended = loop {
+            match stream.is_idle() {
+                Ok(false) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(1)),
+                idle => break idle.is_ok_and(|idle| idle),
+            }
+        };
+        let signalled = ended && timeline.signal(value).is_ok();
+        // Without a signal too: the drop of a lost frame's memory then waits for the value, and leaks the memory.
+        self.advance();
+        if !signalled {
             let message = format!("the frame is lost, because its stream could not signal: {error}");
             self.failure = Some(Error::new(error.kind(), error.operation(), message));
         }
@@ -151,11 +156,17 @@ impl Frame {
         &self.slots
     }
 
+    /// Fails if the frame was lost.
+    fn check_lost(&self, operation: &'static str) -> Result<()> {
+        match &self.failure {
+            Some(failure) => Err(Error::new(failure.kind(), operation, failure.message())),
+            None => Ok(()),
+        }
+    }
+
     /// Rejects a half out of turn, or of a lost frame.
     pub(super) fn check(&self, operation: &'static str, side: FrameSide) -> Result<()> {
-        if let Some(failure) = &self.failure {
-            return Err(Error::new(failure.kind(), operation, failure.message()));
-        }
+        self.check_lost(operation)?;
         if self.turn == side {
             return Ok(());
         }
@@ -172,8 +183,10 @@ impl Frame {
     /// `true` if all enqueued halves have completed. Does not block.
     ///
     /// # Errors
-    /// The failure of the timeline; [`ErrorKind::DeviceLost`].
+    /// The failure of the timeline; [`ErrorKind::DeviceLost`]; the failure of a lost frame ([`compute`](Self::compute)),
+    /// whose work may still execute.
     pub fn is_done(&self) -> Result<bool> {
+        self.check_lost("Frame::is_done")?;
         self.part.is_done()
     }
 

@@ -82,7 +82,8 @@ impl Drop for Part {
         let value = if self.memory.has_arrays() { self.last() } else { self.last_of_vulkan.load(Ordering::Relaxed) };
         let deadline = self.deadline.get_or_init(|| Instant::now() + PATIENCE);
         match self.semaphore.wait(value, deadline.saturating_duration_since(Instant::now())) {
-            Err(error) if error.kind() != ErrorKind::DeviceLost => {
+            // Vulkan's loss ends its work, and not that of streams, which may use arrays.
+            Err(error) if error.kind() != ErrorKind::DeviceLost || self.memory.has_arrays() => {
                 tracing::error!(%error, "work of a frame never completed; the frame's objects are leaked");
                 self.memory.leak();
                 std::mem::forget(self.semaphore.clone());
@@ -159,6 +160,11 @@ impl Slots {
 
     /// Returns a frame; a lost one, with the reason, is not used again.
     pub(super) fn put(&self, part: Arc<Part>, failure: Option<Error>) {
+        if self.interop.is_forked() {
+            // The lock may be held by a thread that does not exist in this process.
+            std::mem::forget(part);
+            return;
+        }
         let mut state = self.lock();
         match failure {
             None => state.free.push_back(part),
