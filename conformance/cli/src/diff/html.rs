@@ -1,10 +1,10 @@
 //! Differences as one HTML page.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
 use super::report::{Change, Difference, Kind, Setting};
 use super::text::{counts, durations, outcomes};
-use crate::report::html::STYLE;
+use crate::report::html::head;
 
 /// The page.
 pub(super) fn render(difference: &Difference) -> String {
@@ -12,13 +12,7 @@ pub(super) fn render(difference: &Difference) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "gpu-interop conformance, differences: " (verdict) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&format!("gpu-interop conformance, differences: {verdict}"), &[]))
             body {
                 header {
                     h1 { "gpu-interop conformance: differences" }

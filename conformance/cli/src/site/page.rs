@@ -1,9 +1,9 @@
 //! The frame of every page.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
 use crate::report::Tool;
-use crate::report::html::STYLE;
+use crate::report::html::head;
 
 const SITE_STYLE: &str = include_str!("site.css");
 
@@ -13,13 +13,7 @@ pub(super) fn page(title: &str, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(SITE_STYLE)) }
-            }
+            (head(title, &[SITE_STYLE]))
             body {
                 nav { a href="index.html" { "Machines" } " " a href="scenarios.html" { "Scenarios" } }
                 header { h1 { (title) } }

@@ -2,6 +2,8 @@
 
 use maud::{Markup, html};
 
+use crate::report::html::number;
+
 /// A value at one time.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
@@ -70,14 +72,6 @@ pub(super) fn trend(name: &str, unit: &str, points: &[Point], limit: Option<f64>
                 }
             }
         }
-    }
-}
-
-fn number(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
     }
 }
 

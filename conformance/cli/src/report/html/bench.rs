@@ -189,7 +189,8 @@ fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-fn number(value: f64) -> String {
+/// A value with about three digits.
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),

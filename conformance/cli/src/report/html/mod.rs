@@ -11,14 +11,31 @@ mod matrix;
 mod run;
 
 use gpu_interop_conformance::Outcome;
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+pub(crate) use self::bench::number;
 use self::run::Run;
 pub(crate) use self::run::{counts, in_order, tally, words};
 
 use super::merged::Merged;
 
-pub(crate) const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("style.css");
+
+/// The head of every page: its title, the common style, and further ones.
+pub(crate) fn head(title: &str, styles: &[&str]) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) }
+            style {
+                (PreEscaped(STYLE))
+                @for style in styles { (PreEscaped(style)) }
+            }
+        }
+    }
+}
 
 /// The page.
 pub(crate) fn render(merged: &Merged) -> String {
@@ -35,13 +52,7 @@ pub(crate) fn render(merged: &Merged) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "gpu-interop conformance: " (verdict) }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&format!("gpu-interop conformance: {verdict}"), &[]))
             body {
                 header {
                     h1 { "gpu-interop conformance" }
