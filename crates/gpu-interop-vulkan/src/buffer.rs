@@ -178,7 +178,8 @@ impl OwnedBuffer {
         self.inner.memory.mapping(OPERATION)?.read(OPERATION, offset, out)
     }
 
-    /// Copies `data` to the buffer at byte `offset`. Later submissions see it.
+    /// Copies `data` to the buffer at byte `offset`. Later submissions see it. The other API sees it only after a release
+    /// that follows: on NVIDIA it may find the bytes from before in the cache of the GPU.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is not host-visible,

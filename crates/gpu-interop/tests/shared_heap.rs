@@ -3,6 +3,8 @@
 #![cfg(all(unix, feature = "vulkan", feature = "host"))]
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod common;
+
 use std::time::Duration;
 
 use gpu_interop::vulkan::ash::vk::BufferUsageFlags;
@@ -12,30 +14,12 @@ use gpu_interop::vulkan::{
 use gpu_interop::{Device, Error, ErrorKind, Feature, Stream, WaitCondition};
 use proptest::prelude::*;
 
+use common::{descriptors, in_own_process, open};
+
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A block of 1 MiB, which is a size class.
 const BLOCK: u64 = 1 << 20;
-
-/// Both devices; `None`, with a printed reason, without Vulkan.
-fn open() -> Option<(HeadlessContext, Device)> {
-    let validated = HeadlessContext::new(&HeadlessOptions::default().validation(true));
-    let opened = match validated {
-        Err(error) if error.kind() == ErrorKind::Unsupported => HeadlessContext::new(&HeadlessOptions::default()),
-        opened => opened,
-    };
-    match opened {
-        Ok(context) => {
-            let device = gpu_interop::device_for(context.identity()).expect("the same device");
-            Some((context, device))
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::NoDevice) => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("Vulkan is installed but fails: {error}"),
-    }
-}
 
 fn options(memory: MemoryPlacement) -> SharedHeapOptions {
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST | BufferUsageFlags::STORAGE_BUFFER;
@@ -58,22 +42,40 @@ fn no_errors(context: &HeadlessContext) {
     assert_eq!(context.validation_errors(), Vec::<String>::new());
 }
 
-/// Writes on one side.
-fn write(buffer: &SharedHeapBuffer, stream: &Stream, by_vulkan: bool, data: &[u8]) {
-    match by_vulkan {
-        true => buffer.buffer().write(0, data).expect("write"),
-        false => stream.write(buffer, data).expect("write"),
+/// A buffer that the device's side owns.
+fn released(context: &HeadlessContext, buffer: SharedHeapBuffer) -> SharedHeapBuffer {
+    context.release(buffer.buffer()).expect("release");
+    buffer
+}
+
+/// Writes to a released buffer, on one side.
+fn write(context: &HeadlessContext, buffer: &SharedHeapBuffer, stream: &Stream, by_vulkan: bool, data: &[u8]) {
+    if by_vulkan {
+        // Only a release makes the CPU's writes visible to the device.
+        context.acquire(buffer.buffer()).expect("acquire");
+        buffer.buffer().write(0, data).expect("write");
+        context.release(buffer.buffer()).expect("release");
+    } else {
+        stream.write(buffer, data).expect("write");
     }
 }
 
-/// Checks every byte on both sides.
-fn verify(buffer: &SharedHeapBuffer, stream: &Stream, expected: &[u8], what: &str) {
+/// Checks every byte of a released buffer on both sides.
+fn verify(context: &HeadlessContext, buffer: &SharedHeapBuffer, stream: &Stream, expected: &[u8], what: &str) {
+    context.acquire(buffer.buffer()).expect("acquire");
+    equal(|found| buffer.buffer().read(0, found), expected, &format!("{what}, on Vulkan's side"));
+    context.release(buffer.buffer()).expect("release");
+    equal(|found| stream.read(buffer, found), expected, &format!("{what}, on the device's side"));
+}
+
+/// Checks what `read` returns.
+fn equal(read: impl FnOnce(&mut [u8]) -> gpu_interop::Result<()>, expected: &[u8], what: &str) {
     let mut found = vec![0; expected.len()];
-    buffer.buffer().read(0, &mut found).expect("read");
-    assert!(found == expected, "{what}: Vulkan's side differs");
-    found.fill(0);
-    stream.read(buffer, &mut found).expect("read");
-    assert!(found == expected, "{what}: the device's side differs");
+    read(&mut found).expect("read");
+    let differ = || found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
+    if let Some((place, (found, expected))) = differ().next() {
+        panic!("{what}: {} bytes differ, the first at {place}: {found:#x}, not {expected:#x}", differ().count());
+    }
 }
 
 fn fails(error: &Error, kind: ErrorKind, words: &str) {
@@ -116,7 +118,7 @@ fn places(buffer: &SharedHeapBuffer) -> [(u64, u64); 2] {
 /// No two live buffers overlap on either side, and each keeps its bytes, whatever is allocated and freed beside it.
 #[test]
 fn random_buffers_never_overlap_and_keep_their_bytes() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     let stream = device.create_stream().expect("stream");
     let heap = heap(&context, &device, MemoryPlacement::HostVisible);
     proptest!(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() }, |(steps in steps())| {
@@ -125,6 +127,7 @@ fn random_buffers_never_overlap_and_keep_their_bytes() {
             match step {
                 Step::Allocate { size, alignment, by_vulkan } => {
                     let buffer = heap.allocate_aligned(size, 1 << alignment).expect("allocate");
+                    let buffer = released(&context, buffer);
                     prop_assert_eq!(buffer.size(), size);
                     prop_assert_eq!(buffer.buffer().memory_offset() % (1_u64 << alignment).max(256), 0);
                     prop_assert_eq!(buffer.device_ptr().get() % 256, 0);
@@ -135,7 +138,7 @@ fn random_buffers_never_overlap_and_keep_their_bytes() {
                         }
                     }
                     let data = pattern(number, size);
-                    write(&buffer, &stream, by_vulkan, &data);
+                    write(&context, &buffer, &stream, by_vulkan, &data);
                     live.push((buffer, data));
                 }
                 Step::Free(index) if !live.is_empty() => drop(live.swap_remove(index.index(live.len()))),
@@ -143,14 +146,14 @@ fn random_buffers_never_overlap_and_keep_their_bytes() {
                     let index = index.index(live.len());
                     let (buffer, data) = &mut live[index];
                     *data = pattern(number.wrapping_mul(77), buffer.size());
-                    write(buffer, &stream, by_vulkan, data);
+                    write(&context, buffer, &stream, by_vulkan, data);
                 }
                 _ => {}
             }
         }
         prop_assert_eq!(heap.usage().buffers, live.len());
         for (buffer, data) in &live {
-            verify(buffer, &stream, data, "at the end");
+            verify(&context, buffer, &stream, data, "at the end");
         }
     });
     assert_eq!(heap.usage().buffers, 0);
@@ -160,7 +163,7 @@ fn random_buffers_never_overlap_and_keep_their_bytes() {
 /// Ownership transfers, copies on Vulkan's queue, and the device's streams.
 #[test]
 fn both_sides_see_every_byte_of_device_memory() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     let stream = device.create_stream().expect("stream");
     let heap = heap(&context, &device, MemoryPlacement::DeviceLocal);
     let buffers: Vec<_> = [1, 255, 4096, 65_537].map(|size| heap.allocate(size).expect("allocate")).into();
@@ -186,7 +189,7 @@ fn both_sides_see_every_byte_of_device_memory() {
 /// The range of a dropped buffer is not allocated again while a stream has work on it.
 #[test]
 fn memory_is_reused_after_the_work_of_streams() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     if !device.capabilities().feature(Feature::StreamMemoryOperations32).is_supported() {
         return println!("skipped: streams cannot wait for words");
     }
@@ -206,19 +209,19 @@ fn memory_is_reused_after_the_work_of_streams() {
     drop((busy, idle));
     heap.collect();
     assert_eq!(heap.usage().buffers, 2, "the word and the buffer in use");
-    let again = heap.allocate(BLOCK / 4).expect("allocate");
+    let again = released(&context, heap.allocate(BLOCK / 4).expect("allocate"));
     assert_eq!(again.device_ptr(), idle_at, "other work on the mapping delays nothing");
     let data = pattern(5, BLOCK / 4);
     // Everything that is left of the block, and more.
-    let rest: Vec<_> = (0..6).map(|_| heap.allocate(BLOCK / 4).expect("allocate")).collect();
+    let rest: Vec<_> = (0..6).map(|_| released(&context, heap.allocate(BLOCK / 4).expect("allocate"))).collect();
     for buffer in rest.iter().chain([&again]) {
         assert_ne!(buffer.device_ptr(), busy_at, "a stream still writes it");
-        write(buffer, &other, true, &data);
+        write(&context, buffer, &other, true, &data);
     }
     other.fill_u32(&word, 1).expect("fill");
     stream.synchronize_timeout(TIMEOUT).expect("the wait ends");
     for buffer in rest.iter().chain([&again]) {
-        verify(buffer, &other, &data, "after the late fill");
+        verify(&context, buffer, &other, &data, "after the late fill");
     }
     heap.collect();
     assert_eq!(heap.usage().buffers, 2 + rest.len());
@@ -230,7 +233,7 @@ fn memory_is_reused_after_the_work_of_streams() {
 /// The range of a dropped buffer is not allocated again while Vulkan has work on it.
 #[test]
 fn memory_is_reused_after_the_work_of_vulkan() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     let heap = heap(&context, &device, MemoryPlacement::DeviceLocal);
     let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     let buffer = heap.allocate(4096).expect("allocate");
@@ -266,7 +269,7 @@ fn memory_is_reused_after_the_work_of_vulkan() {
 /// Many frames do not accumulate deferred buffers.
 #[test]
 fn deferred_buffers_are_freed_as_their_values_are_reached() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     let heap = heap(&context, &device, MemoryPlacement::DeviceLocal);
     let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     for frame in 1..=2_000 {
@@ -281,17 +284,17 @@ fn deferred_buffers_are_freed_as_their_values_are_reached() {
 
 #[test]
 fn a_heap_grows_and_shrinks() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     let heap = heap(&context, &device, MemoryPlacement::HostVisible);
     assert_eq!(heap.block_size(), BLOCK);
     let stream = device.create_stream().expect("stream");
-    let whole: Vec<_> = (0..4).map(|_| heap.allocate(BLOCK).expect("a whole block")).collect();
+    let whole: Vec<_> = (0..4).map(|_| released(&context, heap.allocate(BLOCK).expect("a whole block"))).collect();
     assert_eq!((heap.usage().blocks, heap.usage().buffers), (4, 4));
     for (seed, buffer) in (1..).zip(&whole) {
-        write(buffer, &stream, seed % 2 == 0, &pattern(seed, BLOCK));
+        write(&context, buffer, &stream, seed % 2 == 0, &pattern(seed, BLOCK));
     }
     for (seed, buffer) in (1..).zip(&whole) {
-        verify(buffer, &stream, &pattern(seed, BLOCK), "a block");
+        verify(&context, buffer, &stream, &pattern(seed, BLOCK), "a block");
     }
     assert_eq!(heap.trim(), 0);
     drop(whole);
@@ -305,7 +308,7 @@ fn a_heap_grows_and_shrinks() {
 
 #[test]
 fn invalid_requests_are_typed_errors() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     let heap = heap(&context, &device, MemoryPlacement::DeviceLocal);
     let invalid = ErrorKind::InvalidArgument;
     fails(&heap.allocate(0).expect_err("no bytes"), invalid, "0 bytes");
@@ -327,13 +330,12 @@ fn invalid_requests_are_typed_errors() {
     no_errors(&context);
 }
 
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
-}
-
 #[test]
 fn ten_thousand_cycles_leak_nothing() {
-    let Some((context, device)) = open() else { return };
+    if !in_own_process("ten_thousand_cycles_leak_nothing") {
+        return;
+    }
+    let Some((context, device)) = open(true) else { return };
     let heap = heap(&context, &device, MemoryPlacement::HostVisible);
     let stream = device.create_stream().expect("stream");
     let before = descriptors();
@@ -341,9 +343,9 @@ fn ten_thousand_cycles_leak_nothing() {
         let size = 64 + u64::from(cycle * 37 % 8192);
         let buffer = heap.allocate(size).expect("allocate");
         if cycle % 16 == 0 {
-            let data = pattern(cycle, size);
-            write(&buffer, &stream, cycle % 32 == 0, &data);
-            verify(&buffer, &stream, &data, "a cycle");
+            let (buffer, data) = (released(&context, buffer), pattern(cycle, size));
+            write(&context, &buffer, &stream, cycle % 32 == 0, &data);
+            verify(&context, &buffer, &stream, &data, "a cycle");
         }
     }
     let usage = heap.usage();
@@ -372,22 +374,22 @@ fn objects_may_be_dropped_in_any_order() {
         }
         all
     }
-    if open().is_none() {
+    if open(true).is_none() {
         return;
     }
     // Half of the 720 orders: the two buffers are alike.
-    for order in orders((0..6).collect()) {
+    for (number, order) in orders((0..6).collect()).into_iter().enumerate() {
         if order.iter().position(|index| *index == 4) > order.iter().position(|index| *index == 5) {
             continue;
         }
-        let context = HeadlessContext::new(&HeadlessOptions::default()).expect("Vulkan");
+        let context = HeadlessContext::new(&HeadlessOptions::default());
+        let context = context.unwrap_or_else(|error| panic!("order {number}, {} descriptors: {error}", descriptors()));
         let device = gpu_interop::device_for(context.identity()).expect("the same device");
         let heap = heap(&context, &device, MemoryPlacement::HostVisible);
         let stream = device.create_stream().expect("stream");
-        let buffers = [heap.allocate(5000).expect("allocate"), heap.allocate(7000).expect("allocate")];
-        let [first, second] = buffers;
+        let [first, second] = [5000, 7000].map(|size| released(&context, heap.allocate(size).expect("allocate")));
         for buffer in [&first, &second] {
-            write(buffer, &stream, true, &pattern(3, buffer.size()));
+            write(&context, buffer, &stream, true, &pattern(3, buffer.size()));
         }
         let (mut context, mut device, mut stream) = (Some(context), Some(device), Some(stream));
         let (mut heap, mut first, mut second) = (Some(heap), Some(first), Some(second));
@@ -401,12 +403,10 @@ fn objects_may_be_dropped_in_any_order() {
                 _ => drop(second.take()),
             }
             for buffer in [&first, &second].into_iter().flatten() {
-                let data = pattern(3, buffer.size());
-                let mut found = vec![0; data.len()];
-                buffer.buffer().read(0, &mut found).expect("read");
-                assert!(found == data, "{order:?}, after {index}");
+                let (data, what) = (pattern(3, buffer.size()), format!("{order:?}, after {index}"));
+                equal(|found| buffer.buffer().read(0, found), &data, &what);
                 if let Some(stream) = &stream {
-                    verify(buffer, stream, &data, &format!("{order:?}, after {index}"));
+                    equal(|found| stream.read(buffer, found), &data, &what);
                 }
             }
         }
@@ -415,28 +415,29 @@ fn objects_may_be_dropped_in_any_order() {
 
 #[test]
 fn two_threads_share_a_heap() {
-    let Some((context, device)) = open() else { return };
+    let Some((context, device)) = open(true) else { return };
     let heap = heap(&context, &device, MemoryPlacement::HostVisible);
     std::thread::scope(|scope| {
         for thread in 0..2_u32 {
-            let (heap, device) = (heap.clone(), &device);
+            let (heap, context, device) = (heap.clone(), &context, &device);
             scope.spawn(move || {
                 let stream = device.create_stream().expect("stream");
                 let mut live = Vec::new();
                 for round in 0..1500_u32 {
                     let seed = round * 2 + thread;
                     let buffer = heap.allocate(100 + u64::from(seed * 97 % 30_000)).expect("allocate");
+                    let buffer = released(context, buffer);
                     let data = pattern(seed, buffer.size());
-                    write(&buffer, &stream, round % 2 == 0, &data);
+                    write(context, &buffer, &stream, round % 2 == 0, &data);
                     live.push((buffer, data));
                     if live.len() > 24 {
                         let place = usize::try_from(seed).expect("small") % live.len();
                         let (buffer, data) = live.swap_remove(place);
-                        verify(&buffer, &stream, &data, "one of two threads");
+                        verify(context, &buffer, &stream, &data, "one of two threads");
                     }
                 }
                 for (buffer, data) in &live {
-                    verify(buffer, &stream, data, "at the end");
+                    verify(context, buffer, &stream, data, "at the end");
                 }
             });
         }

@@ -3,12 +3,13 @@
 #![cfg(all(unix, feature = "vulkan", feature = "host"))]
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod common;
+
+use common::open;
 use gpu_interop::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
 use gpu_interop::host::HostBackend;
 use gpu_interop::vulkan::ash::vk;
-use gpu_interop::vulkan::{
-    ExportableVideo, HeadlessContext, HeadlessOptions, MemoryPlacement, PlaneStorage, VideoOptions, VideoSpec,
-};
+use gpu_interop::vulkan::{ExportableVideo, HeadlessContext, MemoryPlacement, PlaneStorage, VideoOptions, VideoSpec};
 use gpu_interop::{Device, ErrorKind, MappedPlanes, MemoryHandle, MemoryHandleKind, PlaneLayout, Stream, VideoFormat};
 
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
@@ -17,26 +18,6 @@ const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 
 /// Random sizes of each format.
 const SIZES: u32 = 500;
-
-/// Both devices; `None`, with a printed reason, without Vulkan.
-fn open(validation: bool) -> Option<(HeadlessContext, Device)> {
-    let validated = HeadlessContext::new(&HeadlessOptions::default().validation(validation));
-    let opened = match validated {
-        Err(error) if error.kind() == ErrorKind::Unsupported => HeadlessContext::new(&HeadlessOptions::default()),
-        opened => opened,
-    };
-    match opened {
-        Ok(context) => {
-            let device = gpu_interop::device_for(context.identity()).expect("the same device");
-            Some((context, device))
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::NoDevice) => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("Vulkan is installed but fails: {error}"),
-    }
-}
 
 /// A generator of random words (xorshift).
 struct Random(u64);

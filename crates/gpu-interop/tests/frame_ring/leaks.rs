@@ -6,11 +6,8 @@ use gpu_interop::ErrorKind;
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{FrameRing, HeadlessContext, HeadlessOptions, ImageOptions, ImageSpec};
 
+use crate::common::{descriptors, in_own_process};
 use crate::{SHORT, TIMEOUT, close, compute, open, options, read, render, ring};
-
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
-}
 
 /// Resident memory, bytes.
 fn resident() -> u64 {
@@ -19,19 +16,9 @@ fn resident() -> u64 {
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// Set in the process that only measures.
-const ALONE: &str = "GPU_INTEROP_TEST_ALONE";
-
-/// In a process of its own: the other tests open and close descriptors at the same time.
 #[test]
 fn ten_thousand_frames_leak_nothing() {
-    if std::env::var_os(ALONE).is_none() {
-        let mut program = std::process::Command::new(std::env::current_exe().expect("a path"));
-        program.args(["--exact", "leaks::ten_thousand_frames_leak_nothing", "--nocapture"]).env(ALONE, "1");
-        let output = program.output().expect("started");
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
+    if !in_own_process("leaks::ten_thousand_frames_leak_nothing") {
         return;
     }
     let Some((context, device)) = open() else { return };

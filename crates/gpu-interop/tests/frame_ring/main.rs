@@ -3,6 +3,8 @@
 #![cfg(all(unix, feature = "vulkan", feature = "host"))]
 #![allow(clippy::expect_used, clippy::panic)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod leaks;
 mod model;
 mod own_submissions;
@@ -12,8 +14,8 @@ use std::time::Duration;
 
 use gpu_interop::vulkan::ash::vk::BufferUsageFlags;
 use gpu_interop::vulkan::{
-    BufferOptions, Frame, FrameRing, FrameRingOptions, HeadlessContext, HeadlessOptions, MemoryPlacement, OwnedBuffer,
-    OwnedSemaphore, SemaphoreOp, Submission,
+    BufferOptions, Frame, FrameRing, FrameRingOptions, HeadlessContext, MemoryPlacement, OwnedBuffer, OwnedSemaphore,
+    SemaphoreOp, Submission,
 };
 use gpu_interop::{Device, Error, ErrorKind, Stream};
 
@@ -23,20 +25,10 @@ pub(crate) const SIZE: u64 = 4096;
 pub(crate) const USAGE: BufferUsageFlags =
     BufferUsageFlags::from_raw(BufferUsageFlags::TRANSFER_SRC.as_raw() | BufferUsageFlags::TRANSFER_DST.as_raw());
 
-/// Both devices, without validation; `None`, with a printed reason, without Vulkan. Validation layers before 1.4.304
-/// wait for themselves where a bridge signals.
+/// Both devices, without validation: validation layers before 1.4.304 wait for themselves where a bridge signals. `None`
+/// without Vulkan.
 pub(crate) fn open() -> Option<(HeadlessContext, Device)> {
-    match HeadlessContext::new(&HeadlessOptions::default()) {
-        Ok(context) => {
-            let device = gpu_interop::device_for(context.identity()).expect("the same device");
-            Some((context, device))
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::NoDevice) => {
-            println!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("Vulkan is installed but fails: {error}"),
-    }
+    common::open(false)
 }
 
 pub(crate) fn options(frames: usize) -> FrameRingOptions {
