@@ -119,12 +119,14 @@ impl<'a> Pipeline<'a> {
 
     /// The compute half: copies the frame, notes its last word, and processes it.
     fn process(&self, place: u32, index: usize, shared: Option<BufferSlice<'_>>) -> gpu_interop::Result<()> {
-        let (stream, own) = (self.stream, &self.owns[index]);
+        // Allocations are larger than a frame where the driver rounds sizes up.
+        let own = |index: usize| self.owns[index % IN_FLIGHT].slice(..self.size);
+        let (stream, target) = (self.stream, own(index)?);
         // Without a ring from another frame's memory: the same work.
-        let source = shared.map_or_else(|| self.owns[(index + 1) % IN_FLIGHT].slice(..), Ok)?;
-        stream.copy(own, source)?;
+        let source = shared.map_or_else(|| own(index + 1), Ok)?;
+        stream.copy(target, source)?;
         let note = u64::from(place) * 4;
-        stream.copy(self.notes.slice(note..note + 4)?, own.slice(self.size - 4..)?)?;
+        stream.copy(self.notes.slice(note..note + 4)?, target.slice(self.size - 4..)?)?;
         (0..self.fills).try_for_each(|_| stream.fill_u32(&self.scratch, place))
     }
 

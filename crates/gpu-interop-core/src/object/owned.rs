@@ -17,11 +17,18 @@ impl InFlight {
     pub(super) fn mark(&self, slot: usize) {
         let bit = 1 << (slot % 64);
         // Relaxed: the bits are read when the object is dropped, which happens after every use.
-        if self.0.load(Ordering::Relaxed) & bit == 0 {
+        if !self.has(slot) {
             self.0.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
+    /// `true` after `mark` of this slot, or of one that shares its bit.
+    #[inline]
+    pub(super) fn has(&self, slot: usize) -> bool {
+        self.bits() & 1 << (slot % 64) != 0
+    }
+
+    #[inline]
     pub(super) fn bits(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

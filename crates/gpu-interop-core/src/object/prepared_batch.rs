@@ -2,9 +2,11 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::device_state::DeviceInner;
-use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, User, empty};
+use super::owned::InFlight;
+use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, User, backwards, empty};
 use super::stream::Stream;
 use crate::backend::{BlockLayout, RawSemaphore, RawSignal, RawWait, SemaphoreBlocks};
 use crate::error::{Error, Result};
@@ -32,8 +34,31 @@ impl SemaphoreRef for Arc<ExternalSemaphore> {}
 #[derive(Debug)]
 pub struct SignalBatch<S> {
     batch: Batch<S, RawSignal>,
-    /// For each semaphore, the last value before the signal that is being enqueued.
-    previous: Box<[u64]>,
+    /// Of each timeline, in order.
+    last: Box<[LastValue]>,
+}
+
+/// Last signalled value of a timeline.
+#[derive(Debug)]
+struct LastValue {
+    shared: Arc<AtomicU64>,
+    /// The value before the signal that is being enqueued.
+    previous: u64,
+    /// Place of the next value in the parameters.
+    place: usize,
+}
+
+impl LastValue {
+    /// Replaces the value. Relaxed, and not atomic, as for single signals.
+    #[inline]
+    fn grow(&mut self, value: u64) -> Result<()> {
+        self.previous = self.shared.load(Ordering::Relaxed);
+        if value <= self.previous {
+            return Err(backwards(SIGNAL, value, self.previous));
+        }
+        self.shared.store(value, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 /// Waits for several semaphores, prepared once and enqueued any number of times with one driver call and no allocation
@@ -48,21 +73,52 @@ struct Batch<S, R> {
     device: Arc<DeviceInner>,
     semaphores: Box<[S]>,
     handles: Box<[RawSemaphore]>,
-    /// Timeline values; 0 for a binary semaphore.
-    values: Box<[u64]>,
     form: Form<R>,
+    /// Place of each value in the parameters; `NO_VALUE` for a binary semaphore.
+    places: Box<[usize]>,
+    /// Streams on which the use of every semaphore has been recorded.
+    marked: InFlight,
 }
+
+/// Past the end of every array of parameters.
+const NO_VALUE: usize = usize::MAX;
 
 /// Parameters of a batch.
 #[derive(Debug)]
 enum Form<R> {
     /// The driver's blocks, one for each semaphore.
-    Blocks(Box<[u64]>, BlockLayout),
+    Blocks(Box<[u64]>),
     /// For backends without blocks.
     Raw(Box<[R]>),
 }
 
-impl<S: SemaphoreRef, R> Batch<S, R> {
+/// A signal or a wait with a timeline's value.
+trait Valued {
+    fn set(&mut self, value: u64);
+    fn value(&self) -> u64;
+}
+
+impl Valued for RawSignal {
+    fn set(&mut self, value: u64) {
+        self.params = SignalParams::Value(value);
+    }
+
+    fn value(&self) -> u64 {
+        if let SignalParams::Value(value) = self.params { value } else { 0 }
+    }
+}
+
+impl Valued for RawWait {
+    fn set(&mut self, value: u64) {
+        self.params = WaitParams::Value(value);
+    }
+
+    fn value(&self) -> u64 {
+        if let WaitParams::Value(value) = self.params { value } else { 0 }
+    }
+}
+
+impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     fn new(
         operation: &'static str,
         semaphores: impl IntoIterator<Item = S>,
@@ -84,31 +140,52 @@ impl<S: SemaphoreRef, R> Batch<S, R> {
             return Err(device.decorate(error.with_context("handle", semaphore.handle_kind())));
         }
         let handles: Box<[_]> = semaphores.iter().map(|semaphore| semaphore.as_raw()).collect();
-        let form = match device.raw.semaphore_blocks() {
+        let (form, layout) = match device.raw.semaphore_blocks() {
             Some(blocks) => {
                 let layout = layout(&blocks);
-                Form::Blocks(vec![0; handles.len() * layout.words].into(), layout)
+                (Form::Blocks(vec![0; handles.len() * layout.words].into()), layout)
             }
             None => {
                 let raw = |semaphore: &S| raw(semaphore.as_raw(), semaphore.handle_kind().payload());
-                Form::Raw(semaphores.iter().map(raw).collect())
+                (Form::Raw(semaphores.iter().map(raw).collect()), BlockLayout { words: 1, value: 0 })
             }
         };
-        Ok(Self { device, values: vec![0; handles.len()].into(), semaphores, handles, form })
+        let place =
+            |(index, semaphore)| if is_timeline(semaphore) { index * layout.words + layout.value } else { NO_VALUE };
+        let places = semaphores.iter().enumerate().map(place).collect();
+        Ok(Self { device, places, semaphores, handles, form, marked: InFlight::default() })
     }
 
     #[inline]
-    fn set(&mut self, operation: &'static str, index: usize, value: u64, raw: impl FnOnce(&mut R, u64)) -> Result<()> {
-        let is_timeline = |semaphore: &S| semaphore.handle_kind().payload() == SemaphorePayload::Timeline;
-        if !self.semaphores.get(index).is_some_and(is_timeline) {
-            return Err(self.not_a_timeline(operation, index));
+    fn set(&mut self, operation: &'static str, index: usize, value: u64) -> Result<()> {
+        let place = self.places.get(index).copied().unwrap_or(NO_VALUE);
+        let set = match &mut self.form {
+            Form::Blocks(blocks) => blocks.get_mut(place).map(|word| *word = value),
+            Form::Raw(all) => all.get_mut(place).map(|raw| raw.set(value)),
+        };
+        set.ok_or_else(|| self.not_a_timeline(operation, index))
+    }
+
+    /// The value of each timeline, 0 for a binary semaphore.
+    #[inline]
+    fn value(&self, place: usize) -> u64 {
+        match &self.form {
+            Form::Blocks(blocks) => blocks.get(place).copied().unwrap_or(0),
+            Form::Raw(all) => all.get(place).map_or(0, Valued::value),
         }
-        self.values[index] = value;
-        match &mut self.form {
-            Form::Blocks(blocks, layout) => blocks[index * layout.words + layout.value] = value,
-            Form::Raw(all) => raw(&mut all[index], value),
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&S, u64)> {
+        self.semaphores.iter().zip(self.places.iter().map(|place| self.value(*place)))
+    }
+
+    /// Records a use on the stream in `slot`. The marks of a semaphore stay as long as it lives.
+    #[inline]
+    fn mark(&self, slot: usize) {
+        if !self.marked.has(slot) {
+            self.semaphores.iter().for_each(|semaphore| semaphore.mark(slot));
+            self.marked.mark(slot);
         }
-        Ok(())
     }
 
     #[cold]
@@ -117,6 +194,19 @@ impl<S: SemaphoreRef, R> Batch<S, R> {
         let error = Error::invalid(operation, message).with_context("index", index);
         self.device.decorate(error.with_context("semaphores", self.semaphores.len()))
     }
+}
+
+/// Replaces the last values with the next ones. After an error, the number of values that were replaced.
+#[inline]
+fn grow_all(all: &mut [LastValue], next: impl Fn(usize) -> Option<u64>) -> Result<(), (usize, Error)> {
+    for (index, last) in all.iter_mut().enumerate() {
+        last.grow(next(last.place).unwrap_or(0)).map_err(|error| (index, error))?;
+    }
+    Ok(())
+}
+
+fn is_timeline<S: SemaphoreRef>(semaphore: &S) -> bool {
+    semaphore.handle_kind().payload() == SemaphorePayload::Timeline
 }
 
 impl<S: SemaphoreRef> SignalBatch<S> {
@@ -132,7 +222,12 @@ impl<S: SemaphoreRef> SignalBatch<S> {
             params: if payload == SemaphorePayload::Timeline { SignalParams::Value(0) } else { SignalParams::Binary },
         };
         let batch = Batch::new("SignalBatch::new", semaphores, |blocks| blocks.signal, raw)?;
-        Ok(Self { previous: vec![0; batch.semaphores.len()].into(), batch })
+        let last = |(semaphore, place): (&S, &usize)| {
+            let shared = is_timeline(semaphore).then(|| semaphore.last_signalled().clone())?;
+            Some(LastValue { shared, previous: 0, place: *place })
+        };
+        let last = batch.semaphores.iter().zip(&batch.places).filter_map(last).collect();
+        Ok(Self { last, batch })
     }
 
     /// Sets the value that the timeline at `index` is signalled with next.
@@ -141,7 +236,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no timeline at this index.
     #[inline]
     pub fn set(&mut self, index: usize, value: u64) -> Result<()> {
-        self.batch.set("SignalBatch::set", index, value, |raw, value| raw.params = SignalParams::Value(value))
+        self.batch.set("SignalBatch::set", index, value)
     }
 
     /// Semaphores of the batch, in order.
@@ -151,26 +246,24 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     }
 
     /// Validates the signals and records their values.
-    fn begin(&mut self, slot: usize) -> Result<()> {
-        for (index, semaphore) in self.batch.semaphores.iter().enumerate() {
-            let begun = semaphore.begin_prepared(SIGNAL, slot, self.batch.values[index]);
-            match begun {
-                Ok(previous) => self.previous[index] = previous,
-                Err(error) => {
-                    self.undo(index);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
+    #[inline]
+    fn begin(&mut self) -> Result<()> {
+        let ended = match &self.batch.form {
+            Form::Blocks(blocks) => grow_all(&mut self.last, |place| blocks.get(place).copied()),
+            Form::Raw(all) => grow_all(&mut self.last, |place| all.get(place).map(Valued::value)),
+        };
+        ended.map_err(|(count, error)| {
+            self.undo(count);
+            error
+        })
     }
 
-    /// Reverts the first `count` signals of [`begin`](Self::begin), in reverse order, for a semaphore that is in the
+    /// Reverts the first `count` timelines of [`begin`](Self::begin), in reverse order, for a semaphore that is in the
     /// batch twice.
     #[cold]
     fn undo(&self, count: usize) {
-        for (semaphore, previous) in self.batch.semaphores.iter().zip(&self.previous).take(count).rev() {
-            semaphore.undo_prepared(*previous);
+        for last in self.last.iter().take(count).rev() {
+            last.shared.store(last.previous, Ordering::Relaxed);
         }
     }
 }
@@ -194,7 +287,7 @@ impl<S: SemaphoreRef> WaitBatch<S> {
     /// As for [`SignalBatch::set`].
     #[inline]
     pub fn set(&mut self, index: usize, value: u64) -> Result<()> {
-        self.batch.set("WaitBatch::set", index, value, |raw, value| raw.params = WaitParams::Value(value))
+        self.batch.set("WaitBatch::set", index, value)
     }
 
     /// Semaphores of the batch, in order.
@@ -219,28 +312,32 @@ impl Stream {
     fn enqueue_signals<S: SemaphoreRef>(&self, batch: &mut SignalBatch<S>) -> Result<()> {
         let device = self.device();
         if let Some(recording) = self.recording() {
-            let of = |(semaphore, value): (&'_ S, &u64)| -> SignalParams {
-                match semaphore.handle_kind().payload() {
-                    SemaphorePayload::Timeline => SignalParams::Value(*value),
-                    _ => SignalParams::Binary,
-                }
-            };
-            let pairs = batch.batch.semaphores.iter().zip(&batch.batch.values);
-            let signals: Vec<SemaphoreSignal<'_>> = pairs.map(|pair| pair.0.signal_with(of(pair))).collect();
+            let signals: Vec<SemaphoreSignal<'_>> = batch
+                .batch
+                .pairs()
+                .map(|(semaphore, value)| {
+                    semaphore.signal_with(if is_timeline(semaphore) {
+                        SignalParams::Value(value)
+                    } else {
+                        SignalParams::Binary
+                    })
+                })
+                .collect();
             return recording.signal(self.as_raw(), User { operation: SIGNAL, device, slot: self.slot() }, &signals);
         }
-        batch.begin(self.slot())?;
+        batch.begin()?;
+        batch.batch.mark(self.slot());
         let Batch { handles, form, .. } = &batch.batch;
         // SAFETY: the batch keeps its semaphores, which belong to this device, as does the live stream. The blocks have
         // the backend's layout and one element for each handle; the parameters match the payloads.
         let enqueued = unsafe {
             match form {
-                Form::Blocks(blocks, _) => device.raw.signal_blocks(self.as_raw(), handles, blocks),
+                Form::Blocks(blocks) => device.raw.signal_blocks(self.as_raw(), handles, blocks),
                 Form::Raw(raw) => device.raw.signal_semaphores(self.as_raw(), raw),
             }
         };
         if enqueued.is_err() {
-            batch.undo(batch.previous.len());
+            batch.undo(batch.last.len());
         }
         enqueued
     }
@@ -261,20 +358,21 @@ impl Stream {
     fn enqueue_waits<S: SemaphoreRef>(&self, batch: &Batch<S, RawWait>) -> Result<()> {
         let device = self.device();
         if let Some(recording) = self.recording() {
-            let pairs = batch.semaphores.iter().zip(&batch.values);
-            let waits: Vec<SemaphoreWait<'_>> = pairs
-                .map(|(semaphore, value)| match semaphore.handle_kind().payload() {
-                    SemaphorePayload::Timeline => semaphore.wait_value(*value),
-                    _ => semaphore.wait(),
-                })
+            let waits: Vec<SemaphoreWait<'_>> = batch
+                .pairs()
+                .map(
+                    |(semaphore, value)| {
+                        if is_timeline(semaphore) { semaphore.wait_value(value) } else { semaphore.wait() }
+                    },
+                )
                 .collect();
             return recording.wait(self.as_raw(), User { operation: WAIT, device, slot: self.slot() }, &waits);
         }
-        batch.semaphores.iter().for_each(|semaphore| semaphore.mark(self.slot()));
+        batch.mark(self.slot());
         // SAFETY: as in `enqueue_signals`.
         unsafe {
             match &batch.form {
-                Form::Blocks(blocks, _) => device.raw.wait_blocks(self.as_raw(), &batch.handles, blocks),
+                Form::Blocks(blocks) => device.raw.wait_blocks(self.as_raw(), &batch.handles, blocks),
                 Form::Raw(raw) => device.raw.wait_semaphores(self.as_raw(), raw),
             }
         }

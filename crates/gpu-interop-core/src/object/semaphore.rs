@@ -142,22 +142,9 @@ impl ExternalSemaphore {
         self.owned.in_flight.mark(slot);
     }
 
-    /// Records a signal of a prepared batch; `value` is that of a timeline. Returns the previous value, for
-    /// [`ExternalSemaphore::undo_prepared`].
-    #[inline]
-    pub(super) fn begin_prepared(&self, operation: &'static str, slot: usize, value: u64) -> Result<u64> {
-        self.mark(slot);
-        match self.kind.payload() {
-            SemaphorePayload::Timeline => grow(operation, &self.last_signalled, value),
-            _ => Ok(0),
-        }
-    }
-
-    /// Restores the previous value after a signal was not enqueued.
-    pub(super) fn undo_prepared(&self, previous: u64) {
-        if self.kind.payload() == SemaphorePayload::Timeline {
-            self.last_signalled.store(previous, Ordering::Relaxed);
-        }
+    /// Greatest value signalled through this object.
+    pub(super) fn last_signalled(&self) -> &Arc<AtomicU64> {
+        &self.last_signalled
     }
 
     /// Checks that this semaphore can be used with parameters for `payload`, and records the use.
@@ -282,7 +269,7 @@ fn no_fence_in_graph(user: User<'_>, payload: SemaphorePayload) -> Result<()> {
 }
 
 #[cold]
-fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
+pub(super) fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
     Error::invalid(operation, "a timeline only grows; signal a greater value")
         .with_context("value", value)
         .with_context("already signalled", last)
