@@ -79,6 +79,7 @@ mod kernel;
 mod mapping;
 mod nv_sci;
 mod object;
+mod process;
 mod range;
 #[doc = include_str!("rules.md")]
 pub mod rules {}
@@ -105,6 +106,8 @@ pub use object::{
     Graph, Kernel, MappedBuffer, MappedMipmappedArray, MappedRange, Module, PitchedTexels, SemaphoreRef,
     SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch,
 };
+#[doc(hidden)]
+pub use process::ProcessMark;
 pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};

@@ -1,6 +1,8 @@
-//! `kcmp(2)`, the one system call that no dependency wraps.
+//! `kcmp(2)`, which no dependency wraps, and memory that forked processes find cleared.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::AtomicU32;
 
 /// `true` if `number` is an open descriptor of the same open file as `fd`; `None` if unknown.
 ///
@@ -24,4 +26,25 @@ pub(crate) fn same_open_file(fd: BorrowedFd<'_>, number: RawFd) -> Option<bool> 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn same_open_file(_fd: BorrowedFd<'_>, _number: RawFd) -> Option<bool> {
     None
+}
+
+/// A new word, 0, which is 0 again in each forked process; `None` where the kernel cannot do this (Linux before 4.14). It
+/// is never freed.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) fn cleared_by_fork() -> Option<&'static AtomicU32> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    let size = rustix::param::page_size();
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping at an address that the kernel chooses.
+    let page = unsafe { mmap_anonymous(std::ptr::null_mut(), size, access, MapFlags::PRIVATE) }.ok()?;
+    // SAFETY: the page was mapped above, and nothing uses it yet.
+    if unsafe { madvise(page, size, Advice::LinuxWipeOnFork) }.is_err() {
+        // SAFETY: as above. A failure leaves the page mapped.
+        let _ = unsafe { munmap(page, size) };
+        return None;
+    }
+    // SAFETY: the page is mapped for reads and writes until the process ends, aligned, zeroed, and used only through
+    // this reference.
+    Some(unsafe { &*page.cast::<AtomicU32>() })
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ash::vk;
-use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
+use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, ProcessMark, Result};
 
 use crate::handles::{self, Functions};
 use crate::identity::{
@@ -34,7 +34,7 @@ struct Shared {
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
     /// The process that made this.
-    process: u32,
+    process: ProcessMark,
     /// Keeps the device alive if the application passed an owner.
     _owner: Arc<dyn Any + Send + Sync>,
 }
@@ -140,7 +140,7 @@ impl VulkanInterop {
             device: device.clone(),
             memory_types,
             identity,
-            process: std::process::id(),
+            process: ProcessMark::of_this_process(),
             _owner: owner,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -161,7 +161,7 @@ impl VulkanInterop {
     /// `true` in a process that was forked from the one that made this. The driver must not be called there: its threads do
     /// not exist, and the objects belong to the parent process.
     pub(crate) fn is_forked(&self) -> bool {
-        self.shared.process != std::process::id()
+        !self.shared.process.is_this_process()
     }
 
     /// Returns an error in a forked process.

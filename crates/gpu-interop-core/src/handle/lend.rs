@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::Resource;
 
@@ -21,8 +21,12 @@ fn unsettled() -> MutexGuard<'static, BTreeSet<RawFd>> {
 /// recycled for another thread between a driver's `close` and the check.
 fn floor() -> RawFd {
     const HIGHEST: u64 = 4096;
-    let limit = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(HIGHEST * 2);
-    RawFd::try_from((limit / 2).min(HIGHEST)).unwrap_or(0)
+    // Where the limit decreases later, `LentFd::new` takes any number.
+    static FLOOR: OnceLock<RawFd> = OnceLock::new();
+    *FLOOR.get_or_init(|| {
+        let limit = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(HIGHEST * 2);
+        RawFd::try_from((limit / 2).min(HIGHEST)).unwrap_or(0)
+    })
 }
 
 /// A duplicate of a descriptor for one driver call.

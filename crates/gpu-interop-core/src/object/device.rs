@@ -20,6 +20,7 @@ use crate::identity::{DeviceIdentity, IdentityMatch};
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::ModuleImage;
 use crate::nv_sci::NvSciSyncUse;
+use crate::process::ProcessMark;
 
 /// One device of a backend, opened. Cheap to clone; all clones are the same device.
 ///
@@ -73,7 +74,7 @@ impl Device {
         if raw.frees_wait_for_streams() {
             lifetimes.register(&info.name, &raw);
         }
-        let process = std::process::id();
+        let process = ProcessMark::of_this_process();
         Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), ordinal, process }) }
     }
 

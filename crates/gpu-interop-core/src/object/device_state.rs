@@ -7,6 +7,7 @@ use super::lifetime::Lifetimes;
 use crate::backend::{BackendDevice, BackendInfo};
 use crate::bridge::Bridges;
 use crate::error::{Error, ErrorKind, Result};
+use crate::process::ProcessMark;
 
 /// State shared by all objects of a device.
 #[derive(Debug)]
@@ -17,14 +18,14 @@ pub(super) struct DeviceInner {
     pub(super) bridges: Bridges,
     pub(super) ordinal: Option<usize>,
     /// Process that opened the device.
-    pub(super) process: u32,
+    pub(super) process: ProcessMark,
 }
 
 impl DeviceInner {
     /// `true` if this process was forked from the one that opened the device. The driver cannot be called here, and
     /// locks held by other threads are never released.
     pub(super) fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        !self.process.is_this_process()
     }
 
     /// Returns an error in a forked process.

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use ash::vk;
-use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
+use gpu_interop_core::{Error, ErrorKind, LoadAttempt, ProcessMark, Result};
 
 use super::select::Candidate;
 use super::validation::{self, ValidationLog};
@@ -21,7 +21,7 @@ pub(super) struct InstanceOwner {
     pub(super) log: Option<Arc<ValidationLog>>,
     messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     /// The process that created the instance.
-    process: u32,
+    process: ProcessMark,
     /// Declared last, because it unloads the library.
     _entry: ash::Entry,
 }
@@ -72,7 +72,7 @@ impl InstanceOwner {
             let reason = "the loader is installed, but found no working driver".to_owned();
             error.with_attempts([LoadAttempt::new(LOADER_LIBRARY, reason)])
         })?;
-        let process = std::process::id();
+        let process = ProcessMark::of_this_process();
         let mut owner = Self { instance, version, log, messenger: None, process, _entry: entry };
         if let Some(log) = &owner.log {
             let functions = ash::ext::debug_utils::Instance::new(&owner._entry, &owner.instance);
@@ -88,7 +88,7 @@ impl InstanceOwner {
 impl InstanceOwner {
     /// `true` in a forked process, where a destruction would wait for the driver's threads, which do not exist.
     fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        !self.process.is_this_process()
     }
 }
 

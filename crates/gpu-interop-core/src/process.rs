@@ -1,0 +1,86 @@
+//! The process that opened a driver, told apart from processes that were forked from it.
+
+/// The process that made this. Objects of drivers keep one: no driver works in a forked process.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessMark(u32);
+
+impl ProcessMark {
+    /// This process.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self(number())
+    }
+
+    /// `true` in the process that made this, and `false` in one that was forked from it.
+    #[inline]
+    #[must_use]
+    pub fn is_this_process(self) -> bool {
+        self.0 == number()
+    }
+}
+
+/// The process's number, without a system call where the kernel can clear memory in forked processes.
+#[inline]
+fn number() -> u32 {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if let Some(number) = wiped::number() {
+        return number;
+    }
+    std::process::id()
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod wiped {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static NUMBER: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
+
+    /// The process's number; `None` before Linux 4.14.
+    #[inline]
+    pub(super) fn number() -> Option<u32> {
+        let number = (*NUMBER.get_or_init(crate::sys::cleared_by_fork))?;
+        // Relaxed: a process only ever stores its own number.
+        let known = number.load(Ordering::Relaxed);
+        Some(if known == 0 { first(number) } else { known })
+    }
+
+    #[cold]
+    fn first(number: &AtomicU32) -> u32 {
+        let this = std::process::id();
+        number.store(this, Ordering::Relaxed);
+        this
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_the_processs_number() {
+        let mark = ProcessMark::of_this_process();
+        assert_eq!((mark.0, mark.is_this_process()), (std::process::id(), true));
+        assert!(!ProcessMark(mark.0 + 1).is_this_process());
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn a_forked_process_is_another_one() {
+        let mark = ProcessMark::of_this_process();
+        // SAFETY: the child calls only functions that are safe after a fork, and ends without destructors.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let new = ProcessMark::of_this_process();
+            let differs = !mark.is_this_process() && new != mark && new.is_this_process();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(if differs { 7 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: the status is a valid integer, and the child is this process's.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7));
+        assert!(mark.is_this_process());
+    }
+}
