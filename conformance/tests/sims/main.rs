@@ -52,7 +52,7 @@ fn suite() -> Suite {
 
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
-        return gpu_interop_conformance_cli::main(&suite());
+        return gpu_interop_conformance_cli::main_of_test(&suite());
     }
     let first = std::env::args().nth(1).unwrap_or_default();
     #[cfg(target_os = "linux")]
