@@ -132,7 +132,8 @@ fn examples(session: &Session) -> Outcome {
 
 fn conformance(session: &Session) -> Outcome {
     build(session)?;
-    suite(session, "--require host,vulkan,native").check()
+    // Most scenarios wait.
+    suite(session, "--require host,vulkan,native --jobs 2").check()
 }
 
 /// A run of the suite's command, built with the profile `dev`.

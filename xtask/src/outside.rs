@@ -26,6 +26,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
         cargo(line)
             .env("CARGO_TARGET_DIR", &session.target)
             .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+            .env("CARGO_PROFILE_DEV_LTO", "off")
             .arg("--manifest-path")
             .arg(manifest)
     };

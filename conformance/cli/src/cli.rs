@@ -24,7 +24,7 @@ use crate::package::{self, PackageArgs, VerifyArgs};
 use crate::report::case_name;
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
-use crate::run::{self, RunArgs};
+use crate::run::{self, CommandHash, RunArgs};
 use crate::site::{self, SiteArgs};
 use crate::subprocess::Subprocess;
 
@@ -136,7 +136,7 @@ pub(crate) fn is_called() -> bool {
 }
 
 /// Parses and runs the command line, and returns the exit status.
-pub(crate) fn main(suite: &Suite) -> ExitCode {
+pub(crate) fn main(suite: &Suite, hash: CommandHash) -> ExitCode {
     let cli = Cli::parse();
     start_log(cli.records_calls());
     // Drivers and scenarios with many imports need more descriptors than the default limit.
@@ -149,7 +149,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
     let done = match cli.command.unwrap_or(Command::Run(Box::new(cli.run))) {
         Command::Doctor(args) => doctor::run(suite, &args),
         Command::List(args) => list(suite, &args).map(|()| 0),
-        Command::Run(args) => run::run(suite, &args),
+        Command::Run(args) => run::run(suite, &args, hash),
         #[cfg(unix)]
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),

@@ -60,6 +60,8 @@ use std::process::ExitCode;
 
 use gpu_interop_conformance::Suite;
 
+use run::CommandHash;
+
 pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
 pub use evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
 pub use report::{
@@ -72,7 +74,14 @@ pub use simulate::simulated_identity;
 /// Runs the command line of this process, and returns its exit status.
 #[must_use]
 pub fn main(suite: &Suite) -> ExitCode {
-    cli::main(suite)
+    cli::main(suite, CommandHash::Recorded)
+}
+
+/// As [`main`], for tests: reports omit [`Host::command_sha256`]. A test program is large, and runs the suite hundreds of
+/// times; hashing it takes longer than most of these runs.
+#[must_use]
+pub fn main_of_test(suite: &Suite) -> ExitCode {
+    cli::main(suite, CommandHash::Omitted)
 }
 
 /// `true` if the first argument of this process is one of the command's subcommands. For programs with further

@@ -12,6 +12,8 @@ pub use crate::system::ResourceSnapshot;
 
 /// Permitted growth of resident memory, bytes.
 const RESIDENT_SLACK: u64 = 4 << 20;
+/// Number of counts, 10 ms apart, until resources have settled.
+const COUNTS: u32 = 200;
 /// Number of measurements, all with growth, that count as a leak.
 const ROUNDS: usize = 3;
 /// Permitted growth of the number of mapped regions: a tenth of the cycles, within these bounds. Allocators keep
@@ -47,7 +49,12 @@ impl ResourceSnapshot {
     /// Counts the resources once they are down to `before`, or after two seconds: asynchronous releases, especially by
     /// threads, have had time to end.
     pub(crate) fn settled(before: &Self) -> Verdict<Self> {
-        for _ in 0..200 {
+        Self::settled_after(COUNTS, before)
+    }
+
+    /// As [`Self::settled`], or after this number of counts, 10 ms apart.
+    fn settled_after(counts: u32, before: &Self) -> Verdict<Self> {
+        for _ in 0..counts {
             let now = Self::take()?;
             let memory_settled = now.resident.saturating_sub(before.resident) < RESIDENT_SLACK;
             if now.descriptors <= before.descriptors && now.mappings <= before.mappings && memory_settled {
@@ -75,7 +82,12 @@ impl ResourceSnapshot {
 ///
 /// # Errors
 /// The error of `run`, or the resources that have grown.
-pub fn leak_check(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
+pub fn leak_check(cycles: u32, run: impl FnMut(u32) -> Verdict) -> Verdict {
+    leak_check_after(COUNTS, cycles, run)
+}
+
+/// As [`leak_check`], with this number of counts until resources have settled.
+fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
     let mut several = |count: u32| (0..count).try_for_each(&mut run);
     several(cycles.div_ceil(10))?;
     let first = ResourceSnapshot::at_rest()?;
@@ -84,7 +96,7 @@ pub fn leak_check(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
     let (mut before, mut regions, mut bytes) = (first, Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         several(cycles)?;
-        let after = ResourceSnapshot::settled(&before)?;
+        let after = ResourceSnapshot::settled_after(counts, &before)?;
         ensure_eq!(after.descriptors, first.descriptors, "open descriptors after {cycles} cycles");
         regions.extend(Some(after.mappings.saturating_sub(before.mappings)).filter(|&grown| grown > mapping_slack));
         bytes.extend(Some(after.resident.saturating_sub(before.resident)).filter(|&grown| grown >= RESIDENT_SLACK));
@@ -102,11 +114,14 @@ pub fn leak_check(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
 mod tests {
     use super::*;
 
+    /// Nothing here is released later.
+    const FEW_COUNTS: u32 = 20;
+
     /// Each kind of leak is detected alone. Other tests of this process open and close objects meanwhile, but fewer.
     #[test]
     fn every_sort_of_leak_is_found() {
         let mut files = Vec::new();
-        let leaks = leak_check(20, |_| {
+        let leaks = leak_check_after(FEW_COUNTS, 20, |_| {
             for _ in 0..20 {
                 files.push(std::fs::File::open("/dev/null")?);
             }
@@ -115,7 +130,7 @@ mod tests {
         let reason = leaks.expect_err("400 descriptors").to_string();
         assert!(reason.contains("open descriptors after 20 cycles"), "{reason}");
         drop(files);
-        let leaks = leak_check(20, |_| {
+        let leaks = leak_check_after(FEW_COUNTS, 20, |_| {
             for _ in 0..20 {
                 let (size, flags) = (4096, rustix::mm::MapFlags::PRIVATE);
                 // Alternating protections keep neighbours from merging into one region.
@@ -129,14 +144,14 @@ mod tests {
             Ok(())
         });
         leaks.expect_err("800 mapped regions");
-        let leaks = leak_check(20, |number| {
+        let leaks = leak_check_after(FEW_COUNTS, 20, |number| {
             let byte = number.to_le_bytes()[0] | 1;
             std::mem::forget(std::hint::black_box(vec![byte; 1 << 20]));
             Ok(())
         });
         leaks.expect_err("20 MiB, each time");
         let mut kept = Vec::new();
-        leak_check(20, |number| {
+        leak_check_after(FEW_COUNTS, 20, |number| {
             if kept.is_empty() && number >= 10 {
                 kept.push(std::hint::black_box(vec![number.to_le_bytes()[0]; 10 << 20]));
             }

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
-        return gpu_interop_conformance_cli::main(&suite::suite());
+        return gpu_interop_conformance_cli::main_of_test(&suite::suite());
     }
     libtest_mimic::run(&libtest_mimic::Arguments::from_args(), suite::tests()).exit_code()
 }

@@ -15,7 +15,7 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
-        return gpu_interop_conformance_cli::main(&Suite::standard());
+        return gpu_interop_conformance_cli::main_of_test(&Suite::standard());
     }
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     let tests = linux::tests();

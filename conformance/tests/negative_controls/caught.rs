@@ -12,7 +12,6 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::SkipsWaits, "semaphore.timeout", Outcome::Failed, "an unmet wait was accepted"),
     (Fault::SkipsWaits, "semaphore.batches", Outcome::Failed, "met too early"),
     (Fault::SkipsWaits, "semaphore.prepared_batches", Outcome::Failed, "met too early"),
-    (Fault::SkipsWaits, "semaphore.prepared_batches", Outcome::Failed, "met too early"),
     (Fault::SkipsWaits, "semaphore.1000_frames", Outcome::Failed, "bytes differ"),
     (Fault::SkipsWaits, "semaphore.destroy_pending", Outcome::Failed, "went on when its semaphore was dropped"),
     (

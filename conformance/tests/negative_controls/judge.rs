@@ -123,7 +123,7 @@ fn reports() -> Result<(), Failed> {
 fn every_case() -> Result<(), Failed> {
     let filter = "{identity.*,memory.fill,stream.in_order,map.offsets,leak.streams,threads.import_map_free,semaphore.peer_killed}";
     for isolation in [&["--jobs", "1"][..], &["--jobs", "3"], &["--isolate-each", "--jobs", "2"]] {
-        let arguments = [&["--exporter", "native", "--filter", filter][..], isolation].concat();
+        let arguments = [&["--filter", filter][..], isolation].concat();
         let (output, report) = run("host", &arguments)?;
         let report = report?;
         let names: Vec<String> = report.results.iter().map(CaseReport::name).collect();
@@ -197,7 +197,7 @@ const READS_NOTHING: &[&str] = &[
 fn wrong_byte(fault: Fault) -> Result<(), Failed> {
     let filter =
         "{map,memory,stream,semaphore,lifetime,timeline,graph,reverse,process,threads,capture,property}.*@native";
-    let arguments = ["--exporter", "native", "--filter", filter, "--jobs", "4"];
+    let arguments = ["--filter", filter, "--jobs", "4"];
     let (_, report) = run(&fault.backend(), &arguments)?;
     let cases = results(&report)?;
     let blind = |case: &&CaseReport| case.outcome == Outcome::Passed && !READS_NOTHING.contains(&case.id.as_str());

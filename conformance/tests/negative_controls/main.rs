@@ -10,7 +10,7 @@ mod sabotage;
 
 use std::collections::BTreeSet;
 use std::process::{ExitCode, Output};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use caught::{CAUGHT, CAUGHT_WITH_VULKAN, NEEDS_NO_WORK};
 use gpu_interop::cuda::CudaBackend;
@@ -24,6 +24,8 @@ use run::{check, only, refused, results, run, run_with, with_expectations};
 use sabotage::{Fault, RARE_LENGTH};
 
 const IGNORES_HEADER: &str = "host-ignores-header";
+/// The scenario that detects it.
+const READ: &str = "memory.read_device_local";
 const BLOCKING_CUDA: &str = "cuda-waits-in-host-functions";
 const BLOCKING_HIP: &str = "hip-waits-in-host-functions";
 /// Filters that divide all scenarios among several runs.
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
             .with_backend(blocking.on(BLOCKING_CUDA, || Ok(Arc::new(CudaBackend::load()?))))
             .with_backend(blocking.on(BLOCKING_HIP, || Ok(Arc::new(HipBackend::load()?))));
         let suite = Fault::ALL.iter().fold(suite, |suite, fault| suite.with_backend(fault.under_test()));
-        return gpu_interop_conformance_cli::main(&suite);
+        return gpu_interop_conformance_cli::main_of_test(&suite);
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
@@ -55,9 +57,7 @@ fn tests() -> Vec<Trial> {
         // The longest one first.
         Trial::test("a_backend_that_does_nothing_passes_only_what_needs_no_work", does_nothing),
         Trial::test("the_sound_backend_passes_what_the_broken_ones_fail", sound_backend),
-        Trial::ignorable_test("ignoring_the_exporters_header_is_caught", || {
-            caught_with_vulkan(IGNORES_HEADER, "memory.read_device_local")
-        }),
+        Trial::ignorable_test("ignoring_the_exporters_header_is_caught", || caught_with_vulkan(IGNORES_HEADER, READ)),
         Trial::ignorable_test("waiting_in_host_functions_deadlocks", waits_in_host_functions),
         Trial::test("a_rare_length_is_found_made_smaller_and_found_again", rare_length),
         Trial::test("repeated_scenarios_pass_every_time", repeated),
@@ -100,12 +100,30 @@ fn tests() -> Vec<Trial> {
 /// Without this, a scenario that always fails would count as a good control.
 fn sound_backend() -> Result<(), Failed> {
     // Each once, because several faults are detected by the same one.
-    for scenario in CAUGHT.iter().map(|(_, scenario, _, _)| scenario).collect::<BTreeSet<_>>() {
-        let (output, report) = run("host", &["--filter", &format!("{scenario}@native")])?;
-        check(only(&report)?.outcome == Outcome::Passed, format!("{scenario}: {report:?}"))?;
-        check(output.status.success(), format!("{scenario}: {}", output.status))?;
-    }
-    Ok(())
+    let scenarios: BTreeSet<&str> = CAUGHT.iter().map(|(_, scenario, _, _)| *scenario).collect();
+    let names: Vec<String> = scenarios.iter().map(|scenario| format!("{scenario}@native")).collect();
+    let filter = format!("{{{}}}", names.join(","));
+    // In processes of their own, as with the faults.
+    let (output, report) = run("host", &["--isolate-each", "--jobs", "4", "--filter", &filter])?;
+    let results = results(&report)?;
+    let passed = |case: &&CaseReport| case.outcome == Outcome::Passed;
+    let passed: BTreeSet<&str> = results.iter().filter(passed).map(|case| case.id.as_str()).collect();
+    check(passed == scenarios && results.len() == scenarios.len(), format!("{results:?}"))?;
+    check(output.status.success(), format!("the run ended with {}", output.status))
+}
+
+/// The scenarios of [`CAUGHT_WITH_VULKAN`] with a sound backend, in one run for all tests.
+fn sound_with_vulkan() -> Result<&'static [CaseReport], String> {
+    static SOUND: OnceLock<Result<Vec<CaseReport>, String>> = OnceLock::new();
+    let sound = || {
+        let scenarios = CAUGHT_WITH_VULKAN.iter().map(|(_, scenario)| *scenario).chain([READ]);
+        let scenarios: BTreeSet<&str> = scenarios.collect();
+        let filter = format!("{{{}}}", scenarios.into_iter().collect::<Vec<_>>().join(","));
+        let ran = run_with::<&str>("host", &["--exporter", "vulkan", "--filter", &filter], &[]);
+        let (_, report) = ran.map_err(|failed| failed.message().unwrap_or_default().to_owned())?;
+        report.map(|report| report.results)
+    };
+    SOUND.get_or_init(sound).as_deref().map_err(Clone::clone)
 }
 
 /// No scenario tries this length on purpose. Some seed does, and the failing request is shrunk and reported with the
@@ -141,7 +159,7 @@ fn rare_length() -> Result<(), Failed> {
 }
 
 fn repeated() -> Result<(), Failed> {
-    let arguments = ["--exporter", "native", "--filter", "{memory.read_device_local,identity.stable}", "--repeat", "3"];
+    let arguments = ["--filter", "{memory.read_device_local,identity.stable}", "--repeat", "3"];
     let (output, report) = run("host", &[&arguments[..], &["--seed", "7"]].concat())?;
     let report = report?;
     check(output.status.success() && report.repeat.get() == 3, format!("{report:?}"))?;
@@ -155,15 +173,14 @@ fn repeated() -> Result<(), Failed> {
 
 /// A scenario that a broken backend must fail on data; ignored where there is no Vulkan.
 fn caught_with_vulkan(broken: &str, scenario: &str) -> Result<Completion, Failed> {
-    let arguments = ["--exporter", "vulkan", "--filter", scenario];
-    let (_, sound) = run("host", &arguments)?;
-    match only(&sound)? {
+    let sound = sound_with_vulkan()?.iter().find(|case| case.id == scenario);
+    match sound.ok_or_else(|| format!("{scenario} is not in the report"))? {
         case if case.outcome == Outcome::Skipped => {
             return Ok(Completion::ignored_with(case.reason.clone().unwrap_or_default()));
         }
         case => check(case.outcome == Outcome::Passed, format!("with a sound backend: {case:?}"))?,
     }
-    let (output, report) = run(broken, &arguments)?;
+    let (output, report) = run_with::<&str>(broken, &["--exporter", "vulkan", "--filter", scenario], &[])?;
     let case = only(&report)?;
     check(case.outcome == Outcome::Failed, format!("with {broken}: {case:?}"))?;
     let reason = case.reason.as_deref().unwrap_or_default();
@@ -176,7 +193,7 @@ fn does_nothing() -> Result<(), Failed> {
     // Almost all of the time is a time limit, also in the scenarios that a run does not run beside others.
     let cases = std::thread::scope(|scope| {
         let run = |filter: &str| {
-            let arguments = ["--exporter", "native", "--jobs", "8", "--isolate-each", "--filter", filter];
+            let arguments = ["--jobs", "8", "--isolate-each", "--filter", filter];
             let (_, report) = run(&Fault::DoesNothing.backend(), &arguments)?;
             results(&report).map(<[CaseReport]>::to_vec)
         };
@@ -219,7 +236,7 @@ fn waits_in_host_functions() -> Result<Completion, Failed> {
         [("cuda", BLOCKING_CUDA, cuda, "native"), ("hip", BLOCKING_HIP, hip, of_hip)]
     {
         let filter = on(exporter);
-        let arguments = ["--filter", &filter];
+        let arguments = ["--exporter", exporter, "--filter", &filter];
         let (_, report) = run_with(sound, &arguments, &libraries)?;
         check(only(&report)?.outcome == Outcome::Passed, format!("with a sound backend: {report:?}"))?;
         let (_, report) = run_with(broken, &arguments, &libraries)?;
@@ -234,7 +251,7 @@ fn waits_in_host_functions() -> Result<Completion, Failed> {
 }
 
 fn broken_exporter() -> Result<(), Failed> {
-    let arguments = ["--exporter", "native", "--filter", "{memory.fill,identity.json}"];
+    let arguments = ["--filter", "{memory.fill,identity.json}"];
     let (output, report) = run(&Fault::HasNoStreams.backend(), &arguments)?;
     let outcomes: Vec<_> = results(&report)?.iter().map(|case| (case.id.as_str(), case.outcome)).collect();
     let expected = [("identity.json", Outcome::Passed), ("memory.fill", Outcome::Failed)];
@@ -315,14 +332,15 @@ fn nothing_ran() -> Result<(), Failed> {
 
 fn requirements() -> Result<(), Failed> {
     let one = ["--filter", "identity.exporter_matches@native"];
-    let with = |names: &str| run("host", &[&one[..], &["--require", names]].concat());
+    // With all exporters, as by default.
+    let with = |names: &str| run_with::<&str>("host", &[&one[..], &["--require", names]].concat(), &[]);
     check(with("host,native")?.0.status.success(), "what is there was not found")?;
     refused(&with("cuda")?.0, "--require cuda")?;
     refused(&with("nonsense")?.0, "unknown backend or exporter")?;
     if cfg!(not(windows)) {
         refused(&with("d3d12")?.0, "--require d3d12: Direct3D is part of Windows")?;
     }
-    refused(&run("host", &["--exporter", "native", "--require", "vulkan"])?.0, "--require vulkan")?;
+    refused(&run("host", &["--require", "vulkan"])?.0, "--require vulkan")?;
     // Usable, but no scenario of this run uses it.
     refused(&run("host", &["--filter", "identity.stable", "--require", "native"])?.0, "no scenario ran")
 }

@@ -11,12 +11,13 @@ use libtest_mimic::Failed;
 /// The report of a run, or the end of the run without one.
 pub(crate) type Reported = Result<Report, String>;
 
-/// Runs this program as the suite and reads its report.
+/// Runs this program as the suite with the native exporter, and reads its report. Opening Vulkan, too, would take longer
+/// than most of these runs.
 pub(crate) fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Reported), Failed> {
-    run_with::<&str>(backend, arguments, &[])
+    run_with::<&str>(backend, &[&["--exporter", "native"], arguments].concat(), &[])
 }
 
-/// The same with environment variables.
+/// The same with all exporters, unless `arguments` name some, and with environment variables.
 pub(crate) fn run_with<V: AsRef<OsStr>>(
     backend: &str,
     arguments: &[&str],

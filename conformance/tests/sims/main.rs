@@ -52,7 +52,7 @@ fn suite() -> Suite {
 
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
-        return gpu_interop_conformance_cli::main(&suite());
+        return gpu_interop_conformance_cli::main_of_test(&suite());
     }
     let first = std::env::args().nth(1).unwrap_or_default();
     #[cfg(target_os = "linux")]
@@ -68,14 +68,17 @@ fn main() -> ExitCode {
         return nvsci_calls::main();
     }
     let tests = [
-        cuda::tests(),
-        #[cfg(windows)]
-        d3d::tests(),
-        hip::tests(),
+        // The longest ones first.
         #[cfg(target_os = "linux")]
         vulkan::tests(),
         #[cfg(target_os = "linux")]
         hip_on_cuda::tests(),
+        #[cfg(target_os = "linux")]
+        resume::tests(),
+        cuda::tests(),
+        #[cfg(windows)]
+        d3d::tests(),
+        hip::tests(),
         #[cfg(target_os = "linux")]
         hip_calls::tests(),
         #[cfg(windows)]
@@ -90,8 +93,6 @@ fn main() -> ExitCode {
         expectations::tests(),
         #[cfg(target_os = "linux")]
         flakes::tests(),
-        #[cfg(target_os = "linux")]
-        resume::tests(),
         #[cfg(target_os = "linux")]
         shards::tests(),
         #[cfg(unix)]

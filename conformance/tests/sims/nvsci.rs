@@ -29,8 +29,13 @@ const SCENARIOS: usize = 24;
 /// All except the one with 10,000 cycles, which takes longer than the others together.
 const QUICK: &str = "nvsci.[!1]*";
 
+/// Without Vulkan, which no scenario here uses, and which every run would open.
+fn nvsci() -> Run {
+    Run::nvsci().arg("--exporter").arg("native")
+}
+
 fn suite() -> Result<(), Failed> {
-    let report = Run::nvsci().filter("nvsci.*").run()?;
+    let report = nvsci().filter("nvsci.*").run()?;
     report.sound(&[], &[("nvsci.", SCENARIOS)])
 }
 
@@ -59,7 +64,7 @@ fn not_embedded() -> Result<(), Failed> {
 
 /// One scenario, which must fail for this reason, without leaks.
 fn fails(scenario: &str, fault: &str, reason: &str) -> Result<(), Failed> {
-    let report = Run::nvsci().filter(scenario).env("GPU_INTEROP_SIM_FAIL", fault).run()?;
+    let report = nvsci().filter(scenario).env("GPU_INTEROP_SIM_FAIL", fault).run()?;
     failed(&report, &format!("{scenario} {fault}"), reason)?;
     report.nothing_alive()
 }
@@ -158,7 +163,7 @@ fn null_results() -> Result<(), Failed> {
 fn old() -> Result<(), Failed> {
     let newer = ["nvsci.gpu_cache", "nvsci.gpu_compression", "nvsci.deterministic_fences"];
     for versions in ["buf_2.0,sync_2.0", "buf_2.6,sync_2.3", "buf_2.8,sync_2.5"] {
-        let report = Run::nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", versions).run()?;
+        let report = nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", versions).run()?;
         let is_old = versions == "buf_2.0,sync_2.0";
         for case in &report.results {
             let is_newer = is_old && newer.contains(&case.id.as_str());
@@ -168,12 +173,12 @@ fn old() -> Result<(), Failed> {
         check(report.results.len() == SCENARIOS - 1, report.text())?;
         report.nothing_alive()?;
     }
-    let report = Run::nvsci().filter(newer[2]).env("GPU_INTEROP_SIM_NVSCI", "sync_2.0").run()?;
+    let report = nvsci().filter(newer[2]).env("GPU_INTEROP_SIM_NVSCI", "sync_2.0").run()?;
     failed(&report, "sync_2.0", "unsupported: this version of NvSciSync has no deterministic fences")
 }
 
 fn incompatible() -> Result<(), Failed> {
-    let report = Run::nvsci().filter("nvsci.attributes").env("GPU_INTEROP_SIM_NVSCI", "incompatible").run()?;
+    let report = nvsci().filter("nvsci.attributes").env("GPU_INTEROP_SIM_NVSCI", "incompatible").run()?;
     failed(&report, "incompatible", "unsupported: the library, or one of its dependencies, is not compatible")?;
     report.nothing_alive()
 }
@@ -181,19 +186,18 @@ fn incompatible() -> Result<(), Failed> {
 /// Behaviour that NVIDIA's documents do not define, or that only some systems have.
 fn variants() -> Result<(), Failed> {
     for variant in ["wide", "invalid_gpu_id", "imports_hold_nothing", "iso_engine,always_mapped"] {
-        let report = Run::nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", variant).run()?;
+        let report = nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", variant).run()?;
         report.sound(&[], &[("nvsci.", SCENARIOS - 1)])?;
     }
-    let report = Run::nvsci().filter("nvsci.gpu_cache").env("GPU_INTEROP_SIM_NVSCI", "discrete").run()?;
+    let report = nvsci().filter("nvsci.gpu_cache").env("GPU_INTEROP_SIM_NVSCI", "discrete").run()?;
     failed(&report, "discrete", "reconciliation failed")?;
-    let report =
-        Run::nvsci().filter("nvsci.signal_to_stream").env("GPU_INTEROP_SIM_NVSCI", "no_common_primitive").run()?;
+    let report = nvsci().filter("nvsci.signal_to_stream").env("GPU_INTEROP_SIM_NVSCI", "no_common_primitive").run()?;
     failed(&report, "no_common_primitive", "NvSciError_UnsupportedConfig (33554433)")?;
     report.nothing_alive()
 }
 
 fn flush() -> Result<(), Failed> {
-    let report = Run::nvsci().filter("nvsci.*").env("GPU_INTEROP_SIM_NVSCI", "iso_engine,memsync").run()?;
+    let report = nvsci().filter("nvsci.*").env("GPU_INTEROP_SIM_NVSCI", "iso_engine,memsync").run()?;
     // It reports that memory must be synchronised, and one scenario requires the opposite.
     let others = report.results.iter().filter(|case| case.id != "nvsci.gpu_cache");
     check(others.clone().all(|case| case.outcome == Outcome::Passed), report.text())?;
@@ -205,10 +209,10 @@ fn flush() -> Result<(), Failed> {
 /// process.
 fn leaks() -> Result<(), Failed> {
     for leak in ["leak_list", "leak_fence"] {
-        let report = Run::nvsci().filter("nvsci.10000_cycles").env("GPU_INTEROP_SIM_NVSCI", leak).run()?;
+        let report = nvsci().filter("nvsci.10000_cycles").env("GPU_INTEROP_SIM_NVSCI", leak).run()?;
         check(report.nothing_alive().is_err(), format!("{leak} went unnoticed: {}", report.text()))?;
     }
-    let report = Run::nvsci().filter("nvsci.10000_cycles").env("GPU_INTEROP_SIM_NVSCI", "leak_object").run()?;
+    let report = nvsci().filter("nvsci.10000_cycles").env("GPU_INTEROP_SIM_NVSCI", "leak_object").run()?;
     failed(&report, "leak_object", "")
 }
 
@@ -220,8 +224,7 @@ fn skipped_waits() -> Result<(), Failed> {
         ("nvsci.ping_pong", 1, "the second stream did not wait for the first"),
         ("nvsci.ping_pong", 2, "the first stream did not wait for the second"),
     ] {
-        let report =
-            Run::nvsci().filter(scenario).env("GPU_INTEROP_SIM_NVSCI", &format!("skip_waits_{object}")).run()?;
+        let report = nvsci().filter(scenario).env("GPU_INTEROP_SIM_NVSCI", &format!("skip_waits_{object}")).run()?;
         failed(&report, &format!("{scenario}, object {object}"), reason)?;
     }
     Ok(())
@@ -230,12 +233,11 @@ fn skipped_waits() -> Result<(), Failed> {
 /// A conflict list is freed with any status code, if it exists. The simulator aborts a process that reads it.
 fn conflict_lists() -> Result<(), Failed> {
     for behaviour in ["", "no_conflict_list"] {
-        let report =
-            Run::nvsci().filter("nvsci.{conflict,sync_conflict}").env("GPU_INTEROP_SIM_NVSCI", behaviour).run()?;
+        let report = nvsci().filter("nvsci.{conflict,sync_conflict}").env("GPU_INTEROP_SIM_NVSCI", behaviour).run()?;
         report.sound(&[], &[("nvsci.", 2)])?;
         report.nothing_alive()?;
     }
-    let report = Run::nvsci().filter("nvsci.conflict").env("GPU_INTEROP_SIM_NVSCI", "conflict_code").run()?;
+    let report = nvsci().filter("nvsci.conflict").env("GPU_INTEROP_SIM_NVSCI", "conflict_code").run()?;
     failed(&report, "conflict_code", "NvSciError_ResourceError (50)")?;
     failed(&report, "conflict_code", "the attribute lists differ in: Size")?;
     report.nothing_alive()
@@ -244,7 +246,7 @@ fn conflict_lists() -> Result<(), Failed> {
 fn latency() -> Result<(), Failed> {
     let slow =
         "NvSciBufObjAlloc:2000,NvSciSyncObjAlloc:2000,cuSignalExternalSemaphoresAsync:1000,NvSciSyncFenceWait:1000";
-    let run = Run::nvsci().filter("nvsci.{raw_both_ways,signal_to_*,cpu_to_stream,ping_pong}");
+    let run = nvsci().filter("nvsci.{raw_both_ways,signal_to_*,cpu_to_stream,ping_pong}");
     let report = run.env("GPU_INTEROP_SIM_LATENCY", slow).run()?;
     report.sound(&[], &[("nvsci.", 5)])
 }

@@ -73,10 +73,11 @@ impl Uses {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Calls {
     count: u64,
     gives: bool,
+    touches_device: bool,
 }
 
 #[derive(Debug, Default)]
@@ -139,15 +140,16 @@ pub fn strike(function: &'static str, gives: bool) -> Strike {
     }
     let mut state = lock(&STATE);
     let State { rules, calls, all } = &mut *state;
-    let Calls { count, gives: known } = calls.entry(function).or_default();
+    let first = || Calls { count: 0, gives: false, touches_device: touches_device(function) };
+    let Calls { count, gives: known, touches_device } = calls.entry(function).or_insert_with(first);
     *count += 1;
     *known |= gives;
-    *all += u64::from(touches_device(function));
+    *all += u64::from(*touches_device);
     // Counted once, even if several rules name the function.
     let counted =
         |name: &str, here: u64| rules.iter().any(|rule| rule.function == name).then(|| counts::next(name, here));
     let count = counted(function, *count);
-    let all = if touches_device(function) { counted("*", *all) } else { None };
+    let all = if *touches_device { counted("*", *all) } else { None };
     let hit = rules.iter().find(|rule| match rule.function.as_str() {
         "*" => all.is_some_and(|all| rule.uses.contains(all)),
         name => name == function && count.is_some_and(|count| rule.uses.contains(count)),

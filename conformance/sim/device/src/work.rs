@@ -122,18 +122,28 @@ pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
 /// The range is valid until the fill has run.
 pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, target: usize, value: T, count: usize) {
     let fill = move || {
-        lost::touch(|| {
-            for index in 0..count {
-                // SAFETY: the caller's promise.
-                unsafe { to::<T>(target).add(index).write_unaligned(value) };
-            }
-        });
+        // SAFETY: the caller's promise.
+        lost::touch(|| unsafe { write_copies(to(target), value, count) });
         Ok(())
     };
     if count.saturating_mul(size_of::<T>()) <= SLOW_FILL {
         stream.enqueue_slow(fill);
     } else {
         stream.enqueue(fill);
+    }
+}
+
+/// Writes `count` copies of a value, many at a time: an unoptimised build would need a minute for single ones.
+///
+/// # Safety
+/// The range is valid.
+unsafe fn write_copies<T: Copy>(target: *mut T, value: T, count: usize) {
+    const MOST: usize = 1024;
+    let copies = [value; MOST];
+    for start in (0..count).step_by(MOST) {
+        let size = (count - start).min(MOST) * size_of::<T>();
+        // SAFETY: the caller's promise. The copies are a variable of this function, and bytes need no alignment.
+        unsafe { target.add(start).cast::<u8>().copy_from_nonoverlapping(copies.as_ptr().cast(), size) };
     }
 }
 

@@ -1,6 +1,7 @@
 //! The runtime and its devices.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::LazyLock;
 
 use cubecl_hip_sys as hip;
 use gpu_interop_sim_abi::hip::device::{Runtime, current, initial};
@@ -16,9 +17,12 @@ use crate::{capture, streams};
 struct Sim;
 
 /// The visible devices, by their numbers among all devices. An empty list shows none.
-fn visible() -> Vec<c_int> {
-    let list = settings::text("HIP_VISIBLE_DEVICES").or_else(|| settings::text("CUDA_VISIBLE_DEVICES"));
-    device::visible(list.as_deref())
+fn visible() -> &'static [c_int] {
+    static VISIBLE: LazyLock<Vec<c_int>> = LazyLock::new(|| {
+        let list = settings::text("HIP_VISIBLE_DEVICES").or_else(|| settings::text("CUDA_VISIBLE_DEVICES"));
+        device::visible(list.as_deref())
+    });
+    &VISIBLE
 }
 
 /// A device's number among all devices.

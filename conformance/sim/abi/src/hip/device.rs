@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::LazyLock;
 
 use cubecl_hip_sys as hip;
 
@@ -65,7 +66,8 @@ pub trait Runtime {
 
 /// The initial current device of each thread: `GPU_INTEROP_SIM_CURRENT`.
 pub fn initial() -> c_int {
-    settings::number("GPU_INTEROP_SIM_CURRENT", 0)
+    static INITIAL: LazyLock<c_int> = LazyLock::new(|| settings::number("GPU_INTEROP_SIM_CURRENT", 0));
+    *INITIAL
 }
 
 /// The number of this thread's current device.

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
+use std::sync::LazyLock;
 
 use crate::{code, settings};
 use cubecl_hip_sys as hip;
@@ -125,27 +126,29 @@ impl Memory {
     }
 }
 
+/// The version that the environment selects. Every call of the runtime needs it.
+static GIVEN: LazyLock<Option<c_int>> =
+    LazyLock::new(|| settings::text("GPU_INTEROP_SIM_VERSION")?.trim().parse().ok());
+
 impl Generation {
     /// The layout that the environment selects.
     pub fn now() -> Self {
-        match settings::number("GPU_INTEROP_SIM_HIP_LAYOUT", 0) {
-            5 => Self::Five,
-            6 => Self::Six,
-            _ if settings::number("GPU_INTEROP_SIM_VERSION", c_int::MAX) < STRUCTS_OF_6 => Self::Five,
-            _ => Self::Six,
-        }
+        static NOW: LazyLock<Generation> = LazyLock::new(|| match settings::number("GPU_INTEROP_SIM_HIP_LAYOUT", 0) {
+            5 => Generation::Five,
+            6 => Generation::Six,
+            _ if GIVEN.is_some_and(|given| given < STRUCTS_OF_6) => Generation::Five,
+            _ => Generation::Six,
+        });
+        *NOW
     }
 
     /// The version that the runtime reports.
     pub fn version(self) -> c_int {
-        settings::number(
-            "GPU_INTEROP_SIM_VERSION",
-            match self {
-                // Debian's version, which was checked.
-                Self::Five => 50_221_153,
-                Self::Six => 60_443_484,
-            },
-        )
+        GIVEN.unwrap_or(match self {
+            // Debian's version, which was checked.
+            Self::Five => 50_221_153,
+            Self::Six => 60_443_484,
+        })
     }
 
     /// `true` if `hipFree` accepts mapped imports: since HIP 5.5.
