@@ -3,6 +3,8 @@
 #![cfg(all(unix, feature = "vulkan", feature = "host"))]
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod endings;
+mod flaky;
 mod leaks;
 mod model;
 mod own_submissions;
