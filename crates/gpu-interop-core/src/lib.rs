@@ -104,7 +104,7 @@ pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,
     Graph, Kernel, MappedBuffer, MappedMipmappedArray, MappedRange, Module, PitchedTexels, SemaphoreRef,
-    SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch,
+    SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch, in_host_function,
 };
 #[doc(hidden)]
 pub use process::ProcessMark;

@@ -36,7 +36,7 @@ struct Shared {
     /// The process that made this.
     process: ProcessMark,
     /// Keeps the device alive if the application passed an owner.
-    _owner: Arc<dyn Any + Send + Sync>,
+    owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl VulkanInterop {
@@ -141,7 +141,7 @@ impl VulkanInterop {
             memory_types,
             identity,
             process: ProcessMark::of_this_process(),
-            _owner: owner,
+            owner,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -156,6 +156,11 @@ impl VulkanInterop {
     #[must_use]
     pub const fn optional_device_extensions() -> &'static [&'static CStr] {
         handles::OPTIONAL_EXTENSIONS
+    }
+
+    /// `true` if this keeps the device alive.
+    pub(crate) fn keeps_device(&self) -> bool {
+        !(*self.shared.owner).is::<()>()
     }
 
     /// `true` in a process that was forked from the one that made this. The driver must not be called there: its threads do

@@ -52,7 +52,7 @@ pub use gpu_interop_core::{
     ReadMode, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreRef,
     SemaphoreSignal, SemaphoreWait, SignalBatch, SignalParams, Stream, Support, Surface, TIMELINE_VARIABLE, Texture,
     TextureDesc, Timeline, TimelineStrategy, TimelineWaiter, Uuid, VideoFormat, WaitBatch, WaitCondition, WaitParams,
-    array, backend, byte_range, capability, format, handle, rules,
+    array, backend, byte_range, capability, format, handle, in_host_function, rules,
 };
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;

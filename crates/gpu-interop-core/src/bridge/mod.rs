@@ -20,6 +20,7 @@
 //!   bridge observes the value, so the signal happens before the bridge's store of the word, a system-scope release
 //!   (host memory mapped into the device). The stream's wait acquires the word, and work behind it observes the data.
 
+mod forecast;
 #[cfg(all(test, loom))]
 mod models;
 mod pace;
@@ -32,14 +33,17 @@ mod worker;
 
 use std::sync::{Arc, Weak};
 
+pub(crate) use forecast::Forecast;
 pub(crate) use pending::Request;
 pub(crate) use side::{Side, release};
 pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
+pub(crate) use worker::Behind;
 use worker::Worker;
 
 use crate::backend::BackendDevice;
 use crate::error::{Error, Result};
+use crate::object::StreamFaults;
 use crate::sync::{Mutex, lock};
 use crate::timeline::ExporterTimeline;
 
@@ -138,17 +142,18 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// Starts the thread unless it runs. Called before work is enqueued on the stream.
+    /// Starts the thread unless it runs. Called before work is enqueued on the stream; the result is for
+    /// [`Bridge::submit`].
     ///
     /// # Errors
     /// [`ErrorKind::System`](crate::ErrorKind::System) if the thread cannot be started.
-    pub(crate) fn prepare(&self) -> Result<()> {
-        self.worker.ensure_running(|| worker::spawn(self.worker.clone(), &self.threads))
+    pub(crate) fn prepare(&self, stream: &Arc<StreamFaults>) -> Result<Option<Behind>> {
+        self.worker.ensure_running(stream, || worker::spawn(self.worker.clone(), &self.threads))
     }
 
     /// Adds a request, after [`Bridge::prepare`].
-    pub(crate) fn submit(&self, request: Request) {
-        self.worker.submit(request);
+    pub(crate) fn submit(&self, request: Request, behind: Option<Behind>) {
+        self.worker.submit(request, behind);
     }
 
     /// Wakes the bridge to query its timelines.

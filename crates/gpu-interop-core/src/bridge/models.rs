@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use self::exporter::{Exporter, Mock};
 use super::side::Side;
 use super::words::Ticket;
-use super::{Bridge, Bridges, Request};
+use super::{Behind, Bridge, Bridges, Request};
 use crate::backend::{DevicePtr, SignalMemory};
 use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
@@ -109,39 +109,44 @@ impl Device {
         (ticket, item)
     }
 
-    /// Enqueues a wait.
+    /// Enqueues a wait on a stream of its own.
     fn wait(&self, timeline: &Timeline, value: u64) -> (Item, Arc<StreamFaults>) {
-        timeline.bridge.prepare().expect("a thread");
-        let (ticket, item) = self.ticket();
         let faults = Arc::<StreamFaults>::default();
+        (self.wait_on(&faults, timeline, value), faults)
+    }
+
+    /// Enqueues a wait on the stream with these faults.
+    fn wait_on(&self, faults: &Arc<StreamFaults>, timeline: &Timeline, value: u64) -> Item {
+        let behind = timeline.bridge.prepare(faults).expect("a thread");
+        let (ticket, item) = self.ticket();
         let side = timeline.side.clone();
-        timeline.bridge.submit(Request::Wait { side, value, ticket, faults: faults.clone() });
-        (item, faults)
+        timeline.bridge.submit(Request::Wait { side, value, ticket, faults: faults.clone() }, behind);
+        item
     }
 
     /// Enqueues a signal by a write of a word.
     fn signal(&self, timeline: &Timeline, value: u64) -> Item {
-        timeline.bridge.prepare().expect("a thread");
+        let behind = timeline.bridge.prepare(&self.faults).expect("a thread");
         let (ticket, item) = self.ticket();
-        self.submit_signal(timeline, value, ticket, false);
+        self.submit_signal(timeline, value, ticket, false, behind);
         item
     }
 
     /// Enqueues a signal by a host function, and returns that function.
     fn signal_by_function(&self, timeline: &Timeline, value: u64) -> impl FnOnce() + Send + 'static {
-        timeline.bridge.prepare().expect("a thread");
+        let behind = timeline.bridge.prepare(&self.faults).expect("a thread");
         let (ticket, _) = self.ticket();
         let (remote, notify) = (ticket.remote(), timeline.bridge.notifier());
-        self.submit_signal(timeline, value, ticket, true);
+        self.submit_signal(timeline, value, ticket, true, behind);
         move || {
             remote.reach();
             notify();
         }
     }
 
-    fn submit_signal(&self, timeline: &Timeline, value: u64, ticket: Ticket, notified: bool) {
+    fn submit_signal(&self, timeline: &Timeline, value: u64, ticket: Ticket, notified: bool, behind: Option<Behind>) {
         let (side, faults) = (timeline.side.clone(), self.faults.clone());
-        timeline.bridge.submit(Request::Signal { side, value, ticket, faults, notified });
+        timeline.bridge.submit(Request::Signal { side, value, ticket, faults, notified }, behind);
     }
 
     /// Closes the device once the bridges are idle. Its timelines are dropped, and no signal was overtaken.

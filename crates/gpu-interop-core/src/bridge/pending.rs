@@ -1,12 +1,15 @@
 //! Pending requests of a bridge.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::pace::{Notice, Plan};
 use super::side::{Side, release};
 use super::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
 use crate::object::StreamFaults;
+use crate::sync::Instant;
 use crate::timeline::ExporterTimeline;
 
 /// A value to transfer between a stream and a timeline.
@@ -19,8 +22,19 @@ pub(crate) enum Request {
     Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, notified: bool },
 }
 
+impl Request {
+    /// Identifies the stream.
+    pub(super) fn stream(&self) -> &Arc<StreamFaults> {
+        match self {
+            Self::Wait { faults, .. } | Self::Signal { faults, .. } => faults,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Wait {
+    /// As in [`Signal`].
+    position: u64,
     value: u64,
     ticket: Ticket,
     faults: Arc<StreamFaults>,
@@ -38,12 +52,29 @@ struct Signal {
     notified: bool,
 }
 
-/// Signals of one stream, in the order in which they were added.
+/// Requests of one stream.
 #[derive(Debug)]
 struct Queue {
     /// Identifies the stream.
     stream: Arc<StreamFaults>,
+    /// Signals, in the order in which they were added.
     signals: VecDeque<Signal>,
+    /// Positions of its waits.
+    waits: BTreeSet<u64>,
+    /// Time of its last event: the oldest signal is expected a latency after it.
+    since: Instant,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.signals.is_empty() && self.waits.is_empty()
+    }
+
+    /// `true` if a wait precedes the oldest signal.
+    fn is_blocked(&self) -> bool {
+        let position = |signal: &Signal| signal.position;
+        self.waits.first().is_some_and(|first| self.signals.front().is_none_or(|signal| *first < position(signal)))
+    }
 }
 
 /// Waits for one timeline, by value.
@@ -51,42 +82,62 @@ struct Queue {
 struct Group {
     side: Arc<Side>,
     waits: BTreeMap<u64, Vec<Wait>>,
+    /// Time of the last value: the next one is expected a latency after it.
+    since: Instant,
 }
 
 /// All pending requests.
 ///
 /// A query of a timeline costs as much for ten thousand waits as for one: only the smallest value is compared. A query of a
 /// stream's words reads the oldest one only, because a stream writes its words in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pending {
     groups: Vec<Group>,
     queues: Vec<Queue>,
-    /// Number of signals without a host function.
-    polled: usize,
-    /// Number of signals added so far.
+    /// Number of requests added so far.
     added: u64,
     /// All waits are released.
     cancelled: bool,
+    /// Time of the last look.
+    looked: Instant,
+    /// Expected lateness of a nap.
+    lateness: Duration,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        let (groups, queues, looked) = (Vec::new(), Vec::new(), Instant::now());
+        Self { groups, queues, added: 0, cancelled: false, looked, lateness: Duration::ZERO }
+    }
 }
 
 impl Pending {
     pub(super) fn add(&mut self, request: Request) {
+        self.added += 1;
+        let (position, now) = (self.added, Instant::now());
+        let stream = request.stream();
+        let queue = match self.queues.iter_mut().position(|queue| Arc::ptr_eq(&queue.stream, stream)) {
+            Some(index) => &mut self.queues[index],
+            None => {
+                let (stream, signals, waits) = (stream.clone(), VecDeque::new(), BTreeSet::new());
+                self.queues.push(Queue { stream, signals, waits, since: now });
+                let last = self.queues.len() - 1;
+                &mut self.queues[last]
+            }
+        };
         match request {
             Request::Signal { side, value, ticket, faults, notified } => {
-                self.added += 1;
-                self.polled += usize::from(!notified);
-                let stream = faults.clone();
-                let signal = Signal { position: self.added, side, value, ticket, faults, notified };
-                match self.queues.iter_mut().find(|queue| Arc::ptr_eq(&queue.stream, &stream)) {
-                    Some(queue) => queue.signals.push_back(signal),
-                    None => self.queues.push(Queue { stream, signals: VecDeque::from([signal]) }),
+                if queue.signals.is_empty() {
+                    queue.since = now;
                 }
+                queue.signals.push_back(Signal { position, side, value, ticket, faults, notified });
             }
             Request::Wait { side, value, ticket, faults } => {
-                let wait = Wait { value, ticket, faults };
+                queue.waits.insert(position);
+                let wait = Wait { position, value, ticket, faults };
                 match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
                     Some(group) => group.waits.entry(value).or_default().push(wait),
-                    None => self.groups.push(Group { side, waits: BTreeMap::from([(value, vec![wait])]) }),
+                    None => self.groups.push(Group { side, waits: BTreeMap::from([(value, vec![wait])]), since: now }),
                 }
             }
         }
@@ -96,9 +147,28 @@ impl Pending {
         self.groups.is_empty() && self.queues.is_empty()
     }
 
-    /// `true` if a word must be polled, because its stream does not wake the bridge.
-    pub(super) fn is_polled(&self) -> bool {
-        self.polled > 0
+    /// Plans the next look, if naps end late by `lateness`.
+    pub(super) fn plan(&mut self, lateness: Duration) -> Plan {
+        self.lateness = lateness;
+        let mut plan = Plan::new(lateness, self.is_watched());
+        for queue in &self.queues {
+            let Some(signal) = queue.signals.front() else { continue };
+            let notice = match signal.notified {
+                true => Notice::Wake,
+                false if queue.is_blocked() => Notice::Later,
+                false => Notice::Poll,
+            };
+            plan.add(self.looked.duration_since(queue.since), &queue.stream.forecast, notice);
+        }
+        for group in &self.groups {
+            plan.add(self.looked.duration_since(group.since), &group.side.forecast, Notice::Wake);
+        }
+        plan
+    }
+
+    /// The streams that wait: their later requests need no look before one of these waits has ended.
+    pub(super) fn blocked(&self) -> impl Iterator<Item = &Arc<StreamFaults>> {
+        self.queues.iter().filter(|queue| !queue.waits.is_empty()).map(|queue| &queue.stream)
     }
 
     /// `true` if a process must be watched.
@@ -109,21 +179,33 @@ impl Pending {
     /// Completes the requests that are ready; returns `true` if there were any. With `all`, every word is read: two threads
     /// that signal on one stream at once may have added their requests in another order than the stream's.
     pub(super) fn settle(&mut self, words: &Words, all: bool) -> bool {
+        let now = Instant::now();
         // Signals first: a wait may depend on one of them.
-        let signalled = self.settle_signals(words, all);
-        self.settle_waits(words) || signalled
+        let signalled = self.settle_signals(words, all, now);
+        let ended = self.settle_waits(words, now);
+        self.queues.retain(|queue| !queue.is_empty());
+        self.looked = now;
+        ended || signalled
     }
 
     /// Removes the signals whose words have been written, oldest first.
-    fn reached(&mut self, all: bool) -> Vec<Signal> {
+    fn reached(&mut self, all: bool, now: Instant) -> Vec<Signal> {
         let mut reached: Vec<Signal> = Vec::new();
         // Streams may be ordered by events: a signal is transferred only if all words were read after its own, because an
         // earlier one of another stream would otherwise be transferred later and be overtaken.
         loop {
             let before = reached.len();
-            for Queue { signals: queue, .. } in &mut self.queues {
+            for queue in &mut self.queues {
+                let was_blocked = queue.is_blocked();
+                let Queue { stream, signals: queue, since, .. } = queue;
+                let mut first = !was_blocked;
                 while queue.front().is_some_and(|signal| signal.ticket.is_reached()) {
                     reached.extend(queue.pop_front());
+                    if std::mem::take(&mut first) {
+                        let lower = self.looked.duration_since(*since);
+                        stream.forecast.observe(lower, now.duration_since(*since), self.lateness);
+                    }
+                    *since = now;
                 }
                 if all {
                     let mut index = 0;
@@ -140,15 +222,13 @@ impl Pending {
                 break;
             }
         }
-        self.queues.retain(|queue| !queue.signals.is_empty());
         reached.sort_unstable_by_key(|signal| signal.position);
-        self.polled -= reached.iter().filter(|signal| !signal.notified).count();
         reached
     }
 
-    fn settle_signals(&mut self, words: &Words, all: bool) -> bool {
+    fn settle_signals(&mut self, words: &Words, all: bool, now: Instant) -> bool {
         // The last look at signals that are about to fail or to be discarded.
-        let reached = self.reached(all || self.cancelled || words.lost().is_some());
+        let reached = self.reached(all || self.cancelled || words.lost().is_some(), now);
         let mut settled = !reached.is_empty();
         for signal in reached {
             // Checked after the word was read.
@@ -164,8 +244,7 @@ impl Pending {
             release(signal.side);
         }
         if let Some(error) = words.lost() {
-            self.polled = 0;
-            for signal in self.queues.drain(..).flat_map(|queue| queue.signals) {
+            for signal in self.queues.iter_mut().flat_map(|queue| queue.signals.drain(..)) {
                 signal.side.fail(error);
                 signal.faults.report_timeline(&signal.side, error);
                 // A lost device may still write the word.
@@ -177,12 +256,18 @@ impl Pending {
         settled
     }
 
-    fn settle_waits(&mut self, words: &Words) -> bool {
+    fn settle_waits(&mut self, words: &Words, now: Instant) -> bool {
         let mut settled = false;
         for group in &mut self.groups {
             let value = group.side.value();
             let is_over = |wanted: u64| self.cancelled || value.as_ref().map_or(true, |value| *value >= wanted);
+            let mut observes = value.is_ok() && !self.cancelled;
             while let Some(first) = group.waits.first_entry().filter(|first| is_over(*first.key())) {
+                if std::mem::take(&mut observes) {
+                    let lower = self.looked.duration_since(group.since);
+                    group.side.forecast.observe(lower, now.duration_since(group.since), self.lateness);
+                }
+                group.since = now;
                 for wait in first.remove() {
                     match &value {
                         Ok(value) if *value >= wait.value => {}
@@ -194,6 +279,10 @@ impl Pending {
                     }
                     wait.ticket.reach();
                     words.put(wait.ticket);
+                    if let Some(queue) = self.queues.iter_mut().find(|queue| Arc::ptr_eq(&queue.stream, &wait.faults)) {
+                        queue.waits.remove(&wait.position);
+                        queue.since = now;
+                    }
                     settled = true;
                 }
             }

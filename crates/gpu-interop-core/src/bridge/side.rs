@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use super::forecast::Forecast;
 use super::process::Watched;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::AtomicU64;
@@ -23,6 +24,8 @@ pub(crate) struct Side {
     release_waits: OnceLock<u64>,
     /// Watched process that signals it.
     pub(super) process: OnceLock<Watched>,
+    /// Latencies of its values.
+    pub(super) forecast: Forecast,
 }
 
 impl Side {
@@ -34,6 +37,7 @@ impl Side {
             seen: AtomicU64::new(0),
             release_waits: OnceLock::new(),
             process: OnceLock::new(),
+            forecast: Forecast::default(),
         }
     }
 

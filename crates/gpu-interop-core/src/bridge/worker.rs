@@ -9,7 +9,8 @@ use super::side::catch_panics;
 use super::threads::Threads;
 use super::words::Words;
 use crate::error::Result;
-use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, lock, sleep, yield_now};
+use crate::object::StreamFaults;
+use crate::sync::{AtomicBool, Condvar, Instant, Mutex, MutexGuard, lock, sleep, yield_now};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// State of the thread, for threads that change its requests.
@@ -24,12 +25,21 @@ enum Sleep {
     Waiting,
 }
 
+/// A sleep of the thread during which a stream's requests need no look, because an earlier wait of the stream is
+/// pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Behind(u64);
+
 #[derive(Debug, Default)]
 struct State {
     requests: Vec<Request>,
     /// Number of timelines that use this bridge.
     users: usize,
     sleep: Sleep,
+    /// Number of sleeps so far.
+    sleeps: u64,
+    /// Addresses of the streams that wait during this sleep.
+    blocked: Vec<usize>,
     running: bool,
     /// Pending waits of streams are released.
     cancelled: bool,
@@ -71,21 +81,35 @@ impl Worker {
         self.update(|state| state.users -= 1);
     }
 
-    /// Starts the thread unless it runs: `spawn` starts one that calls [`Worker::run`].
+    /// Starts the thread unless it runs: `spawn` starts one that calls [`Worker::run`]. Called before the work of a
+    /// request is enqueued on `stream`; returns whether the request needs no look at once.
     ///
     /// # Errors
     /// Errors of `spawn`.
-    pub(super) fn ensure_running(&self, spawn: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(super) fn ensure_running(
+        &self,
+        stream: &Arc<StreamFaults>,
+        spawn: impl FnOnce() -> Result<()>,
+    ) -> Result<Option<Behind>> {
         let mut state = lock(&self.state);
         if !state.running {
             spawn()?;
             state.running = true;
         }
-        Ok(())
+        Ok(state.behind(stream))
     }
 
-    /// Adds a request. The thread runs, and the caller uses the bridge.
-    pub(super) fn submit(&self, request: Request) {
+    /// Adds a request. The thread runs, and the caller uses the bridge. `behind` is from before the request's work was
+    /// enqueued: another thread may have enqueued a wait in between.
+    pub(super) fn submit(&self, request: Request, behind: Option<Behind>) {
+        {
+            let mut state = lock(&self.state);
+            if behind.is_some() && state.behind(request.stream()) == behind {
+                state.requests.push(request);
+                self.changed.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
         self.update(|state| state.requests.push(request));
     }
 
@@ -111,7 +135,8 @@ impl Worker {
             let mut state = lock(&self.state);
             change(&mut state);
             self.changed.store(true, Ordering::Relaxed);
-            state.sleep
+            // One wake-up is enough.
+            std::mem::take(&mut state.sleep)
         };
         match sleep {
             Sleep::Awake => {}
@@ -129,21 +154,25 @@ impl Worker {
                 pending.release();
                 return;
             }
-            pace.restart();
             while !pending.is_empty() {
                 if pending.is_watched() && pace.watches() {
                     pending.check_processes();
                 }
                 if pending.settle(&self.words, pace.reads_all()) {
-                    pace.restart();
+                    pace.forget();
                     continue;
                 }
                 if self.changed.load(Ordering::Relaxed) {
                     break;
                 }
-                match pace.next(pending.is_polled(), pending.is_watched()) {
+                match pending.plan(pace.lateness()).step() {
                     Step::Spin => yield_now(),
-                    Step::Sleep(_) if pending.settle(&self.words, true) => pace.restart(),
+                    Step::Nap(pause) => {
+                        let start = Instant::now();
+                        self.park(&pending, pause);
+                        pace.napped(pause, start.elapsed());
+                    }
+                    Step::Sleep(_) if pending.settle(&self.words, true) => {}
                     Step::Sleep(pause) => self.sleep(&pending, pause),
                 }
             }
@@ -167,6 +196,7 @@ impl Worker {
                 return Take::End;
             }
             state.sleep = Sleep::Parked;
+            state.blocked.clear();
             state = self.parked.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
             state.sleep = Sleep::Awake;
         }
@@ -186,21 +216,35 @@ impl Worker {
         lock(&self.state)
     }
 
+    /// Begins a sleep unless the state has changed: a change made while the thread was awake interrupts nothing.
+    fn begin_sleep(&self, pending: &Pending, sleep: Sleep) -> Option<MutexGuard<'_, State>> {
+        let mut state = lock(&self.state);
+        if self.changed.load(Ordering::Relaxed) {
+            return None;
+        }
+        state.sleep = sleep;
+        state.sleeps += 1;
+        state.blocked.clear();
+        state.blocked.extend(pending.blocked().map(|stream| Arc::as_ptr(stream).addr()));
+        Some(state)
+    }
+
+    /// Sleeps until this thread is woken or the pause has elapsed.
+    fn park(&self, pending: &Pending, pause: std::time::Duration) {
+        if let Some(state) = self.begin_sleep(pending, Sleep::Parked) {
+            self.nap(state, pause).sleep = Sleep::Awake;
+        }
+    }
+
+    /// As [`Worker::park`]; the exporter's timelines end the sleep, too.
     fn sleep(&self, pending: &Pending, pause: std::time::Duration) {
         let wanted = pending.wanted();
-        {
-            let mut state = lock(&self.state);
-            // A change made while the thread was awake interrupts nothing.
-            if self.changed.load(Ordering::Relaxed) {
-                return;
-            }
-            if wanted.is_empty() {
-                // No wait for the exporter is pending, and a driver may spin in its wait: NVIDIA's does at first.
-                state.sleep = Sleep::Parked;
-                self.nap(state, pause).sleep = Sleep::Awake;
-                return;
-            }
-            state.sleep = Sleep::Waiting;
+        if wanted.is_empty() {
+            // No wait for the exporter is pending, and a driver may spin in its wait: NVIDIA's does at first.
+            return self.park(pending, pause);
+        }
+        if self.begin_sleep(pending, Sleep::Waiting).is_none() {
+            return;
         }
         let waited = catch_panics(|| self.waiter.wait_any(&wanted, pause));
         lock(&self.state).sleep = Sleep::Awake;
@@ -209,6 +253,14 @@ impl Worker {
             tracing::debug!(%error, "waiting for an exporter's timelines failed; retrying");
             sleep(pause.min(std::time::Duration::from_millis(1)));
         }
+    }
+}
+
+impl State {
+    /// The current sleep, if it began while the stream waited.
+    fn behind(&self, stream: &Arc<StreamFaults>) -> Option<Behind> {
+        let sleeps = self.sleep != Sleep::Awake && self.blocked.contains(&Arc::as_ptr(stream).addr());
+        sleeps.then_some(Behind(self.sleeps))
     }
 }
 

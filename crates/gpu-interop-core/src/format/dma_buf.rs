@@ -25,13 +25,24 @@ pub struct DmaBufPlane {
     pub offset: u64,
     /// Row pitch, bytes.
     pub pitch: u64,
+    /// `true` if the dma-buf is a dedicated allocation of the exporting API (`VkMemoryDedicatedAllocateInfo`). Planes in the
+    /// same dma-buf have the same value.
+    pub dedicated: bool,
 }
 
 impl DmaBufPlane {
-    /// Describes a plane; offset and pitch in bytes. Owns the descriptor.
+    /// Describes a plane of memory that is not a dedicated allocation; offset and pitch in bytes. Owns the descriptor.
     #[must_use]
     pub fn new(fd: OwnedFd, offset: u64, pitch: u64) -> Self {
-        Self { fd, offset, pitch }
+        Self { fd, offset, pitch, dedicated: false }
+    }
+
+    /// Sets the dedicated flag. Set it exactly if the exporter used `VkMemoryDedicatedAllocateInfo`: NVIDIA's driver lays out
+    /// dedicated memory differently. [`MemoryImport::dedicated`] has the same flag.
+    #[must_use]
+    pub fn dedicated(mut self, dedicated: bool) -> Self {
+        self.dedicated = dedicated;
+        self
     }
 }
 
@@ -122,13 +133,13 @@ impl DmaBufPicture {
     /// descriptor waits for its writers), and keep the producer from writing until the device has read.
     ///
     /// # Errors
-    /// Those of [`layouts`](Self::layouts); [`ErrorKind::InvalidArgument`] if a descriptor is not a dma-buf, or a plane goes
-    /// past its end; [`ErrorKind::Unsupported`] if the device imports no dma-bufs; otherwise those of
+    /// Those of [`layouts`](Self::layouts); [`ErrorKind::InvalidArgument`] if a descriptor is not a dma-buf, a plane goes
+    /// past its end, or planes of one dma-buf differ in the dedicated flag; [`ErrorKind::Unsupported`] if the device imports no dma-bufs; otherwise those of
     /// [`Device::import_memory`].
     ///
     /// # Safety
-    /// The dma-bufs contain the picture as described, are memory that the device may access, and nothing changes their size
-    /// while a mapping lives.
+    /// The dma-bufs contain the picture as described, with the dedicated flag of their allocations, are memory that the
+    /// device may access, and nothing changes their size while a mapping lives.
     pub unsafe fn import(self, device: &Device) -> Result<MappedPlanes, ImportError<Self>> {
         // SAFETY: the caller's promises.
         unsafe { self.import_as(device, MemoryHandleKind::DmaBufFd) }
@@ -167,21 +178,24 @@ impl DmaBufPicture {
         };
         let mut files: Vec<File> = Vec::new();
         let mut planes = Vec::new();
-        let mut requests = Vec::new();
+        let mut requests: Vec<MemoryImport> = Vec::new();
         for (plane, layout) in self.planes.iter().zip(layouts) {
             let file = File::of(&plane.fd)?;
             layout.check(OPERATION, file.size)?;
             let known = files.iter().position(|known| known.identity == file.identity);
             let memory = match known {
+                Some(memory) if requests[memory].is_dedicated() != plane.dedicated => {
+                    let message = "planes in the same dma-buf have the same dedicated flag; set it on all or none";
+                    return Err(Error::invalid(OPERATION, message).with_context("fd", plane.fd.as_raw_fd()));
+                }
                 Some(memory) => memory,
                 None => {
                     let fd = plane.fd.try_clone().map_err(|source| {
                         Error::new(ErrorKind::System, "fcntl(F_DUPFD_CLOEXEC)", "the descriptor cannot be duplicated")
                             .with_source(source)
                     })?;
-                    // SAFETY: the caller promises memory of this kind; the kernel reported its size. A dma-buf is never
-                    // dedicated to an object of the importing driver.
-                    requests.push(unsafe { MemoryImport::new(wrap(fd), file.size) });
+                    // SAFETY: the caller promises memory of this kind, dedicated or not; the kernel reported its size.
+                    requests.push(unsafe { MemoryImport::new(wrap(fd), file.size).dedicated(plane.dedicated) });
                     files.push(file);
                     files.len() - 1
                 }
@@ -263,6 +277,24 @@ mod tests {
         // SAFETY: as above.
         let (requests, planes) = unsafe { apart.requests(MemoryHandleKind::OpaqueFd) }.expect("a picture");
         assert_eq!((requests.len(), requests[1].size(), planes[1].0), (2, 1024, 1));
+    }
+
+    #[test]
+    fn requests_have_the_dedicated_flag_of_their_planes() {
+        // SAFETY: nothing is imported.
+        let requests = |picture: &DmaBufPicture| unsafe { picture.requests(MemoryHandleKind::DmaBufFd) };
+        let dedicated = |picture: &DmaBufPicture| {
+            let requests = requests(picture).expect("a picture").0;
+            requests.iter().map(MemoryImport::is_dedicated).collect::<Vec<_>>()
+        };
+        let mut picture = nv12(3072, 2048, 64);
+        assert_eq!(dedicated(&picture), [false]);
+        picture.planes[1].dedicated = true;
+        rejected(requests(&picture).map(drop), ErrorKind::InvalidArgument, "same dedicated flag");
+        picture.planes[0].dedicated = true;
+        assert_eq!(dedicated(&picture), [true]);
+        picture.planes[1] = DmaBufPlane::new(memfd(1024), 0, 64);
+        assert_eq!(dedicated(&picture), [true, false]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use crate::bridge::Side;
+use crate::bridge::{Forecast, Side};
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, Mutex, lock};
 
@@ -12,6 +12,8 @@ use crate::sync::{AtomicBool, Mutex, lock};
 #[derive(Debug, Default)]
 pub(crate) struct StreamFaults {
     any: AtomicBool,
+    /// Latencies of its signals over bridges.
+    pub(crate) forecast: Forecast,
     state: Mutex<FaultState>,
 }
 

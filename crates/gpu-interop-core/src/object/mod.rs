@@ -42,6 +42,7 @@ pub use array_copy::PitchedTexels;
 pub use borrowed::BorrowedMemory;
 pub use buffer::{BufferSlice, MappedBuffer};
 pub use device::Device;
+pub use driver_calls::in_host_function;
 pub(crate) use driver_calls::without_driver_calls;
 pub use event::Event;
 pub use exportable::ExportableMemory;

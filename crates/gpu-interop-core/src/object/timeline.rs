@@ -414,7 +414,7 @@ impl Stream {
             .with_context("value", value));
         }
         self.about_to_wait();
-        bridge.prepare()?;
+        let behind = bridge.prepare(self.faults())?;
         let ticket = device.bridges.take(&*device.raw)?;
         // SAFETY: the stream is live; the word is aligned, and live until every stream is idle.
         let enqueued = unsafe {
@@ -430,17 +430,18 @@ impl Stream {
             return Err(error);
         }
         self.note_external_wait();
-        bridge.submit(Request::Wait { side: timeline.side.clone(), value, ticket, faults: self.faults().clone() });
+        let (side, faults) = (timeline.side.clone(), self.faults().clone());
+        bridge.submit(Request::Wait { side, value, ticket, faults }, behind);
         Ok(())
     }
 
     fn signal_bridged(&self, timeline: &Timeline, bridge: &Bridge, value: u64) -> Result<()> {
-        bridge.prepare()?;
+        let behind = bridge.prepare(self.faults())?;
         let last = timeline.begin_signal(SIGNAL, value)?;
         let enqueued = self.enqueue_signal(bridge).inspect_err(|_| timeline.undo_signal(last));
         let (ticket, notified) = enqueued?;
         let (side, faults) = (timeline.side.clone(), self.faults().clone());
-        bridge.submit(Request::Signal { side, value, ticket, faults, notified });
+        bridge.submit(Request::Signal { side, value, ticket, faults, notified }, behind);
         Ok(())
     }
 

@@ -171,6 +171,7 @@ impl HeadlessContext {
     }
 
     /// Copies tightly packed texels to every plane, in one submission, through a staging buffer. Blocks until completion.
+    /// The picture is initialised, owned by this device, and has the usage `TRANSFER_DST`.
     ///
     /// # Errors
     /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `planes` has not one slice for each plane with
@@ -189,6 +190,7 @@ impl HeadlessContext {
     }
 
     /// Copies every plane to the host, tightly packed, in one submission, through a staging buffer. Blocks until completion.
+    /// The picture is owned by this device and has the usage `TRANSFER_SRC`.
     ///
     /// # Errors
     /// As [`upload_video`](Self::upload_video), with those of [`Recording::copy_from_plane`].

@@ -16,7 +16,7 @@ use crate::image::{ExportableImage, ImageOptions, OwnedImage};
 use crate::interop::VulkanInterop;
 
 /// Buffers and images of one of the frames of a [`FrameRing`](crate::FrameRing), in the order of its options.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FrameMemory {
     index: usize,
     buffers: Vec<FrameBuffer>,

@@ -47,9 +47,47 @@ use crate::shared_timeline::shared_timeline;
 /// # }
 /// ```
 ///
+/// The context is a [`HeadlessContext::new`], or one on a queue of the application ([`HeadlessContext::on_queue`]);
+/// `gpu_interop::device_for(context.identity())` opens the compute device of the same hardware.
+///
+/// # Results
+/// Vulkan uses what compute wrote in a third half. The frame must be held until then, and that half submitted after the next
+/// frames were rendered, because the queue executes it in the order of submissions and waits for compute meanwhile. Hold at
+/// most one frame less than the ring has, or [`acquire`](Self::acquire) times out:
+///
+/// ```no_run
+/// # use std::{collections::VecDeque, time::Duration};
+/// # use gpu_interop_core::{Result, Stream};
+/// # use gpu_interop_vulkan::{FrameRing, HeadlessContext, OwnedBuffer};
+/// # fn frames(ring: &FrameRing, context: &HeadlessContext, stream: &Stream, target: &OwnedBuffer) -> Result<()> {
+/// let mut held = VecDeque::new();
+/// for number in 0..1_000 {
+///     let mut frame = ring.acquire(Duration::from_secs(1))?;
+///     frame.render(context, |commands, memory| commands.fill(memory.buffers()[0].buffer(), 0, 4096, number))?;
+///     frame.compute(stream, |stream, memory| stream.fill_u32(memory.buffers()[0].slice(2048..)?, !number))?;
+///     held.push_back(frame);
+///     if held.len() == ring.frames() - 1
+///         && let Some(mut oldest) = held.pop_front()
+///     {
+///         // `target` is a buffer of `MemoryPlacement::HostVisible`.
+///         let copied = oldest.render(context, |commands, memory| {
+///             commands.copy(memory.buffers()[0].buffer(), 0, target, 0, 4096)
+///         })?;
+///         copied.wait(Duration::from_secs(1))?;
+///         let mut bytes = [0; 4096];
+///         target.read(0, &mut bytes)?;
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Threads and drops
 /// Methods may be called from any thread, and frames move between threads. Dropping the ring or its frames, in any order
 /// and with work pending, frees nothing too early: the last drop waits up to a second for Vulkan's pending work, and
-/// leaks the objects of a frame whose work has not completed by then.
+/// leaks the objects of a frame whose work has not completed by then. A host function must not wait: there, a thread waits
+/// instead, up to a minute, if the objects keep the Vulkan device alive ([`VulkanInterop::with_owner`], contexts with a
+/// device of their own).
 ///
 /// After a lost device, [`acquire`](Self::acquire) and the halves return the driver's error, or
 /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) where the timeline does not show the loss.

@@ -9,8 +9,10 @@ use super::spec::PlaneStorage;
 use crate::error::Checked;
 use crate::export::exportable_as;
 use crate::identity::has_extension;
+use crate::image::OwnedImage;
 use crate::image::planar::{Planar, memory_plane_aspect};
 use crate::interop::VulkanInterop;
+use crate::memory::Memory;
 use crate::placement::MemoryPlacement;
 
 /// A modifier that a device supports for a format, with the number of its memory planes.
@@ -105,7 +107,7 @@ impl ExportableVideo {
         }
     }
 
-    /// Exports the picture as dma-bufs: format, modifier, and a descriptor, offset and pitch for each plane. The caller owns
+    /// Exports the picture as dma-bufs: format, modifier, and a descriptor, offset, pitch and dedicated flag for each plane. The caller owns
     /// the descriptors.
     ///
     /// # Errors
@@ -128,7 +130,7 @@ impl ExportableVideo {
             return Err(Error::unsupported(OPERATION, message));
         };
         let plane = |memory, offset, pitch| match self.export(memory)? {
-            MemoryHandle::DmaBufFd(fd) => Ok(DmaBufPlane::new(fd, offset, pitch)),
+            MemoryHandle::DmaBufFd(fd) => Ok(DmaBufPlane::new(fd, offset, pitch).dedicated(self.is_dedicated(memory))),
             other => Err(Error::new(ErrorKind::Driver, OPERATION, "the export is not a dma-buf")
                 .with_context("handle", other.kind())),
         };
@@ -147,6 +149,12 @@ impl ExportableVideo {
                 .collect::<Result<_>>()?,
         };
         Ok(DmaBufPicture::new(format, modifier, self.spec.extent, planes))
+    }
+
+    /// `true` if this allocation is dedicated.
+    fn is_dedicated(&self, memory: usize) -> bool {
+        let mut memories = self.images().flat_map(OwnedImage::memories);
+        memories.nth(memory).is_some_and(Memory::is_dedicated)
     }
 }
 

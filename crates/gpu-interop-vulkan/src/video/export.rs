@@ -50,6 +50,38 @@ setters! {
 /// As with [`OwnedImage`], new images have no layout: initialise the picture
 /// ([`Recording::initialize_video`](crate::Recording::initialize_video)) and release it before the other API first uses it.
 /// All images change owner together.
+///
+/// An NV12 picture from Vulkan to a compute device and back; each call of the context blocks until completion, so no
+/// semaphore is needed:
+///
+/// ```no_run
+/// # use gpu_interop_core::{Device, Result, VideoFormat};
+/// # use gpu_interop_vulkan::{ExportableVideo, HeadlessContext, VideoOptions, VideoSpec, ash::vk::ImageUsageFlags};
+/// # fn picture(context: &HeadlessContext, device: &Device) -> Result<()> {
+/// // For `upload_video` and `download_video`.
+/// let usage = ImageUsageFlags::TRANSFER_DST | ImageUsageFlags::TRANSFER_SRC;
+/// let spec = VideoSpec::new(VideoFormat::Nv12, [1920, 1080], usage);
+/// let video = ExportableVideo::new(context.interop(), &VideoOptions::new(spec))?;
+/// context.initialize_video(&video)?;
+/// // Planes without padding between rows: luma, and blue and red side by side.
+/// let mut planes = [vec![16; 1920 * 1080], vec![128; 960 * 540 * 2]];
+/// context.upload_video(&video, &planes)?;
+/// context.release_video(&video)?;
+///
+/// let mapped = video.map(device)?; // once; the mapping stays valid
+/// let stream = device.create_stream()?;
+/// stream.fill(mapped.slice(0)?, 235)?; // luma, with the padding; kernels use `as_raw` and the pitch of `layout`
+/// stream.synchronize()?;
+///
+/// context.acquire_video(&video)?;
+/// context.download_video(&video, &mut planes)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The size of a plane without padding is the [`size`](PlaneLayout::size) of its [`plane_layout`](Self::plane_layout), in
+/// bytes; odd widths and heights of chroma are rounded up. In flight, initialise and release in recordings
+/// ([`Recording`](crate::Recording)) and use timelines instead of blocking calls.
 #[derive(Debug, Clone)]
 pub struct ExportableVideo {
     pub(super) spec: VideoSpec,

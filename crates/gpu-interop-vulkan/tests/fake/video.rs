@@ -154,7 +154,7 @@ fn dma_bufs_with_modifiers() {
     let video = ExportableVideo::with_modifiers(&interop, &options, &[other, tiled, linear]).expect("a picture");
     let picture = video.dma_buf_picture().expect("dma-bufs");
     assert_eq!((picture.format, picture.modifier, picture.extent), (DrmFourcc::from_code("NV12"), linear, [16, 8]));
-    assert_eq!(picture.planes.len(), 2);
+    assert_eq!(picture.planes.iter().map(|plane| plane.dedicated).collect::<Vec<_>>(), [false; 2]);
     drop((video, picture));
     assert_calls(&[
         // VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT, VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT.
@@ -177,6 +177,28 @@ fn dma_bufs_with_modifiers() {
         "vkDestroyImage 0xa1",
         "vkFreeMemory 0xd1",
     ]);
+}
+
+/// An importer needs the flag of each allocation.
+#[test]
+fn dma_bufs_of_dedicated_allocations_have_the_flag() {
+    let (needed, demanded) = (
+        Settings { modifiers: true, requires_dedicated: true, ..Settings::default() },
+        Settings { modifiers: true, dedicated_only: true, ..Settings::default() },
+    );
+    for settings in [needed, demanded] {
+        let interop = start(settings);
+        let joint = options(VideoFormat::Nv12, PlaneStorage::Joint);
+        let with_modifier = ExportableVideo::with_modifiers(&interop, &joint, &[DrmModifier::LINEAR]);
+        let separate = options(VideoFormat::Nv12, PlaneStorage::Separate).handle(MemoryHandleKind::DmaBufFd);
+        for video in [with_modifier, ExportableVideo::new(&interop, &separate)] {
+            let picture = video.and_then(|video| video.dma_buf_picture()).expect("dma-bufs");
+            assert_eq!(picture.planes.iter().map(|plane| plane.dedicated).collect::<Vec<_>>(), [true; 2]);
+        }
+    }
+    let allocations: Vec<_> = calls().into_iter().filter(|call| call.starts_with("vkAllocateMemory")).collect();
+    assert_eq!(allocations.len(), 3, "one and two: {allocations:#?}");
+    assert!(allocations.iter().all(|call| call.contains("1000127001{image 0xa")), "{allocations:#?}");
 }
 
 #[test]

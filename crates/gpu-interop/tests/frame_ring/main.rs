@@ -5,6 +5,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod endings;
+mod flaky;
 mod leaks;
 mod model;
 mod own_submissions;

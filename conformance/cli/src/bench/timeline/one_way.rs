@@ -5,9 +5,9 @@
 //! has read it. Both include the work of a round trip and a host wait, so their sum is
 //! more than a round trip.
 //!
-//! The waiting side has waited for 100 µs, while a bridge still polls without a pause. With `_after_5ms` it
-//! has waited for 5 ms, as for a slow frame: the bridge sleeps by then, until the exporter's driver
-//! wakes it or it polls the stream's word again.
+//! The waiting side has waited for 100 µs, a time that a bridge has learned and spins at its end. With `_after_5ms`
+//! it has waited for 5 ms, as for a slow frame that the bridge did not expect: it sleeps by then, until the
+//! exporter's driver wakes it or it polls the stream's word again.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ const LATE_QUANTITIES: [Quantity; 2] = [
 ];
 /// The waiting time before the other side starts.
 const AHEAD: Duration = Duration::from_micros(100);
-/// Much longer than a bridge polls without a pause.
+/// Much longer than a bridge spins.
 const FAR_AHEAD: Duration = Duration::from_millis(5);
 
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {

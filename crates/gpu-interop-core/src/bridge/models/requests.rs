@@ -107,3 +107,35 @@ fn one_thread_serves_two_dependent_timelines() {
         faults.take().expect("the value was reached");
     });
 }
+
+/// A stream waits, and then signals. The signal need not wake the bridge while the wait is pending, and must not be lost
+/// if the wait ends meanwhile.
+#[test]
+fn a_signal_behind_a_wait_is_transferred() {
+    check_timelines(2, |device, [first, second]| {
+        let mock = first.mock.clone();
+        let renderer = thread::spawn(move || mock.signal(1).expect("signals"));
+        let waited = device.wait_on(&device.faults, &first, 1);
+        let written = device.signal(&second, 1);
+        // Otherwise the bridge, which polls the word, and the stream could take turns without end.
+        renderer.join().expect("join");
+        waited.wait();
+        written.write();
+        second.mock.wait_for(1);
+    });
+}
+
+/// As above, and the signal is by a host function, whose wake-up is the only one.
+#[test]
+fn a_host_function_behind_a_wait_is_transferred() {
+    check_timelines(2, |device, [first, second]| {
+        let mock = first.mock.clone();
+        let renderer = thread::spawn(move || mock.signal(1).expect("signals"));
+        let waited = device.wait_on(&device.faults, &first, 1);
+        let function = device.signal_by_function(&second, 1);
+        waited.wait();
+        function();
+        second.mock.wait_for(1);
+        renderer.join().expect("join");
+    });
+}

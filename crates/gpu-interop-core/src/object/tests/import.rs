@@ -11,6 +11,7 @@ use super::recorder::{Call, Recorder, gpu};
 use super::{SIZE, assert_error, memfd, opaque, open, open_on};
 use crate::capability::{Capabilities, Support};
 use crate::error::ErrorKind;
+use crate::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier};
 use crate::handle::{
     KmtHandle, MemoryHandle, MemoryHandleKind, NtHandle, NvSciBufObject, NvSciSyncObject, ObjectName, SemaphoreHandle,
     SemaphoreHandleKind,
@@ -222,6 +223,23 @@ fn descriptors_that_no_api_exports_are_rejected() {
     }
     for (name, fd) in unrelated_descriptors() {
         reject_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(fd)), ErrorKind::InvalidArgument, &[name]);
+    }
+}
+
+/// The driver gets the flag of the exporter's allocation.
+#[test]
+fn pictures_are_imported_with_their_dedicated_flag() {
+    for dedicated in [false, true] {
+        let (recorder, device) = open();
+        let file = memfd("picture");
+        rustix::fs::ftruncate(&file, SIZE).expect("ftruncate");
+        let plane = DmaBufPlane::new(file, 0, 64).dedicated(dedicated);
+        let picture = DmaBufPicture::new(DrmFourcc::from_code("R8  "), DrmModifier::LINEAR, [64, 16], vec![plane]);
+        // SAFETY: the recorder accesses no memory.
+        let planes = unsafe { picture.import_as(&device, MemoryHandleKind::OpaqueFd) }.expect("a picture");
+        let kind = MemoryHandleKind::OpaqueFd;
+        assert_eq!(recorder.calls()[0], Call::ImportMemory { kind, size: SIZE, dedicated });
+        drop(planes);
     }
 }
 

@@ -1,0 +1,181 @@
+//! Streams that cannot signal, lost devices, and drops in host functions.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use gpu_interop::vulkan::{Frame, FrameRing, HeadlessContext, VulkanInterop};
+use gpu_interop::{Device, ErrorKind, Result, Stream};
+
+use crate::flaky::{self, Switches};
+use crate::{TIMEOUT, close, compute, fails, open, options, read, render, ring};
+
+/// A ring on a device with failures. The timelines are bridged: the device writes words to signal.
+fn flaky_ring(frames: usize) -> Option<(HeadlessContext, Arc<Switches>, Device, FrameRing)> {
+    let (context, _) = open()?;
+    let switches = Arc::default();
+    let device = flaky::open(&switches);
+    let ring = ring(&context, &device, frames);
+    Some((context, switches, device, ring))
+}
+
+fn fill(frame: &mut Frame, stream: &Stream, word: u32) -> Result<()> {
+    frame.compute(stream, |stream, memory| {
+        let buffer = &memory.buffers()[0];
+        stream.fill_u32(buffer.slice(buffer.size() / 2..)?, word)
+    })
+}
+
+/// The work of a stream that cannot signal ends soon: the host signals for it, and nothing is lost.
+#[test]
+fn the_host_signals_for_a_stream_that_cannot() {
+    let Some((context, switches, device, ring)) = flaky_ring(2) else { return };
+    let stream = device.create_stream().expect("stream");
+    for word in 0..6 {
+        let mut frame = ring.acquire(TIMEOUT).expect("a frame");
+        drop(render(&mut frame, &context, word));
+        switches.no_signals.store(word % 2 == 0, Ordering::Relaxed);
+        let half = fill(&mut frame, &stream, !word);
+        switches.no_signals.store(false, Ordering::Relaxed);
+        match half {
+            Err(error) => fails(&error, ErrorKind::Driver, "no signal, on purpose"),
+            Ok(()) => assert_eq!(word % 2, 1),
+        }
+        assert_eq!(read(&mut frame, &context), [word, !word], "the half is done");
+        frame.wait(TIMEOUT).expect("done");
+    }
+}
+
+/// The work of a stream that cannot signal does not end: the frame is lost, and the ring continues without it, until
+/// every frame is lost.
+#[test]
+fn frames_of_streams_that_cannot_signal_are_lost() {
+    let Some((context, switches, device, ring)) = flaky_ring(2) else { return };
+    let (stuck, stream) = (device.create_stream().expect("stream"), device.create_stream().expect("stream"));
+    let lose = || {
+        let mut frame = ring.acquire(TIMEOUT).expect("a frame");
+        drop(render(&mut frame, &context, 1));
+        switches.no_signals.store(true, Ordering::Relaxed);
+        switches.busy.store(true, Ordering::Relaxed);
+        let half = fill(&mut frame, &stuck, 2);
+        switches.no_signals.store(false, Ordering::Relaxed);
+        switches.busy.store(false, Ordering::Relaxed);
+        fails(&half.expect_err("no signal"), ErrorKind::Driver, "no signal, on purpose");
+        fails(&frame.is_done().expect_err("lost"), ErrorKind::Driver, "the frame is lost");
+        fails(&frame.wait(TIMEOUT).expect_err("lost"), ErrorKind::Driver, "the frame is lost");
+        let next = frame.render(&context, |_, _| Ok(()));
+        fails(&next.expect_err("lost"), ErrorKind::Driver, "the frame is lost");
+        frame.index()
+    };
+    let lost = lose();
+    for word in 0..4 {
+        let mut frame = ring.acquire(TIMEOUT).expect("the other frame");
+        assert_ne!(frame.index(), lost);
+        drop(render(&mut frame, &context, word));
+        compute(&mut frame, &stream, !word);
+        assert_eq!(read(&mut frame, &context), [word, !word]);
+    }
+    lose();
+    let start = Instant::now();
+    let error = ring.acquire(TIMEOUT).expect_err("all are lost");
+    fails(&error, ErrorKind::Driver, "every frame of the ring is lost");
+    fails(&error, ErrorKind::Driver, "no signal, on purpose");
+    assert!(start.elapsed() < TIMEOUT / 2, "it does not wait for them");
+    let start = Instant::now();
+    drop(ring);
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+/// The device is lost while a frame's compute half is pending, and while another one is enqueued.
+#[test]
+fn a_lost_device_is_an_error_of_halves_and_ring() {
+    let Some((context, switches, device, ring)) = flaky_ring(3) else { return };
+    let stream = device.create_stream().expect("stream");
+    let gate = close(&context);
+    let [mut pending, mut rendered] = [1, 2].map(|word| {
+        let mut frame = ring.acquire(TIMEOUT).expect("a frame");
+        drop(render(&mut frame, &context, word));
+        frame
+    });
+    compute(&mut pending, &stream, 3);
+    switches.lost.store(true, Ordering::Relaxed);
+    let half = fill(&mut rendered, &stream, 4);
+    fails(&half.expect_err("lost"), ErrorKind::DeviceLost, "on purpose");
+    fails(&stream.synchronize().expect_err("lost"), ErrorKind::DeviceLost, "on purpose");
+    // The loss is known by now: the pending signal fails, and its timeline with it.
+    let start = Instant::now();
+    let error = pending.wait(TIMEOUT).expect_err("the stream signals nothing");
+    fails(&error, ErrorKind::DeviceLost, "on purpose");
+    assert!(start.elapsed() < TIMEOUT / 2, "{:?}", start.elapsed());
+    // A frame without compute work is still Vulkan's.
+    gate.signal(1).expect("signal");
+    drop(rendered);
+    drop(pending);
+    let mut errors = Vec::new();
+    for _ in 0..4 {
+        match ring.acquire(TIMEOUT) {
+            Ok(frame) => drop(frame),
+            Err(error) => errors.push(error),
+        }
+    }
+    assert!(!errors.is_empty(), "a frame of a failed timeline was acquired");
+    errors.iter().for_each(|error| fails(error, ErrorKind::DeviceLost, "on purpose"));
+    let start = Instant::now();
+    drop((ring, stream, device));
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+/// Keeps the Vulkan device alive; its drop is reported.
+struct Owner {
+    _context: HeadlessContext,
+    dropped: mpsc::Sender<()>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = self.dropped.send(());
+    }
+}
+
+/// A host function drops the ring, whose work is behind the function. It does not wait, and everything is freed once the
+/// work has completed.
+#[test]
+fn a_ring_dropped_in_a_host_function_is_freed_after_its_work() {
+    let Some((context, device)) = open() else { return };
+    let (sender, dropped) = mpsc::channel();
+    let (family, original) = (context.queue_family(), context.interop().clone());
+    // SAFETY: the context has created the device with one queue of this family. The owner keeps the context, and this thread
+    // uses the queue through `owned` only.
+    let owned = unsafe {
+        let queue = original.device().get_device_queue(family, 0);
+        let owner = Arc::new(Owner { _context: context, dropped: sender });
+        let interop =
+            VulkanInterop::with_owner(original.instance(), original.physical_device(), original.device(), owner);
+        HeadlessContext::on_queue(&interop.expect("the same device"), family, queue)
+    };
+    let ring = FrameRing::new(&owned, &device, &options(2)).expect("a ring");
+    let stream = device.create_stream().expect("stream");
+    let gate = close(&owned);
+    for word in 0..2 {
+        let mut frame = ring.acquire(TIMEOUT).expect("a frame");
+        drop(render(&mut frame, &owned, word));
+    }
+    let (report, taken) = mpsc::channel();
+    let function = move || {
+        assert!(gpu_interop::in_host_function());
+        let start = Instant::now();
+        drop(ring);
+        report.send(start.elapsed()).expect("a receiver");
+    };
+    stream.launch_host_function(function).expect("enqueued");
+    let taken = taken.recv_timeout(TIMEOUT).expect("it was called");
+    assert!(taken < Duration::from_millis(500), "the host function waited for {taken:?}");
+    assert!(!gpu_interop::in_host_function());
+    stream.synchronize_timeout(TIMEOUT).expect("the function ends");
+    assert!(dropped.try_recv().is_err(), "freed with work pending");
+    // Later than a drop elsewhere waits.
+    std::thread::sleep(Duration::from_millis(1_500));
+    gate.signal(1).expect("signal");
+    drop((gate, owned, stream, device));
+    dropped.recv_timeout(TIMEOUT).expect("the ring's objects are freed");
+}
