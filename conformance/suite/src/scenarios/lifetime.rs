@@ -109,7 +109,7 @@ fn every_drop_order(context: &Context) -> Verdict {
                 pattern.verify(4096, &found, &format!("order {order:?}, after step {position}, exporter's side"))?;
             }
         }
-        let held = ResourceSnapshot::take()?.descriptors;
+        let held = ResourceSnapshot::open_descriptors()?;
         let expected = *before.get_or_insert(held);
         ensure!(held <= expected, "order {order:?}: {held} descriptors are open, {expected} were");
     }

@@ -20,7 +20,7 @@ fn import_map_free(context: &Context) -> Verdict {
     for buffer in &buffers {
         drop(context.import(&**buffer)?);
     }
-    let before = ResourceSnapshot::take()?;
+    let before = ResourceSnapshot::open_descriptors()?;
     let work = |buffer: &dyn ExportedBuffer, thread: u32| -> Verdict {
         let stream = context.stream()?;
         for round in 0..200 {
@@ -49,7 +49,7 @@ fn import_map_free(context: &Context) -> Verdict {
         join(churn)?;
         results.into_iter().collect()
     })?;
-    ensure_eq!(ResourceSnapshot::take()?.descriptors, before.descriptors, "open descriptors");
+    ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
     Ok(())
 }
 

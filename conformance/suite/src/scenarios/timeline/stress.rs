@@ -177,7 +177,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     // Objects dropped just before their stream was idle are kept until the next collection.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    ResourceSnapshot::settled(&before)?.check_since(&before, SLACK)?;
+    ResourceSnapshot::settled(&before, SLACK, u64::MAX)?.check_since(&before, SLACK)?;
     let start = Instant::now();
     while system::threads()? > running {
         ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", system::threads()?);
