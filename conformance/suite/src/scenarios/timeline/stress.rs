@@ -18,7 +18,7 @@ by_strategy! {
     "create_and_destroy",
         "8 threads create, use and drop timelines 100 times each, then devices 50 times; descriptors, threads and mappings \
          are as before.",
-        create_and_destroy, alone;
+        create_and_destroy, counts_resources;
 }
 
 /// Numbers derived from a seed.
