@@ -12,7 +12,7 @@ use wait_timeout::ChildExt;
 use super::case::{Case, Ended, Run};
 use super::halt::Halt;
 use crate::call_trace::{self, CallFile};
-use crate::evidence::{Around, Evidence, Window};
+use crate::evidence::{Around, Evidence, KernelLine, Window};
 use crate::interrupt::NOTICED_WITHIN;
 use crate::report::HISTORY;
 use gpu_interop_conformance::execution::Ran;
@@ -100,28 +100,41 @@ pub(super) struct Options<'a> {
 
 /// A process that opens the device and the exporter of its cases, and then waits until these may run: processes start
 /// while others run cases.
-pub(super) struct Held<'a>(Process<'a>);
+pub(super) struct Held<'a> {
+    process: Process<'a>,
+    /// The kernel's messages about its start belong to its first case.
+    window: Option<Window<'a>>,
+    kernel_log: Vec<KernelLine>,
+}
 
 impl<'a> Held<'a> {
     /// Starts the process of the first of these cases. `None` if none is to be run, or if that fails: [`run`] tries
     /// again, and reports the failure.
     pub(super) fn start(options: Options<'a>, cases: &[Case<'_>]) -> Option<Self> {
-        if options.halt.stop().is_some() {
-            return None;
+        let is_to_run = options.halt.stop().is_none();
+        is_to_run.then(|| Self::spawn(options, cases, true).ok()).flatten()
+    }
+
+    fn spawn(options: Options<'a>, cases: &[Case<'_>], held: bool) -> Verdict<Self> {
+        let window = cases.first().map(|case| options.evidence.begin(case.name()));
+        let process = Process::spawn(options, cases, held)?;
+        if let Some(window) = &window {
+            window.process(process.child.id());
         }
-        Process::spawn(options, cases, true).ok().map(Self)
+        Ok(Self { process, window, kernel_log: Vec::new() })
     }
 
-    /// Waits until the process has opened its device and exporter, or has failed to, for at most `limit`.
-    pub(super) fn wait_until_open(&self, limit: Duration) {
+    /// Waits until the process has opened its device and exporter, or has failed to, for at most `limit`. Then it does
+    /// nothing until its cases run.
+    pub(super) fn wait_until_open(&mut self, limit: Duration) {
         // An error is found again when the process is used.
-        let _ = self.0.channel.connection().wait(limit);
+        let _ = self.process.channel.connection().wait(limit);
+        self.kernel_log = self.window.take().map(Window::end).unwrap_or_default();
     }
 
-    fn begin(self) -> Process<'a> {
+    fn begin(&mut self) {
         // The message does not arrive if the process has ended: its end is the result of its first case.
-        let _ = self.0.channel.send(BEGIN, 0, &[]);
-        self.0
+        let _ = self.process.channel.send(BEGIN, 0, &[]);
     }
 }
 
@@ -140,14 +153,18 @@ pub(super) fn run<'a>(
             done += 1;
             continue;
         }
-        // Messages about the start of a process belong to its first case.
-        let mut window = Some(options.evidence.begin(cases[done].name()));
         let mut sensors = options.evidence.sensors(cases[done].scenario.alone);
-        let process = held.take().map(|held| Ok(held.begin()));
-        let mut process = match process.unwrap_or_else(|| Process::spawn(options, &cases[done..], false)) {
-            Ok(process) => process,
+        let mut started = match held.take() {
+            Some(mut held) => {
+                held.begin();
+                Ok(held)
+            }
+            None => Held::spawn(options, &cases[done..], false),
+        };
+        let Held { process, window, kernel_log } = match &mut started {
+            Ok(started) => started,
             Err(stop) => {
-                ended(done, Ended::of(Err(stop)), Duration::ZERO);
+                ended(done, Ended::of(Err(stop.clone())), Duration::ZERO);
                 done += 1;
                 continue;
             }
@@ -157,15 +174,15 @@ pub(super) fn run<'a>(
             let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
             let limit = limit.saturating_mul(options.seeds.count.get());
             let is_last = done + 1 == cases.len();
-            if let Some(window) = &window {
-                window.process(process.child.id());
-            }
+            let open = window.get_or_insert_with(|| options.evidence.begin(cases[done].name()));
+            open.process(process.child.id());
             let mut end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
             let took = start.elapsed();
             // The process has begun the next case.
             start = Instant::now();
-            end.kernel_log = window.take().map(Window::end).unwrap_or_default();
-            window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
+            end.kernel_log = std::mem::take(kernel_log);
+            end.kernel_log.extend(window.take().map(Window::end).unwrap_or_default());
+            *window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
             let after = options.evidence.sensors(sensors.is_some());
             end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });
             sensors = after;

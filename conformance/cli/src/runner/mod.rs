@@ -150,10 +150,10 @@ impl Plan {
             return units.iter().for_each(|unit| run(unit, None));
         }
         let (alone, together): (Vec<_>, Vec<_>) = units.into_iter().partition(|unit| cases[unit[0]].scenario.alone);
-        let held =
+        let mut held =
             side_by_side(jobs, &together, &hold, &run, || alone.iter().take(MOST_HELD).map(hold).collect::<Vec<_>>());
         // No process starts beside scenarios that measure the free memory of the GPU.
-        held.iter().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
+        held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
         alone
             .iter()
             .zip(held.into_iter().chain(std::iter::repeat_with(|| None)))
