@@ -1,5 +1,8 @@
 //! Test pattern.
 
+/// The factor of the low half of an index. The products of successive indices differ by it.
+const STEP: u32 = 0x9e37_79b9;
+
 /// Returns word `index` of the test pattern of a seed: a hash, so that shifted, missing or stale words differ from the
 /// expected ones. The multipliers are those of the "lowbias32" integer hash.
 ///
@@ -7,10 +10,22 @@
 /// packed texels are the pattern's bytes, ordered by texel, row and slice (or layer, or face).
 #[must_use]
 pub fn pattern_word(seed: u32, index: u64) -> u32 {
+    let (low, high) = halves(index);
+    hash(seed ^ low.wrapping_mul(STEP) ^ of_high_half(high))
+}
+
+/// The low and the high half of an index.
+fn halves(index: u64) -> (u32, u32) {
     // Truncation to the low and high halves is intended.
     #[allow(clippy::cast_possible_truncation)]
-    let (low, high) = (index as u32, (index >> 32) as u32);
-    let mut word = seed ^ low.wrapping_mul(0x9e37_79b9) ^ high.wrapping_mul(0x85eb_ca6b);
+    (index as u32, (index >> 32) as u32)
+}
+
+fn of_high_half(high: u32) -> u32 {
+    high.wrapping_mul(0x85eb_ca6b)
+}
+
+fn hash(mut word: u32) -> u32 {
     word ^= word >> 16;
     word = word.wrapping_mul(0x7feb_352d);
     word ^= word >> 15;
@@ -28,9 +43,21 @@ pub fn write_pattern(seed: u32, offset: u64, target: &mut [u8]) {
         let word = pattern_word(seed, offset / 4).to_le_bytes();
         head.copy_from_slice(&word[skipped..skipped + head.len()]);
     }
-    for (target, index) in words.chunks_mut(4).zip(offset.div_ceil(4)..) {
-        target.copy_from_slice(&pattern_word(seed, index).to_le_bytes()[..target.len()]);
+    let (mut words, tail) = words.as_chunks_mut::<4>();
+    let mut index = offset.div_ceil(4);
+    while !words.is_empty() {
+        // Words whose indices have the same high half: a loop that compilers vectorise.
+        let (low, high) = halves(index);
+        let same = usize::try_from((1 << 32) - u64::from(low)).unwrap_or(usize::MAX).min(words.len());
+        let (run, rest) = words.split_at_mut(same);
+        let (seed, mut product) = (seed ^ of_high_half(high), low.wrapping_mul(STEP));
+        for word in run {
+            *word = hash(seed ^ product).to_le_bytes();
+            product = product.wrapping_add(STEP);
+        }
+        (words, index) = (rest, index.wrapping_add(same as u64));
     }
+    tail.copy_from_slice(&pattern_word(seed, index).to_le_bytes()[..tail.len()]);
 }
 
 #[cfg(test)]
@@ -58,5 +85,21 @@ mod tests {
         assert_eq!(words.len(), 100_000, "no two near words are equal");
         assert!((0..1000).all(|index| pattern_word(7, index) != pattern_word(8, index)));
         assert_ne!(pattern_word(7, 5), pattern_word(7, 5 + (1 << 32)));
+    }
+
+    /// Also at offsets where the high half of the index changes.
+    #[test]
+    fn written_bytes_are_those_of_the_words() {
+        for start in [0, (1 << 34) - 50, (1 << 35) - 4, 7 << 40] {
+            for offset in start..start + 5 {
+                for length in [0, 1, 3, 4, 5, 130] {
+                    let mut found = vec![0; length];
+                    write_pattern(9, offset, &mut found);
+                    let byte = |n: u64| pattern_word(9, n / 4).to_le_bytes()[(n % 4) as usize];
+                    let expected: Vec<u8> = (offset..offset + length as u64).map(byte).collect();
+                    assert_eq!(found, expected, "{length} bytes from {offset}");
+                }
+            }
+        }
     }
 }

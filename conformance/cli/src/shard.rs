@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use gpu_interop_conformance::{Stop, Verdict};
 
-use crate::report::{self, Report, merge};
+use crate::report::{self, Report, case_name, merge};
 use crate::runner::Case;
 use crate::sha256;
 
@@ -52,10 +52,10 @@ impl Durations {
     pub(crate) fn read(path: &Path) -> Verdict<Self> {
         let reports =
             merge::runs(path).map_err(|error| Stop::Failed(format!("--durations {}: {error}", path.display())))?;
-        Ok(Self::of(&reports))
+        Ok(Self::of_reports(&reports))
     }
 
-    fn of(reports: &[Report]) -> Self {
+    fn of_reports(reports: &[Report]) -> Self {
         let mut all = BTreeMap::new();
         for case in reports.iter().flat_map(|report| &report.results) {
             let longest = all.entry(case.name()).or_insert(0);
@@ -72,6 +72,13 @@ impl Durations {
             known.get(known.len() / 2).copied().unwrap_or(1)
         };
         self.0.get(name).copied().unwrap_or_else(median)
+    }
+
+    /// The duration of a case, also under its former name, microseconds.
+    pub(crate) fn of(&self, case: &Case<'_>) -> u64 {
+        let names = || case.scenario.names().map(|id| case_name(id, case.exporter));
+        let known = names().find(|name| self.0.contains_key(name));
+        self.get(&known.unwrap_or_else(|| case.name()))
     }
 
     fn sha256(&self) -> String {
@@ -111,7 +118,7 @@ pub(crate) fn select<'a>(
 /// The shard of each case: the longest case first, each to the shard with the least to do. The same on every machine.
 fn assign(cases: &[Case<'_>], count: usize, durations: &Durations) -> Vec<usize> {
     // Two processes run cases at the same time, except those marked `alone`.
-    let cost = |case: &Case<'_>| durations.get(&case.name()) * if case.scenario.alone { 2 } else { 1 };
+    let cost = |case: &Case<'_>| durations.of(case) * if case.scenario.alone { 2 } else { 1 };
     let mut order: Vec<(u64, usize)> = cases.iter().map(cost).zip(0..).collect();
     order.sort_by_key(|(cost, place)| (Reverse(*cost), *place));
     let (mut shards, mut loads) = (vec![0; cases.len()], vec![(0, 0); count]);
@@ -154,6 +161,14 @@ mod tests {
         assert_eq!(assign(&cases(), 2, &durations), [0, 1, 1, 1, 1, 1]);
         // Unknown cases have the median duration, and those without one are distributed as well.
         assert_eq!(assign(&cases(), 3, &Durations(BTreeMap::new())), [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_case_has_the_duration_of_its_former_name() {
+        let durations = durations(&[("a.1", 50), ("a.0", 7), ("a.2", 9)]);
+        let mut scenario = SCENARIOS[5];
+        scenario.alias = Some("a.0");
+        assert_eq!(durations.of(&Case { scenario: &scenario, exporter: None }), 7);
     }
 
     #[test]

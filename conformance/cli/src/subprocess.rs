@@ -54,6 +54,9 @@ pub(crate) struct ChildArgs {
     /// Record driver calls in the file received over the socket.
     #[arg(long)]
     calls: bool,
+    /// Wait for a message before the first scenario.
+    #[arg(long)]
+    held: bool,
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +97,9 @@ fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     if args.calls {
         group::record_calls()?;
     }
-    execution::run_group(backend, &scenarios, args.exporter, args.device, seeds, |ran| group::answer(&ran))
+    let opened = || if args.held { group::wait_to_begin() } else { Ok(()) };
+    let answer = |ran| group::answer(&ran);
+    execution::run_group(backend, &scenarios, args.exporter, args.device, seeds, opened, answer)
 }
 
 fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {

@@ -29,6 +29,11 @@ impl ResourceSnapshot {
         system::resources()
     }
 
+    /// Counts open descriptors only: listing the mapped regions of a GPU's driver takes longer than most calls.
+    pub(crate) fn open_descriptors() -> Verdict<usize> {
+        system::open_descriptors()
+    }
+
     /// Counts the resources once descriptors and mappings stay equal for a moment: asynchronous releases have ended.
     pub(crate) fn at_rest() -> Verdict<Self> {
         let (mut before, mut equal) = (Self::take()?, 0);
@@ -46,23 +51,29 @@ impl ResourceSnapshot {
         Ok(before)
     }
 
-    /// Counts the resources once they are down to `before`, or after two seconds: asynchronous releases, especially by
-    /// threads, have had time to end.
-    pub(crate) fn settled(before: &Self) -> Verdict<Self> {
-        Self::settled_after(COUNTS, before)
+    /// Counts the resources once they are within the bounds of a check: as many descriptors as in `before`, at most
+    /// `mappings` more mapped regions, and less than `resident` more bytes of resident memory. After two seconds they
+    /// are counted in any case: asynchronous releases, especially by threads, have had time to end.
+    pub(crate) fn settled(before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
+        Self::settled_after(COUNTS, before, mappings, resident)
     }
 
     /// As [`Self::settled`], or after this number of counts, 10 ms apart.
-    fn settled_after(counts: u32, before: &Self) -> Verdict<Self> {
+    fn settled_after(counts: u32, before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
         for _ in 0..counts {
             let now = Self::take()?;
-            let memory_settled = now.resident.saturating_sub(before.resident) < RESIDENT_SLACK;
-            if now.descriptors <= before.descriptors && now.mappings <= before.mappings && memory_settled {
+            let memory_settled = now.resident.saturating_sub(before.resident) < resident;
+            if now.descriptors <= before.descriptors && now.mappings <= before.mappings + mappings && memory_settled {
                 return Ok(now);
             }
             sleep(Duration::from_millis(10));
         }
         Self::take()
+    }
+
+    /// Counts open descriptors as [`settled`](Self::settled) does, for a check of these only.
+    pub(crate) fn settled_descriptors(before: &Self) -> Verdict<usize> {
+        Ok(Self::settled(before, usize::MAX - before.mappings, u64::MAX)?.descriptors)
     }
 
     /// Fails if more descriptors are open than in `before`, or `slack` more regions are mapped.
@@ -96,7 +107,7 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     let (mut before, mut regions, mut bytes) = (first, Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         several(cycles)?;
-        let after = ResourceSnapshot::settled_after(counts, &before)?;
+        let after = ResourceSnapshot::settled_after(counts, &before, mapping_slack, RESIDENT_SLACK)?;
         ensure_eq!(after.descriptors, first.descriptors, "open descriptors after {cycles} cycles");
         regions.extend(Some(after.mappings.saturating_sub(before.mappings)).filter(|&grown| grown > mapping_slack));
         bytes.extend(Some(after.resident.saturating_sub(before.resident)).filter(|&grown| grown >= RESIDENT_SLACK));

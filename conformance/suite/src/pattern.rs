@@ -2,6 +2,7 @@
 
 use gpu_interop_kernels::{pattern_word, write_pattern};
 
+use crate::gate::join;
 use crate::outcome::{Stop, Verdict};
 
 /// Bytes that a GPU compresses, different for each round: equal ones, and in odd rounds slowly rising words.
@@ -56,7 +57,16 @@ impl Pattern {
 
     /// Writes the bytes from `offset` (bytes from the pattern's start) to `target`.
     pub fn fill(self, offset: u64, target: &mut [u8]) {
-        write_pattern(self.seed, offset, target);
+        let part = part_of_a_thread(target.len());
+        if part >= target.len() {
+            return write_pattern(self.seed, offset, target);
+        }
+        std::thread::scope(|scope| {
+            for (index, target) in target.chunks_mut(part).enumerate() {
+                let offset = offset + (index * part) as u64;
+                scope.spawn(move || write_pattern(self.seed, offset, target));
+            }
+        });
     }
 
     /// Returns `length` bytes from `offset`.
@@ -72,33 +82,74 @@ impl Pattern {
     /// # Errors
     /// The number of differing bytes and the first of them.
     pub fn verify(self, offset: u64, found: &[u8], what: &str) -> Verdict {
-        const CHUNK: usize = 1 << 20;
-        let mut expected = vec![0; CHUNK.min(found.len())];
-        let mut differing = 0_u64;
-        let mut first = None;
-        for (index, chunk) in found.chunks(CHUNK).enumerate() {
-            let start = (index * CHUNK) as u64;
-            let expected = &mut expected[..chunk.len()];
-            self.fill(offset + start, expected);
-            if chunk == expected {
-                continue;
-            }
-            for (position, (found, expected)) in chunk.iter().zip(&*expected).enumerate() {
-                if found != expected {
-                    differing += 1;
-                    first.get_or_insert((start + position as u64, *expected, *found));
-                }
-            }
-        }
-        match first {
+        let part = part_of_a_thread(found.len());
+        let differences = if part >= found.len() {
+            self.compare(offset, 0, found)
+        } else {
+            let parts = std::thread::scope(|scope| {
+                let parts = found.chunks(part).enumerate();
+                let compared = parts.map(|(index, found)| {
+                    scope.spawn(move || -> Verdict<_> { Ok(self.compare(offset, (index * part) as u64, found)) })
+                });
+                compared.collect::<Vec<_>>().into_iter().map(join).collect::<Verdict<Vec<_>>>()
+            })?;
+            let count = parts.iter().map(|part| part.count).sum();
+            Differences { count, first: parts.into_iter().find_map(|part| part.first) }
+        };
+        match differences.first {
             None => Ok(()),
             Some((position, expected, found_byte)) => Err(Stop::Failed(format!(
-                "{what}: {differing} of {} bytes differ, the first at {position}: expected {expected:#04x}, found \
-                 {found_byte:#04x}",
+                "{what}: {} of {} bytes differ, the first at {position}: expected {expected:#04x}, found {found_byte:#04x}",
+                differences.count,
                 found.len()
             ))),
         }
     }
+
+    /// Compares bytes at position `from` of data that begins at `offset` of the pattern.
+    fn compare(self, offset: u64, from: u64, found: &[u8]) -> Differences {
+        // Fits into a processor's cache.
+        const CHUNK: usize = 128 << 10;
+        let mut expected = vec![0; CHUNK.min(found.len())];
+        let mut differences = Differences::default();
+        for (index, chunk) in found.chunks(CHUNK).enumerate() {
+            let start = from + (index * CHUNK) as u64;
+            let expected = &mut expected[..chunk.len()];
+            write_pattern(self.seed, offset + start, expected);
+            if chunk == expected {
+                continue;
+            }
+            for (position, (found, expected)) in (start..).zip(chunk.iter().zip(&*expected)) {
+                if found != expected {
+                    differences.count += 1;
+                    differences.first.get_or_insert((position, *expected, *found));
+                }
+            }
+        }
+        differences
+    }
+}
+
+/// The differences between bytes and the pattern.
+#[derive(Debug, Default)]
+struct Differences {
+    count: u64,
+    /// The position of the first, the expected byte, and the found one.
+    first: Option<(u64, u8, u8)>,
+}
+
+/// The number of bytes of one thread, of `length` bytes that several threads write or compare. Few bytes are left to one
+/// thread.
+fn part_of_a_thread(length: usize) -> usize {
+    /// Takes a thread longer than its start.
+    const LEAST: usize = 4 << 20;
+    /// Memory is the limit for more threads.
+    const MOST_THREADS: usize = 8;
+    if length < 2 * LEAST {
+        return length;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    length.div_ceil(processors.min(MOST_THREADS)).max(LEAST)
 }
 
 /// Checks that every byte of `found` is `byte`.
@@ -160,6 +211,15 @@ mod tests {
         let message = pattern.verify(5, &bytes, "data").expect_err("one byte differs").to_string();
         assert!(message.contains("1 of 3145728") && message.contains("2500000"), "{message}");
         assert!(pattern.verify(4, &pattern.bytes(5, 64), "shifted").is_err());
+        // Written and compared by several threads.
+        let mut bytes = pattern.bytes(5, (20 << 20) + 3);
+        assert_eq!(bytes[(19 << 20) + 1..], pattern.bytes(5 + (19 << 20) + 1, (1 << 20) + 2));
+        pattern.verify(5, &bytes, "data").expect("untouched");
+        for place in [20_971_522, 12_000_000] {
+            bytes[place] ^= 1;
+        }
+        let message = pattern.verify(5, &bytes, "data").expect_err("two bytes differ").to_string();
+        assert!(message.contains("2 of 20971523") && message.contains("first at 12000000"), "{message}");
         assert!(pattern.other().verify(0, &pattern.bytes(0, 64), "other seed").is_err());
     }
 }

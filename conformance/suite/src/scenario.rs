@@ -35,9 +35,12 @@ pub struct Scenario {
     needs: [&'static [Need]; 2],
     /// The time after which it is stopped.
     pub time_limit: Duration,
-    /// `true` if no other scenario may run at the same time: it needs most of the machine's memory, or would
-    /// wait for time slices if two processes used the GPU.
+    /// `true` if no other scenario may run at the same time: it needs most of the machine's memory, measures the free
+    /// memory of the GPU, or would wait for time slices if two processes used the GPU.
     pub alone: bool,
+    /// `true` if it counts the descriptors, mappings, threads or memory of its process during many cycles. It shares its
+    /// process with such scenarios only, because late releases of others would be counted.
+    pub counts_resources: bool,
     /// `true` if it must not share its process with other scenarios: it leaves work or threads behind.
     pub own_process: bool,
     /// `true` if a host thread signals a timeline while another waits for it, which deadlocks old validation layers of
@@ -72,6 +75,7 @@ impl Scenario {
             needs: [&[]; 2],
             time_limit: Self::TIME_LIMIT,
             alone: false,
+            counts_resources: false,
             own_process: false,
             signals_by_host: false,
             many_streams: false,
@@ -129,6 +133,10 @@ impl Scenario {
         Self { alone: true, ..self }
     }
 
+    pub(crate) const fn counts_resources(self) -> Self {
+        Self { counts_resources: true, ..self }
+    }
+
     pub(crate) const fn own_process(self) -> Self {
         Self { own_process: true, ..self }
     }
@@ -145,8 +153,8 @@ impl Scenario {
 /// Builds the constant `SCENARIOS`, a table of scenarios.
 ///
 /// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see
-/// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `own_process`,
-/// `signals_by_host`, `many_streams`. The function is a path or a closure that captures nothing. A table may begin with
+/// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `counts_resources`,
+/// `own_process`, `signals_by_host`, `many_streams`. The function is a path or a closure that captures nothing. A table may begin with
 /// `all need [...];`.
 macro_rules! scenarios {
     (all need [$($common:tt)*]; $($rows:tt)+) => {

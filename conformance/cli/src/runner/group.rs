@@ -12,7 +12,7 @@ use wait_timeout::ChildExt;
 use super::case::{Case, Ended, Run};
 use super::halt::Halt;
 use crate::call_trace::{self, CallFile};
-use crate::evidence::{Around, Evidence, Window};
+use crate::evidence::{Around, Evidence, KernelLine, Window};
 use crate::interrupt::NOTICED_WITHIN;
 use crate::report::HISTORY;
 use gpu_interop_conformance::execution::Ran;
@@ -24,6 +24,10 @@ use gpu_interop_conformance::{Channel, Observation, Outcome, Recorded, Seeds, St
 const MESSAGE: usize = 128 << 10;
 /// The message that carries the file for driver calls.
 const CALLS: &str = "calls";
+/// A held process has opened its device and exporter.
+const OPENED: &[u8] = b"opened";
+/// The message that lets a held process run its scenarios.
+const BEGIN: &str = "begin";
 /// Time for a process to release its resources and exit after a failure.
 const LEAVING: Duration = Duration::from_secs(3);
 /// Number of hardware queues that CUDA's streams share, 8 by default. A wait on one stream blocks the other streams of
@@ -37,6 +41,14 @@ pub(crate) fn record_calls() -> Verdict {
     let (_, file) = Channel::of_this_process()?.receive_handle(CALLS)?;
     call_trace::record_to(file.into());
     Ok(())
+}
+
+/// Waits in a held process until it may run scenarios.
+pub(crate) fn wait_to_begin() -> Verdict {
+    let channel = Channel::of_this_process()?;
+    channel.connection().send(OPENED, &[])?;
+    while !channel.connection().wait(Duration::from_secs(60))? {}
+    channel.receive(BEGIN).map(drop)
 }
 
 /// Sends the result of a scenario to the parent.
@@ -86,8 +98,54 @@ pub(super) struct Options<'a> {
     pub(super) evidence: &'a Evidence,
 }
 
-/// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`.
-pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
+/// A process that opens the device and the exporter of its cases, and then waits until these may run: processes start
+/// while others run cases.
+pub(super) struct Held<'a> {
+    process: Process<'a>,
+    /// The kernel's messages about its start belong to its first case.
+    window: Option<Window<'a>>,
+    kernel_log: Vec<KernelLine>,
+}
+
+impl<'a> Held<'a> {
+    /// Starts the process of the first of these cases. `None` if none is to be run, or if that fails: [`run`] tries
+    /// again, and reports the failure.
+    pub(super) fn start(options: Options<'a>, cases: &[Case<'_>]) -> Option<Self> {
+        let is_to_run = options.halt.stop().is_none();
+        is_to_run.then(|| Self::spawn(options, cases, true).ok()).flatten()
+    }
+
+    fn spawn(options: Options<'a>, cases: &[Case<'_>], held: bool) -> Verdict<Self> {
+        let window = cases.first().map(|case| options.evidence.begin(case.name()));
+        let process = Process::spawn(options, cases, held)?;
+        if let Some(window) = &window {
+            window.process(process.child.id());
+        }
+        Ok(Self { process, window, kernel_log: Vec::new() })
+    }
+
+    /// Waits until the process has opened its device and exporter, or has failed to, for at most `limit`. Then it does
+    /// nothing until its cases run.
+    pub(super) fn wait_until_open(&mut self, limit: Duration) {
+        // An error is found again when the process is used.
+        let _ = self.process.channel.connection().wait(limit);
+        self.kernel_log = self.window.take().map(Window::end).unwrap_or_default();
+    }
+
+    fn begin(&mut self) {
+        // The message does not arrive if the process has ended: its end is the result of its first case.
+        let _ = self.process.channel.send(BEGIN, 0, &[]);
+    }
+}
+
+/// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`. `held` is the
+/// process of the first one, if it was started before.
+pub(super) fn run<'a>(
+    options: Options<'a>,
+    cases: &[Case<'_>],
+    mut held: Option<Held<'a>>,
+    mut ended: impl FnMut(usize, Ended, Duration),
+) {
     let mut done = 0;
     while done < cases.len() {
         if let Some(stop) = options.halt.stop() {
@@ -95,13 +153,18 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
             done += 1;
             continue;
         }
-        // Messages about the start of a process belong to its first case.
-        let mut window = Some(options.evidence.begin(cases[done].name()));
         let mut sensors = options.evidence.sensors(cases[done].scenario.alone);
-        let mut process = match Process::spawn(options, &cases[done..]) {
-            Ok(process) => process,
+        let mut started = match held.take() {
+            Some(mut held) => {
+                held.begin();
+                Ok(held)
+            }
+            None => Held::spawn(options, &cases[done..], false),
+        };
+        let Held { process, window, kernel_log } = match &mut started {
+            Ok(started) => started,
             Err(stop) => {
-                ended(done, Ended::of(Err(stop)), Duration::ZERO);
+                ended(done, Ended::of(Err(stop.clone())), Duration::ZERO);
                 done += 1;
                 continue;
             }
@@ -111,15 +174,15 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
             let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
             let limit = limit.saturating_mul(options.seeds.count.get());
             let is_last = done + 1 == cases.len();
-            if let Some(window) = &window {
-                window.process(process.child.id());
-            }
+            let open = window.get_or_insert_with(|| options.evidence.begin(cases[done].name()));
+            open.process(process.child.id());
             let mut end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
             let took = start.elapsed();
             // The process has begun the next case.
             start = Instant::now();
-            end.kernel_log = window.take().map(Window::end).unwrap_or_default();
-            window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
+            end.kernel_log = std::mem::take(kernel_log);
+            end.kernel_log.extend(window.take().map(Window::end).unwrap_or_default());
+            *window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
             let after = options.evidence.sensors(sensors.is_some());
             end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });
             sensors = after;
@@ -135,7 +198,7 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
 /// Runs one case in a process of its own.
 pub(super) fn run_alone(options: Options<'_>, case: Case<'_>) -> Run {
     let mut run = None;
-    self::run(options, &[case], |_, ended, took| run = Some(Run { ended, took }));
+    self::run(options, &[case], None, |_, ended, took| run = Some(Run { ended, took }));
     run.unwrap_or_else(|| {
         let reason = format!("the suite has lost {}", case.scenario.id);
         Run { ended: Ended::without_log(Outcome::Failed, Some(reason)), took: Duration::ZERO }
@@ -166,7 +229,7 @@ enum Event {
 }
 
 impl<'a> Process<'a> {
-    fn spawn(options: Options<'a>, cases: &[Case<'_>]) -> Verdict<Self> {
+    fn spawn(options: Options<'a>, cases: &[Case<'_>], held: bool) -> Verdict<Self> {
         let (channel, there) = Channel::pair()?;
         let log = nameless_file("conformance log")?;
         let mut command = this_program()?;
@@ -181,6 +244,9 @@ impl<'a> Process<'a> {
         }
         if cases.iter().any(|case| case.scenario.many_streams) && std::env::var_os(CONNECTIONS_VARIABLE).is_none() {
             command.env(CONNECTIONS_VARIABLE, MOST_CONNECTIONS);
+        }
+        if held {
+            command.arg("--held");
         }
         let calls = options.calls.then(CallFile::new).transpose()?;
         if let Some(calls) = &calls {
@@ -290,7 +356,11 @@ impl<'a> Process<'a> {
                 return Ok(Event::TimedOut);
             }
         }
-        let Received::Message(bytes, _) = self.channel.connection().receive(MESSAGE)? else { return Ok(Event::Ended) };
+        let bytes = match self.channel.connection().receive(MESSAGE)? {
+            Received::Message(bytes, _) if bytes == OPENED => return self.next_event(deadline),
+            Received::Message(bytes, _) => bytes,
+            Received::Gone => return Ok(Event::Ended),
+        };
         let ran = serde_json::from_slice(&bytes)
             .map_err(|error| Stop::Failed(format!("the scenario's process sent an invalid message: {error}")))?;
         Ok(Event::Ran(ran))

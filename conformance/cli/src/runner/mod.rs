@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{SubsecRound, Utc};
-use gpu_interop_conformance::{BackendUnderTest, Verdict, execution};
+use gpu_interop_conformance::{BackendUnderTest, Scenario, Verdict, execution};
 
 use crate::call_trace::{self, CallFile};
 use crate::evidence::Evidence;
@@ -32,10 +32,14 @@ pub(crate) use plan::{Isolation, Plan};
 pub(crate) use progress::Progress;
 
 use case::{Ended, micros};
+use group::Held;
 use halt::Halt;
 use place::Drivers;
 use results::Results;
-use units::side_by_side;
+use units::{side_by_side, units};
+
+/// The most processes that wait for the scenarios marked `alone`: each has contexts of the GPU.
+const MOST_HELD: usize = 8;
 
 impl Plan {
     /// Runs the cases. Scenarios measure descriptors and memory of their own process only, so several processes may run
@@ -134,15 +138,26 @@ impl Plan {
         to_run: &[usize],
         ended: &(impl Fn(usize, Ended, Duration) + Sync),
     ) {
-        let run = |unit: &Vec<usize>| {
-            let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
-            group::run(options, &cases, |place, end, took| ended(unit[place], end, took));
+        let of = |unit: &[usize]| -> Vec<Case<'_>> { unit.iter().map(|index| cases[*index]).collect() };
+        let hold = |unit: &Vec<usize>| Held::start(options, &of(unit));
+        let run = |unit: &Vec<usize>, held: Option<Held<'_>>| {
+            group::run(options, &of(unit), held, |place, end, took| ended(unit[place], end, took));
         };
         let jobs = self.jobs.get();
-        let (alone, together): (Vec<_>, Vec<_>) =
-            self.units(cases, to_run).into_iter().partition(|unit| jobs > 1 && cases[unit[0]].scenario.alone);
-        side_by_side(jobs, &together, &run);
-        alone.iter().for_each(run);
+        let units = units(self.isolation, jobs, cases, to_run);
+        if jobs == 1 {
+            // A process that starts would be beside scenarios marked `alone`.
+            return units.iter().for_each(|unit| run(unit, None));
+        }
+        let (alone, together): (Vec<_>, Vec<_>) = units.into_iter().partition(|unit| cases[unit[0]].scenario.alone);
+        let mut held =
+            side_by_side(jobs, &together, &hold, &run, || alone.iter().take(MOST_HELD).map(hold).collect::<Vec<_>>());
+        // No process starts beside scenarios that measure the free memory of the GPU.
+        held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
+        alone
+            .iter()
+            .zip(held.into_iter().chain(std::iter::repeat_with(|| None)))
+            .for_each(|(unit, held)| run(unit, held));
     }
 
     /// Runs cases in this process.

@@ -3,6 +3,7 @@
 mod buffer;
 mod image;
 mod layer;
+mod staging;
 mod timeline;
 
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,7 @@ use gpu_interop::{
 
 use buffer::{Spare, USAGE, VulkanAccess, VulkanBuffer};
 use image::VulkanImage;
+use staging::Staging;
 
 use super::buffer::too_great;
 use super::{
@@ -38,6 +40,8 @@ pub(super) struct VulkanExporter {
     no_semaphores: Option<&'static str>,
     no_imports: Option<&'static str>,
     spare: Arc<Spare>,
+    /// Staging memory of the queue for buffers, and of that for images.
+    staging: [Arc<Staging>; 2],
 }
 
 impl VulkanExporter {
@@ -54,7 +58,8 @@ impl VulkanExporter {
         };
         let lacks = |feature| ExporterName::Vulkan.lacks(feature, backend);
         let (no_semaphores, no_imports) = (lacks(ExporterFeature::TimelineSemaphores), lacks(ExporterFeature::Imports));
-        Ok(Self { context, validated, unchecked, no_semaphores, no_imports, spare: Arc::default() })
+        let staging = [Arc::new(Staging::new(&context)?), Arc::new(Staging::new(&context)?)];
+        Ok(Self { staging, context, validated, unchecked, no_semaphores, no_imports, spare: Arc::default() })
     }
 }
 
@@ -115,12 +120,13 @@ impl Exporter for VulkanExporter {
             placement: spec.placement,
             released: Mutex::new(false),
             spare: self.spare.clone(),
+            staging: self.staging[0].clone(),
         };
         Ok(Box::new(VulkanBuffer { access, exported }))
     }
 
     fn image(&self, spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
-        Ok(Box::new(VulkanImage::new(&self.context, spec)?))
+        Ok(Box::new(VulkanImage::new(&self.context, spec, self.staging[1].clone())?))
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
@@ -137,6 +143,7 @@ impl Exporter for VulkanExporter {
             placement: Placement::DeviceLocal,
             released,
             spare: self.spare.clone(),
+            staging: self.staging[0].clone(),
         }))
     }
 

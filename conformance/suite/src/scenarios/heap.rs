@@ -25,7 +25,7 @@ scenarios! {
         "A full heap adds blocks, each with its own bytes, and frees those without buffers.", growth;
     "heap.bad_input", Any,
         "Invalid sizes and alignments are rejected before a driver is called; the heap works afterwards.", bad_input;
-    "heap.cycles", Any, "10,000 buffers of a heap, allocated and freed, leak nothing.", cycles, alone,
+    "heap.cycles", Any, "10,000 buffers of a heap, allocated and freed, leak nothing.", cycles, counts_resources,
         within(120);
 }
 

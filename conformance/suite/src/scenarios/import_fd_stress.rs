@@ -41,7 +41,7 @@ fn stress(context: &Context) -> Verdict {
     let floor = lending_floor();
     among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports, &counts, 500)?;
     ensure_eq!(
-        ResourceSnapshot::settled(&before)?.descriptors,
+        ResourceSnapshot::settled_descriptors(&before)?,
         before.descriptors,
         "open descriptors after the imports"
     );

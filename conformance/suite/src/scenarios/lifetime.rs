@@ -12,7 +12,7 @@ use crate::{Context, ExportedBuffer, Gate, PATIENCE, Pattern, ResourceSnapshot, 
 scenarios! {
     "lifetime.every_drop_order", Any,
         "Device, stream, import, mappings and exporter's buffer may be dropped in each of the 720 orders.",
-        every_drop_order, alone, within(60);
+        every_drop_order, counts_resources, within(60);
     "lifetime.exporter_frees_first", Any, "An import outlives the exporter's own allocation.", exporter_frees_first,
         mirrors("OpenCL-CTS: lifetime_buffer");
     "lifetime.import_closed_first", Any, "A mapping outlives the closed import.", import_closed_first;
@@ -109,7 +109,7 @@ fn every_drop_order(context: &Context) -> Verdict {
                 pattern.verify(4096, &found, &format!("order {order:?}, after step {position}, exporter's side"))?;
             }
         }
-        let held = ResourceSnapshot::take()?.descriptors;
+        let held = ResourceSnapshot::open_descriptors()?;
         let expected = *before.get_or_insert(held);
         ensure!(held <= expected, "order {order:?}: {held} descriptors are open, {expected} were");
     }

@@ -6,7 +6,7 @@ use crate::{Context, ExportedBuffer, Pattern, ResourceSnapshot, Stop, Verdict, e
 scenarios! {
     "threads.import_map_free", Any,
         "8 threads import, map, write, verify and free 200 times each, beside a thread that opens and closes files.",
-        import_map_free, alone;
+        import_map_free, counts_resources;
     "threads.other_thread", Any, "Objects created on one thread work and end on another.", other_thread;
     "threads.one_stream", Any, "8 threads enqueue on one stream, and all work arrives.", one_stream;
 }
@@ -20,7 +20,7 @@ fn import_map_free(context: &Context) -> Verdict {
     for buffer in &buffers {
         drop(context.import(&**buffer)?);
     }
-    let before = ResourceSnapshot::take()?;
+    let before = ResourceSnapshot::open_descriptors()?;
     let work = |buffer: &dyn ExportedBuffer, thread: u32| -> Verdict {
         let stream = context.stream()?;
         for round in 0..200 {
@@ -49,7 +49,7 @@ fn import_map_free(context: &Context) -> Verdict {
         join(churn)?;
         results.into_iter().collect()
     })?;
-    ensure_eq!(ResourceSnapshot::take()?.descriptors, before.descriptors, "open descriptors");
+    ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
     Ok(())
 }
 

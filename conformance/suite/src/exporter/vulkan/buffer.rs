@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpu_interop::vulkan::{ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Submission, ash::vk};
+use gpu_interop::vulkan::{
+    ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission, ash::vk,
+};
 use gpu_interop::{ErrorKind, MemoryImport};
 
+use super::staging::Staging;
 use super::timeline::operation;
 use crate::exporter::{BufferAccess, Exchange, ExportedBuffer, Placement, Point};
 use crate::outcome::{PATIENCE, Stop, Verdict};
@@ -23,6 +26,8 @@ pub(super) struct VulkanAccess {
     /// `true` if the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
     pub(super) released: Mutex<bool>,
     pub(super) spare: Arc<Spare>,
+    /// Of [`queue`](Self::queue).
+    pub(super) staging: Arc<Staging>,
 }
 
 impl VulkanAccess {
@@ -41,6 +46,24 @@ impl VulkanAccess {
         *released = false;
         transfer(context)?;
         context.release(&self.buffer)?;
+        *released = true;
+        Ok(())
+    }
+
+    /// As [`owned`](Self::owned), in one submission, with commands between the acquire and the release.
+    fn owned_in_one_submission(
+        &self,
+        context: &HeadlessContext,
+        record: impl FnOnce(&mut Recording<'_>) -> gpu_interop::Result<()>,
+        released: &mut bool,
+    ) -> gpu_interop::Result<()> {
+        context.run(|recording| {
+            if *released {
+                recording.acquire(&self.buffer)?;
+            }
+            record(recording)?;
+            recording.release(&self.buffer)
+        })?;
         *released = true;
         Ok(())
     }
@@ -73,6 +96,11 @@ impl VulkanAccess {
         Ok(Box::new(Submitted { submission, staging, spare: self.spare.clone(), size: data.len() }))
     }
 
+    /// `true` for copies of few bytes to or from memory that the host does not map.
+    fn is_staged(&self, length: usize) -> bool {
+        self.placement == Placement::DeviceLocal && (1..=Staging::SIZE).contains(&length)
+    }
+
     fn queue(&self) -> &HeadlessContext {
         self.context.copying().unwrap_or(&self.context)
     }
@@ -88,6 +116,15 @@ impl BufferAccess for VulkanAccess {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        if self.is_staged(data.len()) {
+            let (context, mut released) = (self.queue(), self.released()?);
+            return self.staging.with(context, |staging| {
+                staging.write(0, data)?;
+                let copy =
+                    |recording: &mut Recording<'_>| recording.copy(staging, 0, &self.buffer, offset, data.len() as u64);
+                self.owned_in_one_submission(context, copy, &mut released)
+            });
+        }
         self.owned(|context| match self.placement {
             Placement::HostVisible => self.buffer.write(offset, data),
             Placement::DeviceLocal => context.upload(&self.buffer, offset, data),
@@ -95,6 +132,15 @@ impl BufferAccess for VulkanAccess {
     }
 
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        if self.is_staged(data.len()) {
+            let (context, mut released) = (self.queue(), self.released()?);
+            return self.staging.with(context, |staging| {
+                let copy =
+                    |recording: &mut Recording<'_>| recording.copy(&self.buffer, offset, staging, 0, data.len() as u64);
+                self.owned_in_one_submission(context, copy, &mut released)?;
+                staging.read(0, data)
+            });
+        }
         self.owned(|context| match self.placement {
             Placement::HostVisible => self.buffer.read(offset, data),
             Placement::DeviceLocal => context.download(&self.buffer, offset, data),

@@ -1,11 +1,12 @@
 //! Vulkan images.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpu_interop::vulkan::ash::vk;
-use gpu_interop::vulkan::{self, ExportableImage, HeadlessContext, ImageOptions, OwnedImage, TexelFormat};
+use gpu_interop::vulkan::{self, ExportableImage, HeadlessContext, ImageOptions, OwnedImage, Recording, TexelFormat};
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
+use super::staging::Staging;
 use crate::ensure;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};
@@ -23,10 +24,11 @@ pub(super) struct VulkanImage {
     exported: ExportableImage,
     /// Locked while this side owns the image; between accesses the importer owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
     owned: Mutex<()>,
+    staging: Arc<Staging>,
 }
 
 impl VulkanImage {
-    pub(super) fn new(context: &HeadlessContext, spec: ImageSpec) -> Verdict<Self> {
+    pub(super) fn new(context: &HeadlessContext, spec: ImageSpec, staging: Arc<Staging>) -> Verdict<Self> {
         let options = ImageOptions::new(as_vulkan(&spec)?)
             .memory(spec.placement.into())
             .dedicated(spec.dedicated)
@@ -36,7 +38,11 @@ impl VulkanImage {
         // importer may write first.
         context.initialize_image(exported.image())?;
         context.release_image(exported.image())?;
-        Ok(Self { context: context.clone(), spec, exported, owned: Mutex::new(()) })
+        Ok(Self { context: context.clone(), spec, exported, owned: Mutex::new(()), staging })
+    }
+
+    fn lock(&self) -> Verdict<MutexGuard<'_, ()>> {
+        self.owned.lock().map_err(|_| Stop::Failed("another access panicked".into()))
     }
 
     fn image(&self) -> &OwnedImage {
@@ -46,13 +52,32 @@ impl VulkanImage {
     /// Acquires the image from the importer, calls `access`, and releases it again; also for accesses of the host, for
     /// the same reasons as with buffers.
     fn owned(&self, access: impl FnOnce() -> Verdict) -> Verdict {
-        let _owned = self.owned.lock().map_err(|_| Stop::Failed("another access panicked".into()))?;
+        let _owned = self.lock()?;
         self.context.acquire_image(self.image())?;
         let outcome = access();
         // Released even after a failure, because the next access, or the importer, acquires the image again.
         let released = self.context.release_image(self.image());
         outcome?;
         Ok(released?)
+    }
+
+    /// As [`owned`](Self::owned), in one submission, with commands between the acquire and the release.
+    fn owned_in_one_submission(
+        &self,
+        record: impl FnOnce(&mut Recording<'_>) -> gpu_interop::Result<()>,
+    ) -> gpu_interop::Result<()> {
+        self.context.run(|recording| {
+            recording.acquire_image(self.image())?;
+            record(recording)?;
+            recording.release_image(self.image())
+        })
+    }
+
+    /// `true` for copies of few texels to or from memory that the host does not map.
+    fn is_staged(&self, level: u32, length: usize) -> bool {
+        self.spec.placement == Placement::DeviceLocal
+            && length <= Staging::SIZE
+            && self.spec.layer_size(level) == length as u64
     }
 
     /// Calls `access` with the offset of every row in the memory and its range in `length` bytes of texels.
@@ -101,6 +126,13 @@ impl ExportedImage for VulkanImage {
 
     fn write(&self, level: u32, layer: u32, data: &[u8]) -> Verdict {
         let image = self.image();
+        if self.is_staged(level, data.len()) {
+            let _owned = self.lock()?;
+            return self.staging.with(&self.context, |staging| {
+                staging.write(0, data)?;
+                self.owned_in_one_submission(|recording| recording.copy_to_image(staging, 0, image, level, layer))
+            });
+        }
         self.owned(|| match self.spec.placement {
             Placement::DeviceLocal => Ok(self.context.upload_image(image, level, layer, data)?),
             Placement::HostVisible => {
@@ -111,6 +143,13 @@ impl ExportedImage for VulkanImage {
 
     fn read(&self, level: u32, layer: u32, data: &mut [u8]) -> Verdict {
         let image = self.image();
+        if self.is_staged(level, data.len()) {
+            let _owned = self.lock()?;
+            return self.staging.with(&self.context, |staging| {
+                self.owned_in_one_submission(|recording| recording.copy_from_image(image, level, layer, staging, 0))?;
+                staging.read(0, data)
+            });
+        }
         self.owned(|| match self.spec.placement {
             Placement::DeviceLocal => Ok(self.context.download_image(image, level, layer, data)?),
             Placement::HostVisible => {

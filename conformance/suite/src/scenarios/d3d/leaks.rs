@@ -12,11 +12,11 @@ scenarios! {
     "d3d.10000_cycles", None,
         "10,000 cycles of export, import, data and close of a heap, a committed resource and a fence of Direct3D 12 leave \
          handles, mappings and memory as before, and close no handle twice.",
-        cycles12, needs [memory D3d12Heap, memory D3d12Resource, semaphore D3d12Fence], alone, within(240);
+        cycles12, needs [memory D3d12Heap, memory D3d12Resource, semaphore D3d12Fence], counts_resources, within(240);
     "d3d.10000_cycles_11", None,
         "10,000 such cycles of a Direct3D 11 buffer, its keyed mutex and a fence leave handles, mappings and memory as before.",
         cycles11, needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11Fence, semaphore D3d11KeyedMutex,
-            semaphore D3d11KeyedMutexKmt], alone, within(240);
+            semaphore D3d11KeyedMutexKmt], counts_resources, within(240);
 }
 
 fn cycles12(context: &Context) -> Verdict {

@@ -56,7 +56,7 @@ fn close_twice(context: &Context) -> Verdict {
     let fd: OwnedFd = File::open("/dev/null")?.into();
     let raw = rows.raw.call(&RawCall::CloseAfterFailure, Some(fd.as_fd()))?.text;
     let library = || {
-        let before = ResourceSnapshot::take()?.descriptors;
+        let before = ResourceSnapshot::open_descriptors()?;
         for _ in 0..ROUNDS {
             // Reaches the driver, which cannot use it.
             let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -66,7 +66,7 @@ fn close_twice(context: &Context) -> Verdict {
             let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
             ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
         }
-        ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors");
+        ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
         Ok(format!("import rejected; the descriptor came back open, {ROUNDS} times, and as many are open as before"))
     };
     rows.row("import a descriptor that the driver rejects, then close it", raw, library())?;

@@ -14,7 +14,7 @@ scenarios! {
     "nvsci.10000_cycles", None,
         "10,000 cycles of attribute lists, reconciliation, buffer, duplicate, import, signal and wait leave descriptors, \
          mappings and memory as before.",
-        ten_thousand_cycles, alone, within(240);
+        ten_thousand_cycles, counts_resources, within(240);
 }
 
 fn ten_thousand_cycles(context: &Context) -> Verdict {

@@ -100,13 +100,13 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
 
 /// Fails unless as many descriptors are open after `action` as before, once asynchronous releases have ended.
 fn with_all_descriptors_back(action: impl FnOnce() -> Verdict) -> Verdict {
-    let before = ResourceSnapshot::take()?.descriptors;
+    let before = ResourceSnapshot::open_descriptors()?;
     action()?;
     let end = Instant::now() + PATIENCE / 4;
-    while ResourceSnapshot::take()?.descriptors > before && Instant::now() < end {
+    while ResourceSnapshot::open_descriptors()? > before && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
-    crate::ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors afterwards");
+    crate::ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors afterwards");
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
 use crate::{Context, Exchange, PATIENCE, Scenario, Verdict, WATCH, ensure, ensure_eq};
 
 by_strategy! {
+    // Alone: each of many turns would wait for the time slices of other processes.
     "ping_pong",
         "The exporter's queue and a stream take 10,000 turns on one buffer; each finds the other's data.", ping_pong, alone,
         within(60), mirrors("intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore");

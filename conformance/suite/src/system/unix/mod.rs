@@ -91,12 +91,17 @@ pub fn thread_id() -> i32 {
 
 /// Counts the resources of this process.
 pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
-    // The iterator itself holds one descriptor while it counts.
-    let descriptors = std::fs::read_dir("/proc/self/fd")?.count().saturating_sub(1);
     let mappings = std::fs::read_to_string("/proc/self/maps")?.lines().count();
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    Ok(ResourceSnapshot { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
+    let resident = pages * rustix::param::page_size() as u64;
+    Ok(ResourceSnapshot { descriptors: open_descriptors()?, mappings, resident })
+}
+
+/// Counts the open descriptors of this process.
+pub(crate) fn open_descriptors() -> Verdict<usize> {
+    // The iterator itself holds one descriptor while it counts.
+    Ok(std::fs::read_dir("/proc/self/fd")?.count().saturating_sub(1))
 }
 
 /// The number of threads of this process.

@@ -23,7 +23,7 @@ use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;
 pub use resource_count::raise_handle_limit;
-pub(crate) use resource_count::{available_memory, handle_limit, resources, threads};
+pub(crate) use resource_count::{available_memory, handle_limit, open_descriptors, resources, threads};
 
 /// The handle kinds of this system's exporters.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;

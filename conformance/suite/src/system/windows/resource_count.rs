@@ -28,12 +28,17 @@ fn length<T>() -> u32 {
 /// Counts the resources of this process.
 pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
     let process = current_process();
-    let handles = handles_of(process)?.unwrap_or_else(open_handles);
     let mut memory = PROCESS_MEMORY_COUNTERS::default();
     let length = length::<PROCESS_MEMORY_COUNTERS>();
     // SAFETY: the process is this one; the struct has the stated size.
     worked(unsafe { GetProcessMemoryInfo(process.as_raw_handle(), &raw mut memory, length) })?;
-    Ok(ResourceSnapshot { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
+    let resident = memory.WorkingSetSize as u64;
+    Ok(ResourceSnapshot { descriptors: open_descriptors()?, mappings: views(), resident })
+}
+
+/// Counts the open handles of this process.
+pub(crate) fn open_descriptors() -> Verdict<usize> {
+    Ok(handles_of(current_process())?.unwrap_or_else(open_handles))
 }
 
 /// The search for handles ends after this many free numbers. Handles get the lowest free multiple of 4.
