@@ -1,5 +1,5 @@
-//! The example `ash_renderer` on the simulators of both vendors' drivers, over the bridge. It verifies each frame, and
-//! compares the last one with the committed picture.
+//! The example `ash_renderer` on the simulators of both vendors' drivers and on HIP over CUDA, over the bridge. It
+//! verifies each frame, and compares the last one with the committed picture.
 //!
 //! Without Vulkan's driver for the CPU or the simulators, the test prints `skipped:` and the reason.
 
@@ -24,10 +24,11 @@ fn the_simulators_mirror_what_vulkan_renders() {
     for (backend, variable, package) in [
         ("cuda", "GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda"),
         ("hip", "GPU_INTEROP_HIP_LIBRARY", "gpu-interop-sim-hip"),
+        ("hip", "GPU_INTEROP_HIP_LIBRARY", "gpu-interop-hip-on-cuda"),
     ] {
-        let library = match build(package) {
-            Ok(library) => library,
-            Err(error) => return println!("skipped: {error}"),
+        let (library, cuda) = match (build(package), build("gpu-interop-sim-cuda")) {
+            (Ok(library), Ok(cuda)) => (library, cuda),
+            (Err(error), _) | (_, Err(error)) => return println!("skipped: {error}"),
         };
         let mut command = Command::new(&example);
         // Without the variables of this machine.
@@ -35,6 +36,7 @@ fn the_simulators_mirror_what_vulkan_renders() {
             command.env_remove(name);
         }
         command.arg("1").arg(folder.path().join("last.png")).env("GPU_INTEROP_BACKEND", backend);
+        command.env("GPU_INTEROP_SIM_CUDA_LIBRARY", cuda);
         let output = command.env(variable, library).env("GPU_INTEROP_SIM_UUID", uuid.to_string()).output();
         let output = output.unwrap_or_else(|error| panic!("{}: {error}", example.display()));
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
