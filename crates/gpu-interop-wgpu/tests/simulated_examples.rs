@@ -1,8 +1,8 @@
 //! The examples on the simulators of both vendors' drivers and on the shim of HIP, over the bridge. Their kernels are built
 //! for the CPU from the same source in C. Each example compares its last frame with the committed picture.
 //!
-//! Without Vulkan's driver for the CPU, clang-19, or the simulators, a test prints `skipped:` and the reason. With
-//! `GPU_INTEROP_REQUIRE_C`, a missing compiler is a failure.
+//! Without Vulkan's driver for the CPU, clang-19, the simulators, or the built examples, a test prints `skipped:` and the
+//! reason. With `GPU_INTEROP_REQUIRE_C`, a missing compiler or example is a failure.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::panic)]
@@ -52,6 +52,13 @@ fn build_kernels(source: Option<&str>) -> (TempDir, PathBuf) {
     (folder, library)
 }
 
+/// Prints what to do, or fails with it if nothing may be missing.
+fn missing<T>(remedy: &str) -> Option<T> {
+    assert!(env::var_os("GPU_INTEROP_REQUIRE_C").is_none(), "GPU_INTEROP_REQUIRE_C is set; {remedy}");
+    println!("skipped: {remedy}");
+    None
+}
+
 /// What a simulator's device needs.
 struct Simulated {
     /// That of Vulkan's driver for the CPU.
@@ -70,9 +77,7 @@ impl Simulated {
             return None;
         };
         if Command::new("clang-19").arg("--version").output().is_err() {
-            assert!(env::var_os("GPU_INTEROP_REQUIRE_C").is_none(), "GPU_INTEROP_REQUIRE_C is set; install clang-19");
-            println!("skipped: the package clang-19 is missing");
-            return None;
+            return missing("install clang-19");
         }
         let (folder, kernels) = build_kernels(source);
         Some(Self { uuid: uuid.to_string(), kernels, _folder: folder })
@@ -89,8 +94,12 @@ fn run(
     // Cargo's folder of programs, above that of tests.
     let program = env::current_exe().expect("this program");
     let folder = program.ancestors().nth(2).expect("Cargo's folder");
+    let program = folder.join("examples").join(example);
+    if !program.is_file() {
+        return missing("build the examples: cargo build --package gpu-interop-wgpu --examples");
+    }
     // Without the variables of this machine.
-    let mut command = Command::new(folder.join("examples").join(example));
+    let mut command = Command::new(program);
     for (name, _) in this_program().expect("this program").get_envs() {
         command.env_remove(name);
     }
