@@ -8,12 +8,8 @@ set -euo pipefail
 shopt -s nullglob
 export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")"
-
-# Code objects of version 4, which HIP 5.2 to 7.2 load (5.2 rejects version 5). They keep their symbol tables: AMD's
-# loader looks up .symtab and .strtab by name and crashes without them (HIP 5.2 to 6.4).
-architectures=(gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201)
-# One object per family for the members not listed above. These have version 6, which only newer ROCm loads.
-families=(gfx9-generic gfx10-1-generic gfx10-3-generic gfx11-generic gfx12-generic)
+# shellcheck disable=SC1091
+. ./code_objects.sh
 
 flags=(-std=c17 -O2 -ffreestanding -fno-ident -Wall -Wextra -Werror)
 
@@ -22,27 +18,10 @@ build() {
     # Every GPU since Volta, every driver since 384 (CUDA 9.0, PTX 6.0).
     clang-19 --target=nvptx64-nvidia-cuda -march=sm_70 -Xclang -target-feature -Xclang +ptx60 "${flags[@]}" \
         -S -o "$1/kernels.ptx" device/kernels.c
-    local target
-    for target in "${architectures[@]}"; do
-        code_object "$target" "$1" -mcode-object-version=4
-    done
-    for target in "${families[@]}"; do
-        # -w suppresses the warning of clang-19 that version 6 is experimental, which has no switch of its own.
-        code_object "$target" "$1" -mcode-object-version=6 -w
-    done
+    code_objects device/kernels.c "$1" "${flags[@]}"
 }
 
-# code_object <target> <folder> <flag>...
-code_object() {
-    local target=$1 folder=$2
-    clang-19 --target=amdgcn-amd-amdhsa -mcpu="$target" -nogpulib "${flags[@]}" "${@:3}" \
-        -c -o "$folder/$target.o" device/kernels.c
-    ld.lld-19 -shared --build-id=none -o "$folder/$target.hsaco" "$folder/$target.o"
-    rm "$folder/$target.o"
-    chmod 644 "$folder/$target.hsaco"
-}
-
-sources() { printf '%s\n' build.sh device/*; }
+sources() { printf '%s\n' build.sh code_objects.sh device/*; }
 results() { printf '%s\n' prebuilt/*.ptx prebuilt/*.hsaco; }
 
 check() {

@@ -20,8 +20,15 @@ pub static CODE_OBJECTS: &[(&str, &[u8])] = code_objects![
 /// version 4, which HIP 5.2 to 7.2 load (measured).
 #[must_use]
 pub fn code_object(gfx_arch: &str) -> Option<&'static [u8]> {
+    code_object_among(CODE_OBJECTS, gfx_arch)
+}
+
+/// As [`code_object`], from code objects of another source, each with its target: that of the architecture, or else
+/// that of its family.
+#[must_use]
+pub fn code_object_among<'a>(objects: &[(&str, &'a [u8])], gfx_arch: &str) -> Option<&'a [u8]> {
     let arch = gfx_arch.split_once(':').map_or(gfx_arch, |(base, _)| base);
-    let find = |target: &str| CODE_OBJECTS.iter().find(|(name, _)| *name == target).map(|(_, object)| *object);
+    let find = |target: &str| objects.iter().find(|(name, _)| *name == target).map(|(_, object)| *object);
     find(arch).or_else(|| find(family(arch)?))
 }
 

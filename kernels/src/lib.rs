@@ -11,11 +11,14 @@
 //!
 //! The image kernels are NVIDIA-only: HIP on Linux maps no mipmapped arrays.
 //!
+//! The sources also compile for the CPU (`device/simulated.h`), for a library that the simulators of the drivers load.
+//! `crates/gpu-interop-wgpu/examples/kernels` uses the same headers and scripts for kernels of its own.
+//!
 //! The feature `prebuilt` embeds both. Without it, this crate has the signatures and the pattern only.
 //!
 //! # Rebuilding
 //! The library builds without a GPU compiler: the embedded files are checked in under `prebuilt`, with the SHA-256 of
-//! their sources in `prebuilt/MANIFEST`. After a change to `device` or `build.sh`, run `kernels/build.sh` and commit
+//! their sources in `prebuilt/MANIFEST`. After a change to `device` or a script, run `kernels/build.sh` and commit
 //! its output, else this crate's tests and `kernels/build.sh --check` fail. It requires `clang-19` and `lld-19` (Debian
 //! packages), but neither CUDA nor ROCm. `kernels/build.sh --verify` builds again and compares every byte. `cargo
 //! xtask ci` runs both.
@@ -41,7 +44,7 @@ mod signature;
 use std::ffi::CStr;
 
 #[cfg(feature = "prebuilt")]
-pub use code_object::{CODE_OBJECTS, code_object};
+pub use code_object::{CODE_OBJECTS, code_object, code_object_among};
 pub use pattern::{pattern_word, write_pattern};
 pub use signature::{
     FILL_PATTERN, INCREMENT, KERNELS, Parameter, ParameterType, SURFACE_FILL, SURFACE_VERIFY, Signature, SurfaceShape,

@@ -1,7 +1,7 @@
 //! Example: wgpu renders a scene to a shared texture, compute detects its edges, and wgpu composes both.
 //!
 //! Three frames are in flight, each with textures of its own: while a kernel filters one, wgpu renders the next. The
-//! kernel is PTX on CUDA (`kernels/edges.c`) and a Rust function on the CPU. `--help` lists the arguments.
+//! kernel is `kernels/edges.c` on CUDA and HIP, and a Rust function on the CPU. `--help` lists the arguments.
 
 mod common;
 
@@ -63,8 +63,8 @@ struct Filter {
 
 impl common::Example for Filter {
     fn new(adapter: &wgpu::Adapter, format: wgpu::TextureFormat, options: &Options) -> Result<Self> {
-        let ptx = include_str!("kernels/edges.ptx");
-        let Setup { kernel, stream, interop } = Setup::new(adapter, c"edges", ptx, edges_on_the_cpu)?;
+        let code = common::code!("edges");
+        let Setup { kernel, stream, interop } = Setup::new(adapter, c"edges", &code, edges_on_the_cpu)?;
         let device = interop.device();
         let module = shader(device, include_str!("shaders/filter.wgsl"));
         let render = pipeline(device, &module, ["torus", "light"], wgpu::TextureFormat::Rgba8Unorm.into(), |desc| {

@@ -3,7 +3,7 @@
 //!
 //! The particles' state is memory of compute's own. Each frame in flight has a vertex buffer, to which the kernel writes
 //! positions. Compute prepares four frames at once, since each hand-over lets the GPU switch between two contexts, which
-//! takes 0.3 ms on an H100. The kernel is PTX on CUDA (`kernels/particles.c`) and a Rust function on the CPU. `--help` lists the
+//! takes 0.3 ms on an H100. The kernel is `kernels/particles.c` on CUDA and HIP, and a Rust function on the CPU. `--help` lists the
 //! arguments; there is one particle for each pixel. `wgpu_particles_pass` does the same without interop.
 
 mod common;
@@ -36,8 +36,8 @@ struct Particles {
 
 impl common::Example for Particles {
     fn new(adapter: &wgpu::Adapter, format: wgpu::TextureFormat, options: &Options) -> Result<Self> {
-        let ptx = include_str!("kernels/particles.ptx");
-        let Setup { kernel, stream, interop } = Setup::new(adapter, c"advance", ptx, advance_on_the_cpu)?;
+        let code = common::code!("particles");
+        let Setup { kernel, stream, interop } = Setup::new(adapter, c"advance", &code, advance_on_the_cpu)?;
         let count = options.size * options.size;
         let size = u64::from(count) * size_of::<Vertex>() as u64;
         let desc =

@@ -18,6 +18,7 @@ pub mod lost;
 pub mod mark;
 pub mod nvsci;
 pub mod objects;
+pub mod ptx;
 pub mod report;
 pub mod settings;
 

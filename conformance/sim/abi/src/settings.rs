@@ -26,6 +26,8 @@
 //! | `GPU_ENABLE_PAL` | sim-hip, Windows: the layer beneath the runtime: 0 is ROCr, else PAL | PAL |
 //! | `GPU_INTEROP_SIM_ARCH` | HIP: the architecture, which code objects must be built for | `gfx90a:sramecc+:xnack-` |
 //! | `GPU_INTEROP_SIM_CUDA_LIBRARY` | hip-on-cuda: the library that it uses as NVIDIA's driver, such as sim-cuda | `libcuda.so.1` |
+//! | `GPU_INTEROP_SIM_PTX` | hip-on-cuda: files of PTX, or folders of `*.ptx`, separated by `:`. A code object of another source than the project's is replaced by the first that has all its kernels, by their names | none |
+//! | `GPU_INTEROP_SIM_KERNELS` | A library of kernels for the CPU, built from their source in C with `kernels/device/simulated.h`. sim-cuda and sim-hip run them in place of kernels of the same names in images of other sources than the project's | none |
 //! | `GPU_INTEROP_SIM_NVSCI` | sim-nvsci: behaviours, as its front page lists them | none |
 //! | `GPU_INTEROP_SIM_D3D` | sim-d3d: faults, as its `faults.rs` lists them | none |
 //! | `GPU_INTEROP_SIM_AMDGPU_*` | The emulated kernel driver: as its `settings.rs` lists them | |

@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
-use gpu_interop_sim_device::kernel::MODULES;
-use gpu_interop_sim_device::{entries, work};
+use gpu_interop_sim_device::kernel::{MODULES, Module};
+use gpu_interop_sim_device::{entries, ptx, work};
 
 use crate::{capture, code, context, give};
 
@@ -21,7 +21,7 @@ entries! {
         if !text.windows(8).any(|part| part == b".version") {
             return Err(code::INVALID_PTX);
         }
-        give(module, MODULES.insert(()))
+        give(module, MODULES.insert(Module::new(ptx::kernels(&String::from_utf8_lossy(text)))))
     }
 
     fn cuModuleUnload(module: usize) {

@@ -1,50 +1,117 @@
-//! Modules and kernels: CPU versions of the project's kernels, looked up by name.
+//! Modules and kernels: CPU versions of the project's kernels, looked up by name, and those of a library.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, ParameterType, Signature, VERIFY_PATTERN, pattern_word};
 
+use crate::code;
+use crate::library::{self, LibraryKernel};
 use crate::objects::Objects;
 
-/// Modules by handle; each has the same kernels.
-pub static MODULES: Objects<()> = Objects::new();
+/// Modules by handle.
+pub static MODULES: Objects<Module> = Objects::new();
 
-/// A kernel that can be launched.
+/// A loaded image.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct Module {
+    /// Names of the kernels in the image.
+    kernels: Vec<CString>,
+}
+
+impl Module {
+    /// A module of an image with these kernels.
+    pub fn new(kernels: Vec<CString>) -> Self {
+        Self { kernels }
+    }
+
+    /// As [`Module::new`].
+    ///
+    /// # Errors
+    /// [`code::NOT_SUPPORTED`] if the simulator lacks one of the kernels.
+    pub fn complete(kernels: Vec<CString>) -> Result<Self, u32> {
+        let known = kernels.iter().all(|name| find(name).is_some());
+        if known { Ok(Self { kernels }) } else { Err(code::NOT_SUPPORTED) }
+    }
+
+    /// The handle of a kernel, if the image contains it and the simulator has it.
+    pub fn kernel(&self, name: &CStr) -> Option<usize> {
+        find(name).filter(|_| self.kernels.iter().any(|kernel| **kernel == *name))
+    }
+}
+
+/// A kernel of the project.
+#[derive(Debug)]
+struct OwnKernel {
     signature: Signature,
     run: fn(&[u64]),
 }
 
-/// Every kernel. The index determines the handle.
-pub const KERNELS: &[Kernel] = &[
-    Kernel { signature: FILL_PATTERN, run: fill_pattern },
-    Kernel { signature: VERIFY_PATTERN, run: verify_pattern },
-    Kernel { signature: INCREMENT, run: increment },
+/// The project's kernels. The index determines the handle.
+const KERNELS: &[OwnKernel] = &[
+    OwnKernel { signature: FILL_PATTERN, run: fill_pattern },
+    OwnKernel { signature: VERIFY_PATTERN, run: verify_pattern },
+    OwnKernel { signature: INCREMENT, run: increment },
 ];
+
+/// A kernel that can be launched.
+#[derive(Debug)]
+pub struct Kernel(Source);
+
+#[derive(Debug)]
+enum Source {
+    Own(&'static OwnKernel),
+    Library(&'static LibraryKernel),
+}
+
+/// What a stream executes.
+pub type Work = Box<dyn Fn() + Send + Sync>;
 
 /// The handle of the first kernel, which looks like a pointer.
 const FIRST: usize = 0x53_0000_1000;
 
 /// The handle of the kernel with this name.
-pub fn find(name: &CStr) -> Option<usize> {
-    KERNELS.iter().position(|kernel| kernel.signature.name == name).map(|place| FIRST + 16 * place)
+fn find(name: &CStr) -> Option<usize> {
+    let own = KERNELS.iter().position(|kernel| kernel.signature.name == name).map(|place| FIRST + 16 * place);
+    own.or_else(|| library::find(name))
 }
 
 /// The kernel of a handle.
-pub fn of(handle: usize) -> Option<&'static Kernel> {
-    KERNELS.get(handle.checked_sub(FIRST).filter(|offset| offset % 16 == 0)? / 16)
+pub fn of(handle: usize) -> Option<Kernel> {
+    let own = handle.checked_sub(FIRST).filter(|offset| offset % 16 == 0).and_then(|offset| KERNELS.get(offset / 16));
+    own.map(Source::Own).or_else(|| library::of(handle).map(Source::Library)).map(Kernel)
 }
 
 impl Kernel {
-    /// Reads the arguments by the signature and returns the work.
+    /// Reads the arguments and returns the work of a launch.
+    ///
+    /// # Errors
+    /// [`code::NOT_SUPPORTED`] for a launch of more than one dimension of a library's kernel.
     ///
     /// # Safety
     /// `pointers` has a pointer to each argument. The memory that the arguments refer to is valid until the work has
     /// run.
-    pub unsafe fn launch(&self, pointers: *const *mut c_void) -> impl Fn() + Send + Sync + use<> {
+    pub unsafe fn launch(&self, grid: [u32; 3], block: [u32; 3], pointers: *const *mut c_void) -> Result<Work, u32> {
+        match self.0 {
+            // SAFETY: the caller's promise.
+            Source::Own(kernel) => Ok(Box::new(unsafe { kernel.launch(pointers) })),
+            Source::Library(_) if grid[1..] != [1; 2] || block[1..] != [1; 2] => Err(code::NOT_SUPPORTED),
+            Source::Library(kernel) => {
+                let threads = u64::from(grid[0]) * u64::from(block[0]);
+                // SAFETY: the caller's promise.
+                Ok(Box::new(unsafe { kernel.launch(pointers, threads) }))
+            }
+        }
+    }
+}
+
+impl OwnKernel {
+    /// Reads the arguments by the signature and returns the work.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`].
+    unsafe fn launch(&self, pointers: *const *mut c_void) -> impl Fn() + Send + Sync + use<> {
         let argument = |index: usize, ty: ParameterType| {
             // SAFETY: the caller's promise.
             unsafe {
@@ -109,10 +176,9 @@ mod tests {
         let launch = |name: &CStr, arguments: &[u64]| {
             let pointers: Vec<*mut c_void> = arguments.iter().map(|at| (&raw const *at).cast_mut().cast()).collect();
             let kernel = of(find(name).expect("a kernel")).expect("a kernel");
-            assert_eq!(kernel.signature.parameters.len(), arguments.len());
             // SAFETY: a pointer to each argument; a little-endian 64-bit number begins with its low half.
-            let run = unsafe { kernel.launch(pointers.as_ptr()) };
-            run();
+            let run = unsafe { kernel.launch([1; 3], [1; 3], pointers.as_ptr()) };
+            run.expect("the work")();
         };
         launch(c"fill_pattern", &[address, 8, 7]);
         launch(c"increment", &[address + 4, 1]);

@@ -21,6 +21,7 @@ pub mod graph;
 pub mod host_function;
 pub mod in_use;
 pub mod kernel;
+mod library;
 pub mod live;
 pub mod memory;
 pub mod physical;
@@ -32,5 +33,5 @@ pub mod work;
 
 #[cfg(target_os = "linux")]
 pub use gpu_interop_sim_abi::descriptor;
-pub use gpu_interop_sim_abi::{code, entries, lost, nvsci, objects, report, settings};
+pub use gpu_interop_sim_abi::{code, entries, lost, nvsci, objects, ptx, report, settings};
 pub use system::die;

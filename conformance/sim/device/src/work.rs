@@ -210,10 +210,10 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
 /// # Safety
 /// `name` is NULL or a string.
 pub unsafe fn module_kernel(module: usize, name: *const c_char) -> Result<usize, u32> {
-    MODULES.get(module).ok_or(code::INVALID_HANDLE)?;
+    let module = MODULES.get(module).ok_or(code::INVALID_HANDLE)?;
     code::reject_if(name.is_null())?;
     // SAFETY: the caller's promise.
-    kernel::find(unsafe { CStr::from_ptr(name) }).ok_or(code::NOT_FOUND)
+    module.kernel(unsafe { CStr::from_ptr(name) }).ok_or(code::NOT_FOUND)
 }
 
 /// Enqueues a kernel.
@@ -231,7 +231,7 @@ pub unsafe fn launch(
     let threads = block.into_iter().try_fold(1_u32, u32::checked_mul).unwrap_or(u32::MAX);
     code::reject_if(grid.contains(&0) || !(1..=THREADS).contains(&threads) || arguments.is_null() || !extra.is_null())?;
     // SAFETY: the caller's promise.
-    let run = unsafe { kernel.launch(arguments) };
+    let run = unsafe { kernel.launch(grid, block, arguments) }?;
     stream.enqueue(move || {
         lost::touch(&run);
         Ok(())

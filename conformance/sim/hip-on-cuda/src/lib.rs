@@ -9,8 +9,8 @@
 //! structs of HIP 6 (with `GPU_INTEROP_SIM_HIP_LAYOUT=5` those of HIP 5), the current device of each thread, the codes,
 //! the rejected calls. Descriptors are never closed, and every failed import reports "out of memory". External
 //! semaphores cannot be imported; signals and waits succeed without effect. Mapped images are not supported. A module
-//! is a code object of `gpu-interop-kernels` for the architecture that the device reports; PTX of the same source runs
-//! in its place.
+//! is a code object for the architecture that the device reports; PTX of the same source runs in its place, which has
+//! kernels of the same names: that of `gpu-interop-kernels`, or of a file that `GPU_INTEROP_SIM_PTX` names.
 //!
 //! # CUDA's behaviour
 //! * `hipStreamWaitValueGte` compares as `*ptr >= value` in HIP. CUDA compares whether `*ptr` is at most half the
@@ -38,3 +38,4 @@ pub mod memory;
 pub mod module;
 pub mod order;
 pub mod physical;
+pub mod ptx;

@@ -1,31 +1,39 @@
 //! Modules and kernels. A code object is validated, and PTX of the same source runs.
 
-use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::sync::Mutex;
 
 use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
-use gpu_interop_kernels::KERNELS;
 use gpu_interop_sim_abi::hip::code_object;
-use gpu_interop_sim_abi::{entries, give};
+use gpu_interop_sim_abi::{entries, give, lock};
 
 use crate::code::{INVALID_HANDLE, NOT_FOUND, NOT_SUPPORTED, reject_if};
 use crate::context::{call, make};
 use crate::cuda::cuda;
+use crate::ptx;
 
-/// `true` if code objects contain a kernel: the PTX has more.
-fn is_in_code_objects(name: &CStr) -> bool {
-    KERNELS.iter().any(|kernel| !kernel.nvidia_only && kernel.name == name)
+/// The kernels of each module's code object, by the module's handle: the PTX may have more.
+static KERNELS: Mutex<BTreeMap<usize, Vec<CString>>> = Mutex::new(BTreeMap::new());
+
+/// `true` if the code object of a module contains a kernel.
+fn contains(module: CUmodule, name: &CStr) -> bool {
+    lock(&KERNELS).get(&module.addr()).is_some_and(|kernels| kernels.iter().any(|kernel| **kernel == *name))
 }
 
 entries! {
     fn hipModuleLoadData(module: *mut CUmodule, image: *const c_void) gives module {
         cuda()?;
         reject_if(module.is_null())?;
-        code_object::check(image)?;
-        give(module, make!(cuModuleLoadData(gpu_interop_kernels::ptx().as_ptr().cast()))?)
+        let kernels = code_object::check(image)?;
+        let loaded: CUmodule = make!(cuModuleLoadData(ptx::of(&kernels)?.as_ptr().cast()))?;
+        lock(&KERNELS).insert(loaded.addr(), kernels);
+        give(module, loaded)
     }
 
     fn hipModuleUnload(module: CUmodule) {
         reject_if(module.is_null())?;
+        lock(&KERNELS).remove(&module.addr());
         call!(cuModuleUnload(module))
     }
 
@@ -34,7 +42,7 @@ entries! {
         if module.is_null() {
             return Err(INVALID_HANDLE);
         }
-        if !is_in_code_objects(CStr::from_ptr(name)) {
+        if !contains(module, CStr::from_ptr(name)) {
             return Err(NOT_FOUND);
         }
         give(function, make!(cuModuleGetFunction(module, name))?)

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 use gpu_interop_sim_abi::hip::code_object::{self, Damage};
 use gpu_interop_sim_abi::hip::era::Era;
-use gpu_interop_sim_device::kernel::{self, MODULES};
+use gpu_interop_sim_device::kernel::{self, MODULES, Module};
 use gpu_interop_sim_device::{code, entries, work};
 
 use crate::device::need;
@@ -27,14 +27,14 @@ entries! {
 
     fn hipModuleLoadData(module: *mut usize, image: *const c_void) gives module {
         code::reject_if(module.is_null() || image.is_null())?;
-        code_object::check(image)?;
+        let loaded = Module::complete(code_object::check(image)?)?;
         match (code_object::damage(image), Era::now()) {
             (Some(Damage::NoNames), Era::Seven) => return Err(code::INVALID_IMAGE),
             (Some(Damage::NoNames), _) => die_because("before HIP 7.2 a code object without .strtab is followed into nothing"),
             (Some(Damage::NoSymbols), Era::Early) => return Err(code_object::SHARED_OBJECT_INIT_FAILED),
             _ => {}
         }
-        give(module, MODULES.insert(()))
+        give(module, MODULES.insert(loaded))
     }
 
     fn hipModuleUnload(module: usize) {

@@ -1,8 +1,9 @@
 //! The parts of the examples that are not about sharing: arguments, the frame loop, pictures, and the window.
 
-#![allow(dead_code, unused_imports, reason = "an example uses a part of it")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "an example uses a part of it")]
 
 mod base;
+mod code;
 pub(crate) mod galaxies;
 mod picture;
 mod setup;
@@ -16,6 +17,7 @@ use gpu_interop_wgpu::{Interop, wgpu};
 
 use base::wait;
 pub(crate) use base::{Result, square};
+pub(crate) use code::{Code, code};
 use picture::{Readback, SIDE};
 pub(crate) use setup::Setup;
 use window::Window;

@@ -1,13 +1,14 @@
 //! The device of both sides, with one kernel.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use gpu_interop_wgpu::gpu_interop::host::{HostBackend, KernelCall};
-use gpu_interop_wgpu::gpu_interop::{Kernel, ModuleImage, Stream, device_for_with_host};
+use gpu_interop_wgpu::gpu_interop::{Kernel, Stream, device_for_with_host};
 use gpu_interop_wgpu::{Interop, identity, request_device, wgpu};
 
 use super::base::Result;
+use super::code::Code;
 
 /// wgpu's device and the compute device of the same hardware, a stream, and a kernel.
 pub(crate) struct Setup {
@@ -17,19 +18,17 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The kernel is `ptx` on CUDA, and `function` on the CPU.
+    /// The kernel is `code` on CUDA and HIP, and `function` on the CPU.
     pub(crate) fn new(
         adapter: &wgpu::Adapter,
         name: &CStr,
-        ptx: &str,
+        code: &Code,
         function: impl Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync + 'static,
     ) -> Result<Self> {
         let (device, queue) = request_device(adapter, &wgpu::DeviceDescriptor::default())?;
         let host = HostBackend::builder().kernel(name.into(), function).build();
         let compute = device_for_with_host(&identity(&device)?, Arc::new(host))?;
-        let ptx = CString::new(ptx)?;
-        let image = if compute.backend().name == "host" { ModuleImage::Builtin } else { ModuleImage::Ptx(&ptx) };
-        let kernel = compute.load_module(image)?.kernel(name)?;
+        let kernel = code.load(&compute)?.kernel(name)?;
         let stream = compute.create_stream()?;
         let interop = Interop::with_compute(&device, &queue, compute)?;
         // For three frames in flight.

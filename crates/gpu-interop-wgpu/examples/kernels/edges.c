@@ -1,23 +1,27 @@
 // Sobel's operator on the brightness of RGBA8 texels, `radius` texels apart. `edge` of ../wgpu_filter.rs is the same.
 //
-// An image is a CUDA surface object, or the address of its first texel if its row pitch is not 0.
+// An image is the address of its first texel and its row pitch in bytes or, with a row pitch of 0, a CUDA surface object.
 
 #include "vendor.h"
 
 static inline uint32_t load(uint64_t image, uint64_t pitch, int32_t x, int32_t y) {
     if (pitch != 0)
         return *(const GLOBAL uint32_t *)(image + (uint64_t)y * pitch + (uint64_t)x * 4);
-    uint32_t texel;
+    uint32_t texel = 0;
+#if defined(__NVPTX__)
     __asm__ volatile("suld.b.2d.b32.zero %0, [%1, {%2, %3}];" : "=r"(texel) : "l"(image), "r"(x * 4), "r"(y) : "memory");
+#endif
     return texel;
 }
 
 static inline void store(uint64_t image, uint64_t pitch, int32_t x, int32_t y, uint32_t texel) {
     if (pitch != 0)
         *(GLOBAL uint32_t *)(image + (uint64_t)y * pitch + (uint64_t)x * 4) = texel;
+#if defined(__NVPTX__)
     else
         __asm__ volatile("sust.b.2d.b32.zero [%0, {%1, %2}], %3;" ::"l"(image), "r"(x * 4), "r"(y), "r"(texel)
                          : "memory");
+#endif
 }
 
 static inline int32_t clamped(int32_t value, int32_t size) { return value < 0 ? 0 : value < size ? value : size - 1; }
