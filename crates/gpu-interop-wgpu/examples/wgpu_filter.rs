@@ -41,6 +41,8 @@ impl Image {
 
 struct Frame {
     scene: Image,
+    /// Where wgpu renders, if the shared texture is linear: few drivers render to it with a depth attachment.
+    canvas: Option<wgpu::Texture>,
     edges: Image,
     scene_view: wgpu::TextureView,
     composed: wgpu::BindGroup,
@@ -72,12 +74,16 @@ impl common::Example for Filter {
         });
         let compose = pipeline(device, &module, ["screen", "compose"], format.into(), |_| {});
         let frame = |_| {
-            let scene = Image::new(&interop, options.size, Use::RENDER_ATTACHMENT, options.linear)?;
             let edges = Image::new(&interop, options.size, Use::empty(), options.linear)?;
+            let linear = edges.surface.is_none();
+            let usage = if linear { Use::COPY_DST } else { Use::RENDER_ATTACHMENT };
+            let scene = Image::new(&interop, options.size, usage, linear)?;
+            let canvas = square(options.size, wgpu::TextureFormat::Rgba8Unorm, Use::RENDER_ATTACHMENT | Use::COPY_SRC);
+            let canvas = linear.then(|| device.create_texture(&canvas));
             let views = [&scene, &edges].map(|image| view(image.texture.wgpu()));
             let composed = bind(device, &compose, &views.each_ref().map(wgpu::BindingResource::TextureView));
-            let [scene_view, _] = views;
-            Ok(Frame { scene, edges, scene_view, composed })
+            let scene_view = view(canvas.as_ref().unwrap_or(scene.texture.wgpu()));
+            Ok(Frame { scene, canvas, edges, scene_view, composed })
         };
         let frames = (0..3).map(frame).collect::<Result<_>>()?;
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
@@ -106,7 +112,7 @@ impl common::Example for Filter {
 
     fn begin(&mut self, number: u32) -> Result<()> {
         let index = number as usize % self.frames.len();
-        let Frame { scene, edges, scene_view, .. } = &self.frames[index];
+        let Frame { scene, canvas, edges, scene_view, .. } = &self.frames[index];
         let turned = (number + 1) as f32 / self.count as f32 * std::f32::consts::TAU + 0.4;
         self.interop.queue().write_buffer(&self.angle, 0, &turned.to_ne_bytes());
         let rendering = encode(self.interop.device(), |encoder| {
@@ -114,6 +120,11 @@ impl common::Example for Filter {
             render.set_pipeline(&self.render);
             render.set_bind_group(0, &self.lit, &[]);
             render.draw(0..96 * 48 * 6, 0..2);
+            drop(render);
+            if let Some(canvas) = canvas {
+                let scene = scene.texture.wgpu();
+                encoder.copy_texture_to_texture(canvas.as_image_copy(), scene.as_image_copy(), scene.size());
+            }
         });
 
         let objects: [&dyn gpu_interop_wgpu::Shared; 2] = [&scene.texture, &edges.texture];

@@ -123,6 +123,9 @@ impl Interop {
             Tiling::Optimal => false,
             Tiling::Linear => true,
         };
+        if linear && desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT) {
+            check_linear_attachment(self.device())?;
+        }
         let new = self.native().create_texture(self.device(), desc, options, linear)?;
         let memory = self.compute().import_memory(new.import)?;
         let (mapping, layouts) = match new.layout {
@@ -148,6 +151,18 @@ fn map_array(memory: &ExternalMemory, desc: &MipmappedArrayDesc) -> Result<Mappe
 }
 
 const OPERATION: &str = "Interop::create_texture";
+
+/// Rejects linear attachments on NVIDIA: together with a depth attachment, they end the driver's channel (Xid 69, driver
+/// 580.159), and everything that waits for the queue hangs.
+fn check_linear_attachment(device: &wgpu::Device) -> Result<()> {
+    const NVIDIA: u32 = 0x10DE;
+    if device.adapter_info().vendor != NVIDIA {
+        return Ok(());
+    }
+    let message = "NVIDIA's driver fails when it renders to a linear texture with a depth attachment; render to a texture \
+                   of wgpu's own and copy it, or share the texture with optimal tiling";
+    Err(Error::unsupported(OPERATION, message).with_context("usage", "RENDER_ATTACHMENT"))
+}
 
 /// Rejects what wgpu's device would reject, which textures made from Vulkan's or Direct3D's own do not show.
 fn check_device(device: &wgpu::Device, desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {

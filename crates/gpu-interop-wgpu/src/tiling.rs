@@ -11,7 +11,8 @@ pub enum Tiling {
     /// The driver's own layout, mapped as a mipmapped array: kernels use surfaces and textures.
     Optimal,
     /// Rows in memory, mapped as a buffer with a row pitch. Drivers often support it for 2D textures with one level
-    /// only.
+    /// only. On NVIDIA it excludes `RENDER_ATTACHMENT`: that driver loses its queue when it renders to a linear texture
+    /// with a depth attachment.
     Linear,
 }
 

@@ -374,9 +374,8 @@ fn objects_may_be_dropped_in_any_order() {
         }
         all
     }
-    if open(true).is_none() {
-        return;
-    }
+    // One context lives to the end: NVIDIA's driver cannot be loaded again after about 330 unloads in one process.
+    let Some((_loaded, _)) = open(true) else { return };
     // Half of the 720 orders: the two buffers are alike.
     for (number, order) in orders((0..6).collect()).into_iter().enumerate() {
         if order.iter().position(|index| *index == 4) > order.iter().position(|index| *index == 5) {
