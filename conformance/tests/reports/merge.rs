@@ -110,9 +110,10 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
     newer["schema"] = 99.into();
     let mut damaged = all_ended(Outcome::Passed)?;
     damaged["results"][3]["outcome"] = "fine".into();
+    let of_its_version = format!("this is not a report of version {}: unknown variant `fine`", damaged["schema"]);
     for (name, value, reason) in [
         ("newer.json", newer, "a report of version 99; this command reads versions up to 2"),
-        ("damaged.json", damaged, "this is not a report of version 1: unknown variant `fine`"),
+        ("damaged.json", damaged, of_its_version.as_str()),
         ("other.json", serde_json::json!({"schema": 1}), "this is not a report"),
     ] {
         let bad = write(folder.path(), name, &value)?;

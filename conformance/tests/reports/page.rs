@@ -168,7 +168,13 @@ fn every_scenario_of_the_committed_reports_is_there() -> Tested {
     let (runs, benches) = (committed(false)?, committed(true)?);
     let files: Vec<&Path> = runs.iter().chain(&benches).map(|path| path.as_path()).collect();
     let (text, page) = page(&files)?;
-    assert!(text.len() < files.len() * 70_000, "{} bytes of {} reports", text.len(), files.len());
+    let entries = |path: &&Path| -> Tested<usize> {
+        let report = json(path)?;
+        let lists = ["results", "measurements", "ratios"].map(|name| report[name].as_array().map_or(0, Vec::len));
+        Ok(lists.iter().sum())
+    };
+    let entries: usize = files.iter().map(entries).sum::<Tested<usize>>()?;
+    assert!(text.len() < entries * 190, "{} bytes of {entries} results and measurements", text.len());
     let reports: Vec<Report> = runs.iter().map(|path| report(path)).collect::<Tested<_>>()?;
     check_scenarios(&page, &reports)?;
     check_matrix(&page, &reports)?;

@@ -2,8 +2,8 @@
 //! other.
 //!
 //! The particles' state is memory of compute's own. Each frame in flight has a vertex buffer, to which the kernel writes
-//! positions. Compute prepares four frames at once, since each hand-over lets the GPU switch between two contexts, which
-//! takes 0.3 ms on an H100. The kernel is `kernels/particles.c` on CUDA and HIP, and a Rust function on the CPU. `--help` lists the
+//! positions. Compute prepares 16 frames at once, since each hand-over lets the GPU switch between two contexts, which
+//! takes 0.3 ms on an H200. The kernel is `kernels/particles.c` on CUDA and HIP, and a Rust function on the CPU. `--help` lists the
 //! arguments; there is one particle for each pixel. `wgpu_particles_pass` does the same without interop.
 
 mod common;
@@ -18,7 +18,7 @@ use gpu_interop_wgpu::gpu_interop::{ExportableMemory, Kernel, KernelArg, LaunchC
 use gpu_interop_wgpu::{HandBack, Interop, Shared, SharedBuffer, gpu_interop, wgpu};
 
 /// Frames that compute prepares at once.
-const GROUP: u32 = 4;
+const GROUP: u32 = 16;
 
 struct Particles {
     /// Prepared frames: their vertex buffers, and for the first of a group what hands all of them back.

@@ -15,7 +15,7 @@ by_strategy! {
         dependencies, many_streams;
     "chain", "16 streams, each waiting for the next one, pass a value with its data from the last to the first.", chain,
         many_streams;
-    // Alone: under load, NVIDIA's driver opens one more descriptor when it first needs it.
+    // Alone: its 16 threads would wait for other processes.
     "create_and_destroy",
         "8 threads create, use and drop timelines 100 times each, then devices 50 times; descriptors, threads and mappings \
          are as before.",
@@ -155,6 +155,8 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     const CYCLES: u64 = 100;
     /// Stacks and heaps that the C library keeps for the threads of streams and bridges.
     const SLACK: usize = 64;
+    /// NVIDIA's driver opens further descriptors when it first needs them, in one round or two. A leak grows in each.
+    const ROUNDS: usize = 3;
     let buffers = (0..THREADS).map(|_| context.zeroed(SIZE)).collect::<Verdict<Vec<_>>>()?;
     let in_threads = |work: &(dyn Fn(usize) -> Verdict + Sync)| {
         std::thread::scope(|scope| -> Verdict {
@@ -173,12 +175,21 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     // Threads of streams and bridges end some time after the objects that they serve.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let (before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
-    cycles(CYCLES)?;
-    // Objects dropped just before their stream was idle are kept until the next collection.
-    std::thread::sleep(Duration::from_millis(200));
-    context.device().collect();
-    ResourceSnapshot::settled(&before, SLACK, u64::MAX)?.check_since(&before, SLACK)?;
+    let (mut before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
+    for round in 1..=ROUNDS {
+        cycles(CYCLES)?;
+        // Objects dropped just before their stream was idle are kept until the next collection.
+        std::thread::sleep(Duration::from_millis(200));
+        context.device().collect();
+        let after = ResourceSnapshot::settled(&before, SLACK, u64::MAX)?;
+        match after.check_since(&before, SLACK) {
+            Err(_) if round < ROUNDS => before = after,
+            checked => {
+                checked?;
+                break;
+            }
+        }
+    }
     let start = Instant::now();
     while system::threads()? > running {
         ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", system::threads()?);
