@@ -4,8 +4,8 @@
 
 use maud::{Markup, html};
 
-use super::machines;
 use super::run::in_order;
+use super::{machines, pacing};
 use crate::bench::{BenchReport, Limit, Measurement, Ratio};
 use crate::report::Sourced;
 
@@ -34,7 +34,7 @@ pub(super) fn section(bench: &Sourced<BenchReport>, number: usize) -> Markup {
             }
             @if !informing.is_empty() {
                 details class="group" {
-                    summary { h3 { "Ratios that inform" } span class="counts" { (informing.len()) } }
+                    summary { h3 { "Ratios without a limit" } span class="counts" { (informing.len()) } }
                     (ratios(&informing))
                 }
             }
@@ -175,16 +175,18 @@ fn bars(name: &str, variants: &[&Measurement]) -> Markup {
                     }
                 }
             }
+            (pacing::plots(variants))
         }
     }
 }
 
 /// A value with significant digits and a suitable unit.
-fn quantity(value: f64, unit: &str) -> String {
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
-        "ns" if value >= 1e9 => format!("{} s", number(value / 1e9)),
-        "ns" if value >= 1e6 => format!("{} ms", number(value / 1e6)),
-        "ns" if value >= 1e3 => format!("{} µs", number(value / 1e3)),
+        "" => number(value),
+        "ns" if value.abs() >= 1e9 => format!("{} s", number(value / 1e9)),
+        "ns" if value.abs() >= 1e6 => format!("{} ms", number(value / 1e6)),
+        "ns" if value.abs() >= 1e3 => format!("{} µs", number(value / 1e3)),
         _ => format!("{} {unit}", number(value)),
     }
 }
@@ -219,6 +221,7 @@ mod tests {
         assert_eq!(quantity(364_000.0, "ns"), "364 µs");
         assert_eq!(quantity(1_536_000.0, "ns"), "1.536 ms");
         assert_eq!(quantity(2.5e9, "ns"), "2.500 s");
+        assert_eq!((quantity(-1_061_066.0, "ns"), quantity(1.02, "")), ("-1.061 ms".into(), "1.020".into()));
         assert_eq!(quantity(3200.5, "GB/s"), "3200 GB/s");
     }
 }
