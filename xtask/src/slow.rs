@@ -11,6 +11,7 @@ use crate::{debian, package, windows};
 pub(crate) static STEPS: &[Step] = steps![
     "release", "the suite and the bundle, built with optimisation (README's command)", release;
     "slurm", "ci/slurm on a Slurm controller with two nodes on this machine", slurm;
+    "browser", "the pages of the suite in Chromium", browser;
     "loom", "the bridge of timelines, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
@@ -57,6 +58,13 @@ fn slurm(session: &Session) -> Outcome {
     cargo("build --release --bin conformance").check()?;
     simulators()?;
     run("ci/slurm/test.sh").arg(session.target.join("release")).check()
+}
+
+fn browser(session: &Session) -> Outcome {
+    if !has("chromium") && !has("chromium-browser") {
+        return session.leave_out("the pages in a browser", "the package chromium");
+    }
+    cargo("test --package gpu-interop-conformance-cli --test reports -- --ignored browser").check()
 }
 
 fn loom(session: &Session) -> Outcome {
