@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::bench::quantity;
+use super::number::quantity;
 use crate::bench::Measurement;
 
 const WIDTH: f64 = 1000.0;
