@@ -68,4 +68,23 @@ mod tests {
         assert_eq!(points(&[f64::NAN, 20.0], 10.0), "0.0,59.0 1000.0,1.0");
         assert_eq!(points(&[3.0], 0.0), "0.0,59.0");
     }
+
+    #[test]
+    fn every_variant_with_a_series_has_a_plot() {
+        let of = |variant: &str, series: &[f64]| Measurement {
+            name: "frame.ring.4K.interval".into(),
+            variant: variant.into(),
+            unit: "ns".into(),
+            median: 2e6,
+            p10: 1e6,
+            p90: 4e6,
+            samples: 3,
+            series: series.to_vec(),
+        };
+        let (ring, older) = (of("ring", &[2e6, 4e6, 1e6]), of("fence", &[]));
+        let page = plots(&[&ring, &older]).into_string();
+        assert_eq!(page.matches("<polyline").count(), 1, "{page}");
+        assert!(page.contains("3 frames, the longest 4.000 ms (number 2)"), "{page}");
+        assert_eq!(plots(&[&older]).into_string(), "");
+    }
 }
