@@ -137,6 +137,10 @@ fn frames_of_a_ring_are_measured_beside_their_limit() -> Tested {
         assert!(limit > 0.0 && limit <= vulkan && limit <= compute, "{limit}, {vulkan}, {compute}");
         let ratio = report.ratios.iter().find(|ratio| ratio.name == format!("{name} ring/limit"));
         let ratio = ratio.ok_or("the ratio is missing")?;
+        // The intervals of the frames after the first three, batch by batch, in order.
+        let interval = find(&report, &format!("{name}.interval"), "ring")?;
+        assert_eq!((interval.series.len(), interval.unit.as_str()), (interval.samples, "ns"));
+        assert!(interval.series.iter().all(|each| (1e4..1e9).contains(each)), "{interval:?}");
         // Both sides share the processors: its limit is for GPUs.
         assert!(ratio.value > 0.1 && ratio.value < 2.0 && ratio.limit.is_none(), "{ratio:?}");
     } else {

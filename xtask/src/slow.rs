@@ -1,6 +1,8 @@
 //! The steps of `cargo xtask slow`, which take long and rarely fail, or need another build of the workspace or Debian's
 //! next releases. CI runs them nightly.
 
+use std::path::Path;
+
 use crate::fast::steps;
 use crate::run::{Outcome, cargo, has, run};
 use crate::session::{Session, Step};
@@ -8,6 +10,8 @@ use crate::{debian, package, windows};
 
 pub(crate) static STEPS: &[Step] = steps![
     "release", "the suite and the bundle, built with optimisation (README's command)", release;
+    "slurm", "ci/slurm on a Slurm controller with two nodes on this machine", slurm;
+    "browser", "the pages of the suite in Chromium", browser;
     "loom", "the bridge of timelines, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
@@ -34,9 +38,33 @@ pub(crate) static STEPS: &[Step] = steps![
 fn release(session: &Session) -> Outcome {
     cargo("run --release --bin conformance -- --require host,vulkan,native --quiet --retries 0").check()?;
     cargo("bench --package gpu-interop-host --bench signal").check()?;
-    let libraries = ["sim-cuda", "sim-hip", "hip-on-cuda"].map(|name| format!("--package=gpu-interop-{name}"));
-    cargo("build --release").args(libraries).check()?;
+    simulators()?;
     run("ci/test.sh").arg(session.target.join("release")).check()
+}
+
+/// Builds the bundle's simulators.
+fn simulators() -> Outcome {
+    let libraries = ["sim-cuda", "sim-hip", "hip-on-cuda"].map(|name| format!("--package=gpu-interop-{name}"));
+    cargo("build --release").args(libraries).check()
+}
+
+/// Slurm's daemons run as root, with their files in a temporary folder.
+fn slurm(session: &Session) -> Outcome {
+    let programs = ["slurmctld", "slurmd", "munged", "sbatch"];
+    let found = |program: &&str| has(program) || Path::new("/usr/sbin").join(program).is_file();
+    if !programs.iter().all(found) || run("id -u").text()? != "0" {
+        return session.leave_out("the files for Slurm", "root, and the packages slurm-wlm and munge");
+    }
+    cargo("build --release --bin conformance").check()?;
+    simulators()?;
+    run("ci/slurm/test.sh").arg(session.target.join("release")).check()
+}
+
+fn browser(session: &Session) -> Outcome {
+    if !has("chromium") && !has("chromium-browser") {
+        return session.leave_out("the pages in a browser", "the package chromium");
+    }
+    cargo("test --package gpu-interop-conformance-cli --test reports -- --ignored browser").check()
 }
 
 fn loom(session: &Session) -> Outcome {

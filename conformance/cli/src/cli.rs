@@ -93,8 +93,9 @@ enum Command {
     /// Compare two runs, or several before and after a change: new failures, flaky, fixed, changed, slower, missing,
     /// added.
     ///
-    /// `diff A B`, or `diff A1 A2 A3 -- B1 B2`. Several runs on each side find smaller changes of durations. Exit
-    /// status: 0; with --gate 1 if there is a difference of that kind; 2 if a file is no report.
+    /// `diff A B`, or `diff A1 A2 A3 -- B1 B2`. Several runs on each side find smaller changes of durations. Reports of
+    /// `bench` are compared figure by figure: medians, ratios, limits. Exit status: 0; with --gate 1 if there is a
+    /// difference of that kind; 2 if a file is no report.
     Diff(DiffArgs),
     /// Make a file of expectations.
     Expectations(ExpectationsArgs),

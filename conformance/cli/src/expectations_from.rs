@@ -129,7 +129,7 @@ fn entry(report: &Report, group: &Alike<'_>) -> String {
     text
 }
 
-/// The share of runs that failed, as these cases' runs have it.
+/// The share of failed runs among all runs of these cases.
 fn rate(group: &Alike<'_>) -> f64 {
     let attempts = || group.cases.iter().flat_map(|case| &case.attempts);
     let count = |number: usize| u32::try_from(number).map_or(f64::from(u32::MAX), f64::from);

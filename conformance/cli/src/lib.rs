@@ -62,7 +62,7 @@ use gpu_interop_conformance::Suite;
 
 use run::CommandHash;
 
-pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
+pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio, SERIES};
 pub use evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
 pub use report::{
     Attempt, Call, CallTrace, CaseList, CaseReport, Cause, Emulated, Environment, JoinedShard, MERGED_SCHEMA, Merged,

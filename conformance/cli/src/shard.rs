@@ -115,7 +115,8 @@ pub(crate) fn select<'a>(
     Ok((selected, shard))
 }
 
-/// The shard of each case: the longest case first, each to the shard with the least to do. The same on every machine.
+/// The shard of each case. The longest case comes first, and each goes to the shard with the shortest total duration. The
+/// result is the same on every machine.
 fn assign(cases: &[Case<'_>], count: usize, durations: &Durations) -> Vec<usize> {
     // Two processes run cases at the same time, except those marked `alone`.
     let cost = |case: &Case<'_>| durations.of(case) * if case.scenario.alone { 2 } else { 1 };

@@ -1,7 +1,8 @@
 //! Evidence in reports: messages of the kernel, the GPU's state, the computer, and packages with checksums.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -18,11 +19,33 @@ const HANGS: &str = "cuMemImportFromShareableHandle:2:hang";
 
 #[test]
 fn a_message_of_the_kernel_lands_at_its_case_and_at_no_other() -> Tested {
+    lands_at_its_case(false)
+}
+
+/// The same with a fake of `journalctl`, which prints what is appended to a file.
+#[test]
+fn an_entry_of_the_journal_lands_at_its_case_and_at_no_other() -> Tested {
+    lands_at_its_case(true)
+}
+
+const FAKE_JOURNAL: &str = "#!/bin/sh
+[ \"$*\" = '--dmesg --follow --lines=0 --output=json --quiet' ] || exit 1
+exec tail -n 0 -f \"$FAKE_JOURNAL\"
+";
+
+fn lands_at_its_case(through_the_journal: bool) -> Tested {
     let folder = tempfile::tempdir()?;
     let [log, run, page, junit] =
         ["kernel.log", "run.json", "run.html", "run.xml"].map(|name| folder.path().join(name));
     let mut kernel = File::options().create(true).append(true).open(&log)?;
-    writeln!(kernel, "NVRM: Xid (PCI:0000:01:00): 13, before the run")?;
+    let write = |kernel: &mut File, message: &str| {
+        if through_the_journal {
+            writeln!(kernel, "{{\"_TRANSPORT\":\"kernel\",\"MESSAGE\":\"{message}\"}}")
+        } else {
+            writeln!(kernel, "4,1,1000,-;{message}")
+        }
+    };
+    write(&mut kernel, "NVRM: Xid (PCI:0000:01:00): 13, before the run")?;
     let library = gpu_interop_test_support::build("gpu-interop-sim-cuda")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
     command.args([
@@ -38,8 +61,21 @@ fn a_message_of_the_kernel_lands_at_its_case_and_at_no_other() -> Tested {
         "--retries",
         "0",
     ]);
-    command.args(["--timeout", "4", "--kernel-log", text(&log)?, "--json", text(&run)?, "--html", text(&page)?]);
-    command.args(["--junit", text(&junit)?, "--build", "b1"]);
+    command.args(["--timeout", "4", "--json", text(&run)?, "--html", text(&page)?]);
+    command.args(["--junit", text(&junit)?, "--build", "b1", "--kernel-log"]);
+    if through_the_journal {
+        let program = folder.path().join("journalctl");
+        std::fs::write(&program, FAKE_JOURNAL)?;
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+        let path = std::env::join_paths(
+            [folder.path().to_owned()]
+                .into_iter()
+                .chain(std::env::split_paths(&std::env::var_os("PATH").ok_or("PATH")?)),
+        )?;
+        command.arg("journalctl").env("PATH", path).env("FAKE_JOURNAL", &log);
+    } else {
+        command.arg(&log);
+    }
     command.env("GPU_INTEROP_CUDA_LIBRARY", library).env("GPU_INTEROP_SIM_FAIL", HANGS);
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
@@ -47,7 +83,7 @@ fn a_message_of_the_kernel_lands_at_its_case_and_at_no_other() -> Tested {
     // The second case runs, and hangs.
     std::thread::sleep(Duration::from_millis(1000));
     let message = "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.";
-    writeln!(kernel, "4,1,1000,-;{message}")?;
+    write(&mut kernel, message)?;
     let rest: String = lines.map_while(Result::ok).map(|line| line + "\n").collect();
     child.wait()?;
 

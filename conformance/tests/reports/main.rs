@@ -1,6 +1,10 @@
 //! Output of the `conformance` command: the JSON, its schema, merged reports, and its manual.
 
 mod baseline;
+#[cfg(unix)]
+mod bench_diff;
+#[cfg(target_os = "linux")]
+mod browser;
 mod diff;
 #[cfg(target_os = "linux")]
 mod doctor;

@@ -7,11 +7,12 @@ use serde_json::Value;
 use super::{Tested, committed, conformance, full_report, json, printed, text};
 
 /// Arguments of `conformance schema`, the files with its output, and the versions.
-const FORMS: [(&str, &str, u32); 4] = [
+const FORMS: [(&str, &str, u32); 5] = [
     ("run", "report.schema.json", 2),
     ("bench", "bench.schema.json", 1),
     ("merge", "merged.schema.json", 2),
     ("diff", "diff.schema.json", 1),
+    ("bench-diff", "bench-diff.schema.json", 1),
 ];
 
 fn file(name: &str) -> PathBuf {

@@ -8,9 +8,9 @@
 //!
 //! A hand-over on a graphics queue includes two switches of the GPU's contexts, which take the same time for every frame.
 //! The ratio therefore depends on the processing time. `.over_limit` does not: it is the time for which a frame exceeds
-//! the limit's.
+//! the limit's. `.interval` is the time from one frame of the ring to the next, in which irregular frames show.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::{
@@ -66,7 +66,11 @@ fn run(machine: &Machine, recorder: &mut Recorder, name: &str, context: &Headles
     let enough = machine.is_gpu().then_some(ENOUGH);
     let comparisons = [Comparison { limit: enough, ..Comparison::new(0, "ring", "limit") }];
     let effort = Effort { warm_up: 1, least: 5, most: 20, budget: Duration::from_secs(3) };
-    recorder.measure(name, effort, &QUANTITIES, &mut variants, &comparisons)
+    recorder.measure(name, effort, &QUANTITIES, &mut variants, &comparisons)?;
+    // The first batch is the warm-up.
+    let intervals: Vec<f64> = pipeline.intervals.borrow().iter().skip(1).flatten().copied().collect();
+    recorder.summarize(&format!("{name}.interval"), "ring", "ns", &intervals);
+    Ok(())
 }
 
 struct Pipeline<'a> {
@@ -85,23 +89,39 @@ struct Pipeline<'a> {
     frames: u32,
     /// The word of the latest frame.
     word: Cell<u32>,
+    /// Of each batch: nanoseconds between consecutive frames of the ring, once all its frames are in flight.
+    intervals: RefCell<Vec<Vec<f64>>>,
 }
 
 impl<'a> Pipeline<'a> {
     fn new(machine: &'a Machine, context: &'a HeadlessContext, size: u64) -> Verdict<Self> {
         let (device, stream) = (&machine.device, &machine.stream);
         // One frame on a CPU takes as long as all on a GPU.
-        let (frames, scratch) = if machine.is_gpu() { (20, SCRATCH) } else { (4, size) };
+        let (frames, scratch) = if machine.is_gpu() { (20, SCRATCH) } else { (6, size) };
         let options = FrameRingOptions::new(IN_FLIGHT).buffer(BufferOptions::new(size, TRANSFER));
         let ring = FrameRing::new(context, device, &options).map_err(too_much)?;
         let local = |_| OwnedBuffer::new(context.interop(), size, TRANSFER, MemoryPlacement::DeviceLocal);
         let locals = (0..IN_FLIGHT).map(local).collect::<Result<Vec<_>, _>>().map_err(too_much)?;
         let own = |size| device.allocate_exportable(size).map_err(too_much);
         let owns = (0..IN_FLIGHT).map(|_| own(size)).collect::<Verdict<_>>()?;
+        let intervals = RefCell::default();
         let (scratch, notes) = (own(scratch)?, own(u64::from(frames) * 4)?);
         locals.iter().try_for_each(|local| context.fill(local, 0, size, 0))?;
         let fills = if machine.is_gpu() { number_of_fills(stream, &scratch)? } else { 1 };
-        Ok(Self { context, stream, ring, locals, owns, scratch, fills, notes, size, frames, word: Cell::new(0) })
+        Ok(Self {
+            context,
+            stream,
+            ring,
+            locals,
+            owns,
+            scratch,
+            fills,
+            notes,
+            size,
+            frames,
+            word: Cell::new(0),
+            intervals,
+        })
     }
 
     fn next(&self) -> u32 {
@@ -138,9 +158,15 @@ impl<'a> Pipeline<'a> {
         let first = self.word.get() + 1;
         self.stream.synchronize()?;
         let start = Instant::now();
+        let (mut last, mut intervals) = (None, Vec::new());
         for place in 0..self.frames {
             self.next();
             let mut frame = self.ring.acquire(PATIENCE)?;
+            if place as usize >= IN_FLIGHT {
+                let now = Instant::now();
+                let interval = last.replace(now).map(|last| now.duration_since(last).as_secs_f64() * 1e9);
+                intervals.extend(interval);
+            }
             let index = frame.index();
             frame
                 .render(self.context, |recording, memory| self.show(recording, index, memory.buffers()[0].buffer()))?;
@@ -148,6 +174,7 @@ impl<'a> Pipeline<'a> {
         }
         self.stream.synchronize()?;
         let rate = self.per_second(start);
+        self.intervals.borrow_mut().push(intervals);
         let mut found = vec![0; usize::try_from(self.frames)? * 4];
         self.stream.read(self.notes.slice(..u64::from(self.frames) * 4)?, &mut found)?;
         for (word, found) in (first..).zip(found.as_chunks::<4>().0) {

@@ -67,7 +67,7 @@ mod timeline;
 #[cfg(unix)]
 mod video;
 
-pub use report::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
+pub use report::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio, SERIES};
 #[cfg(unix)]
 pub(crate) use run::{BenchArgs, run};
 

@@ -2,7 +2,7 @@
 
 use gpu_interop_conformance::{Stop, Verdict};
 
-use super::report::{Limit, Measurement, NotMeasured, Ratio};
+use super::report::{Limit, Measurement, NotMeasured, Ratio, SERIES};
 use super::rounds::{Effort, Samples, Variant, take_turns};
 use super::stats;
 
@@ -13,6 +13,11 @@ pub(super) struct Quantity {
     pub(super) suffix: &'static str,
     pub(super) unit: &'static str,
 }
+
+/// The prefix of measurements whose durations are of frames: these are plotted in order.
+const PACED: &str = "frame.";
+/// A duration beyond another one, which is none of a frame.
+const EXCESS: &str = ".over_limit";
 
 /// The duration of a call.
 pub(super) const TIME: Quantity = Quantity { suffix: "", unit: "ns" };
@@ -65,16 +70,7 @@ impl Recorder {
         for (place, quantity) in quantities.iter().enumerate() {
             let name = format!("{name}{}", quantity.suffix);
             for each in samples {
-                let Some(summary) = stats::summarize(&each.quantities[place]) else { continue };
-                self.measurements.push(Measurement {
-                    name: name.clone(),
-                    variant: each.variant.into(),
-                    unit: quantity.unit.into(),
-                    median: summary.median,
-                    p10: summary.p10,
-                    p90: summary.p90,
-                    samples: summary.samples,
-                });
+                self.summarize(&name, each.variant, quantity.unit, &each.quantities[place]);
             }
         }
         for comparison in comparisons {
@@ -87,6 +83,24 @@ impl Recorder {
         }
     }
 
+    /// Adds a measurement of these samples, if there are any. The durations of frames are kept, too.
+    pub(super) fn summarize(&mut self, name: &str, variant: &str, unit: &str, samples: &[f64]) {
+        let Some(summary) = stats::summarize(samples) else { return };
+        // A tenth is below the resolution of every unit.
+        let rounded = |value: &f64| (value * 10.0).round() / 10.0;
+        let is_paced = name.starts_with(PACED) && !name.ends_with(EXCESS) && unit == TIME.unit;
+        self.measurements.push(Measurement {
+            name: name.into(),
+            variant: variant.into(),
+            unit: unit.into(),
+            median: summary.median,
+            p10: summary.p10,
+            p90: summary.p90,
+            samples: summary.samples,
+            series: samples.iter().take(if is_paced { SERIES } else { 0 }).map(rounded).collect(),
+        });
+    }
+
     /// Adds a single measurement.
     pub(super) fn note(&mut self, name: &str, variant: &str, unit: &str, value: f64) {
         self.measurements.push(Measurement {
@@ -97,6 +111,7 @@ impl Recorder {
             p10: value,
             p90: value,
             samples: 1,
+            series: Vec::new(),
         });
     }
 
@@ -155,6 +170,7 @@ mod tests {
         ];
         let mut recorder = Recorder::default();
         recorder.keep("memory", &STEPS, &samples, &comparisons);
+        assert!(recorder.measurements.iter().all(|each| each.series.is_empty()));
         let names: Vec<String> =
             recorder.measurements.iter().map(|each| format!("{} {}", each.name, each.variant)).collect();
         let expected = ["memory.a raw", "memory.a library", "memory.a cudarc", "memory.b raw", "memory.b library"];
@@ -164,6 +180,19 @@ mod tests {
         let ratios: Vec<(&str, f64, Option<bool>)> =
             recorder.ratios.iter().map(|ratio| (ratio.name.as_str(), ratio.value, ratio.holds)).collect();
         assert_eq!(ratios, [("memory.a library/raw", 1.1, Some(false)), ("memory.b library/raw", 2.0, None)]);
+    }
+
+    #[test]
+    fn the_series_of_frames_is_kept_in_order_and_bounded() {
+        let mut recorder = Recorder::default();
+        let falling: Vec<f64> = (0..600).rev().map(f64::from).collect();
+        recorder.summarize("frame.ring.4K.interval", "ring", "ns", &falling);
+        recorder.summarize("frame.none", "ring", "ns", &[]);
+        recorder.summarize("frame.ring.4K.over_limit", "ring", "ns", &falling);
+        recorder.summarize("frame.ring.4K", "ring", "frames/s", &falling);
+        let with_series = recorder.measurements.iter().filter(|each| !each.series.is_empty());
+        let [only] = with_series.collect::<Vec<_>>()[..] else { panic!("{:?}", recorder.measurements) };
+        assert_eq!((only.samples, only.series.len(), only.series[0], only.series[511]), (600, SERIES, 599.0, 88.0));
     }
 
     #[test]

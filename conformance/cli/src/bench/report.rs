@@ -58,7 +58,14 @@ pub struct Measurement {
     pub p90: f64,
     /// The number of samples. Each may be the mean of several consecutive calls.
     pub samples: usize,
+    /// Durations of frames in the order of measurement, at most the first [`SERIES`]. Empty for other measurements, and in
+    /// older reports.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub series: Vec<f64>,
 }
+
+/// The most samples in [`Measurement::series`].
+pub const SERIES: usize = 512;
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -178,6 +185,7 @@ mod tests {
                 p10: 590.25,
                 p90: 620.0,
                 samples: 300,
+                series: vec![600.5, 599.0],
             }],
             not_measured: vec![NotMeasured {
                 what: "frame.transfer".into(),

@@ -28,6 +28,7 @@ type Cases<'a> = BTreeMap<Key, Vec<&'a CaseReport>>;
 /// # Errors
 /// If a side has no report of a run, or the sides have no source in common.
 pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timing: Timing) -> Verdict<Difference> {
+    let sources = |side| by_source(side, |merged: &Merged| &merged.reports, "run");
     let (old, new) = (sources(before)?, sources(after)?);
     if old.keys().all(|source| !new.contains_key(source)) {
         let list = |all: &BTreeMap<String, Vec<&Report>>| all.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -85,11 +86,18 @@ pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timi
 }
 
 /// The reports of a side by their sources, one a run. The source of a single report does not matter.
-fn sources<'a>(side: &[&'a Merged]) -> Verdict<BTreeMap<String, Vec<&'a Report>>> {
-    let mut all = BTreeMap::<String, Vec<&Report>>::new();
+///
+/// # Errors
+/// If a file has no report of `command`.
+pub(super) fn by_source<'a, T>(
+    side: &[&'a Merged],
+    reports: fn(&Merged) -> &Vec<Sourced<T>>,
+    command: &str,
+) -> Verdict<BTreeMap<String, Vec<&'a T>>> {
+    let mut all = BTreeMap::<String, Vec<&T>>::new();
     for merged in side {
-        match merged.reports.as_slice() {
-            [] => return Err(Stop::Failed("a file has no report of `conformance run`".into())),
+        match reports(merged).as_slice() {
+            [] => return Err(Stop::Failed(format!("a file has no report of `conformance {command}`"))),
             [only] => all.entry(String::new()).or_default().push(&only.report),
             several => {
                 for Sourced { source, report } in several {

@@ -38,17 +38,18 @@ pub(super) fn render(difference: &Difference) -> String {
     page.into_string()
 }
 
-fn machine(settings: &[Setting]) -> Markup {
+/// Differences of the machine and of options.
+pub(super) fn machine(settings: &[Setting]) -> Markup {
     html! {
         @if !settings.is_empty() {
             section aria-labelledby="machine" {
                 h2 id="machine" { "Machine and options" }
                 div class="wide" {
-                    table {
+                    table class="sides" {
                         thead { tr { th scope="col" { "property" } th scope="col" { "before" } th scope="col" { "after" } } }
                         tbody {
                             @for Setting { what, before, after } in settings {
-                                tr { th scope="row" { (what) } td { (before) } td { (after) } }
+                                tr { th scope="row" { (what) } td data-side="before" { (before) } td data-side="after" { (after) } }
                             }
                         }
                     }
@@ -65,14 +66,14 @@ fn section(kind: Kind, changes: &[&Change]) -> Markup {
         section aria-labelledby=(kind) {
             h2 id=(kind) { (kind.meaning()) " (" (changes.len()) ")" }
             div class="wide" {
-                table {
+                table class="sides" {
                     thead { tr { th scope="col" { "case" } th scope="col" { "before" } th scope="col" { "after" } } }
                     tbody {
                         @for change in changes {
                             tr class="change" {
                                 th scope="row" { code { (change.name()) } }
-                                td { (states(&change.before)) }
-                                td { (states(&change.after)) }
+                                td data-side="before" { (states(&change.before)) }
+                                td data-side="after" { (states(&change.after)) }
                             }
                         }
                     }

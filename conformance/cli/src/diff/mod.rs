@@ -1,5 +1,6 @@
-//! `conformance diff`: the differences of two runs, or of several runs before and after a change.
+//! `conformance diff`: the differences of two runs, or of several before and after a change; or of measurements.
 
+mod bench;
 mod compare;
 mod html;
 mod machine;
@@ -10,13 +11,16 @@ mod text;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
 use gpu_interop_conformance::{Stop, Suite, Verdict};
+use serde::Serialize;
 
 use crate::exit_status::FAILED;
 use crate::files::{check_writable, to_json, write_file};
 use crate::report::{Merged, merge};
 
+pub(crate) use bench::{BENCH_DIFF_SCHEMA, BenchDifference, FigureKind};
 pub(crate) use compare::{Timing, compare};
 pub(crate) use reason::steady;
 pub(crate) use report::{Change, DIFF_SCHEMA, Difference, Kind};
@@ -25,15 +29,15 @@ pub(crate) use text::line;
 /// The options of `conformance diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// Two JSON reports, before and after a change; or, with `--`, all those before it.
+    /// Two JSON reports of `run` or of `bench`, before and after a change; or, with `--`, all those before it.
     #[arg(required = true, value_name = "REPORT")]
     reports: Vec<PathBuf>,
     /// After `--`: the reports after the change.
     #[arg(last = true, value_name = "AFTER")]
     after: Vec<PathBuf>,
     /// Exit with 1 if there is a difference of these kinds; a comma separates several. Default: none.
-    #[arg(long, value_delimiter = ',', value_name = "KIND")]
-    gate: Vec<Kind>,
+    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = PossibleValuesParser::new(kinds()))]
+    gate: Vec<String>,
     /// Write the differences as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -56,6 +60,34 @@ impl DiffArgs {
     }
 }
 
+/// The kinds of differences of runs, then those only of measurements.
+fn kinds() -> Vec<PossibleValue> {
+    let mut all: Vec<PossibleValue> = Kind::value_variants().iter().filter_map(Kind::to_possible_value).collect();
+    let figures = FigureKind::value_variants().iter().filter_map(FigureKind::to_possible_value);
+    let mut others: Vec<_> =
+        figures.filter(|kind| all.iter().all(|known| known.get_name() != kind.get_name())).collect();
+    all.append(&mut others);
+    all
+}
+
+/// The kinds of `--gate`.
+///
+/// # Errors
+/// If these reports cannot have one of them.
+fn gates<K: ValueEnum>(args: &DiffArgs, of: &str) -> Verdict<Vec<K>> {
+    let parse = |name: &String| {
+        K::from_str(name, false).map_err(|_| {
+            let all: Vec<String> = K::value_variants()
+                .iter()
+                .filter_map(K::to_possible_value)
+                .map(|kind| kind.get_name().into())
+                .collect();
+            Stop::Failed(format!("--gate {name}: differences of {of} are {}", all.join(", ")))
+        })
+    };
+    args.gate.iter().map(parse).collect()
+}
+
 /// Compares reports, prints the differences, and returns the exit status.
 pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
     let (before, after) = args.sides()?;
@@ -64,19 +96,31 @@ pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
     }
     let read = |paths: &[PathBuf]| paths.iter().map(|path| merge::read(path)).collect::<Verdict<Vec<Merged>>>();
     let (old, new) = (read(before)?, read(after)?);
+    let (old, new): (Vec<&Merged>, Vec<&Merged>) = (old.iter().collect(), new.iter().collect());
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
-    let difference = Difference {
-        before: names(before),
-        after: names(after),
-        ..compare(suite, &old.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>(), Timing::Compared)?
+    let (before, after) = (names(before), names(after));
+    let gated = if old.iter().chain(&new).all(|merged| merged.reports.is_empty()) {
+        let gates = gates::<FigureKind>(args, "measurements")?;
+        let difference = BenchDifference { before, after, ..bench::compare(&old, &new)? };
+        write(args, &bench::text(&difference), &difference, || bench::page(&difference))?;
+        difference.figures.iter().filter_map(|figure| figure.kind).any(|kind| gates.contains(&kind))
+    } else {
+        let gates = gates::<Kind>(args, "runs")?;
+        let difference = Difference { before, after, ..compare(suite, &old, &new, Timing::Compared)? };
+        write(args, &text::render(&difference), &difference, || html::render(&difference))?;
+        difference.changes.iter().any(|change| gates.contains(&change.kind))
     };
-    crate::output::print(format_args!("{}", text::render(&difference)));
+    Ok(if gated { FAILED } else { 0 })
+}
+
+/// Prints the text, and writes the requested files.
+fn write(args: &DiffArgs, text: &str, json: &impl Serialize, page: impl Fn() -> String) -> Verdict {
+    crate::output::print(format_args!("{text}"));
     if let Some(path) = &args.json {
-        write_file(path, &to_json(&difference)?)?;
+        write_file(path, &to_json(json)?)?;
     }
     if let Some(path) = &args.html {
-        write_file(path, &html::render(&difference))?;
+        write_file(path, &page())?;
     }
-    let gated = difference.changes.iter().any(|change| args.gate.contains(&change.kind));
-    Ok(if gated { FAILED } else { 0 })
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Durations of cases: slower or faster by more than the noise.
 //!
-//! The noise is measured: it is the greatest deviation of a duration among equal runs. With a single run on each side
-//! the greatest deviation in the opposite direction takes its place, because equal runs deviate in both directions
-//! alike. A stall of the machine can still resemble a slow case, so a side with a single run has high limits.
+//! The noise is measured: it is the greatest deviation of a duration among equal runs. With a single run on each side it
+//! is the greatest deviation in the opposite direction, because equal runs deviate equally in both. A stall of the machine
+//! can still resemble a slow case, so a side with a single run has high limits.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ impl Rule {
             text.push_str(&format!("; the median case took {shift:.2} times as long, which is taken out"));
         }
         if *before.min(after) == 1 {
-            text.push_str("; more runs on each side find less");
+            text.push_str("; more runs on each side find smaller changes");
         }
         text
     }

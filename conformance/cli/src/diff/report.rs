@@ -59,7 +59,7 @@ pub(crate) struct Setting {
 pub(crate) enum Kind {
     /// Fails, and did not fail before.
     New,
-    /// Flaky, and neither flaky nor partly failing before: passed, or failed in every run.
+    /// Flaky, and passed in every run before, or failed in every run before.
     Flaky,
     /// Does not run any more: unsupported or skipped.
     Stopped,

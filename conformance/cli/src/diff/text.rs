@@ -7,18 +7,22 @@ use super::report::{Change, Difference, Kind, Setting, State};
 
 /// All differences, and their counts.
 pub(super) fn render(difference: &Difference) -> String {
-    let mut text = String::new();
+    let mut text = heading(&difference.before, &difference.after, &difference.machine);
     // Writing to a `String` cannot fail.
-    let _ = writeln!(text, "before    {}", difference.before.join(", "));
-    let _ = writeln!(text, "after     {}", difference.after.join(", "));
-    for Setting { what, before, after } in &difference.machine {
-        let _ = writeln!(text, "machine   {what}: {} -> {}", or_none(before), or_none(after));
-    }
     for change in &difference.changes {
         let _ = writeln!(text, "{}", line(change));
     }
     let _ = writeln!(text, "durations: {}", difference.durations);
     let _ = writeln!(text, "{}", counts(difference));
+    text
+}
+
+/// The files of both sides, and differences of the machine.
+pub(super) fn heading(before: &[String], after: &[String], machine: &[Setting]) -> String {
+    let mut text = format!("before    {}\nafter     {}\n", before.join(", "), after.join(", "));
+    for Setting { what, before, after } in machine {
+        let _ = writeln!(text, "machine   {what}: {} -> {}", or_none(before), or_none(after));
+    }
     text
 }
 

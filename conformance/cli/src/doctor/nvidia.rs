@@ -10,7 +10,7 @@ use crate::examined::{System, container, linker};
 /// NVIDIA's Vulkan driver.
 pub(super) const NVIDIA_VULKAN: &str = "libGLX_nvidia.so.0";
 const CUDA: &str = "libcuda.so.1";
-/// What the container toolkit mounts if it is asked for nothing in particular.
+/// The container toolkit's capabilities if `NVIDIA_DRIVER_CAPABILITIES` is not set.
 const DEFAULT_CAPABILITIES: &str = "utility,compute";
 
 /// All faults.

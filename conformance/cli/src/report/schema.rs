@@ -7,14 +7,14 @@ use schemars::{JsonSchema, Schema};
 
 use super::{MERGED_SCHEMA, Merged, Report, SCHEMA};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
-use crate::diff::{DIFF_SCHEMA, Difference};
+use crate::diff::{BENCH_DIFF_SCHEMA, BenchDifference, DIFF_SCHEMA, Difference};
 use crate::files::to_json;
 use crate::output::say;
 
 /// The options of `conformance schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// The output of `run`, `bench`, `merge` or `diff`.
+    /// The output of `run`, `bench`, `merge`, or `diff` of runs or of measurements (`bench-diff`).
     #[arg(default_value = "run")]
     of: Form,
 }
@@ -25,6 +25,7 @@ enum Form {
     Bench,
     Merge,
     Diff,
+    BenchDiff,
 }
 
 /// Prints a schema.
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Verdict {
         Form::Bench => of::<BenchReport>("bench", BENCH_SCHEMA),
         Form::Merge => of::<Merged>("merge", MERGED_SCHEMA),
         Form::Diff => of::<Difference>("diff", DIFF_SCHEMA),
+        Form::BenchDiff => of::<BenchDifference>("bench-diff", BENCH_DIFF_SCHEMA),
     };
     say!("{}", to_json(&schema)?);
     Ok(())

@@ -3,8 +3,8 @@
 use super::{CaseReport, JoinedShard, Merged, NotRead, Report, Shard, Sourced, Tool, summarize};
 use crate::sha256;
 
-/// Replaces the shards of each run by one report, if all are there and no case is lost or doubled. Otherwise the shards
-/// stay, and what is wrong counts as not read.
+/// Replaces the shards of each run by one report, if all are present and no case is lost or doubled. Otherwise the shards
+/// stay, and the reason is added to the files that were not read.
 pub(super) fn join(merged: &mut Merged) {
     let mut runs: Vec<Vec<Sourced<Report>>> = Vec::new();
     let mut joined = Vec::new();
@@ -82,7 +82,7 @@ fn about(report: &Report, index: usize) -> JoinedShard {
     JoinedShard { index, device: report.device.clone(), started: report.started, duration_us: report.duration_us }
 }
 
-/// The results in the order of the whole run. Fails if a case is missing, is there twice, or is another.
+/// The results in the order of the whole run. Fails if a case is missing, doubled or unexpected.
 fn in_order(run: &[Sourced<Report>], shard: &Shard) -> Result<Vec<CaseReport>, String> {
     let mut all: Vec<Option<CaseReport>> = vec![None; shard.total];
     for Sourced { source, report } in run {

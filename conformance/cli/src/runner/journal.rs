@@ -1,4 +1,4 @@
-//! The journal of a run: its results as they come, one a line, synced to the disk.
+//! The journal of a run: each result is written at once, as one line, and synced to the disk.
 //!
 //! A killed run continues from its journal. The lines are JSON, each an object with one field: `run` begins the run on a
 //! device, `resumed` its continuation, `failed` is a case that failed once and runs again, `case` a result.

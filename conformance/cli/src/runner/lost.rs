@@ -1,7 +1,7 @@
 //! Lost GPUs.
 //!
-//! A failure may end a driver's context in its process only: the next process works. A GPU is lost if a new process
-//! cannot open it either, several times.
+//! A failure can end a driver's context in its process only: the next process works. A GPU is lost if several new
+//! processes in succession cannot open it.
 
 use std::time::Duration;
 

@@ -7,14 +7,14 @@ use chrono::{DateTime, SubsecRound, Utc};
 use super::line::Line;
 use crate::report::{CaseReport, Report};
 
-/// What an earlier process has left of the run on one device.
+/// The results of an earlier process of the run on one device.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// The start of the run.
     pub(super) started: Option<DateTime<Utc>>,
     /// The times at which it was continued, this one included.
     pub(super) resumed: Vec<DateTime<Utc>>,
-    /// How long the earlier processes ran, microseconds.
+    /// Duration of the earlier processes, microseconds.
     pub(super) took_us: u64,
     /// Results, by name.
     pub(super) results: HashMap<String, CaseReport>,
@@ -22,8 +22,8 @@ pub(super) struct Earlier {
     pub(super) failed: HashMap<String, CaseReport>,
 }
 
-/// The lines, and their length in bytes. A last line that is not whole is left out: the process was killed, or the
-/// machine lost power, while it was written.
+/// The lines, and their length in bytes. An incomplete last line is left out: the process was killed, or the machine lost
+/// power, during its write.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
     let (mut lines, mut length, mut torn) = (Vec::new(), 0, None);
     for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
@@ -48,7 +48,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
     }
 }
 
-/// The results of a device in an earlier journal, if it has any, or what differs between that run and this one.
+/// The results of a device in an earlier journal, if it has any. The error names a difference between that run and this
+/// one.
 pub(super) fn earlier(
     lines: &[Line],
     device: usize,
@@ -95,7 +96,7 @@ pub(super) fn earlier(
     Ok(found)
 }
 
-/// The first thing in which two runs differ that makes one no continuation of the other.
+/// The first difference between two runs that prevents a continuation.
 fn difference(before: &Report, now: &Report) -> Option<&'static str> {
     let exporters = |report: &Report| report.exporters.iter().map(|found| found.available.clone()).collect::<Vec<_>>();
     [

@@ -1,4 +1,4 @@
-//! The runs of each machine in the order of time, and what follows from them.
+//! The runs of each machine in the order of time; failing and unsteady cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,9 +46,9 @@ pub(super) struct History<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Failing {
     pub(super) case: String,
-    /// The first of the runs since which it fails, by its index.
+    /// The index of the first run since which it fails.
     pub(super) since: usize,
-    /// The last run before that in which it did not fail.
+    /// The index of the last run before that in which it did not fail.
     pub(super) last_good: Option<usize>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> History<'a> {
         names.filter(|name| seen.insert(name.clone())).collect()
     }
 
-    /// The result of a case in every run, where it is.
+    /// The result of a case in every run; `None` for a run without it.
     pub(super) fn results(&self, case: &str) -> Vec<Option<&'a CaseReport>> {
         self.index.iter().map(|results| results.get(case).copied()).collect()
     }

@@ -11,6 +11,8 @@ use crate::report::{CaseReport, NotRead};
 
 /// The page.
 pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
+    // Machines with measurements only have no groups.
+    let with_runs: Vec<&History<'_>> = machines.iter().filter(|machine| !machine.runs.is_empty()).collect();
     let groups: BTreeSet<&str> = machines
         .iter()
         .filter_map(History::newest)
@@ -23,7 +25,7 @@ pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
                 table {
                     thead {
                         tr {
-                            @for heading in ["machine", "runs", "newest run", "build", "outcomes", "failing", "unsteady"] {
+                            @for heading in ["machine", "runs", "benchmarks", "newest run", "build", "outcomes", "failing", "unsteady"] {
                                 th scope="col" { (heading) }
                             }
                         }
@@ -32,12 +34,13 @@ pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
                         @for machine in machines {
                             tr class="machine" {
                                 th scope="row" { a href=(machine.file()) { (machine.name()) } }
-                                td { (machine.runs.len()) " and " (machine.benches.len()) " benchmarks" }
+                                td { (machine.runs.len()) }
+                                td { (machine.benches.len()) }
                                 @match machine.newest() {
                                     Some(run) => {
-                                        td { (date(run.report.started)) }
+                                        td class="date" { (date(run.report.started)) }
                                         td { (build(&run.report)) }
-                                        td { (counts(&tally(run.report.results.iter()))) }
+                                        td { div class="counts" { (counts(&tally(run.report.results.iter()))) } }
                                     }
                                     None => { td {} td {} td {} }
                                 }
@@ -56,14 +59,14 @@ pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
                     thead {
                         tr {
                             th scope="col" { "group" }
-                            @for machine in machines { th scope="col" { a href=(machine.file()) { (machine.name()) } } }
+                            @for machine in &with_runs { th scope="col" { a href=(machine.file()) { (machine.name()) } } }
                         }
                     }
                     tbody {
                         @for group in groups {
                             tr {
                                 th scope="row" { (group) }
-                                @for machine in machines {
+                                @for machine in &with_runs {
                                     @let results = machine.newest().into_iter().flat_map(|run| &run.report.results);
                                     @let tally = tally(results.filter(|case| case.group() == group));
                                     @match tally.first() {

@@ -6,7 +6,7 @@ use super::collect::Found;
 use super::history::{Failing, History, Unsteady, build, date};
 use super::page::page;
 use super::plot::{Point, trend};
-use super::scenarios::strip;
+use super::scenarios::{legend, strip};
 use crate::bench::{BenchReport, Limit};
 use crate::report::Report;
 use crate::report::html::{counts, in_order, tally};
@@ -99,10 +99,10 @@ fn runs(machine: &History<'_>) -> Markup {
                     tbody {
                         @for run in machine.runs.iter().rev() {
                             tr class="run" {
-                                td { (date(run.report.started)) }
+                                td class="date" { (date(run.report.started)) }
                                 td { (build(&run.report)) }
                                 td { (run.report.backend.driver) }
-                                td { (counts(&tally(run.report.results.iter()))) }
+                                td { div class="counts" { (counts(&tally(run.report.results.iter()))) } }
                                 td { code { (run.file) } }
                             }
                         }
@@ -115,17 +115,23 @@ fn runs(machine: &History<'_>) -> Markup {
 
 fn cases(machine: &History<'_>) -> Markup {
     let names = machine.cases();
+    if names.is_empty() {
+        return html! {};
+    }
     let group = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let groups = in_order(names.iter().map(|name| group(name)));
     html! {
         section aria-labelledby="cases" {
             h2 id="cases" { "Cases over time" }
+            (legend())
             @for wanted in groups {
                 details class="group" {
                     summary { h3 { (wanted) } }
-                    table {
-                        @for name in names.iter().filter(|name| group(name) == wanted) {
-                            tr { th scope="row" { code { (name) } } td { (strip(machine, name)) } }
+                    div class="scroll" {
+                        table {
+                            @for name in names.iter().filter(|name| group(name) == wanted) {
+                                tr { th scope="row" { code { (name) } } td { (strip(machine, name)) } }
+                            }
                         }
                     }
                 }
@@ -174,9 +180,11 @@ fn trends(benches: &[&Found<BenchReport>]) -> Markup {
                     "The line is the median, the band goes from the 10th to the 90th percentile, or is the 95 % interval of a "
                     "ratio; the dashed line is its limit. Axes begin at 0."
                 }
-                details class="group" open {
-                    summary { h3 { "Ratios with a limit" } }
-                    div class="trends" { @for name in ratios { (trend(name, "", &ratio_points(name), limit(name))) } }
+                @if !ratios.is_empty() {
+                    details class="group" open {
+                        summary { h3 { "Ratios with a limit" } }
+                        div class="trends" { @for name in ratios { (trend(name, "", &ratio_points(name), limit(name))) } }
+                    }
                 }
                 details class="group" {
                     summary { h3 { "All measurements" } }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::report::html::number;
+use crate::report::html::quantity;
 
 /// A value at one time.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ pub(super) fn trend(name: &str, unit: &str, points: &[Point], limit: Option<f64>
     let low = points.iter().map(|point| point.low).enumerate().map(place);
     let high: Vec<String> = points.iter().map(|point| point.high).enumerate().map(place).collect();
     let band: Vec<String> = low.chain(high.into_iter().rev()).collect();
-    let newest = points.last().map(|point| format!("{} {unit}", number(point.value))).unwrap_or_default();
+    let newest = points.last().map(|point| quantity(point.value, unit)).unwrap_or_default();
     html! {
         figure class="trend" {
             figcaption { code { (name) } " " (newest) }
@@ -67,7 +67,7 @@ pub(super) fn trend(name: &str, unit: &str, points: &[Point], limit: Option<f64>
                 polyline points=(line.join(" ")) {}
                 @for (index, point) in points.iter().enumerate() {
                     circle cx=(format!("{:.1}", x(index, points.len()))) cy=(format!("{:.1}", axis.y(point.value))) r="3" {
-                        title { (point.label) ": " (number(point.value)) " " (unit) }
+                        title { (point.label) ": " (quantity(point.value, unit)) }
                     }
                 }
             }

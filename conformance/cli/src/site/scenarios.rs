@@ -16,27 +16,25 @@ const CELL: usize = 8;
 
 /// The page.
 pub(super) fn render(machines: &[History<'_>]) -> String {
+    let machines: Vec<&History<'_>> = machines.iter().filter(|machine| !machine.runs.is_empty()).collect();
     let mut seen = BTreeSet::new();
     let cases: Vec<String> =
-        machines.iter().flat_map(History::cases).filter(|case| seen.insert(case.clone())).collect();
+        machines.iter().flat_map(|machine| machine.cases()).filter(|case| seen.insert(case.clone())).collect();
     let content = html! {
-        p class="note" {
-            "One box a run, the newest on the right. Green passed, red failed, violet unsteady, yellow an expected failure, "
-            "blue skipped, grey unsupported or absent."
-        }
+        (legend())
         div class="wide matrix" {
             table {
                 thead {
                     tr {
                         th scope="col" { "case" }
-                        @for machine in machines { th scope="col" { a href=(machine.file()) { (machine.name()) } } }
+                        @for machine in &machines { th scope="col" { a href=(machine.file()) { (machine.name()) } } }
                     }
                 }
                 tbody {
                     @for case in &cases {
                         tr class="case" {
                             th scope="row" { code { (case) } }
-                            @for machine in machines { td { (strip(machine, case)) } }
+                            @for machine in &machines { td { (strip(machine, case)) } }
                         }
                     }
                 }
@@ -44,6 +42,16 @@ pub(super) fn render(machines: &[History<'_>]) -> String {
         }
     };
     page("gpu-interop conformance: scenarios", &content)
+}
+
+/// The meaning of the boxes.
+pub(super) fn legend() -> Markup {
+    html! {
+        p class="note" {
+            "One box for each run, the newest on the right. Green: passed. Red: failed. Violet: flaky, or passed "
+            "unexpectedly. Yellow: expected failure. Blue: skipped. Grey: unsupported. Light grey: not in the report."
+        }
+    }
 }
 
 /// One box a run.

@@ -1,8 +1,8 @@
 //! The kernel's messages during each case.
 //!
 //! The log is read at the start and at the end of every case. A message between two of these moments belongs to the
-//! case that ran then. If several ran, it belongs to the one whose process it names; without one it belongs to the run,
-//! with the names of these cases.
+//! case that ran then. If several ran, it belongs to the one whose process it names. A message that names none of their
+//! processes belongs to the run, with the names of these cases.
 
 mod event;
 mod record;
@@ -22,6 +22,8 @@ use source::Source;
 
 /// The kernel's own log.
 const DEFAULT: &str = "/dev/kmsg";
+/// The value of `--kernel-log` for the journal of systemd.
+const JOURNAL: &str = "journalctl";
 /// The number of messages of a case in a report.
 const MOST: usize = 200;
 
@@ -76,21 +78,29 @@ pub(crate) struct Window<'a> {
 }
 
 impl KernelLog {
-    /// Follows a file, or the kernel's log if this process may read it.
+    /// Follows a file, or the journal of systemd if that is named; without a name the kernel's log if this process may read
+    /// it, and the journal otherwise.
     ///
     /// # Errors
-    /// If a named file cannot be read.
+    /// If a named source cannot be read.
     pub(crate) fn follow(named: Option<&Path>) -> Verdict<Self> {
         let source = match named {
-            Some(path) => Some(
-                Source::open(path)
-                    .map_err(|error| Stop::Failed(format!("--kernel-log {}: {error}", path.display())))?,
-            ),
-            // Under Wine the file exists too, and reading it blocks.
-            None if cfg!(target_os = "linux") => Source::open(Path::new(DEFAULT)).ok(),
-            None => None,
+            Some(path) => {
+                let source = if path == Path::new(JOURNAL) { Source::journal() } else { Source::open(path) };
+                Some(source.map_err(|error| Stop::Failed(format!("--kernel-log {}: {error}", path.display())))?)
+            }
+            None => Self::default_source(Path::new(DEFAULT)),
         };
         Ok(Self(Mutex::new(State { source, ..State::default() })))
+    }
+
+    /// The kernel's log, or else the journal; `None` without both.
+    fn default_source(kernel: &Path) -> Option<Source> {
+        // Under Wine the file exists too, and reading it blocks.
+        if !cfg!(target_os = "linux") {
+            return None;
+        }
+        Source::open(kernel).or_else(|_| Source::journal()).ok()
     }
 
     /// The start of a case.

@@ -4,8 +4,9 @@
 
 use maud::{Markup, html};
 
-use super::machines;
+use super::number::{number, quantity};
 use super::run::in_order;
+use super::{machines, pacing};
 use crate::bench::{BenchReport, Limit, Measurement, Ratio};
 use crate::report::Sourced;
 
@@ -34,7 +35,7 @@ pub(super) fn section(bench: &Sourced<BenchReport>, number: usize) -> Markup {
             }
             @if !informing.is_empty() {
                 details class="group" {
-                    summary { h3 { "Ratios that inform" } span class="counts" { (informing.len()) } }
+                    summary { h3 { "Ratios without a limit" } span class="counts" { (informing.len()) } }
                     (ratios(&informing))
                 }
             }
@@ -175,26 +176,8 @@ fn bars(name: &str, variants: &[&Measurement]) -> Markup {
                     }
                 }
             }
+            (pacing::plots(variants))
         }
-    }
-}
-
-/// A value with significant digits and a suitable unit.
-fn quantity(value: f64, unit: &str) -> String {
-    match unit {
-        "ns" if value >= 1e9 => format!("{} s", number(value / 1e9)),
-        "ns" if value >= 1e6 => format!("{} ms", number(value / 1e6)),
-        "ns" if value >= 1e3 => format!("{} µs", number(value / 1e3)),
-        _ => format!("{} {unit}", number(value)),
-    }
-}
-
-/// A value with about three digits.
-pub(crate) fn number(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
     }
 }
 
@@ -211,14 +194,5 @@ mod tests {
         // 2 and 1/2 are equally far from 1.
         assert!((axis.place(2.0) - axis.place(1.0) - (axis.place(1.0) - axis.place(0.5))).abs() < 1e-9);
         assert_eq!((axis.place(f64::NAN), axis.place(-1.0), axis.place(1e9)), (0.0, 0.0, 100.0));
-    }
-
-    #[test]
-    fn quantities_have_units_that_fit() {
-        assert_eq!(quantity(612.4, "ns"), "612 ns");
-        assert_eq!(quantity(364_000.0, "ns"), "364 µs");
-        assert_eq!(quantity(1_536_000.0, "ns"), "1.536 ms");
-        assert_eq!(quantity(2.5e9, "ns"), "2.500 s");
-        assert_eq!(quantity(3200.5, "GB/s"), "3200 GB/s");
     }
 }

@@ -8,12 +8,14 @@ mod capabilities;
 mod cases;
 mod machines;
 mod matrix;
+mod number;
+mod pacing;
 mod run;
 
 use gpu_interop_conformance::Outcome;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-pub(crate) use self::bench::number;
+pub(crate) use self::number::{number, quantity};
 use self::run::Run;
 pub(crate) use self::run::{counts, in_order, tally, words};
 
