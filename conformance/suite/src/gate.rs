@@ -6,7 +6,7 @@ use gpu_interop::{MappedBuffer, Stream, WaitCondition};
 
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{Stop, Verdict, join};
 
 /// A word in the exporter's memory that streams wait for. Needs `StreamMemoryOperations32`.
 pub(crate) struct Gate {
@@ -48,9 +48,4 @@ impl Gate {
             result
         })
     }
-}
-
-/// The result of a thread; a panic is a failure.
-pub(crate) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> Verdict<T> {
-    handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
 }

@@ -178,3 +178,8 @@ macro_rules! ensure_eq {
         }
     };
 }
+
+/// The result of a thread; a panic is a failure.
+pub(crate) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> Verdict<T> {
+    handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
+}

@@ -2,8 +2,7 @@
 
 use gpu_interop_kernels::{pattern_word, write_pattern};
 
-use crate::gate::join;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{Stop, Verdict, join};
 
 /// Bytes that a GPU compresses, different for each round: equal ones, and in odd rounds slowly rising words.
 #[must_use]

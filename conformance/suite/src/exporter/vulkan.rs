@@ -18,7 +18,7 @@ use gpu_interop::{
     SemaphorePayload,
 };
 
-use buffer::{Spare, USAGE, VulkanAccess, VulkanBuffer};
+use buffer::{Spare, VulkanAccess, VulkanBuffer};
 use image::VulkanImage;
 use staging::Staging;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::gate::join;
+use crate::outcome::join;
 use crate::{Verdict, ensure};
 
 const DURATION: Duration = Duration::from_millis(1500);

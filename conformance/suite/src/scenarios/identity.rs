@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::import_request::{SIZE, prepared, resized, somewhere_else, works};
 use super::{expect_error, rejected};
-use crate::gate::join;
+use crate::outcome::join;
 use crate::scenario::scenarios;
 use crate::{Context, Stop, Verdict, ensure, ensure_eq};
 

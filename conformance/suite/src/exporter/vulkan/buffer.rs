@@ -3,19 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop::vulkan::{
-    ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission, ash::vk,
+    ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission,
 };
 use gpu_interop::{ErrorKind, MemoryImport};
 
-use super::staging::Staging;
+use super::staging::{Staging, USAGE};
 use super::timeline::operation;
 use crate::exporter::{BufferAccess, Exchange, ExportedBuffer, Placement, Point};
 use crate::outcome::{PATIENCE, Stop, Verdict};
-
-/// The usage of the suite's buffers.
-pub(super) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
-    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
-);
 
 /// A Vulkan buffer, in its own or in imported memory.
 pub(super) struct VulkanAccess {

@@ -2,10 +2,15 @@
 
 use std::sync::{Mutex, TryLockError};
 
+use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{HeadlessContext, MemoryPlacement, OwnedBuffer};
 
-use super::buffer::USAGE;
 use crate::outcome::Verdict;
+
+/// The usage of the suite's buffers.
+pub(super) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
 
 /// Host-visible memory that is kept for copies on one queue: to allocate it takes longer than to copy few bytes.
 pub(super) struct Staging(Mutex<OwnedBuffer>);

@@ -161,7 +161,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     let in_threads = |work: &(dyn Fn(usize) -> Verdict + Sync)| {
         std::thread::scope(|scope| -> Verdict {
             let workers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
-            workers.into_iter().try_for_each(crate::gate::join)
+            workers.into_iter().try_for_each(crate::outcome::join)
         })
     };
     let cycles = |count: u64| {
