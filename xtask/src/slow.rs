@@ -12,6 +12,9 @@ pub(crate) static STEPS: &[Step] = steps![
     "release", "the suite and the bundle, built with optimisation (README's command)", release;
     "slurm", "ci/slurm on a Slurm controller with two nodes on this machine", slurm;
     "browser", "the pages of the suite in Chromium", browser;
+    "measurements", "equal measurements do not differ, and planted changes are found", |_| {
+        cargo("test --package gpu-interop-conformance-cli --test reports -- --ignored measurements").check()
+    };
     "loom", "the bridge of timelines, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {

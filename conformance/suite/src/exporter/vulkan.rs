@@ -20,7 +20,7 @@ use gpu_interop::{
 
 use buffer::{Spare, VulkanAccess, VulkanBuffer};
 use image::VulkanImage;
-use staging::Staging;
+use staging::{Staging, USAGE};
 
 use super::buffer::too_great;
 use super::{

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpu_interop::vulkan::{
-    ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission,
-};
+use gpu_interop::vulkan::{ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission};
 use gpu_interop::{ErrorKind, MemoryImport};
 
 use super::staging::{Staging, USAGE};
