@@ -6,7 +6,7 @@ use gpu_interop::{MappedBuffer, Stream, WaitCondition};
 
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
-use crate::outcome::{Stop, Verdict, join};
+use crate::outcome::{Verdict, join};
 
 /// A word in the exporter's memory that streams wait for. Needs `StreamMemoryOperations32`.
 pub(crate) struct Gate {
