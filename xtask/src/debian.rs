@@ -25,10 +25,30 @@ pub(crate) fn cargo_for(session: &Session, target: &str) -> Result<Option<Run>, 
         return Ok(None);
     }
     let sysroot = standard_library(session, target)?;
-    let sysroot = format!("--sysroot={}", sysroot.display());
+    let flags = format!("--sysroot={}{}", sysroot.display(), fast_linker(session, target)?);
     let variable = |flags| format!("CARGO_TARGET_{}_{flags}", target.to_uppercase().replace('-', "_"));
     let cargo = cargo(&session.target.join("debian")).env("CARGO_BUILD_TARGET", target);
-    Ok(Some(cargo.env(&variable("RUSTFLAGS"), &sysroot).env(&variable("RUSTDOCFLAGS"), &sysroot)))
+    Ok(Some(cargo.env(&variable("RUSTFLAGS"), &flags).env(&variable("RUSTDOCFLAGS"), &flags)))
+}
+
+/// Flags for LLVM's linker, if it is installed: MinGW's own takes some seconds for each of the many test programs.
+fn fast_linker(session: &Session, target: &str) -> Result<String, String> {
+    const LINKER: &str = "/usr/bin/ld.lld-19";
+    if !target.ends_with("-windows-gnu") || !Path::new(LINKER).is_file() {
+        return Ok(String::new());
+    }
+    let folder = session.target.join("linker");
+    #[cfg(unix)]
+    {
+        let fails = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(&folder).map_err(fails)?;
+        // The name that GCC looks for.
+        let link = folder.join("ld.lld");
+        if !link.exists() {
+            std::os::unix::fs::symlink(LINKER, link).map_err(fails)?;
+        }
+    }
+    Ok(format!(" -Clink-arg=-fuse-ld=lld -Clink-arg=-B{}", folder.display()))
 }
 
 /// Debian's cargo, whose other programs are found before rustup's.

@@ -88,8 +88,10 @@ impl ResourceSnapshot {
 /// Runs a tenth of `cycles` to warm up, then `cycles`, and compares the resources after both: equally many descriptors,
 /// mapped regions for at most a tenth of the cycles (between 8 and 64), and less than 4 MiB more resident memory.
 ///
-/// Memory or mapped regions that have grown are measured again, twice at most. A leak grows each time. A backlog of
-/// threads that the machine did not run grows once: allocators keep its memory, and C libraries its stacks.
+/// Resources that differ are measured again, twice at most: a leak grows each time, and a stray close reduces the
+/// number of descriptors each time. A backlog of threads that the machine did not run grows once: allocators keep its
+/// memory, and C libraries its stacks. So does a descriptor that a driver opens when it first needs it, or that a thread
+/// of an earlier scenario closes late.
 ///
 /// # Errors
 /// The error of `run`, or the resources that have grown.
@@ -104,17 +106,25 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     let first = ResourceSnapshot::at_rest()?;
     let tenth = usize::try_from(cycles / 10).unwrap_or(usize::MAX);
     let mapping_slack = tenth.clamp(*MAPPING_SLACK.start(), *MAPPING_SLACK.end());
-    let (mut before, mut regions, mut bytes) = (first, Vec::new(), Vec::new());
+    let (mut before, mut descriptors, mut regions, mut bytes) = (first, Vec::new(), Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         several(cycles)?;
         let after = ResourceSnapshot::settled_after(counts, &before, mapping_slack, RESIDENT_SLACK)?;
-        ensure_eq!(after.descriptors, first.descriptors, "open descriptors after {cycles} cycles");
+        descriptors
+            .extend((after.descriptors != before.descriptors).then_some((before.descriptors, after.descriptors)));
         regions.extend(Some(after.mappings.saturating_sub(before.mappings)).filter(|&grown| grown > mapping_slack));
         bytes.extend(Some(after.resident.saturating_sub(before.resident)).filter(|&grown| grown >= RESIDENT_SLACK));
-        if regions.len() < round && bytes.len() < round {
+        if descriptors.len() < round && regions.len() < round && bytes.len() < round {
             return Ok(());
         }
         before = after;
+    }
+    if let [.., (expected, found)] = descriptors[..]
+        && descriptors.len() == ROUNDS
+    {
+        let reason =
+            format!("open descriptors after {cycles} cycles: expected {expected}, found {found}, {ROUNDS} times");
+        return Err(Stop::Failed(reason));
     }
     ensure!(regions.len() < ROUNDS, "mapped regions grew by {regions:?}, each in {cycles} cycles");
     Err(Stop::Failed(format!("resident memory grew by {bytes:?} bytes, each in {cycles} cycles")))
@@ -133,13 +143,20 @@ mod tests {
     fn every_sort_of_leak_is_found() {
         let mut files = Vec::new();
         let leaks = leak_check_after(FEW_COUNTS, 20, |_| {
-            for _ in 0..20 {
+            for _ in 0..10 {
                 files.push(std::fs::File::open("/dev/null")?);
             }
             Ok(())
         });
-        let reason = leaks.expect_err("400 descriptors").to_string();
+        let reason = leaks.expect_err("200 descriptors, each time").to_string();
         assert!(reason.contains("open descriptors after 20 cycles"), "{reason}");
+        // A driver that closes descriptors of others.
+        let leaks = leak_check_after(FEW_COUNTS, 5, |_| {
+            files.truncate(files.len().saturating_sub(20));
+            Ok(())
+        });
+        let reason = leaks.expect_err("100 descriptors fewer, each time").to_string();
+        assert!(reason.contains("open descriptors after 5 cycles"), "{reason}");
         drop(files);
         let leaks = leak_check_after(FEW_COUNTS, 20, |_| {
             for _ in 0..20 {

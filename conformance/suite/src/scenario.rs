@@ -43,6 +43,9 @@ pub struct Scenario {
     pub counts_resources: bool,
     /// `true` if it must not share its process with other scenarios: it leaves work or threads behind.
     pub own_process: bool,
+    /// `true` if it mostly waits: for times, for other processes, or for a driver that gives up. It runs beside scenarios
+    /// that use the processor and the GPU.
+    pub mostly_waits: bool,
     /// `true` if a host thread signals a timeline while another waits for it, which deadlocks old validation layers of
     /// Vulkan.
     pub signals_by_host: bool,
@@ -77,6 +80,7 @@ impl Scenario {
             alone: false,
             counts_resources: false,
             own_process: false,
+            mostly_waits: false,
             signals_by_host: false,
             many_streams: false,
             source: None,
@@ -141,6 +145,10 @@ impl Scenario {
         Self { own_process: true, ..self }
     }
 
+    pub(crate) const fn mostly_waits(self) -> Self {
+        Self { mostly_waits: true, ..self }
+    }
+
     pub(crate) const fn signals_by_host(self) -> Self {
         Self { signals_by_host: true, ..self }
     }
@@ -154,8 +162,8 @@ impl Scenario {
 ///
 /// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see
 /// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `counts_resources`,
-/// `own_process`, `signals_by_host`, `many_streams`. The function is a path or a closure that captures nothing. A table may begin with
-/// `all need [...];`.
+/// `own_process`, `mostly_waits`, `signals_by_host`, `many_streams`. The function is a path or a closure that captures
+/// nothing. A table may begin with `all need [...];`.
 macro_rules! scenarios {
     (all need [$($common:tt)*]; $($rows:tt)+) => {
         $crate::scenario::scenarios! { @rows [$($common)*] $($rows)+ }

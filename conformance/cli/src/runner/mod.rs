@@ -149,9 +149,13 @@ impl Plan {
             // A process that starts would be beside scenarios marked `alone`.
             return units.iter().for_each(|unit| run(unit, None));
         }
-        let (alone, together): (Vec<_>, Vec<_>) = units.into_iter().partition(|unit| cases[unit[0]].scenario.alone);
-        let mut held =
-            side_by_side(jobs, &together, &hold, &run, || alone.iter().take(MOST_HELD).map(hold).collect::<Vec<_>>());
+        let is = |flag: fn(&Scenario) -> bool| move |unit: &Vec<usize>| flag(cases[unit[0]].scenario);
+        let (alone, others): (Vec<_>, Vec<_>) = units.into_iter().partition(is(|scenario| scenario.alone));
+        let (waiting, busy): (Vec<_>, Vec<_>) = others.into_iter().partition(is(|scenario| scenario.mostly_waits));
+        let mut held = std::thread::scope(|scope| {
+            scope.spawn(|| side_by_side(jobs, &waiting, &|_| None, &run, || ()));
+            side_by_side(jobs, &busy, &hold, &run, || alone.iter().take(MOST_HELD).map(hold).collect::<Vec<_>>())
+        });
         // No process starts beside scenarios that measure the free memory of the GPU.
         held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
         alone

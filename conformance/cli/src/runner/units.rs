@@ -5,12 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gpu_interop_conformance::Scenario;
+
 use super::case::Case;
 use super::plan::Isolation;
 use crate::shard::Durations;
 
 /// The number of scenarios that justify another process: starting a GPU's drivers takes longer than most scenarios.
 const WORTH_A_PROCESS: usize = 20;
+
+/// The flags that all scenarios of a process have in common.
+fn kind(scenario: &Scenario) -> [bool; 5] {
+    let Scenario { alone, counts_resources, mostly_waits, signals_by_host, many_streams, .. } = *scenario;
+    [alone, counts_resources, mostly_waits, signals_by_host, many_streams]
+}
 
 /// Distributes cases over processes: one exporter a process, a group such as `memory.*` together, except scenarios
 /// marked `own_process`. The units that take longest come first, so that all processes end together.
@@ -26,10 +34,9 @@ pub(super) fn units(isolation: Isolation, jobs: usize, cases: &[Case<'_>], indic
             continue;
         }
         let group = scenario.id.split('.').next().unwrap_or_default();
-        let flags = (scenario.alone, scenario.counts_resources, scenario.signals_by_host, scenario.many_streams);
-        groups.entry((flags, case.exporter)).or_default().entry(group).or_default().push(*index);
+        groups.entry((kind(scenario), case.exporter)).or_default().entry(group).or_default().push(*index);
     }
-    for (((alone, ..), _), groups) in groups {
+    for (([alone, ..], _), groups) in groups {
         let mut groups: Vec<_> = groups.into_values().collect();
         let worth = groups.iter().map(Vec::len).sum::<usize>().div_ceil(WORTH_A_PROCESS);
         let mut shared = vec![(0, Vec::new()); if alone { 1 } else { worth.min(2 * jobs) }];
@@ -87,7 +94,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use gpu_interop_conformance::{Scenario, Suite};
+    use gpu_interop_conformance::Suite;
 
     use super::*;
 
@@ -106,10 +113,7 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, indices, "{isolation:?}, {jobs}");
             for unit in &units {
-                let kind = |index: &usize| {
-                    let scenario = cases[*index].scenario;
-                    (scenario.alone, scenario.counts_resources, scenario.signals_by_host, scenario.many_streams)
-                };
+                let kind = |index: &usize| kind(cases[*index].scenario);
                 assert!(unit.iter().all(|index| kind(index) == kind(&unit[0])), "{unit:?}");
                 let single =
                     isolation != Isolation::Shared || unit.iter().any(|index| cases[*index].scenario.own_process);

@@ -123,6 +123,16 @@ pub trait ExportedBuffer: BufferAccess {
     fn exchange(&self, _wait: Point<'_>, _data: &[u8], _signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
         Err(no_timelines())
     }
+
+    /// As [`exchange`](Self::exchange), on the exporter's queue for copies alone, if it has one: that needs no switch
+    /// between the contexts of the GPU's graphics and compute engine. Exchanges on the two queues are ordered by their
+    /// timelines only.
+    ///
+    /// # Errors
+    /// As for [`exchange`](Self::exchange).
+    fn exchange_by_copying(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        self.exchange(wait, data, signal)
+    }
 }
 
 /// The outcome of a failed allocation: skipped above 4 GiB, which some devices lack.

@@ -19,14 +19,14 @@ scenarios! {
     "lifetime.device_dropped_first", Any, "Objects outlive the device that they were created on.", device_dropped_first;
     "lifetime.drop_with_work_pending", Any,
         "A mapping dropped with pending work is written as enqueued, and freed afterwards.", drop_with_work_pending,
-        needs [StreamMemoryOperations32];
+        needs [StreamMemoryOperations32], mostly_waits;
     "lifetime.free_while_a_stream_waits", Any,
         "Idle objects are released while a stream waits for this thread's next call: nothing blocks, and all are freed \
          afterwards.",
-        free_while_a_stream_waits, needs [StreamMemoryOperations32], own_process;
+        free_while_a_stream_waits, needs [StreamMemoryOperations32], own_process, mostly_waits;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
-        drop_everything_with_work_pending, needs [StreamMemoryOperations32], own_process;
+        drop_everything_with_work_pending, needs [StreamMemoryOperations32], own_process, mostly_waits;
 }
 
 const SIZE: usize = 64 << 10;

@@ -21,9 +21,9 @@ scenarios! {
         device_to_exporter, needs [shared timelines],
         mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore");
     "semaphore.wait_before_signal", Any, "A wait enqueued long before its signal is met by it.", wait_before_signal,
-        needs [shared timelines];
+        needs [shared timelines], mostly_waits;
     "semaphore.timeout", Any, "A synchronisation behind an unmet wait times out on time and can be repeated.", timeout,
-        needs [shared timelines];
+        needs [shared timelines], mostly_waits;
     "semaphore.batches", Any, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches,
         needs [shared timelines],
         mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Multiple_Semaphores; \

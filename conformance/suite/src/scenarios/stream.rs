@@ -16,7 +16,7 @@ scenarios! {
     "stream.asynchronous", Any, "Enqueuing behind a wait returns at once, and nothing runs before the wait is met.",
         asynchronous, needs [StreamMemoryOperations32];
     "stream.timeout", Any, "A bounded synchronisation times out on time with a typed error, and can be repeated.", timeout,
-        needs [StreamMemoryOperations32];
+        needs [StreamMemoryOperations32], mostly_waits;
     "stream.wait_value_32", Any,
         "The exporter's write meets a 32-bit wait under each condition, and across the wrap-around where it is defined.",
         wait_value_32, needs [StreamMemoryOperations32], mirrors("CUDA driver API: cuStreamWaitValue32");

@@ -72,12 +72,18 @@ impl VulkanAccess {
     }
 
     /// One submission: waits, acquires, copies to and from staging memory, releases, signals.
-    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+    fn exchange(
+        &self,
+        context: &HeadlessContext,
+        wait: Point<'_>,
+        data: &[u8],
+        signal: Point<'_>,
+    ) -> Verdict<Box<dyn Exchange>> {
         let mut released = self.released()?;
         let size = data.len() as u64;
-        let staging = self.spare.take(&self.context, 2 * size)?;
+        let staging = self.spare.take(context, 2 * size)?;
         staging.write(size, data)?;
-        let submission = self.context.submit(&[operation(wait)?], &[operation(signal)?], |recording| {
+        let submission = context.submit(&[operation(wait)?], &[operation(signal)?], |recording| {
             if *released {
                 recording.acquire(&self.buffer)?;
             }
@@ -167,7 +173,11 @@ impl ExportedBuffer for VulkanBuffer {
     }
 
     fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
-        self.access.exchange(wait, data, signal)
+        self.access.exchange(&self.access.context, wait, data, signal)
+    }
+
+    fn exchange_by_copying(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        self.access.exchange(self.access.queue(), wait, data, signal)
     }
 }
 

@@ -9,10 +9,10 @@ use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 by_strategy! {
     "dropped_pending",
         "Work that waits when its timeline, stream and device are dropped runs as enqueued once the value is reached.",
-        dropped_pending;
+        dropped_pending, mostly_waits;
     "dropped_for_ever",
         "Dropping everything with a wait that is never met ends in bounded time, and the exporter's value is unchanged.",
-        dropped_for_ever, own_process;
+        dropped_for_ever, own_process, mostly_waits;
 }
 
 const SIZE: usize = 4096;

@@ -14,11 +14,11 @@ use crate::{Channel, Context, ExportedBuffer, OsHandle, PATIENCE, Point, Stop, V
 by_strategy! {
     "two_processes",
         "The queue of an exporter in another process and a stream take 200 turns, with the data verified by both.",
-        two_processes;
+        two_processes, mostly_waits;
     "exporter_killed",
         "Killing an exporter with pending work fails its timeline in bounded time, hangs no stream with many enqueued turns, \
          and keeps its data.",
-        exporter_killed, own_process;
+        exporter_killed, own_process, mostly_waits;
 }
 
 pub(crate) const ROLES: &[(&str, Role)] =
