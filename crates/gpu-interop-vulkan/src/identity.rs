@@ -87,6 +87,19 @@ pub(crate) unsafe fn is_nvidia_driver(instance: &ash::Instance, physical_device:
     }
 }
 
+/// Reports whether the driver is Mesa's llvmpipe, by `VkPhysicalDeviceDriverProperties`.
+///
+/// # Safety
+/// As for [`device_identity`].
+pub(crate) unsafe fn is_llvmpipe(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> bool {
+    // SAFETY: the caller promises that both are live and belong together; the properties are this device's.
+    let driver = unsafe {
+        let basic = instance.get_physical_device_properties(physical_device);
+        driver_properties(instance, physical_device, &basic)
+    };
+    driver.is_some_and(|driver| driver.driver_id == vk::DriverId::MESA_LLVMPIPE)
+}
+
 fn is_nvidias_driver(driver: Option<vk::DriverId>, vendor: u32) -> bool {
     const NVIDIA: u32 = 0x10de;
     driver.map_or(vendor == NVIDIA, |driver| driver == vk::DriverId::NVIDIA_PROPRIETARY)

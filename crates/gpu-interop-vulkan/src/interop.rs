@@ -10,7 +10,8 @@ use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, ProcessMark, Result};
 
 use crate::handles::{self, Functions};
 use crate::identity::{
-    device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind, query_properties, version,
+    device_identity, driver_description, has_extension, is_llvmpipe, is_nvidia_driver, name_and_kind, query_properties,
+    version,
 };
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
@@ -205,6 +206,13 @@ impl VulkanInterop {
     pub fn driver(&self) -> String {
         // SAFETY: the creator of this object promised that both are live, belong together, and are 1.1 or later.
         unsafe { driver_description(&self.shared.instance, self.shared.physical_device) }
+    }
+
+    /// `true` if a wait for one of several semaphores uses a processor until it ends: Mesa does so for timelines that the
+    /// kernel does not know.
+    pub(crate) fn polls_in_waits(&self) -> bool {
+        // SAFETY: as in `driver`.
+        unsafe { is_llvmpipe(&self.shared.instance, self.shared.physical_device) }
     }
 
     /// Reports whether the driver is NVIDIA's own. Mesa's NVK also drives NVIDIA devices.

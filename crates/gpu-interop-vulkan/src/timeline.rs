@@ -1,8 +1,8 @@
 //! Timeline semaphores as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
 
 use std::any::Any;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{
@@ -86,7 +86,16 @@ fn semaphore(timeline: &dyn ExporterTimeline) -> Option<&OwnedSemaphore> {
 struct Waiter {
     wake: OwnedSemaphore,
     interruptions: Mutex<Interruptions>,
+    /// Ends a nap.
+    interrupted: Condvar,
+    /// The longest wait of the driver; then the thread sleeps for a while.
+    longest: Duration,
 }
+
+/// A wait of a driver that polls, which uses a processor meanwhile.
+const POLLING: Duration = Duration::from_micros(100);
+/// The first nap between such waits, and the longest one.
+const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 
 #[derive(Debug, Default)]
 struct Interruptions {
@@ -98,7 +107,16 @@ struct Interruptions {
 
 impl Waiter {
     fn new(interop: &VulkanInterop) -> Result<Self> {
-        Ok(Self { wake: OwnedSemaphore::timeline(interop, 0)?, interruptions: Mutex::default() })
+        let longest = if interop.polls_in_waits() { POLLING } else { Duration::MAX };
+        let (interruptions, interrupted) = (Mutex::default(), Condvar::new());
+        Ok(Self { wake: OwnedSemaphore::timeline(interop, 0)?, interruptions, interrupted, longest })
+    }
+
+    /// Sleeps for `duration`, or until an interruption.
+    fn nap(&self, duration: Duration) {
+        let pending = |interruptions: &mut Interruptions| interruptions.sent == interruptions.seen;
+        // The guard is dropped: the next wait sees the interruption.
+        drop(self.interrupted.wait_timeout_while(self.interruptions(), duration, pending));
     }
 
     fn interruptions(&self) -> std::sync::MutexGuard<'_, Interruptions> {
@@ -127,8 +145,18 @@ impl TimelineWaiter for Waiter {
             vk::SemaphoreWaitInfo::default().flags(vk::SemaphoreWaitFlags::ANY).semaphores(&semaphores).values(&values);
         let functions = interop.timeline(OPERATION)?;
         let device = interop.device().handle();
-        // SAFETY: the device is live; all are live timeline semaphores of it, one value for each.
-        let waited = unsafe { (functions.wait_semaphores_khr)(device, &raw const info, nanoseconds(timeout)) };
+        let (start, [mut nap, longest_nap]) = (Instant::now(), NAPS);
+        let waited = loop {
+            let left = timeout.saturating_sub(start.elapsed());
+            let limit = nanoseconds(left.min(self.longest));
+            // SAFETY: the device is live; all are live timeline semaphores of it, one value for each.
+            let waited = unsafe { (functions.wait_semaphores_khr)(device, &raw const info, limit) };
+            if waited != vk::Result::TIMEOUT || left <= self.longest {
+                break waited;
+            }
+            self.nap(nap.min(left));
+            nap = longest_nap.min(2 * nap);
+        };
         let mut interruptions = self.interruptions();
         interruptions.seen = interruptions.sent;
         match waited {
@@ -148,6 +176,7 @@ impl TimelineWaiter for Waiter {
             // The device is lost, so the wait has already ended.
             tracing::debug!(%error, "cannot interrupt a wait for timelines");
         }
+        self.interrupted.notify_one();
     }
 }
 
