@@ -145,9 +145,8 @@ impl TimelineWaiter for Waiter {
             vk::SemaphoreWaitInfo::default().flags(vk::SemaphoreWaitFlags::ANY).semaphores(&semaphores).values(&values);
         let functions = interop.timeline(OPERATION)?;
         let device = interop.device().handle();
-        let (start, [mut nap, longest_nap]) = (Instant::now(), NAPS);
+        let (start, mut left, [mut nap, longest_nap]) = (Instant::now(), timeout, NAPS);
         let waited = loop {
-            let left = timeout.saturating_sub(start.elapsed());
             let limit = nanoseconds(left.min(self.longest));
             // SAFETY: the device is live; all are live timeline semaphores of it, one value for each.
             let waited = unsafe { (functions.wait_semaphores_khr)(device, &raw const info, limit) };
@@ -156,6 +155,7 @@ impl TimelineWaiter for Waiter {
             }
             self.nap(nap.min(left));
             nap = longest_nap.min(2 * nap);
+            left = timeout.saturating_sub(start.elapsed());
         };
         let mut interruptions = self.interruptions();
         interruptions.seen = interruptions.sent;
