@@ -70,8 +70,9 @@ fn features(session: &Session) -> Outcome {
             .args(["--", "-D", "warnings"])
             .check()?;
     }
-    let wgpu = lint(session, "clippy --package gpu-interop-conformance-cli --features wgpu --all-targets");
-    wgpu.args(["--", "-D", "warnings"]).check()
+    // The lints of the workspace are with its feature `wgpu`.
+    let command = lint(session, "clippy --package gpu-interop-conformance-cli --all-targets");
+    command.args(["--", "-D", "warnings"]).check()
 }
 
 fn docs(session: &Session) -> Outcome {
@@ -86,6 +87,8 @@ fn tests(session: &Session) -> Outcome {
         tests = tests.env("GPU_INTEROP_REQUIRE_GL", "1");
         // And the compilers and tools of the programs in C.
         tests = tests.env("GPU_INTEROP_REQUIRE_C", "1");
+        // And Vulkan's driver for the CPU, for the tests with cudarc.
+        tests = tests.env("GPU_INTEROP_REQUIRE_CUDARC", "1");
     }
     match swiftshader(session) {
         Some(library) => tests = tests.env("SWIFTSHADER_LIBRARY", library),
@@ -93,13 +96,7 @@ fn tests(session: &Session) -> Outcome {
             session.leave_out("tests with SwiftShader", "the package chromium-common, and apt-get to download it")?
         }
     }
-    tests.check()?;
-    // With features that the workspace's build leaves out, and everything else as there.
-    let with = "--features gpu-interop/cudarc,gpu-interop-conformance-cli/wgpu";
-    let cudarc = cargo("test --workspace --test cudarc --test bench_wgpu").args(with.split(' '));
-    let cudarc = cudarc.env("GPU_INTEROP_SIMULATORS", session.debug(""));
-    // .ci/run installs Vulkan's driver for the CPU.
-    if has("apt-get") { cudarc.env("GPU_INTEROP_REQUIRE_CUDARC", "1") } else { cudarc }.check()
+    tests.check()
 }
 
 /// A Vulkan driver for the CPU that has binary semaphores, which lavapipe lacks. It is one file of a package that would
