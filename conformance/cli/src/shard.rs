@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
-use gpu_interop_conformance::{Stop, Verdict};
+use gpu_interop_conformance::{Beside, Stop, Verdict};
 
 use crate::report::{self, Report, case_name, merge};
 use crate::runner::Case;
@@ -119,7 +119,7 @@ pub(crate) fn select<'a>(
 /// result is the same on every machine.
 fn assign(cases: &[Case<'_>], count: usize, durations: &Durations) -> Vec<usize> {
     // Two processes run cases at the same time, except those marked `alone`.
-    let cost = |case: &Case<'_>| durations.of(case) * if case.scenario.alone { 2 } else { 1 };
+    let cost = |case: &Case<'_>| durations.of(case) * if case.scenario.beside >= Beside::Waiting { 2 } else { 1 };
     let mut order: Vec<(u64, usize)> = cases.iter().map(cost).zip(0..).collect();
     order.sort_by_key(|(cost, place)| (Reverse(*cost), *place));
     let (mut shards, mut loads) = (vec![0; cases.len()], vec![(0, 0); count]);

@@ -78,7 +78,7 @@ pub use need::{Need, Setup};
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};
-pub use scenario::{Exporters, Scenario};
+pub use scenario::{Beside, Exporters, Scenario};
 pub use service::SUBCOMMAND;
 pub use suite::{BACKEND_NAMES, Suite};
 pub use system::{BorrowedOsHandle, OsHandle};

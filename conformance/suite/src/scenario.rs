@@ -16,6 +16,20 @@ pub enum Exporters {
     Any,
 }
 
+/// The scenarios in other processes that may run at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Beside {
+    /// A few others: most scenarios.
+    Any,
+    /// All but those that run alone, because it mostly waits: for times, for other processes, or for a driver that gives
+    /// up.
+    All,
+    /// Those that mostly wait. Two processes that use the GPU would wait for its time slices.
+    Waiting,
+    /// None: it needs most of the machine's memory, or measures the free memory of the GPU.
+    None,
+}
+
 /// The work of another process of a scenario, selected by name.
 pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
 
@@ -35,17 +49,13 @@ pub struct Scenario {
     needs: [&'static [Need]; 2],
     /// The time after which it is stopped.
     pub time_limit: Duration,
-    /// `true` if no other scenario may run at the same time: it needs most of the machine's memory, measures the free
-    /// memory of the GPU, or would wait for time slices if two processes used the GPU.
-    pub alone: bool,
+    /// The scenarios that may run at the same time.
+    pub beside: Beside,
     /// `true` if it counts the descriptors, mappings, threads or memory of its process during many cycles. It shares its
     /// process with such scenarios only, because late releases of others would be counted.
     pub counts_resources: bool,
     /// `true` if it must not share its process with other scenarios: it leaves work or threads behind.
     pub own_process: bool,
-    /// `true` if it mostly waits: for times, for other processes, or for a driver that gives up. It runs beside scenarios
-    /// that use the processor and the GPU.
-    pub mostly_waits: bool,
     /// `true` if a host thread signals a timeline while another waits for it, which deadlocks old validation layers of
     /// Vulkan.
     pub signals_by_host: bool,
@@ -77,10 +87,9 @@ impl Scenario {
             exporters,
             needs: [&[]; 2],
             time_limit: Self::TIME_LIMIT,
-            alone: false,
+            beside: Beside::Any,
             counts_resources: false,
             own_process: false,
-            mostly_waits: false,
             signals_by_host: false,
             many_streams: false,
             source: None,
@@ -134,7 +143,7 @@ impl Scenario {
     }
 
     pub(crate) const fn alone(self) -> Self {
-        Self { alone: true, ..self }
+        Self { beside: Beside::None, ..self }
     }
 
     pub(crate) const fn counts_resources(self) -> Self {
@@ -146,7 +155,11 @@ impl Scenario {
     }
 
     pub(crate) const fn mostly_waits(self) -> Self {
-        Self { mostly_waits: true, ..self }
+        Self { beside: Beside::All, ..self }
+    }
+
+    pub(crate) const fn beside_waiting(self) -> Self {
+        Self { beside: Beside::Waiting, ..self }
     }
 
     pub(crate) const fn signals_by_host(self) -> Self {
@@ -161,8 +174,8 @@ impl Scenario {
 /// Builds the constant `SCENARIOS`, a table of scenarios.
 ///
 /// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see
-/// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `counts_resources`,
-/// `own_process`, `mostly_waits`, `signals_by_host`, `many_streams`. The function is a path or a closure that captures
+/// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `mostly_waits`,
+/// `beside_waiting`, `counts_resources`, `own_process`, `signals_by_host`, `many_streams`. The function is a path or a closure that captures
 /// nothing. A table may begin with `all need [...];`.
 macro_rules! scenarios {
     (all need [$($common:tt)*]; $($rows:tt)+) => {

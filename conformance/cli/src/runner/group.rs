@@ -18,7 +18,7 @@ use crate::report::HISTORY;
 use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
 use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
-use gpu_interop_conformance::{Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict};
+use gpu_interop_conformance::{Beside, Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict};
 
 /// Maximum size of a verdict, bytes.
 const MESSAGE: usize = 128 << 10;
@@ -153,7 +153,7 @@ pub(super) fn run<'a>(
             done += 1;
             continue;
         }
-        let mut sensors = options.evidence.sensors(cases[done].scenario.alone);
+        let mut sensors = options.evidence.sensors(cases[done].scenario.beside >= Beside::Waiting);
         let mut started = match held.take() {
             Some(mut held) => {
                 held.begin();

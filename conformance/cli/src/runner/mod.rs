@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{SubsecRound, Utc};
-use gpu_interop_conformance::{BackendUnderTest, Scenario, Verdict, execution};
+use gpu_interop_conformance::{BackendUnderTest, Beside, Scenario, Verdict, execution};
 
 use crate::call_trace::{self, CallFile};
 use crate::evidence::Evidence;
@@ -38,12 +38,12 @@ use place::Drivers;
 use results::Results;
 use units::{side_by_side, units};
 
-/// The most processes that wait for the scenarios marked `alone`: each has contexts of the GPU.
+/// The most processes that wait for the scenarios without busy ones beside them: each has contexts of the GPU.
 const MOST_HELD: usize = 8;
 
 impl Plan {
     /// Runs the cases. Scenarios measure descriptors and memory of their own process only, so several processes may run
-    /// at once, except scenarios marked `alone`. At the end, failed cases run again alone.
+    /// at once, as far as each scenario permits ([`Beside`]). At the end, failed cases run again alone.
     ///
     /// # Errors
     /// If the journal is of another run.
@@ -146,22 +146,26 @@ impl Plan {
         let jobs = self.jobs.get();
         let units = units(self.isolation, jobs, cases, to_run);
         if jobs == 1 {
-            // A process that starts would be beside scenarios marked `alone`.
+            // A process that starts would be beside scenarios that run alone.
             return units.iter().for_each(|unit| run(unit, None));
         }
-        let is = |flag: fn(&Scenario) -> bool| move |unit: &Vec<usize>| flag(cases[unit[0]].scenario);
-        let (alone, others): (Vec<_>, Vec<_>) = units.into_iter().partition(is(|scenario| scenario.alone));
-        let (waiting, busy): (Vec<_>, Vec<_>) = others.into_iter().partition(is(|scenario| scenario.mostly_waits));
-        let mut held = std::thread::scope(|scope| {
-            scope.spawn(|| side_by_side(jobs, &waiting, &|_| None, &run, || ()));
-            side_by_side(jobs, &busy, &hold, &run, || alone.iter().take(MOST_HELD).map(hold).collect::<Vec<_>>())
+        let beside = |kind| move |unit: &Vec<usize>| cases[unit[0]].scenario.beside == kind;
+        let (waiting, others): (Vec<_>, Vec<_>) = units.into_iter().partition(beside(Beside::All));
+        let (busy, mut last): (Vec<_>, Vec<_>) = others.into_iter().partition(beside(Beside::Any));
+        last.sort_by_key(|unit| cases[unit[0]].scenario.beside);
+        let held = std::thread::scope(|scope| {
+            scope.spawn(|| side_by_side(jobs.div_ceil(2), &waiting, &|_| None, &run, || ()));
+            let mut held =
+                side_by_side(jobs, &busy, &hold, &run, || last.iter().take(MOST_HELD).map(hold).collect::<Vec<_>>());
+            // No process starts beside scenarios that measure the free memory of the GPU.
+            held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
+            let mut held = last.iter().zip(held.into_iter().chain(std::iter::repeat_with(|| None))).peekable();
+            while let Some((unit, held)) = held.next_if(|(unit, _)| beside(Beside::Waiting)(unit)) {
+                run(unit, held);
+            }
+            held
         });
-        // No process starts beside scenarios that measure the free memory of the GPU.
-        held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
-        alone
-            .iter()
-            .zip(held.into_iter().chain(std::iter::repeat_with(|| None)))
-            .for_each(|(unit, held)| run(unit, held));
+        held.for_each(|(unit, held)| run(unit, held));
     }
 
     /// Runs cases in this process.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gpu_interop_conformance::Scenario;
+use gpu_interop_conformance::{Beside, Scenario};
 
 use super::case::Case;
 use super::plan::Isolation;
@@ -14,10 +14,10 @@ use crate::shard::Durations;
 /// The number of scenarios that justify another process: starting a GPU's drivers takes longer than most scenarios.
 const WORTH_A_PROCESS: usize = 20;
 
-/// The flags that all scenarios of a process have in common.
-fn kind(scenario: &Scenario) -> [bool; 5] {
-    let Scenario { alone, counts_resources, mostly_waits, signals_by_host, many_streams, .. } = *scenario;
-    [alone, counts_resources, mostly_waits, signals_by_host, many_streams]
+/// What all scenarios of a process have in common.
+fn kind(scenario: &Scenario) -> (Beside, [bool; 3]) {
+    let Scenario { beside, counts_resources, signals_by_host, many_streams, .. } = *scenario;
+    (beside, [counts_resources, signals_by_host, many_streams])
 }
 
 /// Distributes cases over processes: one exporter a process, a group such as `memory.*` together, except scenarios
@@ -36,10 +36,10 @@ pub(super) fn units(isolation: Isolation, jobs: usize, cases: &[Case<'_>], indic
         let group = scenario.id.split('.').next().unwrap_or_default();
         groups.entry((kind(scenario), case.exporter)).or_default().entry(group).or_default().push(*index);
     }
-    for (([alone, ..], _), groups) in groups {
+    for (((beside, _), _), groups) in groups {
         let mut groups: Vec<_> = groups.into_values().collect();
         let worth = groups.iter().map(Vec::len).sum::<usize>().div_ceil(WORTH_A_PROCESS);
-        let mut shared = vec![(0, Vec::new()); if alone { 1 } else { worth.min(2 * jobs) }];
+        let mut shared = vec![(0, Vec::new()); if beside >= Beside::Waiting { 1 } else { worth.min(2 * jobs) }];
         // The longest group first, each to the shortest unit.
         groups.sort_by_key(|group| Reverse(cost(group)));
         for group in groups {

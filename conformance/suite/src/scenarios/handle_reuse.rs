@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::outcome::join;
 use crate::{Verdict, ensure};
 
-const DURATION: Duration = Duration::from_millis(1500);
+const DURATION: Duration = Duration::from_millis(500);
 /// The time limit for enough checks on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(15);
 /// The number of open handles of each bystander thread.

@@ -34,10 +34,10 @@ scenarios! {
     "semaphore.two_streams", Any, "Two streams of the device hand work over by a timeline, 500 times.", two_streams,
         needs [shared timelines],
         mirrors("OpenCL-CTS: external_semaphores_cross_queues_io, external_semaphores_cross_queues_ooo");
-    // Alone: each of many turns would wait for the time slices of other processes.
+    // Each of many turns would wait for the time slices of busy processes.
     "semaphore.1000_frames", Any,
         "1,000 frames go back and forth between exporter and device, with the data verified on both sides.",
-        thousand_frames, needs [shared timelines], alone, within(60), mirrors("OpenCL-CTS: external_semaphores_reuse");
+        thousand_frames, needs [shared timelines], beside_waiting, within(60), mirrors("OpenCL-CTS: external_semaphores_reuse");
     "semaphore.large_values", Any, "Values around 2^32 and up to 2^64 - 1 work.", large_values,
         needs [shared timelines];
     "semaphore.smaller_wait", Any, "A wait for a value that was reached does not block.", smaller_wait,
@@ -117,7 +117,7 @@ fn wait_before_signal(context: &Context) -> Verdict {
     let stream = context.stream()?;
     stream.wait(&[timeline.wait_value(1)])?;
     stream.signal(&[timeline.signal_value(2)])?;
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(400));
     ensure!(!stream.is_idle()?, "the stream did not wait");
     ensure!(!exported.wait(2, Duration::ZERO)?, "the signal behind the wait came before the wait was met");
     exported.signal(1)?;

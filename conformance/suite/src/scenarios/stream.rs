@@ -22,9 +22,9 @@ scenarios! {
         wait_value_32, needs [StreamMemoryOperations32], mirrors("CUDA driver API: cuStreamWaitValue32");
     "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64,
         needs [StreamMemoryOperations64], mirrors("CUDA driver API: cuStreamWaitValue64");
-    // Alone: each of many copies would wait for the time slices of other processes.
+    // Each of many copies would wait for the time slices of busy processes.
     "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value,
-        needs [StreamMemoryOperations32, StreamMemoryOperations64], alone,
+        needs [StreamMemoryOperations32, StreamMemoryOperations64], beside_waiting,
         mirrors("CUDA driver API: cuStreamWriteValue32, cuStreamWriteValue64");
     "stream.events", Any, "A stream waits for an event of another stream.", events, needs [StreamMemoryOperations32];
     "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",
