@@ -1,36 +1,114 @@
 //! Buffers and textures of wgpu that CUDA, HIP or the CPU works on, without a copy.
 //!
 //! ```no_run
+//! use gpu_interop_wgpu::wgpu;
+//!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-//! # let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()))?;
-//! # let desc = wgpu::BufferDescriptor { label: None, size: 4096, usage: wgpu::BufferUsages::VERTEX, mapped_at_creation: false };
+//! let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
+//! desc.flags = wgpu::InstanceFlags::empty().with_env(); // no validation layer: see "Limits"
+//! let instance = wgpu::Instance::new(desc);
+//! let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()))?;
 //! let (device, queue) = gpu_interop_wgpu::request_device(&adapter, &wgpu::DeviceDescriptor::default())?;
 //! let interop = gpu_interop_wgpu::Interop::new(&device, &queue)?; // the same GPU in CUDA or HIP, or the CPU
 //! let stream = interop.compute().create_stream()?;
-//! let vertices = interop.create_buffer(&desc)?; // `vertices.wgpu()` is a `wgpu::Buffer`
 //!
-//! let compute = interop.begin_compute(&stream, &[&vertices])?; // behind everything submitted to `queue` so far
-//! stream.fill_u32(vertices.mapped(), 0x3F80_0000)?; // or a kernel
+//! let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST; // or any other
+//! let desc = wgpu::BufferDescriptor { label: None, size: 4096, usage, mapped_at_creation: false };
+//! let (from, to) = (interop.create_buffer(&desc)?, interop.create_buffer(&desc)?);
+//! queue.write_buffer(from.wgpu(), 0, &[7; 4096]); // `wgpu()` is a `wgpu::Buffer`
+//! queue.submit([]);
+//!
+//! let compute = interop.begin_compute(&stream, &[&from, &to])?; // behind everything submitted to `queue` so far
+//! stream.copy(to.mapped(), from.mapped())?; // the target first; or `fill_u32`, or a kernel
 //! compute.end()?; // everything submitted to `queue` from now on sees what the stream wrote
+//!
+//! let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+//! let readback = device.create_buffer(&wgpu::BufferDescriptor { usage, ..desc });
+//! let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+//! encoder.copy_buffer_to_buffer(to.wgpu(), 0, &readback, 0, 4096);
+//! queue.submit([encoder.finish()]);
+//! readback.map_async(wgpu::MapMode::Read, .., |mapped| mapped.expect("mapped"));
+//! device.poll(wgpu::PollType::wait_indefinitely())?;
+//! assert_eq!(readback.get_mapped_range(..)?[..], [7; 4096]);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Textures go the same way: [`Interop::create_texture`], then [`SharedTexture::read_texels`] and `write_texels`, or a
-//! kernel on [`SharedTexture::linear`] or [`SharedTexture::array`]. The repository's `examples` have kernels for CUDA
-//! and for the CPU.
+//! ```toml
+//! [dependencies]
+//! gpu-interop-wgpu = "0.1" # the features `cuda`, `hip` and `host` are on
+//! pollster = "0.4"
+//! ```
 //!
-//! This version is for wgpu 30, which it re-exports without its optional features: for WGSL add
+//! This version is for wgpu 30. It re-exports [`wgpu`], without its optional features, and [`gpu_interop`]: for WGSL add
 //! `wgpu = { version = "30", default-features = false, features = ["wgsl"] }` to your own dependencies. Each release of
-//! wgpu has a major version of this crate. wgpu runs on Vulkan (Linux and Windows) or on Direct3D 12. Which compute API it is paired with is decided at
-//! run time, by the identity of the GPU and the environment variable `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host` or
-//! `auto`; see [`gpu_interop`]).
+//! wgpu has a major version of this crate. wgpu runs on Vulkan (Linux and Windows) or on Direct3D 12. Which compute API
+//! it is paired with is decided at run time, by the identity of the GPU and the environment variable
+//! `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host` or `auto`; see [`gpu_interop`]).
+//!
+//! # Kernels
+//! [`Device::load_module`](gpu_interop::Device::load_module) takes PTX of CUDA and code objects of HIP. On the CPU a
+//! kernel is a Rust function:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use gpu_interop_wgpu::gpu_interop::host::{HostBackend, KernelCall};
+//! use gpu_interop_wgpu::gpu_interop::{KernelArg, LaunchConfig, ModuleImage, device_for_with_host};
+//! use gpu_interop_wgpu::{Interop, identity};
+//!
+//! fn add_one(call: &KernelCall<'_>) -> Result<(), String> {
+//!     for index in 0..call.u32(1)? as usize {
+//!         // SAFETY: argument 0 is the address of as many bytes as argument 1 says.
+//!         unsafe { *call.ptr(0)?.add(index) += 1 };
+//!     }
+//!     Ok(())
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (device, queue): (wgpu::Device, wgpu::Queue) = unimplemented!();
+//! # let ptx = c"";
+//! let host = HostBackend::builder().kernel(c"add_one".into(), add_one).build();
+//! let compute = device_for_with_host(&identity(&device)?, Arc::new(host))?;
+//! let image = if compute.backend().name.as_str() == "host" { ModuleImage::Builtin } else { ModuleImage::Ptx(ptx) };
+//! let kernel = compute.load_module(image)?.kernel(c"add_one")?;
+//! let interop = Interop::with_compute(&device, &queue, compute)?;
+//! # let (stream, buffer): (gpu_interop_wgpu::gpu_interop::Stream, gpu_interop_wgpu::SharedBuffer) = unimplemented!();
+//!
+//! let compute = interop.begin_compute(&stream, &[&buffer])?;
+//! let arguments = [KernelArg::from(buffer.mapped()), KernelArg::U32(4096)];
+//! // SAFETY: the kernel takes an address and an unsigned 32-bit number of bytes, which are the buffer's.
+//! unsafe { stream.launch(&kernel, &LaunchConfig::linear(4096), &arguments) }?;
+//! compute.end()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Textures
+//! [`Interop::create_texture`] creates a texture of wgpu that compute maps as one of two things. Copies through the CPU,
+//! for tests, are [`SharedTexture::read_texels`] and [`SharedTexture::write_texels`].
+//!
+//! ```no_run
+//! # fn show(texture: &gpu_interop_wgpu::SharedTexture, stream: &gpu_interop_wgpu::gpu_interop::Stream) -> Result<(), Box<dyn std::error::Error>> {
+//! match (texture.array(), texture.linear(0, 0)) {
+//!     // Optimal tiling: a mipmapped array, for surfaces and textures of kernels.
+//!     (Some(array), _) => println!("{:?}", array.desc()),
+//!     // Linear tiling: memory with rows of `row_pitch` bytes. `rows` is as good a target or source of copies as a buffer.
+//!     (None, Some((rows, layout))) => println!("{} bytes, rows {} bytes apart", rows.size(), layout.row_pitch),
+//!     (None, None) => println!("no such level or layer"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The repository's `examples` have kernels on both, for CUDA, HIP and the CPU.
 //!
 //! # Devices
-//! [`request_device`] creates a wgpu device with the Vulkan extensions that sharing needs. An application that creates
-//! its device itself passes it to [`Interop::new`], whose error names what the device lacks. [`Interop::with_compute`]
-//! takes a compute device that the application opened, for example with its own kernels for the CPU.
+//! [`request_device`] creates a wgpu device with the Vulkan extensions for sharing memory and timelines.
+//! [`Interop::new`] also takes a device of [`wgpu::Adapter::request_device`]: it shares memory if its driver and the
+//! features of the device permit that, but not timelines, whose values the CPU transfers then, which is slower. The
+//! error names what a device lacks. [`Interop::with_compute`] takes a compute device that the application opened, for
+//! example with its own kernels for the CPU.
 //!
 //! # Buffers and textures
 //! A [`SharedBuffer`] is a `wgpu::Buffer` and a [`MappedBuffer`](gpu_interop::MappedBuffer); a [`SharedTexture`] is a
@@ -42,7 +120,7 @@
 //! # Hand-over
 //! wgpu and compute take turns. [`Interop::begin_compute`] hands objects to a stream, and [`HandOver::end`], or the
 //! drop of the guard, hands them back. Neither blocks the CPU where the compute driver imports timeline semaphores, as
-//! CUDA's does; [`HandBack::acquire`] has the other case. Image layouts, ownership transfers, semaphores and the states
+//! CUDA's does. Elsewhere (HIP on Linux, the CPU) the end waits for the stream: see [`HandBack::acquire`]. Image layouts, ownership transfers, semaphores and the states
 //! that wgpu tracks are handled inside.
 //!
 //! * While compute owns an object, do not submit wgpu work that uses it; recording such work is fine.
@@ -61,10 +139,12 @@
 //! [`Stream::synchronize`](gpu_interop::Stream::synchronize) reports it.
 //!
 //! # Limits
-//! * wgpu loads Vulkan's validation layer in debug builds. Layers before 1.4.304 may stall for 10 s in a hand-over over a
-//!   bridge (HIP on Linux, the CPU), because they mishandle a wait of one thread beside a signal of another. Create the
-//!   instance with `flags: wgpu::InstanceFlags::empty().with_env()`, which leaves the layer to `WGPU_VALIDATION=1`.
-//! * An object that compute owns is not protected from wgpu: its contents are then undefined, without an error.
+//! * wgpu loads Vulkan's validation layer in debug builds. Layers before 1.4.304 may stall for 10 s in each hand-over
+//!   over a bridge (HIP on Linux, the CPU), so for minutes in all, because they mishandle a wait of one thread beside a
+//!   signal of another. Create the instance with `flags: wgpu::InstanceFlags::empty().with_env()`, which leaves the layer
+//!   to `WGPU_VALIDATION=1`.
+//! * Neither side is protected from the other: the contents of an object are undefined, without an error, if wgpu uses
+//!   it while compute owns it, or if a stream uses it without [`Interop::begin_compute`].
 //!   `let _ = interop.begin_compute(..)?` ends the hand-over at once.
 //! * A kernel that never ends, or a device that is lost, keeps wgpu's queue waiting: bound the waits for it
 //!   (`wgpu::PollType::Wait` has a timeout).

@@ -12,7 +12,7 @@ use crate::native::objects::{Layout, Transfer};
 use crate::object::{Handle, Object, Sealed, Shared};
 use crate::tiling::{LinearLayout, TextureOptions, Tiling};
 
-/// A texture as compute sees it.
+/// A texture as compute sees it: [`SharedTexture::mapping`]. [`TextureOptions`] choose which of the two it is.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TextureMapping {
@@ -61,7 +61,8 @@ impl SharedTexture {
     }
 
     /// One layer of a mip level as memory with rows, with linear tiling: its first texel is the first byte of the
-    /// slice.
+    /// slice, and rows begin [`row_pitch`](LinearLayout::row_pitch) bytes apart. `None` with optimal tiling
+    /// ([`array`](Self::array)), and if the texture has no such layer or level.
     #[must_use]
     pub fn linear(&self, level: u32, layer: u32) -> Option<(BufferSlice<'_>, LinearLayout)> {
         let TextureMapping::Linear(buffer) = &self.mapping else { return None };
