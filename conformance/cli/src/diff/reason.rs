@@ -15,14 +15,31 @@ pub(super) fn without_history(reason: &str) -> &str {
     }
 }
 
-/// Replaces addresses, durations, temporary paths and numbers that the system assigns.
+/// The reason without the name and the identity of the device that an error of the library ends with: the difference of
+/// the machines states these.
+fn without_device(reason: &str) -> String {
+    const DEVICE: &str = "device: ";
+    let mut text = String::with_capacity(reason.len());
+    let mut rest = reason;
+    while let Some(place) = rest.find(DEVICE) {
+        let (before, device) = rest.split_at(place + DEVICE.len());
+        text.push_str(before);
+        // A long reason may end within it.
+        let end = [";", "]", " [...]"].into_iter().filter_map(|end| device.find(end)).min().unwrap_or(device.len());
+        text.push('#');
+        rest = &device[end..];
+    }
+    text + rest
+}
+
+/// Replaces addresses, durations, temporary paths, numbers that the system assigns, and the device's identity.
 pub(crate) fn steady(reason: &str) -> String {
-    masked(without_history(reason), false)
+    masked(&without_device(without_history(reason)), false)
 }
 
 /// As [`steady`], and every other number is replaced, too.
 pub(super) fn without_numbers(reason: &str) -> String {
-    masked(without_history(reason), true)
+    masked(&without_device(without_history(reason)), true)
 }
 
 fn masked(reason: &str, all_numbers: bool) -> String {
@@ -98,6 +115,11 @@ mod tests {
             ("word 17: expected 3, found 5", "word 17: expected 3, found 5"),
             ("driver 580.159.04", "driver 580.159.04"),
             ("5 scenarios", "5 scenarios"),
+            (
+                "no [device: A 1, uuid 1a-2b, pci 0:1.0; size: 8]; no [device: B]",
+                "no [device: #; size: 8]; no [device: #]",
+            ),
+            ("no [code: 2; device: A 1, uuid 1a [...]; no [...]", "no [code: 2; device: # [...]; no [...]"),
         ] {
             assert_eq!(steady(reason), expected);
         }
