@@ -35,6 +35,7 @@ mod device12;
 mod dxgi;
 pub mod entry;
 mod faults;
+mod features12;
 mod keyed_mutex;
 mod layout;
 mod list12;
@@ -45,6 +46,8 @@ mod queue12;
 mod resource11;
 mod resource12;
 mod section;
+mod states12;
+mod views12;
 
 pub use counter::Counter;
 pub use device11::{Behavior11, Device11};
