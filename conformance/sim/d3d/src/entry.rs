@@ -10,9 +10,9 @@ use windows::Win32::Graphics::Direct3D12::ID3D12Device;
 use windows::core::{GUID, HRESULT, IUnknown, Interface};
 
 use crate::device11::{Behavior11, Device11};
-use crate::device12::{Behavior12, Device12};
 use crate::dxgi::Factory;
 use crate::os;
+use crate::state12::{Behavior12, Device12};
 
 const S_FALSE: HRESULT = HRESULT(1);
 

@@ -8,9 +8,9 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::core::HRESULT;
 
 use crate::E_INVALIDARG;
-use crate::device12::Device12;
 use crate::layout::has_texels;
 use crate::object::methods;
+use crate::state12::Device12;
 
 /// Uses of a format with texels. Only copies are simulated; views can be created.
 const USES: D3D12_FORMAT_SUPPORT1 = D3D12_FORMAT_SUPPORT1(

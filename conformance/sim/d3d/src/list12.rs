@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, Interface};
 
+use crate::backing12::{Backing, Used};
 use crate::object::{Stand, borrowed, methods, object, set_name, unknown};
 use crate::resource12::Resource;
 use crate::section::Part;
-use crate::states12::{Backing, Used};
 use crate::{E_INVALIDARG, layout};
 
 /// A recorded command.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, IUnknown, Interface};
 
+use crate::backing12::{InUse, Used};
 use crate::counter::Counter;
 use crate::list12::List;
 use crate::object::{Stand, borrowed, methods, object, set_name, state, unknown};
 use crate::queue::Queue;
 use crate::resource12::Fence;
-use crate::states12::{InUse, Used};
 
 /// A queue with its own thread, and its device.
 pub(crate) struct Queue12(Queue, ID3D12Device);

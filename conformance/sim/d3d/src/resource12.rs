@@ -8,12 +8,12 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, IUnknown, PCWSTR, Ref, Result, implement};
 
 use crate::E_INVALIDARG;
+use crate::address12::Address;
+use crate::backing12::{Backing, Rules};
 use crate::children::{children12, not_implemented};
 use crate::counter::Counter;
 use crate::layout::{Layout, Texture};
 use crate::section::Section;
-use crate::states12::{Backing, Rules};
-use crate::views12::Address;
 
 #[implement(ID3D12Heap)]
 pub(crate) struct Heap {

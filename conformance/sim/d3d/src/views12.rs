@@ -1,57 +1,20 @@
 //! Descriptor heaps and views of Direct3D 12. The views are checked; nothing uses them.
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Ref, Result, implement};
 
+use crate::address12::{is_inside, reserve};
 use crate::children::children12;
-use crate::device12::Device12;
 use crate::layout::is_typeless;
 use crate::object::{borrowed, methods};
 use crate::resource12::Resource;
+use crate::state12::Device12;
 
 /// Bytes of a descriptor.
 const DESCRIPTOR: u32 = 32;
-
-/// Addresses that were never used, of this many bytes.
-fn reserve(bytes: u64) -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
-    NEXT.fetch_add(bytes.next_multiple_of(64 << 10), Ordering::Relaxed)
-}
-
-/// The GPU's address of a buffer, unique for its life.
-#[derive(Debug)]
-pub(crate) struct Address(u64);
-
-/// The addresses of all buffers, with their sizes.
-static ADDRESSES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-
-fn addresses() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Address {
-    pub(crate) fn new(size: u64) -> Self {
-        let address = reserve(size);
-        addresses().insert(address, size);
-        Self(address)
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0
-    }
-}
-
-impl Drop for Address {
-    fn drop(&mut self) {
-        addresses().remove(&self.0);
-    }
-}
 
 #[implement(ID3D12DescriptorHeap)]
 struct DescriptorHeap {
@@ -134,8 +97,7 @@ methods! { Device12;
     ) {
         let (start, size) = ((*desc).BufferLocation, u64::from((*desc).SizeInBytes));
         assert!(start.is_multiple_of(256) && size.is_multiple_of(256), "{size} bytes of constants at {start:#x}");
-        let inside = addresses().range(..=start).next_back().is_some_and(|(base, own)| start + size <= base + own);
-        assert!(inside, "a view of {size} bytes of constants exceeds its buffer");
+        assert!(is_inside(start, size), "a view of {size} bytes of constants exceeds its buffer");
     }
 
     pub(crate) fn shader_resource_view(
