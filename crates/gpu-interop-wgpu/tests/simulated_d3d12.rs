@@ -31,8 +31,10 @@ const TESTS: usize = 25;
 const BACKEND: &str = "GPU_INTEROP_BACKEND";
 const TIMELINE: &str = "GPU_INTEROP_TIMELINE";
 
-/// Settings of each run, and the tests that it leaves out.
-const RUNS: [(&[(&str, &str)], &[&str]); 3] = [
+/// Settings of a run, and the tests that it leaves out.
+type Run = (&'static [(&'static str, &'static str)], &'static [&'static str]);
+
+const RUNS: [Run; 3] = [
     (&[(BACKEND, "cuda")], &[]),
     (&[(BACKEND, "cuda"), (TIMELINE, "bridge")], &[]),
     // HIP has no arrays of normalised formats.
