@@ -87,7 +87,7 @@ fn fails(run: Run, scenario: &str, what: &str, reason: &str) -> Result<Ran, Fail
 fn not_direct3d() -> Result<(), Failed> {
     let with = |library: &str| Run::cuda().env("GPU_INTEROP_D3D_LIBRARY", library);
     let scenario = "d3d.bad_requests";
-    fails(with("gpu_interop_sim_d3d.dll"), scenario, "no folder", "is no full path")?;
+    fails(with("gpu_interop_sim_d3d.dll"), scenario, "no folder", "is not an absolute path")?;
     fails(with(r"C:\nowhere\d3d.dll"), scenario, "no file", r"C:\nowhere\d3d.dll")?;
     let system = std::env::var("SystemRoot")?;
     fails(
@@ -104,11 +104,11 @@ fn not_direct3d() -> Result<(), Failed> {
 /// The scenario of each feature detects the simulator's fault.
 fn faults() -> Result<(), Failed> {
     for (fault, scenario, reason) in [
-        ("short_copy", "d3d.committed_resource", "what Direct3D wrote"),
-        ("wrong_offset", "d3d.heap_of_two_buffers", "what Direct3D wrote"),
+        ("short_copy", "d3d.committed_resource", "Direct3D's data"),
+        ("wrong_offset", "d3d.heap_of_two_buffers", "Direct3D's data"),
         ("no_signal", "d3d.fence", "timed out waiting"),
         ("no_wait", "d3d.fence_timeline.native", "the queue does not find the stream's data"),
-        ("no_wait", "d3d.fence_11", "the stream's data are not there"),
+        ("no_wait", "d3d.fence_11", "the stream's data is missing"),
         ("no_flush", "d3d.fence_11", "work is still pending on the stream"),
         ("any_key", "d3d.keyed_mutex_timeout", "was accepted"),
         ("forget_abandoned", "d3d.keyed_mutex_abandoned", "timeout"),

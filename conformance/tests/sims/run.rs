@@ -6,7 +6,9 @@ use std::process::Command;
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::{CaseReport, Report};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
+#[cfg(target_os = "linux")]
+use libtest_mimic::Trial;
 use tempfile::TempDir;
 
 #[cfg(target_os = "linux")]
@@ -25,6 +27,7 @@ pub(crate) const HIP_ON_CUDA: &str = "gpu-interop-hip-on-cuda";
 
 /// A test that takes long and resembles a shorter one: only runs with `--include-ignored`, such as those of
 /// `cargo xtask slow`, include it.
+#[cfg(target_os = "linux")]
 pub(crate) fn nightly(name: &str, test: fn() -> Result<(), Failed>) -> Trial {
     Trial::test(name, test).with_ignored_flag(true)
 }

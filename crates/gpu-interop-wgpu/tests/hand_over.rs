@@ -6,7 +6,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Context, buffer_desc, validation_messages};
+use common::{Context, buffer_desc, is_simulated, validation_messages};
 use gpu_interop_wgpu::SharedBuffer;
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 
@@ -62,6 +62,9 @@ fn wgpu_waits_for_a_late_stream_and_without_the_wait_sees_old_data() {
 /// longer and longer until that is seen.
 #[test]
 fn a_stream_waits_for_wgpu_and_without_the_wait_sees_old_data() {
+    if is_simulated() {
+        return println!("skipped: no shaders");
+    }
     let Some(context) = Context::unvalidated() else { return };
     let buffer = buffer(&context);
     let slow = Slow::new(&context, &buffer);

@@ -75,8 +75,21 @@ impl Parts {
 }
 
 /// Open descriptors of this process.
+#[cfg(unix)]
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// Open handles of this process. Wine does not count them: each possible number is tested.
+#[cfg(windows)]
+fn descriptors() -> usize {
+    use gpu_interop_wgpu::gpu_interop::d3d::windows::Win32::Foundation::{GetHandleInformation, HANDLE};
+    let is_open = |number: &usize| {
+        let mut flags = 0;
+        // SAFETY: the result is written to a live variable; any number is valid.
+        unsafe { GetHandleInformation(HANDLE(std::ptr::without_provenance_mut(*number)), &raw mut flags) }.is_ok()
+    };
+    (4..65_536).step_by(4).filter(is_open).count()
 }
 
 /// Mappings of shared memory in this process: those of exported allocations.

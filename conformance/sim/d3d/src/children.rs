@@ -33,7 +33,10 @@ macro_rules! children12 {
         }
         impl ID3D12Object_Impl for $name {
             $crate::children::private_data!();
-            $crate::children::not_implemented! { fn SetName(&self, _: &PCWSTR) -> Result<()>; }
+            /// Names are for debuggers.
+            fn SetName(&self, _: &PCWSTR) -> Result<()> {
+                Ok(())
+            }
         }
     )* };
 }

@@ -1,7 +1,7 @@
 //! A device of Direct3D 12.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
 use windows::Win32::Foundation::{HANDLE, LUID};
@@ -9,52 +9,16 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Result};
 
+use crate::backing12::{Backing, Rules};
 use crate::counter::{Counter, Fences};
 use crate::layout::Layout;
 use crate::list12::List;
 use crate::object::{Stand, borrowed, methods, object, unknown};
-use crate::os;
 use crate::queue12::Queue12;
-use crate::resource12::{Allocator, Fence, Heap, Resource, layout};
+use crate::resource12::{Allocator, Fence, Heap, Resource, is_mapped, layout, rules};
 use crate::section::{Part, Section};
-use crate::{DEVICE_HUNG, E_HANDLE, E_INVALIDARG, answered, faults, note};
-
-/// Behaviour of a device.
-#[derive(Debug, Clone, Copy)]
-pub struct Behavior12 {
-    /// Number of nodes.
-    pub nodes: u32,
-    /// `D3D12_RESOURCE_HEAP_TIER`.
-    pub heap_tier: i32,
-    /// Result of sharing, instead of a handle.
-    pub share: Option<HRESULT>,
-    /// Granularity of allocations, bytes.
-    pub alignment: u64,
-}
-
-impl Default for Behavior12 {
-    fn default() -> Self {
-        Self { nodes: 1, heap_tier: 2, share: None, alignment: 64 << 10 }
-    }
-}
-
-/// The device, and the recorded requests.
-#[derive(Debug)]
-pub struct Device12 {
-    /// Its behaviour.
-    pub behavior: Behavior12,
-    /// `true` if the device is lost.
-    pub lost: AtomicBool,
-    /// Requests for heaps.
-    pub heaps: Mutex<Vec<D3D12_HEAP_DESC>>,
-    /// Requests for committed resources.
-    pub committed: Mutex<Vec<(D3D12_HEAP_PROPERTIES, D3D12_HEAP_FLAGS, D3D12_RESOURCE_DESC)>>,
-    /// Requests for placed resources, with their offsets.
-    pub placed: Mutex<Vec<(u64, D3D12_RESOURCE_DESC)>>,
-    /// Requests for fences.
-    pub fence_flags: Mutex<Vec<D3D12_FENCE_FLAGS>>,
-    fences: Fences,
-}
+use crate::state12::{Behavior12, Device12};
+use crate::{DEVICE_HUNG, E_HANDLE, E_INVALIDARG, answered, faults, features12, note, os, views12};
 
 impl Device12 {
     /// Creates a device, and returns it with its state.
@@ -67,45 +31,36 @@ impl Device12 {
             placed: Mutex::default(),
             fence_flags: Mutex::default(),
             fences: Fences::default(),
+            object: AtomicPtr::default(),
         });
-        (
-            object!(ID3D12Device_Vtbl, state.clone(), |table| {
-                table.base__.base__ = unknown::<Self>();
-                table.GetNodeCount = node_count;
-                table.GetAdapterLuid = adapter_luid;
-                table.GetDeviceRemovedReason = removed_reason;
-                table.CheckFeatureSupport = check_feature_support;
-                table.GetResourceAllocationInfo = allocation_info;
-                table.CreateCommandQueue = create_queue;
-                table.CreateCommandAllocator = create_allocator;
-                table.CreateCommandList = create_list;
-                table.CreateHeap = create_heap;
-                table.CreateCommittedResource = create_committed;
-                table.CreatePlacedResource = create_placed;
-                table.CreateFence = create_fence;
-                table.CreateSharedHandle = create_shared_handle;
-                table.OpenSharedHandle = open_shared_handle;
-                table.OpenSharedHandleByName = open_by_name;
-            }),
-            state,
-        )
-    }
-
-    /// Loses the device, as a driver does: every fence has the greatest value then.
-    ///
-    /// # Panics
-    /// If a thread that uses the device panicked.
-    pub fn lose(&self) {
-        self.lost.store(true, Ordering::SeqCst);
-        self.fences().iter().for_each(|fence| fence.set(u64::MAX));
-    }
-
-    /// The existing fences.
-    ///
-    /// # Panics
-    /// As [`lose`](Self::lose).
-    pub fn fences(&self) -> Vec<Arc<Counter>> {
-        self.fences.all()
+        let device: ID3D12Device = object!(ID3D12Device_Vtbl, state.clone(), |table| {
+            table.base__.base__ = unknown::<Self>();
+            table.GetNodeCount = node_count;
+            table.GetAdapterLuid = adapter_luid;
+            table.GetDeviceRemovedReason = removed_reason;
+            table.CheckFeatureSupport = features12::check_feature_support;
+            table.GetResourceAllocationInfo = allocation_info;
+            table.CreateCommandQueue = create_queue;
+            table.CreateCommandAllocator = create_allocator;
+            table.CreateCommandList = create_list;
+            table.CreateCommandSignature = views12::create_command_signature;
+            table.CreateDescriptorHeap = views12::create_descriptor_heap;
+            table.GetDescriptorHandleIncrementSize = views12::descriptor_size;
+            table.CopyDescriptors = views12::copy_descriptors;
+            table.CreateConstantBufferView = views12::constant_buffer_view;
+            table.CreateShaderResourceView = views12::shader_resource_view;
+            table.CreateUnorderedAccessView = views12::unordered_access_view;
+            table.CreateRenderTargetView = views12::render_target_view;
+            table.CreateHeap = create_heap;
+            table.CreateCommittedResource = create_committed;
+            table.CreatePlacedResource = create_placed;
+            table.CreateFence = create_fence;
+            table.CreateSharedHandle = create_shared_handle;
+            table.OpenSharedHandle = open_shared_handle;
+            table.OpenSharedHandleByName = open_by_name;
+        });
+        state.object.store(device.as_raw(), Ordering::Relaxed);
+        (device, state)
     }
 }
 
@@ -127,7 +82,7 @@ fn share(object: &IUnknown, name: PCWSTR) -> Result<HANDLE> {
         return if shareable { heap.section.share(name) } else { Err(E_INVALIDARG.into()) };
     }
     match object.cast_object_ref::<Resource>() {
-        Ok(resource) if resource.shareable => resource.part.section.share(name),
+        Ok(resource) if resource.shareable => resource.backing.part.section.share(name),
         _ => Err(E_INVALIDARG.into()),
     }
 }
@@ -145,14 +100,6 @@ methods! { Device12;
         if device.lost.load(Ordering::SeqCst) { DEVICE_HUNG } else { HRESULT(0) }
     }
 
-    fn check_feature_support(device, feature: D3D12_FEATURE, data: *mut c_void, size: u32) -> HRESULT {
-        assert_eq!(feature, D3D12_FEATURE_D3D12_OPTIONS);
-        assert_eq!(size as usize, size_of::<D3D12_FEATURE_DATA_D3D12_OPTIONS>());
-        let tier = D3D12_RESOURCE_HEAP_TIER(device.behavior.heap_tier);
-        (*data.cast::<D3D12_FEATURE_DATA_D3D12_OPTIONS>()).ResourceHeapTier = tier;
-        HRESULT(0)
-    }
-
     fn allocation_info(
         device, info: *mut D3D12_RESOURCE_ALLOCATION_INFO, _: u32, count: u32, desc: *const D3D12_RESOURCE_DESC
     ) {
@@ -164,8 +111,8 @@ methods! { Device12;
         *info = D3D12_RESOURCE_ALLOCATION_INFO { SizeInBytes: bytes, Alignment: alignment };
     }
 
-    fn create_queue(_, _: *const D3D12_COMMAND_QUEUE_DESC, iid: *const GUID, queue: *mut *mut c_void) -> HRESULT {
-        IUnknown::from(Queue12::create()).query(iid, queue)
+    fn create_queue(device, _: *const D3D12_COMMAND_QUEUE_DESC, iid: *const GUID, queue: *mut *mut c_void) -> HRESULT {
+        IUnknown::from(Queue12::create(device.object())).query(iid, queue)
     }
 
     fn create_allocator(_, _: D3D12_COMMAND_LIST_TYPE, iid: *const GUID, allocator: *mut *mut c_void) -> HRESULT {
@@ -183,16 +130,18 @@ methods! { Device12;
     fn create_heap(device, desc: *const D3D12_HEAP_DESC, iid: *const GUID, heap: *mut *mut c_void) -> HRESULT {
         let desc = *desc;
         note(&device.heaps, desc);
-        let section = Arc::new(answered!(Section::new(bytes(desc.SizeInBytes))));
+        let size = bytes(desc.SizeInBytes);
+        let shareable = desc.Flags.contains(D3D12_HEAP_FLAG_SHARED);
+        let section = Arc::new(answered!(if shareable { Section::new(size) } else { Section::private(size) }));
         IUnknown::from(Heap { desc, section }).query(iid, heap)
     }
 
     fn create_committed(
         device, memory: *const D3D12_HEAP_PROPERTIES, flags: D3D12_HEAP_FLAGS, desc: *const D3D12_RESOURCE_DESC,
-        _: D3D12_RESOURCE_STATES, _: *const D3D12_CLEAR_VALUE, iid: *const GUID, resource: *mut *mut c_void
+        state: D3D12_RESOURCE_STATES, _: *const D3D12_CLEAR_VALUE, iid: *const GUID, resource: *mut *mut c_void
     ) -> HRESULT {
         let (memory, desc) = (*memory, *desc);
-        let (shareable, mappable) = (flags.contains(D3D12_HEAP_FLAG_SHARED), memory.Type != D3D12_HEAP_TYPE_DEFAULT);
+        let (shareable, mappable) = (flags.contains(D3D12_HEAP_FLAG_SHARED), is_mapped(&memory));
         let Some(layout) = layout(&desc) else { return E_INVALIDARG };
         // The size that importers receive.
         let Some(size) = layout.size.checked_next_multiple_of(bytes(device.behavior.alignment)) else {
@@ -204,11 +153,13 @@ methods! { Device12;
         note(&device.committed, (memory, flags, desc));
         let section = Arc::new(answered!(if shareable { Section::new(size) } else { Section::private(size) }));
         let part = Part { section, offset: 0, size: layout.size };
-        IUnknown::from(Resource { desc, part, layout, shareable, mappable }).query(iid, resource)
+        let rules = rules(&desc, &memory);
+        let backing = answered!(Backing::new(part, layout, rules, desc.Flags, state, shareable));
+        IUnknown::from(Resource::new(desc, backing, shareable, mappable)).query(iid, resource)
     }
 
     fn create_placed(
-        device, heap: *mut c_void, offset: u64, desc: *const D3D12_RESOURCE_DESC, _: D3D12_RESOURCE_STATES,
+        device, heap: *mut c_void, offset: u64, desc: *const D3D12_RESOURCE_DESC, state: D3D12_RESOURCE_STATES,
         _: *const D3D12_CLEAR_VALUE, iid: *const GUID, resource: *mut *mut c_void
     ) -> HRESULT {
         let (desc, heap) = (*desc, borrowed::<ID3D12Heap>(heap));
@@ -220,7 +171,9 @@ methods! { Device12;
         if part.offset.checked_add(part.size).is_none_or(|end| end > part.section.length()) {
             return E_INVALIDARG;
         }
-        IUnknown::from(Resource { desc, part, layout, shareable: false, mappable: false }).query(iid, resource)
+        let (memory, shared) = (heap.desc.Properties, heap.desc.Flags.contains(D3D12_HEAP_FLAG_SHARED));
+        let backing = answered!(Backing::new(part, layout, rules(&desc, &memory), desc.Flags, state, shared));
+        IUnknown::from(Resource::new(desc, backing, false, is_mapped(&memory))).query(iid, resource)
     }
 
     fn create_fence(
@@ -273,8 +226,10 @@ methods! { Device12;
                     Width: size as u64,
                     ..D3D12_RESOURCE_DESC::default()
                 };
-                let part = Part { section, offset: 0, size };
-                Resource { desc, part, layout: Layout::buffer(size), shareable: true, mappable: false }.into()
+                let (part, layout) = (Part { section, offset: 0, size }, Layout::buffer(size));
+                let (rules, state) = (Rules::Simultaneous, D3D12_RESOURCE_STATE_COMMON);
+                let backing = answered!(Backing::new(part, layout, rules, desc.Flags, state, true));
+                Resource::new(desc, backing, true, false).into()
             }
         };
         opened.query(iid, object)

@@ -74,6 +74,11 @@ impl Layout {
         Some(Self { levels, layers: if texture.layered { texture.depth } else { 1 }, texel, size: offset })
     }
 
+    /// Number of subresources.
+    pub(crate) fn subresources(&self) -> usize {
+        self.levels.len() * self.layers
+    }
+
     /// A subresource by Direct3D's number: levels of the first layer, then of the next.
     ///
     /// # Panics
@@ -146,15 +151,29 @@ impl Rows {
 /// # Panics
 /// For formats that the simulator does not support.
 pub(crate) fn texel_size(format: DXGI_FORMAT) -> usize {
+    bytes(format).unwrap_or_else(|| panic!("the simulator has no textures of {format:?}"))
+}
+
+/// `true` if the simulator supports textures of the format.
+pub(crate) fn has_texels(format: DXGI_FORMAT) -> bool {
+    bytes(format).is_some()
+}
+
+fn bytes(format: DXGI_FORMAT) -> Option<usize> {
     match format.0 {
-        1..=4 => 16,
-        5..=8 => 12,
-        9..=22 => 8,
-        23..=47 | 87..=93 => 4,
-        48..=59 | 85 | 86 | 115 => 2,
-        60..=65 => 1,
-        other => panic!("the simulator has no textures of DXGI_FORMAT {other}"),
+        1..=4 => Some(16),
+        5..=8 => Some(12),
+        9..=22 => Some(8),
+        23..=47 | 87..=93 => Some(4),
+        48..=59 | 85 | 86 | 115 => Some(2),
+        60..=65 => Some(1),
+        _ => None,
     }
+}
+
+/// `true` for formats whose views name the type of the texels.
+pub(crate) fn is_typeless(format: DXGI_FORMAT) -> bool {
+    matches!(format.0, 1 | 5 | 9 | 15 | 19 | 23 | 27 | 33 | 39 | 44 | 48 | 53 | 60 | 90 | 92)
 }
 
 #[cfg(test)]

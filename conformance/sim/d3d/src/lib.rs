@@ -2,12 +2,14 @@
 //! the operating system, and whose copies, signals and waits access the real memory.
 //!
 //! As a Rust library it creates devices whose state tests can inspect (`Device11`, `Device12`). As a DLL it exports the
-//! functions by which a program opens a device: `D3D11CreateDevice`, `D3D12CreateDevice` and `CreateDXGIFactory2`, and
-//! the symbol by which all simulators identify themselves.
+//! functions by which a program opens a device: `D3D11CreateDevice`, `D3D12CreateDevice`, `CreateDXGIFactory1` and
+//! `CreateDXGIFactory2`, and the symbol by which all simulators identify themselves. Beside a program, under the names
+//! `d3d12.dll` and `dxgi.dll`, it is the program's Direct3D: wgpu's backend runs on it.
 //!
 //! A method that this project does not call aborts the process, or returns `E_NOTIMPL` or nothing. A call that violates
 //! a rule of Direct3D known here aborts it, on any thread: copies beyond a buffer's end, execution of a list that is
-//! still recording.
+//! still recording; with Direct3D 12 also commands and barriers in a wrong resource state (`backing12`), views that
+//! exceed a buffer or lack a flag of their resource (`views12`), and the release of a resource of pending commands.
 //!
 //! # Conventions
 //! All simulators share these conventions, which no driver has:
@@ -27,6 +29,8 @@
 #![cfg(windows)]
 #![allow(clippy::expect_used, clippy::panic, reason = "a violation of a simulator's rules ends the process")]
 
+mod address12;
+mod backing12;
 mod children;
 mod context11;
 mod counter;
@@ -35,6 +39,7 @@ mod device12;
 mod dxgi;
 pub mod entry;
 mod faults;
+mod features12;
 mod keyed_mutex;
 mod layout;
 mod list12;
@@ -45,11 +50,13 @@ mod queue12;
 mod resource11;
 mod resource12;
 mod section;
+mod state12;
+mod views12;
 
 pub use counter::Counter;
 pub use device11::{Behavior11, Device11};
-pub use device12::{Behavior12, Device12};
 pub use keyed_mutex::KeyedMutex;
+pub use state12::{Behavior12, Device12};
 
 use std::sync::{Mutex, OnceLock};
 

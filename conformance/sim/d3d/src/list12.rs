@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, Interface};
 
-use crate::object::{Stand, borrowed, methods, object, unknown};
+use crate::backing12::{Backing, Used};
+use crate::object::{Stand, borrowed, methods, object, set_name, unknown};
 use crate::resource12::Resource;
 use crate::section::Part;
 use crate::{E_INVALIDARG, layout};
 
 /// A recorded command.
-pub(crate) type Command = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type Command = Arc<dyn Fn(&mut Used) + Send + Sync>;
 
 /// A list, created in the recording state.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(crate) struct List(Mutex<Recorded>);
 struct Recorded {
     closed: bool,
     commands: Vec<Command>,
+    /// The resources of the commands.
+    resources: Vec<Arc<Backing>>,
 }
 
 impl Stand for List {
@@ -33,6 +36,7 @@ impl List {
     pub(crate) fn create() -> ID3D12GraphicsCommandList {
         object!(ID3D12GraphicsCommandList_Vtbl, Arc::<Self>::default(), |table| {
             table.base__.base__.base__.base__ = unknown::<Self>();
+            table.base__.base__.base__.SetName = set_name;
             table.Close = close;
             table.Reset = reset;
             table.ResourceBarrier = barrier;
@@ -45,19 +49,21 @@ impl List {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded commands.
+    /// Appends the recorded commands and their resources.
     ///
     /// # Panics
     /// If the list is still recording.
-    pub(crate) fn commands(&self) -> Vec<Command> {
+    pub(crate) fn submit(&self, commands: &mut Vec<Command>, resources: &mut Vec<Arc<Backing>>) {
         let recorded = self.recorded();
         assert!(recorded.closed, "a list is executed while it records");
-        recorded.commands.clone()
+        commands.extend_from_slice(&recorded.commands);
+        resources.extend_from_slice(&recorded.resources);
     }
 
-    fn record(&self, command: impl Fn() + Send + Sync + 'static) {
+    fn record(&self, resources: &[&Arc<Backing>], command: impl Fn(&mut Used) + Send + Sync + 'static) {
         let mut recorded = self.recorded();
         assert!(!recorded.closed, "a list that is closed records");
+        recorded.resources.extend(resources.iter().copied().cloned());
         recorded.commands.push(Arc::new(command));
     }
 }
@@ -66,27 +72,36 @@ impl List {
 ///
 /// # Safety
 /// The resource is live, or null.
-unsafe fn resource(raw: *mut c_void) -> (Part, layout::Layout) {
+unsafe fn resource(raw: *mut c_void) -> Arc<Backing> {
     assert!(!raw.is_null(), "no resource");
     // SAFETY: the caller's promise.
     let resource = unsafe { borrowed::<ID3D12Resource>(raw) };
-    let resource = resource.cast_object_ref::<Resource>().expect("a resource of the simulator");
-    (resource.part.clone(), resource.layout.clone())
+    resource.cast_object_ref::<Resource>().expect("a resource of the simulator").backing.clone()
 }
 
-/// The rows of a location, and their resource.
+/// Rows of a subresource.
+struct Place {
+    backing: Arc<Backing>,
+    subresource: u32,
+    rows: layout::Rows,
+    /// Bytes of a texel.
+    texel: usize,
+}
+
+/// The rows of a location.
 ///
 /// # Safety
 /// The location is valid.
-unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> (Part, layout::Rows, usize) {
+unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
     // SAFETY: the caller's promise; the type selects the union's member.
     unsafe {
         let location = &*location;
         let raw = location.pResource.as_ref().map_or(std::ptr::null_mut(), Interface::as_raw);
-        let (part, own) = resource(raw);
+        let backing = resource(raw);
         if location.Type == D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX {
-            let rows = own.subresource(location.Anonymous.SubresourceIndex);
-            return (part, rows, own.texel);
+            let subresource = location.Anonymous.SubresourceIndex;
+            let (rows, texel) = (backing.layout.subresource(subresource), backing.layout.texel);
+            return Place { backing, subresource, rows, texel };
         }
         let placed = location.Anonymous.PlacedFootprint;
         let print = placed.Footprint;
@@ -98,8 +113,8 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> (Part, layou
         let extent = [width, height, print.Depth as usize];
         let rows = layout::Rows { offset, pitch, slice_pitch: pitch * height, extent };
         // As for buffers.
-        part.with(offset, rows.size(), |_| ());
-        (part, rows, texel)
+        backing.part.with(offset, rows.size(), |_| ());
+        Place { backing, subresource: 0, rows, texel }
     }
 }
 
@@ -113,28 +128,49 @@ methods! { List;
         HRESULT(0)
     }
 
-    fn barrier(_, _: u32, _: *const D3D12_RESOURCE_BARRIER) {}
+    fn barrier(list, count: u32, barriers: *const D3D12_RESOURCE_BARRIER) {
+        for barrier in std::slice::from_raw_parts(barriers, count as usize) {
+            if barrier.Type != D3D12_RESOURCE_BARRIER_TYPE_TRANSITION {
+                continue;
+            }
+            let transition = &barrier.Anonymous.Transition;
+            let backing = resource(transition.pResource.as_ref().map_or(std::ptr::null_mut(), Interface::as_raw));
+            let (subresource, before, after) = (transition.Subresource, transition.StateBefore, transition.StateAfter);
+            list.record(&[&backing.clone()], move |used| backing.transition(used, subresource, before, after));
+        }
+    }
 
     fn copy_buffer(
         list, target: *mut c_void, target_offset: u64, source: *mut c_void, source_offset: u64, size: u64
     ) {
-        let ((to, _), (from, _)) = (resource(target), resource(source));
+        let (to, from) = (resource(target), resource(source));
         let [to_offset, from_offset, size] =
             [target_offset, source_offset, size].map(|bytes| usize::try_from(bytes).expect("64 bits"));
         // Here, where it is seen who asks for it.
-        to.with(to_offset, size, |_| ());
-        from.with(from_offset, size, |_| ());
-        list.record(move || Part::copy((&from, from_offset), (&to, to_offset), size));
+        to.part.with(to_offset, size, |_| ());
+        from.part.with(from_offset, size, |_| ());
+        list.record(&[&to.clone(), &from.clone()], move |used| {
+            let from = from.used(used, 0, D3D12_RESOURCE_STATE_COPY_SOURCE);
+            Part::copy((from, from_offset), (to.used(used, 0, D3D12_RESOURCE_STATE_COPY_DEST), to_offset), size);
+        });
     }
 
     fn copy_texture(
         list, target: *const D3D12_TEXTURE_COPY_LOCATION, x: u32, y: u32, z: u32,
         source: *const D3D12_TEXTURE_COPY_LOCATION, area: *const D3D12_BOX
     ) {
-        assert!(area.is_null(), "the simulator copies whole subresources");
-        let ((to, target, texel), (from, source, of_source)) = (location(target), location(source));
-        assert_eq!(texel, of_source, "bytes of a texel");
-        let target = target.part([x as usize * texel, y as usize, z as usize], source.extent);
-        list.record(move || source.copy(&from, target, &to));
+        let (target, source) = (location(target), location(source));
+        let texel = target.texel;
+        assert_eq!(texel, source.texel, "bytes of a texel");
+        let from = area.as_ref().map_or(source.rows, |area| {
+            let (x, width) = (area.left as usize * texel, (area.right - area.left) as usize * texel);
+            let extent = [width, (area.bottom - area.top) as usize, (area.back - area.front) as usize];
+            source.rows.part([x, area.top as usize, area.front as usize], extent)
+        });
+        let to = target.rows.part([x as usize * texel, y as usize, z as usize], from.extent);
+        list.record(&[&target.backing.clone(), &source.backing.clone()], move |used| {
+            let part = source.backing.used(used, source.subresource, D3D12_RESOURCE_STATE_COPY_SOURCE);
+            from.copy(part, to, target.backing.used(used, target.subresource, D3D12_RESOURCE_STATE_COPY_DEST));
+        });
     }
 }

@@ -5,7 +5,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface};
+use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface, PCWSTR};
 
 const E_NOINTERFACE: HRESULT = HRESULT(0x8000_4002_u32.cast_signed());
 
@@ -47,6 +47,11 @@ pub(crate) unsafe fn table<V>() -> V {
 /// Methods of all objects.
 pub(crate) fn unknown<S: Stand>() -> IUnknown_Vtbl {
     IUnknown_Vtbl { QueryInterface: query::<S>, AddRef: add::<S>, Release: release::<S> }
+}
+
+/// `SetName` of objects of Direct3D 12. Names are for debuggers.
+pub(crate) unsafe extern "system" fn set_name(_this: *mut c_void, _name: PCWSTR) -> HRESULT {
+    HRESULT(0)
 }
 
 /// The object behind a pointer.
@@ -131,14 +136,14 @@ pub(crate) use object;
 macro_rules! methods {
     ($state:ty; $(
         $(#[$doc:meta])*
-        fn $name:ident($this:tt $(, $argument:tt: $type:ty)*) $(-> $result:ty)? $body:block
+        $visible:vis fn $name:ident($this:tt $(, $argument:tt: $type:ty)*) $(-> $result:ty)? $body:block
     )*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
         /// Direct3D's rules: the object is live and of this sort, pointers are valid, and what they point to is of one
         /// device.
-        unsafe extern "system" fn $name(this: *mut c_void $(, $argument: $type)*) $(-> $result)? {
+        $visible unsafe extern "system" fn $name(this: *mut c_void $(, $argument: $type)*) $(-> $result)? {
             // SAFETY: the caller's promise.
             unsafe {
                 let $this = $crate::object::state::<$state>(this);

@@ -1,10 +1,14 @@
 //! Handles of the operating system.
 
+use std::ffi::c_void;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 
 use windows::Win32::Foundation::{
-    DUPLICATE_SAME_ACCESS, DuplicateHandle, ERROR_ALREADY_EXISTS, GetHandleInformation, GetLastError, HANDLE,
+    DUPLICATE_SAME_ACCESS, DuplicateHandle, ERROR_ALREADY_EXISTS, GetHandleInformation, GetLastError, HANDLE, HMODULE,
     INVALID_HANDLE_VALUE,
+};
+use windows::Win32::System::LibraryLoader::{
+    GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN, GetModuleHandleExW,
 };
 use windows::Win32::System::Memory::{
     CreateFileMappingW, FILE_MAP_ALL_ACCESS, MEMORY_BASIC_INFORMATION, MEMORY_MAPPED_VIEW_ADDRESS, MapViewOfFile,
@@ -76,6 +80,15 @@ pub fn handle_count() -> u32 {
     }
     let open = (1..=16_384).filter(|index| is_open(HANDLE(std::ptr::without_provenance_mut(index * 4)))).count();
     u32::try_from(open).expect("few")
+}
+
+/// Keeps the library that contains `address` loaded until the process ends: its threads never end.
+pub(crate) fn keep_loaded(address: *const c_void) {
+    let flags = GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS;
+    let mut module = HMODULE::default();
+    // SAFETY: with these flags, the name is an address in a loaded library; the result is written to a live variable.
+    let kept = unsafe { GetModuleHandleExW(flags, PCWSTR(address.cast()), &raw mut module) };
+    kept.expect("a loaded library");
 }
 
 /// Sleeps for a millisecond, without the timer object that the standard library creates.

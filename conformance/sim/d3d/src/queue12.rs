@@ -4,17 +4,17 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::core::{GUID, HRESULT, Interface};
+use windows::core::{GUID, HRESULT, IUnknown, Interface};
 
+use crate::backing12::{InUse, Used};
 use crate::counter::Counter;
 use crate::list12::List;
-use crate::object::{Stand, borrowed, methods, object, state, unknown};
+use crate::object::{Stand, borrowed, methods, object, set_name, state, unknown};
 use crate::queue::Queue;
 use crate::resource12::Fence;
 
-/// A queue with its own thread.
-#[derive(Default)]
-pub(crate) struct Queue12(Queue);
+/// A queue with its own thread, and its device.
+pub(crate) struct Queue12(Queue, ID3D12Device);
 
 impl Stand for Queue12 {
     const LINE: &'static [GUID] =
@@ -22,9 +22,12 @@ impl Stand for Queue12 {
 }
 
 impl Queue12 {
-    pub(crate) fn create() -> ID3D12CommandQueue {
-        object!(ID3D12CommandQueue_Vtbl, Arc::<Self>::default(), |table| {
+    pub(crate) fn create(device: ID3D12Device) -> ID3D12CommandQueue {
+        object!(ID3D12CommandQueue_Vtbl, Arc::new(Self(Queue::default(), device)), |table| {
             table.base__.base__.base__.base__ = unknown::<Self>();
+            table.base__.base__.base__.SetName = set_name;
+            table.base__.base__.GetDevice = device_of;
+            table.GetTimestampFrequency = timestamp_frequency;
             table.ExecuteCommandLists = execute;
             table.Signal = signal;
             table.Wait = wait;
@@ -43,12 +46,28 @@ unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
 }
 
 methods! { Queue12;
+    fn device_of(queue, iid: *const GUID, device: *mut *mut c_void) -> HRESULT {
+        IUnknown::from(queue.1.clone()).query(iid, device)
+    }
+
+    fn timestamp_frequency(_, ticks: *mut u64) -> HRESULT {
+        *ticks = 1_000_000_000;
+        HRESULT(0)
+    }
+
     fn execute(queue, count: u32, lists: *const *mut c_void) {
+        let (mut commands, mut resources) = (Vec::new(), Vec::new());
         for index in 0..count as usize {
-            let commands = state::<List>(*lists.add(index)).commands();
-            queue.0.record(move |_| commands.iter().for_each(|command| command()));
-            queue.0.submit();
+            state::<List>(*lists.add(index)).submit(&mut commands, &mut resources);
         }
+        let in_use = InUse::new(resources);
+        queue.0.record(move |_| {
+            let mut used = Used::new();
+            commands.iter().for_each(|command| command(&mut used));
+            used.iter().for_each(|backing| backing.decay());
+            drop(in_use);
+        });
+        queue.0.submit();
     }
 
     fn signal(queue, fence: *mut c_void, value: u64) -> HRESULT {

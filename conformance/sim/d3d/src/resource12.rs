@@ -8,10 +8,12 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, IUnknown, PCWSTR, Ref, Result, implement};
 
 use crate::E_INVALIDARG;
+use crate::address12::Address;
+use crate::backing12::{Backing, Rules};
 use crate::children::{children12, not_implemented};
 use crate::counter::Counter;
 use crate::layout::{Layout, Texture};
-use crate::section::{Part, Section};
+use crate::section::Section;
 
 #[implement(ID3D12Heap)]
 pub(crate) struct Heap {
@@ -28,12 +30,49 @@ impl ID3D12Heap_Impl for Heap_Impl {
 #[implement(ID3D12Resource)]
 pub(crate) struct Resource {
     pub(crate) desc: D3D12_RESOURCE_DESC,
-    pub(crate) part: Part,
-    pub(crate) layout: Layout,
+    pub(crate) backing: Arc<Backing>,
+    /// Of buffers.
+    address: Option<Address>,
     /// `true` if it may be exported: committed, and created for sharing.
     pub(crate) shareable: bool,
     /// `true` if the host may map it.
     pub(crate) mappable: bool,
+}
+
+impl Resource {
+    pub(crate) fn new(desc: D3D12_RESOURCE_DESC, backing: Arc<Backing>, shareable: bool, mappable: bool) -> Self {
+        let is_buffer = desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER;
+        Self { desc, backing, address: is_buffer.then(|| Address::new(desc.Width)), shareable, mappable }
+    }
+}
+
+/// Programs must keep the resources of pending commands.
+impl Drop for Resource {
+    fn drop(&mut self) {
+        assert!(!self.backing.is_in_use(), "a resource is released while commands that use it are pending");
+    }
+}
+
+/// `true` if the host may map memory with these properties.
+pub(crate) fn is_mapped(memory: &D3D12_HEAP_PROPERTIES) -> bool {
+    match memory.Type {
+        D3D12_HEAP_TYPE_DEFAULT => false,
+        D3D12_HEAP_TYPE_CUSTOM => memory.CPUPageProperty != D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE,
+        _ => true,
+    }
+}
+
+/// Rules for the states of a resource.
+pub(crate) fn rules(desc: &D3D12_RESOURCE_DESC, memory: &D3D12_HEAP_PROPERTIES) -> Rules {
+    if memory.Type == D3D12_HEAP_TYPE_UPLOAD || memory.Type == D3D12_HEAP_TYPE_READBACK {
+        Rules::Fixed
+    } else if desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
+        || desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS)
+    {
+        Rules::Simultaneous
+    } else {
+        Rules::Exclusive
+    }
 }
 
 /// Layout of the texels or bytes of a resource; `None` for an unsupported texture.
@@ -62,7 +101,7 @@ impl ID3D12Resource_Impl for Resource_Impl {
         }
         // SAFETY: Direct3D's rules: the pointer is valid. Mappable resources are not shared, so the address stays
         // valid.
-        self.part.with(0, 0, |base| unsafe { *address = base.cast() });
+        self.backing.part.with(0, 0, |base| unsafe { *address = base.cast() });
         Ok(())
     }
     fn Unmap(&self, _: u32, _: *const D3D12_RANGE) {}
@@ -70,7 +109,7 @@ impl ID3D12Resource_Impl for Resource_Impl {
         self.desc
     }
     fn GetGPUVirtualAddress(&self) -> u64 {
-        0
+        self.address.as_ref().map_or(0, Address::get)
     }
     not_implemented! {
         fn WriteToSubresource(&self, _: u32, _: *const D3D12_BOX, _: *const c_void, _: u32, _: u32) -> Result<()>;

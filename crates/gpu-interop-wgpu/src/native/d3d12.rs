@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence, ExportableResource};
-use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Device;
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
+    D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT, ID3D12CommandQueue,
+};
 use gpu_interop::d3d::{ResourceFlags, SrvDimension, TextureSpec};
 use gpu_interop::{Device, DeviceIdentity, Error, Result, Timeline};
 use wgpu::hal::api::Dx12;
@@ -20,6 +22,8 @@ use crate::tiling::TextureOptions;
 #[derive(Debug)]
 pub(crate) struct D3d12Device {
     interop: D3d12Interop,
+    /// wgpu's only queue. All wgpu devices of an adapter are one `ID3D12Device`, each with its own queue.
+    queue: ID3D12CommandQueue,
 }
 
 impl D3d12Device {
@@ -27,7 +31,7 @@ impl D3d12Device {
     pub(super) fn new(device: &wgpu::Device) -> Result<Option<Self>> {
         // SAFETY: the guard destroys nothing.
         let Some(hal) = (unsafe { device.as_hal::<Dx12>() }) else { return Ok(None) };
-        Ok(Some(Self { interop: D3d12Interop::new(hal.raw_device())? }))
+        Ok(Some(Self { interop: D3d12Interop::new(hal.raw_device())?, queue: hal.raw_queue().clone() }))
     }
 
     pub(super) fn identity(&self) -> &DeviceIdentity {
@@ -36,11 +40,8 @@ impl D3d12Device {
 
     pub(super) fn owns(&self, queue: &wgpu::Queue) -> bool {
         // SAFETY: the guard destroys nothing.
-        let Some(hal) = (unsafe { queue.as_hal::<Dx12>() }) else { return false };
-        let mut device: Option<ID3D12Device> = None;
-        // SAFETY: the queue is a live object, and the requested interface is the type of `device`.
-        let found = unsafe { hal.as_raw().GetDevice(&raw mut device) };
-        found.is_ok() && device.as_ref() == Some(self.interop.device())
+        let hal = unsafe { queue.as_hal::<Dx12>() };
+        hal.is_some_and(|hal| *hal.as_raw() == self.queue)
     }
 
     pub(super) fn create_buffer(
@@ -52,6 +53,12 @@ impl D3d12Device {
         // wgpu's own shaders validate indirect arguments and normalise timestamps.
         let written = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::INDIRECT | wgpu::BufferUsages::QUERY_RESOLVE;
         let flags = flag(desc.usage.intersects(written), ResourceFlags::ALLOW_UNORDERED_ACCESS);
+        // wgpu rounds its views of constants up to whole blocks, and its own buffers as well.
+        let blocks = desc.usage.contains(wgpu::BufferUsages::UNIFORM);
+        let block = u64::from(if blocks { D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT } else { 1 });
+        let Some(size) = size.checked_next_multiple_of(block) else {
+            return Err(Error::invalid("Interop::create_buffer", "the size is too large").with_context("size", size));
+        };
         let exported = ExportableResource::buffer(&self.interop, size, flags)?;
         let import = exported.import_request()?;
         // SAFETY: the resource is a buffer of at least this size; the reference keeps it alive.

@@ -60,13 +60,32 @@ fn layer_is_sound() -> bool {
     layer.is_none_or(|layer| layer.spec_version >= SOUND)
 }
 
-/// An adapter of wgpu's Vulkan backend, with the validation layer and its search for hazards if `validated` and if it
+/// Set in the copy of a program beside the simulator of Direct3D 12: `simulated_d3d12.rs`.
+pub(crate) const DIRECT3D_12: &str = "GPU_INTEROP_TEST_DIRECT3D_12";
+
+/// wgpu runs on the simulator of Direct3D 12, which has no shaders.
+pub(crate) fn is_simulated() -> bool {
+    std::env::var_os(DIRECT3D_12).is_some()
+}
+
+/// `true` for the program whose copy runs the tests.
+fn is_original() -> bool {
+    let program = std::env::current_exe().unwrap_or_default();
+    let name = program.file_name().unwrap_or_default();
+    !is_simulated() && name.as_encoded_bytes().starts_with(b"simulated_d3d12")
+}
+
+/// An adapter of wgpu's Vulkan backend, or of Direct3D 12 on the simulator, with the validation layer and its search for hazards if `validated` and if it
 /// is installed; `None`, with the reason on the standard output, without a driver.
 pub(crate) fn adapter(validated: bool) -> Option<wgpu::Adapter> {
     let _ = log::set_logger(&Log);
     log::set_max_level(log::LevelFilter::Warn);
     let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
-    desc.backends = wgpu::Backends::VULKAN;
+    desc.backends = if is_simulated() { wgpu::Backends::DX12 } else { wgpu::Backends::VULKAN };
+    if is_original() {
+        println!("skipped: a copy of this program runs this test");
+        return None;
+    }
     desc.flags = if validated {
         wgpu::InstanceFlags::VALIDATION | wgpu::InstanceFlags::DEBUG
     } else {
@@ -76,6 +95,7 @@ pub(crate) fn adapter(validated: bool) -> Option<wgpu::Adapter> {
     match pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())) {
         Ok(adapter) => Some(adapter),
         Err(error) => {
+            assert!(!is_simulated(), "{error}");
             println!("skipped: {error}");
             None
         }
@@ -94,8 +114,8 @@ pub(crate) fn device(adapter: &wgpu::Adapter) -> (wgpu::Device, wgpu::Queue) {
 impl Context {
     /// `None`, with the reason on the standard output, if this machine cannot share. Validated if the layer is sound.
     pub(crate) fn new() -> Option<Self> {
-        let sound = layer_is_sound();
-        if !sound {
+        let sound = !is_simulated() && layer_is_sound();
+        if !sound && !is_simulated() {
             println!("without validation: the layer is older than 1.4.304, and waits for itself");
         }
         Self::with_validation(sound)
@@ -110,7 +130,7 @@ impl Context {
         let (device, queue) = device(&adapter(validated)?);
         let interop = match Interop::new(&device, &queue) {
             Ok(interop) => interop,
-            Err(error) if error.kind() == ErrorKind::NoDevice => {
+            Err(error) if error.kind() == ErrorKind::NoDevice && !is_simulated() => {
                 println!("skipped: {error}");
                 return None;
             }
