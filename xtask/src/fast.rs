@@ -124,6 +124,14 @@ fn examples(session: &Session) -> Outcome {
     ] {
         run("env").arg(session.debug("examples").join(example)).args(options.split(' ')).check()?;
     }
+    if !has("Xvfb") {
+        return session.leave_out("examples in a window", "the package xvfb");
+    }
+    for example in ["wgpu_filter", "wgpu_particles"] {
+        let picture = session.target.join(format!("{example}.png"));
+        let window = run("ci/window.py").arg(session.debug("examples").join(example)).arg(picture);
+        window.args(["--size", "256"]).check()?;
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 
 mod base;
 mod code;
+pub(crate) mod edges;
 pub(crate) mod galaxies;
 mod picture;
 mod setup;
