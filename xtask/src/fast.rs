@@ -70,9 +70,8 @@ fn features(session: &Session) -> Outcome {
             .args(["--", "-D", "warnings"])
             .check()?;
     }
-    // The lints of the workspace are with its feature `wgpu`.
-    let command = lint(session, "clippy --package gpu-interop-conformance-cli --all-targets");
-    command.args(["--", "-D", "warnings"]).check()
+    let wgpu = lint(session, "clippy --package gpu-interop-conformance-cli --features wgpu --all-targets");
+    wgpu.args(["--", "-D", "warnings"]).check()
 }
 
 fn docs(session: &Session) -> Outcome {
@@ -96,7 +95,10 @@ fn tests(session: &Session) -> Outcome {
             session.leave_out("tests with SwiftShader", "the package chromium-common, and apt-get to download it")?
         }
     }
-    tests.check()
+    tests.check()?;
+    // With a feature of the command that its bundle lacks, and everything else as there.
+    let wgpu = cargo("test --workspace --test bench_wgpu --features gpu-interop-conformance-cli/wgpu");
+    wgpu.env("GPU_INTEROP_SIMULATORS", session.debug("")).check()
 }
 
 /// A Vulkan driver for the CPU that has binary semaphores, which lavapipe lacks. It is one file of a package that would

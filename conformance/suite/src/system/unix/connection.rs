@@ -65,8 +65,14 @@ impl Connection {
         let mut bytes = vec![0_u8; most];
         let mut control = RecvAncillaryBuffer::new(space);
         let parts = &mut [IoSliceMut::new(&mut bytes)];
-        let received = match rustix::net::recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            // The other side crashed with an unread message of this side.
+        let mut receive = || rustix::net::recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC);
+        let received = match receive() {
+            // The other side has ended with an unread message of this side. Linux reports that once, before the messages
+            // that the other side has sent.
+            Err(Errno::CONNRESET) => receive(),
+            received => received,
+        };
+        let received = match received {
             Err(Errno::CONNRESET) => return Ok(Received::Gone),
             received => received?,
         };
@@ -135,6 +141,22 @@ mod tests {
     fn at_its_end(mut reader: std::io::PipeReader) -> bool {
         rustix::io::ioctl_fionbio(&reader, true).expect("does not block");
         matches!(reader.read(&mut [0]), Ok(0))
+    }
+
+    #[test]
+    fn messages_arrive_from_a_side_that_has_ended_without_reading() {
+        let sockets = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let [here, there] = <[_; 2]>::from(sockets.expect("sockets")).map(|socket| Connection { socket });
+        for text in [b"one", b"two"] {
+            there.send(text, &[]).expect("sends");
+        }
+        here.send(b"unread", &[]).expect("sends");
+        drop(there);
+        for text in [b"one", b"two"] {
+            let received = here.receive(8).expect("receives");
+            assert!(matches!(&received, Received::Message(bytes, _) if bytes == text), "{received:?}");
+        }
+        assert!(matches!(here.receive(8), Ok(Received::Gone)));
     }
 
     #[test]
