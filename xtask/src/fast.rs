@@ -27,6 +27,9 @@ pub(crate) static STEPS: &[Step] = steps![
     "lengths", "no Rust file is too long", |_| source::lengths();
     "circles", "no unexpected circles of files", |_| circles::check(false);
     "clippy", "lints of the whole workspace", clippy;
+    // The longest of those in the background, mostly on one processor.
+    "windows", "tests for Windows, under Wine", windows::fast;
+    "windows-c", "programs in C for Windows, under Wine", windows::programs;
     "features", "lints with each feature of gpu-interop alone, and of the command", features;
     "docs", "documentation", docs;
     "tests", "all tests (README's command)", tests;
@@ -39,8 +42,6 @@ pub(crate) static STEPS: &[Step] = steps![
     "package", "packages of the published crates build alone", package::check;
     "instructions", "instructions that the safe objects add to signals and waits", instructions;
     "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
-    "windows", "tests for Windows, under Wine", windows::fast;
-    "windows-c", "programs in C for Windows, under Wine", windows::programs;
     "tree", "no step leaves files behind", tree;
 ];
 
