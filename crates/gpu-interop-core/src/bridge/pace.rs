@@ -169,6 +169,7 @@ mod tests {
         plan.step()
     }
 
+    #[cfg(unix)]
     fn learned(latency: Duration) -> Forecast {
         let forecast = Forecast::default();
         (0..60).for_each(|_| forecast.observe(latency, latency, NONE));
