@@ -73,34 +73,25 @@ pub(crate) unsafe fn driver_description(instance: &ash::Instance, physical_devic
     format!("{} {}, {vulkan}", text(driver.driver_name_as_c_str()), text(driver.driver_info_as_c_str()))
 }
 
-/// Reports whether the driver of a physical device is NVIDIA's own. Uses `VkPhysicalDeviceDriverProperties`, below
-/// Vulkan 1.2 the PCI vendor of the device.
+/// The driver of a physical device (`VkPhysicalDeviceDriverProperties`), `None` below Vulkan 1.2, and the PCI vendor of
+/// the device.
 ///
 /// # Safety
 /// As for [`device_identity`].
-pub(crate) unsafe fn is_nvidia_driver(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> bool {
+pub(crate) unsafe fn driver_and_vendor(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+) -> (Option<vk::DriverId>, u32) {
     // SAFETY: the caller promises that both are live and belong together; the properties are this device's.
     unsafe {
         let basic = instance.get_physical_device_properties(physical_device);
         let driver = driver_properties(instance, physical_device, &basic);
-        is_nvidias_driver(driver.map(|driver| driver.driver_id), basic.vendor_id)
+        (driver.map(|driver| driver.driver_id), basic.vendor_id)
     }
 }
 
-/// Reports whether the driver is Mesa's llvmpipe, by `VkPhysicalDeviceDriverProperties`.
-///
-/// # Safety
-/// As for [`device_identity`].
-pub(crate) unsafe fn is_llvmpipe(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> bool {
-    // SAFETY: the caller promises that both are live and belong together; the properties are this device's.
-    let driver = unsafe {
-        let basic = instance.get_physical_device_properties(physical_device);
-        driver_properties(instance, physical_device, &basic)
-    };
-    driver.is_some_and(|driver| driver.driver_id == vk::DriverId::MESA_LLVMPIPE)
-}
-
-fn is_nvidias_driver(driver: Option<vk::DriverId>, vendor: u32) -> bool {
+/// Reports whether a driver is NVIDIA's own; without its id, by the vendor of the device.
+pub(crate) fn is_nvidias_driver(driver: Option<vk::DriverId>, vendor: u32) -> bool {
     const NVIDIA: u32 = 0x10de;
     driver.map_or(vendor == NVIDIA, |driver| driver == vk::DriverId::NVIDIA_PROPRIETARY)
 }

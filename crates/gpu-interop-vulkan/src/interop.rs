@@ -10,8 +10,8 @@ use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, ProcessMark, Result};
 
 use crate::handles::{self, Functions};
 use crate::identity::{
-    device_identity, driver_description, has_extension, is_llvmpipe, is_nvidia_driver, name_and_kind, query_properties,
-    version,
+    device_identity, driver_and_vendor, driver_description, has_extension, is_nvidias_driver, name_and_kind,
+    query_properties, version,
 };
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
@@ -211,14 +211,18 @@ impl VulkanInterop {
     /// `true` if a wait for one of several semaphores uses a processor until it ends: Mesa does so for timelines that the
     /// kernel does not know.
     pub(crate) fn polls_in_waits(&self) -> bool {
-        // SAFETY: as in `driver`.
-        unsafe { is_llvmpipe(&self.shared.instance, self.shared.physical_device) }
+        self.driver_and_vendor().0 == Some(vk::DriverId::MESA_LLVMPIPE)
     }
 
     /// Reports whether the driver is NVIDIA's own. Mesa's NVK also drives NVIDIA devices.
     pub(crate) fn is_nvidia_driver(&self) -> bool {
+        let (driver, vendor) = self.driver_and_vendor();
+        is_nvidias_driver(driver, vendor)
+    }
+
+    fn driver_and_vendor(&self) -> (Option<vk::DriverId>, u32) {
         // SAFETY: as in `driver`.
-        unsafe { is_nvidia_driver(&self.shared.instance, self.shared.physical_device) }
+        unsafe { driver_and_vendor(&self.shared.instance, self.shared.physical_device) }
     }
 
     /// The instance that was passed in.
