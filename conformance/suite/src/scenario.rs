@@ -175,8 +175,8 @@ impl Scenario {
 ///
 /// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see
 /// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `mostly_waits`,
-/// `beside_waiting`, `counts_resources`, `own_process`, `signals_by_host`, `many_streams`. The function is a path or a closure that captures
-/// nothing. A table may begin with `all need [...];`.
+/// `beside_waiting`, `counts_resources`, `own_process`, `signals_by_host`, `many_streams`. The function is a path or a
+/// closure that captures nothing. A table may begin with `all need [...];`.
 macro_rules! scenarios {
     (all need [$($common:tt)*]; $($rows:tt)+) => {
         $crate::scenario::scenarios! { @rows [$($common)*] $($rows)+ }

@@ -65,17 +65,20 @@
 //!     Ok(())
 //! }
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let (device, queue): (wgpu::Device, wgpu::Queue) = unimplemented!();
-//! # let ptx = c"";
+//! # fn show(
+//! #     device: &wgpu::Device,
+//! #     queue: &wgpu::Queue,
+//! #     ptx: &std::ffi::CStr,
+//! #     stream: &gpu_interop_wgpu::gpu_interop::Stream,
+//! #     buffer: &gpu_interop_wgpu::SharedBuffer,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! let host = HostBackend::builder().kernel(c"add_one".into(), add_one).build();
-//! let compute = device_for_with_host(&identity(&device)?, Arc::new(host))?;
+//! let compute = device_for_with_host(&identity(device)?, Arc::new(host))?;
 //! let image = if compute.backend().name.as_str() == "host" { ModuleImage::Builtin } else { ModuleImage::Ptx(ptx) };
 //! let kernel = compute.load_module(image)?.kernel(c"add_one")?;
-//! let interop = Interop::with_compute(&device, &queue, compute)?;
-//! # let (stream, buffer): (gpu_interop_wgpu::gpu_interop::Stream, gpu_interop_wgpu::SharedBuffer) = unimplemented!();
+//! let interop = Interop::with_compute(device, queue, compute)?;
 //!
-//! let compute = interop.begin_compute(&stream, &[&buffer])?;
+//! let compute = interop.begin_compute(stream, &[buffer])?;
 //! let arguments = [KernelArg::from(buffer.mapped()), KernelArg::U32(4096)];
 //! // SAFETY: the kernel takes an address and an unsigned 32-bit number of bytes, which are the buffer's.
 //! unsafe { stream.launch(&kernel, &LaunchConfig::linear(4096), &arguments) }?;

@@ -13,10 +13,10 @@ use windows::core::Result;
 use crate::layout::Layout;
 use crate::section::{Part, Section};
 
-/// Who changes the state of a resource.
+/// Changes of a resource's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// Nobody: memory of the types UPLOAD and READBACK.
+    /// None: memory of the types UPLOAD and READBACK.
     Fixed,
     /// Each use, from COMMON to any state, until the end of `ExecuteCommandLists`: buffers, and textures with
     /// simultaneous access.

@@ -75,8 +75,8 @@ fn is_original() -> bool {
     !is_simulated() && name.as_encoded_bytes().starts_with(b"simulated_d3d12")
 }
 
-/// An adapter of wgpu's Vulkan backend, or of Direct3D 12 on the simulator, with the validation layer and its search for hazards if `validated` and if it
-/// is installed; `None`, with the reason on the standard output, without a driver.
+/// An adapter of wgpu's Vulkan backend, or of Direct3D 12 on the simulator, with the validation layer and its search for
+/// hazards if `validated` and if it is installed; `None`, with the reason on the standard output, without a driver.
 pub(crate) fn adapter(validated: bool) -> Option<wgpu::Adapter> {
     let _ = log::set_logger(&Log);
     log::set_max_level(log::LevelFilter::Warn);
