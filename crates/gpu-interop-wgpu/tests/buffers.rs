@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Context, buffer_desc, validation_messages};
+use common::{Context, buffer_desc, frames, validation_messages};
 
 const WORDS: u32 = 4096;
 const SIZE: u64 = WORDS as u64 * 4;
@@ -42,7 +42,7 @@ fn every_word_arrives_both_ways() {
     let Some(context) = Context::new() else { return };
     let desc = buffer_desc(SIZE, wgpu::BufferUsages::STORAGE);
     let buffer = context.interop.create_buffer(&desc).expect("a buffer");
-    for frame in 0..100 {
+    for frame in 0..frames() {
         // wgpu writes, compute reads.
         context.queue().write_buffer(buffer.wgpu(), 0, &bytes(frame));
         let compute = context.interop.begin_compute(&context.stream, &[&buffer]).expect("handed over");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Context, is_simulated, pattern, texture_desc, validation_messages};
+use common::{Context, frames, is_simulated, pattern, texture_desc, validation_messages};
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 use gpu_interop_wgpu::{SharedTexture, shared_formats};
 use wgpu::TextureFormat as Format;
@@ -172,18 +172,16 @@ fn a_new_texture_is_zero_on_both_sides() {
 }
 
 /// wgpu renders, compute changes every texel in place, wgpu samples: each step in another layout.
-/// `GPU_INTEROP_TEST_FRAMES` changes the number.
 #[test]
-fn a_thousand_rendered_frames_are_changed_in_place_and_sampled() {
+fn rendered_frames_are_changed_in_place_and_sampled() {
     if is_simulated() {
         return println!("skipped: no shaders");
     }
-    let frames = std::env::var("GPU_INTEROP_TEST_FRAMES").map_or(1000, |frames| frames.parse().expect("a number"));
     let Some(context) = Context::new() else { return };
     let usage = Usage::RENDER_ATTACHMENT | Usage::TEXTURE_BINDING;
     let Some(texture) = create(&context, &texture_desc(Format::Rgba8Uint, [32, 16], usage)) else { return };
     let sampler = Sampler::new(&context, texture.wgpu());
-    for frame in 0..frames {
+    for frame in 0..frames() {
         let colour = [frame & 0xFF, frame >> 8 & 0xFF, 7, 255 - (frame & 0x7F)];
         let render = context.encode(|encoder| {
             clear(encoder, texture.wgpu(), &wgpu::TextureViewDescriptor::default(), colour.map(f64::from));

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, clippy::expect_used, clippy::panic)]
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ pub(crate) struct Context {
 
 /// Messages of the validation layer, which wgpu logs.
 static MESSAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// The first instance with an adapter. It keeps the driver loaded: NVIDIA's cannot be loaded any number of times in one
+/// process.
+static LOADED: OnceLock<wgpu::Instance> = OnceLock::new();
 
 struct Log;
 
@@ -51,13 +56,23 @@ pub(crate) fn validation_messages() -> usize {
 /// their own (KhronosGroup/Vulkan-ValidationLayers, #8519).
 const SOUND: u32 = vk::make_api_version(0, 1, 4, 304);
 
-/// `true` if the layer that is installed, if any, is fit for bridges.
+/// `true` if the layer that is installed, if any, is fit for bridges. With `GPU_INTEROP_REQUIRE_VALIDATION`, a layer that
+/// is missing or not fit is a failure.
 fn layer_is_sound() -> bool {
-    let Ok(entry) = gpu_interop::vulkan::load_entry() else { return true };
+    let layer = layer_version();
+    let required = std::env::var_os("GPU_INTEROP_REQUIRE_VALIDATION").is_some();
+    let fit = layer.map_or(!required, |version| version >= SOUND);
+    assert!(fit || !required, "GPU_INTEROP_REQUIRE_VALIDATION is set; install a validation layer 1.4.304 or newer");
+    fit
+}
+
+/// The version of the validation layer, if it is installed.
+fn layer_version() -> Option<u32> {
+    let entry = gpu_interop::vulkan::load_entry().ok()?;
     // SAFETY: the entry is a Vulkan loader's.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }.unwrap_or_default();
     let layer = layers.iter().find(|layer| layer.layer_name_as_c_str() == Ok(c"VK_LAYER_KHRONOS_validation"));
-    layer.is_none_or(|layer| layer.spec_version >= SOUND)
+    layer.map(|layer| layer.spec_version)
 }
 
 /// Set in the copy of a program beside the simulator of Direct3D 12: `simulated_d3d12.rs`.
@@ -93,9 +108,12 @@ pub(crate) fn adapter(validated: bool) -> Option<wgpu::Adapter> {
     };
     let instance = wgpu::Instance::new(desc);
     match pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())) {
-        Ok(adapter) => Some(adapter),
+        Ok(adapter) => {
+            LOADED.get_or_init(|| instance);
+            Some(adapter)
+        }
         Err(error) => {
-            assert!(!is_simulated(), "{error}");
+            assert!(!is_simulated() && LOADED.get().is_none(), "{error}");
             println!("skipped: {error}");
             None
         }
@@ -109,6 +127,11 @@ pub(crate) fn device(adapter: &wgpu::Adapter) -> (wgpu::Device, wgpu::Queue) {
         ..wgpu::DeviceDescriptor::default()
     };
     request_device(adapter, &desc).expect("a device that can share")
+}
+
+/// The number of frames of the tests that go round: 1,000, or `GPU_INTEROP_TEST_FRAMES`.
+pub(crate) fn frames() -> u32 {
+    std::env::var("GPU_INTEROP_TEST_FRAMES").map_or(1000, |frames| frames.parse().expect("a number"))
 }
 
 impl Context {
