@@ -21,9 +21,10 @@ pub(crate) fn check(session: &Session) -> Outcome {
     );
     fs::write(folder.join("Cargo.toml"), manifest).map_err(fails)?;
     fs::copy(&lock, folder.join("Cargo.lock")).map_err(fails)?;
-    // The target folder of the workspace, so that common dependencies are built once.
+    // The target folder and profile of the workspace, so that common dependencies are built once.
     let shared = |line: &str, manifest: &std::path::Path| {
-        cargo(line)
+        cargo("--config profile.dev.package.'*'.debug=false")
+            .args(line.split(' '))
             .env("CARGO_TARGET_DIR", &session.target)
             .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .env("CARGO_PROFILE_DEV_LTO", "off")
