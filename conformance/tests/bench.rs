@@ -16,11 +16,11 @@ fn bench(arguments: &[&str]) -> Tested<Output> {
     command.env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").output().map_err(Into::into)
 }
 
-/// A quick run on the host backend: its report and its output.
+/// A quick run on the host backend: its report and its output. Its page is `bench.html` in the folder.
 fn measure(folder: &Path, filter: &str) -> Tested<(BenchReport, String)> {
-    let file = folder.join("bench.json");
-    let json = file.to_str().ok_or("a path that is no text")?;
-    let output = bench(&["--backend", "host", "--quick", "--filter", filter, "--json", json])?;
+    let (file, page) = (folder.join("bench.json"), folder.join("bench.html"));
+    let [json, html] = [&file, &page].map(|file| file.to_str().ok_or("a path that is no text"));
+    let output = bench(&["--backend", "host", "--quick", "--filter", filter, "--json", json?, "--html", html?])?;
     let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n{printed}\n{errors}", output.status);
     Ok((serde_json::from_str(&std::fs::read_to_string(&file)?)?, printed.into_owned()))
@@ -117,10 +117,37 @@ fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {
         // 8 MB take some time on any processor.
         assert!(fence.median > 100_000.0 && staged.median > 100_000.0, "{fence:?} {staged:?}");
         assert!(report.ratios.iter().any(|ratio| ratio.name == "frame.graphics.1080p staged/fence"));
+        // Beside full synchronisation; its limit is for GPUs.
+        let peer = report.ratios.iter().find(|ratio| ratio.name == "frame.graphics.1080p bridge/fence");
+        let peer = peer.ok_or("the ratio is missing")?;
+        assert!(peer.value > 0.0 && peer.limit.is_none(), "{peer:?}");
+        plotted(folder.path(), &report)?;
     } else {
         let gap =
             report.not_measured.iter().find(|gap| gap.what == "frame.graphics.1080p").ok_or("no reason is given")?;
         assert!(gap.stop.reason().contains("Vulkan") || gap.stop.reason().contains("vulkan"), "{gap:?}");
+    }
+    Ok(())
+}
+
+/// The page plots the frames of every variant in their order: the first and the last are at the ends.
+fn plotted(folder: &Path, report: &BenchReport) -> Tested {
+    let page = std::fs::read_to_string(folder.join("bench.html"))?;
+    let paced: Vec<&Measurement> = report.measurements.iter().filter(|each| !each.series.is_empty()).collect();
+    assert!(paced.iter().any(|each| each.variant == "fence" && each.series.len() == each.samples), "{paced:?}");
+    let lines: Vec<&str> =
+        page.split("<polyline points=\"").skip(1).filter_map(|line| line.split('"').next()).collect();
+    assert_eq!(lines.len(), paced.len(), "one plot a variant");
+    for (line, each) in lines.iter().zip(&paced) {
+        let points: Vec<&str> = line.split(' ').collect();
+        assert_eq!(points.len(), each.series.len(), "{}: {line}", each.variant);
+        assert!(points[0].starts_with("0.0,") && points[points.len() - 1].starts_with("1000.0,"), "{line}");
+        // Longer frames are higher.
+        let height = |point: &str| point.split_once(',').and_then(|(_, y)| y.parse::<f64>().ok());
+        let most = each.series.iter().copied().fold(0.0, f64::max);
+        let highest = points.iter().zip(&each.series).filter(|(_, value)| **value >= most);
+        let lowest = points.iter().filter_map(|point| height(point)).fold(f64::MAX, f64::min);
+        assert!(highest.filter_map(|(point, _)| height(point)).all(|y| y <= lowest), "{}: {line}", each.variant);
     }
     Ok(())
 }

@@ -23,13 +23,13 @@ fn frames_of_wgpu_are_measured_beside_vulkans() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     for name in ["frame.wgpu.720p", "frame.wgpu.720p.in_flight"] {
-        for variant in ["wgpu", "ash", "readback"] {
+        for variant in ["wgpu", "ash", "fence", "readback"] {
             let found = report.measurements.iter().find(|each| each.name == name && each.variant == variant);
             let found = found.ok_or_else(|| format!("no {name} of {variant}: {:?}", report.not_measured))?;
             // Copies of several megabytes.
             assert!(found.median > 100_000.0 && found.unit == "ns" && found.samples >= 3, "{found:?}");
         }
-        for ratio in ["wgpu/ash", "readback/wgpu"] {
+        for ratio in ["wgpu/ash", "wgpu/fence", "readback/wgpu"] {
             let found = report.ratios.iter().find(|each| each.name == format!("{name} {ratio}"));
             let found = found.ok_or_else(|| format!("no {name} {ratio}: {:?}", report.ratios))?;
             // On the CPU all ways copy in the same memory, and nothing is judged.

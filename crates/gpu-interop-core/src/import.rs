@@ -338,14 +338,15 @@ mod descriptor {
     use std::os::fd::{AsRawFd, BorrowedFd};
 
     use crate::error::{Error, Result};
-    use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, SemaphoreHandle, classify_fd};
+    use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, SemaphoreHandle, classify_fd, open_file};
 
     pub(super) fn check_memory(operation: &'static str, handle: &MemoryHandle, size: u64) -> Result<()> {
         let Some(fd) = handle.as_fd() else { return Ok(()) };
         let opaque = handle.kind() == MemoryHandleKind::OpaqueFd;
-        match classify_fd(fd) {
+        let file = open_file(fd);
+        match file.kind {
             FdKind::DmaBuf => Ok(()),
-            FdKind::Memory if opaque => check_length(operation, fd, size),
+            FdKind::Memory if opaque => check_length(operation, fd, file.length, size),
             FdKind::CharDevice | FdKind::Other if opaque => Ok(()),
             kind => Err(rejected(operation, fd, kind, "memory")),
         }
@@ -360,8 +361,7 @@ mod descriptor {
     }
 
     /// Checks the length of a memory file, which CPU drivers export. lavapipe maps past its end.
-    fn check_length(operation: &'static str, fd: BorrowedFd<'_>, size: u64) -> Result<()> {
-        let length = rustix::fs::fstat(fd).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
+    fn check_length(operation: &'static str, fd: BorrowedFd<'_>, length: Option<u64>, size: u64) -> Result<()> {
         match length {
             Some(length) if length < size => {
                 Err(Error::invalid(operation, "the size is greater than the memory behind the descriptor")

@@ -22,7 +22,7 @@ impl ProcessMark {
 
 /// The process's number, without a system call where the kernel can clear memory in forked processes.
 #[inline]
-fn number() -> u32 {
+pub(crate) fn number() -> u32 {
     #[cfg(all(target_os = "linux", not(miri)))]
     if let Some(number) = wiped::number() {
         return number;

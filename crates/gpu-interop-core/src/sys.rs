@@ -4,16 +4,16 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 #[cfg(target_os = "linux")]
 use std::sync::atomic::AtomicU32;
 
-/// `true` if `number` is an open descriptor of the same open file as `fd`; `None` if unknown.
+/// `true` if `number` is an open descriptor of the same open file as `fd`; `None` if unknown. `process` is the number of
+/// this process.
 ///
 /// Uses `kcmp(2)` with `KCMP_FILE`, which containers may forbid.
 #[cfg(target_os = "linux")]
-pub(crate) fn same_open_file(fd: BorrowedFd<'_>, number: RawFd) -> Option<bool> {
+pub(crate) fn same_open_file(process: u32, fd: BorrowedFd<'_>, number: RawFd) -> Option<bool> {
     const KCMP_FILE: libc::c_int = 0;
-    let pid = rustix::process::getpid().as_raw_nonzero().get();
     // SAFETY: kcmp takes five integers and touches no memory of this process. A `number` that is not open
     // makes it return -1 with EBADF.
-    let result = unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_FILE, fd.as_raw_fd(), number) };
+    let result = unsafe { libc::syscall(libc::SYS_kcmp, process, process, KCMP_FILE, fd.as_raw_fd(), number) };
     match result {
         0 => Some(true),
         1..=3 => Some(false),
@@ -24,7 +24,7 @@ pub(crate) fn same_open_file(fd: BorrowedFd<'_>, number: RawFd) -> Option<bool> 
 
 /// `kcmp` is Linux only.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn same_open_file(_fd: BorrowedFd<'_>, _number: RawFd) -> Option<bool> {
+pub(crate) fn same_open_file(_process: u32, _fd: BorrowedFd<'_>, _number: RawFd) -> Option<bool> {
     None
 }
 

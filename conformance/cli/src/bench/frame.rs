@@ -5,7 +5,8 @@
 //! * `native`, `bridge`: zero-copy, ordered by a timeline in each direction ([`timeline`](super::timeline)); the host
 //!   waits only for the end;
 //! * `raw`: as `native`, with the driver called directly;
-//! * `fence`: zero-copy, ordered by the host, which waits for Vulkan's fence first;
+//! * `fence`: zero-copy with full synchronisation, as other libraries do it: the host waits for Vulkan's fence, and for
+//!   the stream before Vulkan's next frame;
 //! * `staged`: without interop. Vulkan copies the frame to host memory, the host waits, and
 //!   the device copies it from there.
 
@@ -19,7 +20,7 @@ use gpu_interop::{BufferSlice, Stream};
 use gpu_interop_conformance::{Verdict, ensure_eq};
 
 use super::machine::{Machine, PATIENCE, TRANSFER, too_much};
-use super::record::{Comparison, Recorder, TIME};
+use super::record::{Comparison, PEER, Recorder, TIME};
 use super::report::Limit;
 use super::rounds::{Effort, Variant};
 use super::sys::{Answer, SemaphoreBatch, copy_from_staging};
@@ -91,8 +92,11 @@ fn run(
     }
     variants.push(Variant::of_one("fence", || second(|| frames.with_fence())));
     variants.push(Variant::of_one("staged", || second(|| frames.staged(staging))));
+    let peer = machine.is_judged().then_some(PEER);
     let comparisons = [
         Comparison::new(0, "native", "raw").limit(OVERHEAD),
+        Comparison { limit: peer, ..Comparison::new(0, "native", "fence") },
+        Comparison { limit: peer, ..Comparison::new(0, "bridge", "fence") },
         Comparison { limit: gain, ..Comparison::new(0, "staged", "native") },
         Comparison::new(0, "staged", "bridge"),
         Comparison::new(0, "staged", "fence"),

@@ -11,7 +11,7 @@ use gpu_interop_conformance::Verdict;
 
 use super::machine::{Machine, Source};
 use super::memory::{self, ALL, IMPORT, STEPS};
-use super::record::{Comparison, Recorder};
+use super::record::{Comparison, PEER, Recorder};
 use super::report::Limit;
 use super::rounds::Effort;
 
@@ -34,7 +34,8 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
         }
         let variants = memory::variants(machine, recorder, &source, SIZE)?;
         let mut variants: Vec<_> = variants.into_iter().map(|variant| variant.only(&PLACES)).collect();
-        let comparisons = [Comparison::new(1, "library", "raw").limit(OVERHEAD)];
+        let comparisons =
+            [Comparison::new(1, "library", "raw").limit(OVERHEAD), Comparison::new(1, "library", "cudarc").limit(PEER)];
         let effort = Effort::within(Duration::from_secs(1));
         recorder.measure(
             &format!("{name}.{level}"),
@@ -45,7 +46,7 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
         )?;
     }
     let most = levels.last().copied().unwrap_or(1);
-    for (variant, limit) in [("library", Some(GROWTH)), ("raw", None)] {
+    for (variant, limit) in [("library", Some(GROWTH)), ("raw", None), ("cudarc", None)] {
         let all = |level| recorder.median(&format!("{name}.{level}{}", STEPS[ALL].suffix), variant);
         if let (Some(many), Some(one)) = (all(most), all(1)) {
             recorder.compare(format!("{name}{} {variant}: {most} live/1 live", STEPS[ALL].suffix), many, one, limit);

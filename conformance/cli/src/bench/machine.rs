@@ -61,6 +61,12 @@ impl Machine {
         self.device.identity().kind != DeviceKind::Cpu
     }
 
+    /// `true` for the driver of a GPU, for which limits beside a peer are meant: on a CPU and on a simulator both sides
+    /// share the processors.
+    pub(super) fn is_judged(&self) -> bool {
+        self.is_gpu() && !self.backend.info().simulated
+    }
+
     pub(super) fn exporter(&self) -> Option<ExporterDetail> {
         let context = self.vulkan.as_ref().ok()?;
         Some(ExporterDetail { device: context.identity().clone(), driver: context.interop().driver() })

@@ -10,7 +10,7 @@ use gpu_interop::{Device, MemoryImport};
 use gpu_interop_conformance::{Stop, Verdict, ensure_eq};
 
 use super::machine::{Machine, Source};
-use super::record::{Comparison, Quantity, Recorder};
+use super::record::{Comparison, PEER, Quantity, Recorder};
 use super::report::Limit;
 use super::rounds::{Effort, Variant};
 use super::sys::{Cudarc, RawCuda, RawImport, Steps, backend_cycle};
@@ -36,21 +36,18 @@ const LIMIT: Limit = Limit::AtMost(1.05);
 /// Memory of one size.
 pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: u64) -> Verdict {
     let source = Source::new(machine, size, WORD)?;
-    let cudarc = recorder.side("every cudarc variant", &machine.cudarc);
     let mut variants = variants(machine, recorder, &source, size)?;
-    if let Some(cudarc) = cudarc {
-        variants.push(Variant::new("cudarc", || in_a_row(|| cudarc_cycle(cudarc, source.request()?))));
-    }
     let comparisons = [
         Comparison::new(ALL, "library", "raw").limit(LIMIT),
+        Comparison::new(ALL, "library", "cudarc").limit(PEER),
         Comparison::new(ALL, "cudarc", "raw"),
         Comparison::new(ALL, "library", "backend"),
     ];
     recorder.measure(name, Effort::within(Duration::from_secs(2)), &STEPS, &mut variants, &comparisons)
 }
 
-/// The variants of every machine, verified to map the exporter's data: the library, its backend layer, and the
-/// raw driver where there is one.
+/// The variants of every machine, verified to map the exporter's data: the library and its backend layer, and with
+/// CUDA's driver raw calls and `cudarc`.
 pub(super) fn variants<'a>(
     machine: &'a Machine,
     recorder: &mut Recorder,
@@ -73,6 +70,11 @@ pub(super) fn variants<'a>(
     }
     variants.push(Variant::new("backend", move || in_a_row(|| backend_cycle(device, source.request()?, size))));
     variants.push(Variant::new("library", move || in_a_row(|| library_cycle(device, source.request()?, size))));
+    if let Some(cudarc) = recorder.side("every cudarc variant", &machine.cudarc) {
+        let (fd, request) = fd_of(source.request()?)?;
+        ensure_eq!(cudarc.last_word(fd, request.size)?, WORD, "the exporter's last word, imported by cudarc");
+        variants.push(Variant::new("cudarc", move || in_a_row(|| cudarc_cycle(cudarc, source.request()?))));
+    }
     Ok(variants)
 }
 

@@ -22,6 +22,10 @@ const EXCESS: &str = ".over_limit";
 /// The duration of a call.
 pub(super) const TIME: Quantity = Quantity { suffix: "", unit: "ns" };
 
+/// The limit of this project's cost relative to a peer: at least equal, within the resolution of a ratio, 2 %
+/// ([`stats`]).
+pub(super) const PEER: Limit = Limit::AtMost(1.02);
+
 /// A comparison of two variants in one quantity, by its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comparison {

@@ -10,6 +10,8 @@ pub type FdHandle = std::os::fd::OwnedFd;
 pub enum FdHandle {}
 
 #[cfg(unix)]
+pub(crate) use kind::open_file;
+#[cfg(unix)]
 pub use kind::{FdKind, classify_fd};
 
 #[cfg(unix)]
@@ -80,33 +82,56 @@ mod kind {
     /// Major number of the kernel's memory devices (`/dev/null` is 1:3).
     const MEM_MAJOR: u32 = 1;
 
-    /// Classifies `fd` with `fstat` and `fstatfs`. Never blocks and never reads from it.
+    /// A file behind a descriptor.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct OpenFile {
+        pub(crate) kind: FdKind,
+        /// Length in bytes, if the file has one: that of [`FdKind::Memory`] and of named files.
+        pub(crate) length: Option<u64>,
+    }
+
+    /// Classifies `fd` with `fstat`, and files and anonymous inodes also with `fstatfs`. Never blocks and never reads
+    /// from it.
     #[must_use]
     pub fn classify_fd(fd: BorrowedFd<'_>) -> FdKind {
+        open_file(fd).kind
+    }
+
+    /// As [`classify_fd`], with the length from the same `fstat`. Called for each import: a character device, as which
+    /// NVIDIA's driver exports its objects, costs one system call.
+    pub(crate) fn open_file(fd: BorrowedFd<'_>) -> OpenFile {
+        let of = |kind| OpenFile { kind, length: None };
         let stat = match rustix::fs::fstat(fd) {
             Ok(stat) => stat,
-            Err(Errno::BADF) => return FdKind::Closed,
-            Err(_) => return FdKind::Other,
+            Err(Errno::BADF) => return of(FdKind::Closed),
+            Err(_) => return of(FdKind::Other),
         };
-        // The mode and magic types differ between targets; i64 holds them all.
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Fifo => of(FdKind::Pipe),
+            FileType::Directory => of(FdKind::Directory),
+            FileType::Socket => of(FdKind::Socket),
+            FileType::BlockDevice => of(FdKind::BlockDevice),
+            FileType::CharacterDevice if rustix::fs::major(stat.st_rdev) == MEM_MAJOR => of(FdKind::MemDevice),
+            FileType::CharacterDevice => of(FdKind::CharDevice),
+            // dma-bufs and anonymous inodes have no type in most kernels, and that of a regular file in some.
+            other => {
+                let is_regular = other == FileType::RegularFile;
+                let kind = by_file_system(fd, is_regular, stat.st_nlink == 0);
+                OpenFile { kind, length: if is_regular { u64::try_from(stat.st_size).ok() } else { None } }
+            }
+        }
+    }
+
+    /// Classifies a file that the kernel reports as regular or as of no known type.
+    fn by_file_system(fd: BorrowedFd<'_>, is_regular: bool, is_unnamed: bool) -> FdKind {
+        // The types of magic numbers differ between targets; i64 holds them all.
         #[allow(clippy::unnecessary_cast)]
         let magic = rustix::fs::fstatfs(fd).map_or(0, |fs| fs.f_type as i64);
         match magic {
-            DMA_BUF_MAGIC => return FdKind::DmaBuf,
-            ANON_INODE_FS_MAGIC => return anonymous_inode(fd),
-            _ => {}
-        }
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Fifo => FdKind::Pipe,
-            FileType::Directory => FdKind::Directory,
-            FileType::Socket => FdKind::Socket,
-            FileType::BlockDevice => FdKind::BlockDevice,
-            FileType::CharacterDevice if rustix::fs::major(stat.st_rdev) == MEM_MAJOR => FdKind::MemDevice,
-            FileType::CharacterDevice => FdKind::CharDevice,
-            FileType::RegularFile if stat.st_nlink == 0 && matches!(magic, TMPFS_MAGIC | HUGETLBFS_MAGIC) => {
-                FdKind::Memory
-            }
-            FileType::RegularFile => FdKind::RegularFile,
+            DMA_BUF_MAGIC => FdKind::DmaBuf,
+            ANON_INODE_FS_MAGIC => anonymous_inode(fd),
+            TMPFS_MAGIC | HUGETLBFS_MAGIC if is_regular && is_unnamed => FdKind::Memory,
+            _ if is_regular => FdKind::RegularFile,
             _ => FdKind::Other,
         }
     }
@@ -133,6 +158,9 @@ mod kind {
         fn each_kind_is_recognised() {
             let memfd = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).expect("memfd");
             assert_eq!(classify_fd(memfd.as_fd()), FdKind::Memory);
+            rustix::fs::ftruncate(&memfd, 12_345).expect("ftruncate");
+            let expected = OpenFile { kind: FdKind::Memory, length: Some(12_345) };
+            assert_eq!(open_file(memfd.as_fd()), expected);
             let (read, write) = rustix::pipe::pipe().expect("pipe");
             assert_eq!(classify_fd(read.as_fd()), FdKind::Pipe);
             assert_eq!(classify_fd(write.as_fd()), FdKind::Pipe);
@@ -140,10 +168,78 @@ mod kind {
             assert_eq!(classify_fd(eventfd.as_fd()), FdKind::EventFd);
             let open = |path: &str| OwnedFd::from(std::fs::File::open(path).expect(path));
             assert_eq!(classify_fd(open("/").as_fd()), FdKind::Directory);
-            assert_eq!(classify_fd(open("/dev/null").as_fd()), FdKind::MemDevice);
+            let unsized_device = OpenFile { kind: FdKind::MemDevice, length: None };
+            assert_eq!(open_file(open("/dev/null").as_fd()), unsized_device);
+            // A character device that is none of memory, where there are terminals.
+            if let Ok(terminals) = std::fs::File::open("/dev/ptmx") {
+                assert_eq!(classify_fd(terminals.as_fd()), FdKind::CharDevice);
+            }
             assert_eq!(classify_fd(open("/proc/self/exe").as_fd()), FdKind::RegularFile);
             let (socket, _peer) = std::os::unix::net::UnixStream::pair().expect("socketpair");
             assert_eq!(classify_fd(socket.as_fd()), FdKind::Socket);
+        }
+
+        /// Classifies `fd` in a child process that the kernel kills at any system call other than these and its exit.
+        /// Returns whether it was killed; `None` on a system without filters of system calls.
+        #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+        fn is_killed(fd: BorrowedFd<'_>, expected: FdKind, allowed: &[libc::c_long]) -> Option<bool> {
+            const NO_FILTERS: libc::c_int = 77;
+            let code = |code: u32| u16::try_from(code).expect("a code of 16 bits");
+            let end = |action| libc::sock_filter { code: code(libc::BPF_RET | libc::BPF_K), jt: 0, jf: 0, k: action };
+            // The first word of the filter's data is the call's number.
+            let load = code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS);
+            let mut program = vec![libc::sock_filter { code: load, jt: 0, jf: 0, k: 0 }];
+            for call in allowed.iter().chain(&[libc::SYS_exit_group]) {
+                let (code, k) =
+                    (code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K), u32::try_from(*call).expect("a number"));
+                program.extend([libc::sock_filter { code, jt: 0, jf: 1, k }, end(libc::SECCOMP_RET_ALLOW)]);
+            }
+            program.push(end(libc::SECCOMP_RET_KILL_PROCESS));
+            let len = u16::try_from(program.len()).expect("a short program");
+            let filter = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+            // SAFETY: the child calls only functions that are safe after a fork, and ends without destructors.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: the filter points to `len` initialised instructions, in the child's copy of `program`.
+                let filters = unsafe {
+                    libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                        && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+                };
+                let status = if !filters { NO_FILTERS } else { libc::c_int::from(classify_fd(fd) != expected) };
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(status) };
+            }
+            let mut status = 0;
+            // SAFETY: the status is a valid integer, and the child is this process's.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            if libc::WIFSIGNALED(status) {
+                assert_eq!(libc::WTERMSIG(status), libc::SIGSYS);
+                return Some(true);
+            }
+            let code = libc::WEXITSTATUS(status);
+            assert!(code == 0 || code == NO_FILTERS, "{expected}: exit status {code}");
+            (code == 0).then_some(false)
+        }
+
+        #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+        #[test]
+        fn only_files_and_anonymous_inodes_cost_a_second_system_call() {
+            let open = |path: &str| OwnedFd::from(std::fs::File::open(path).expect(path));
+            let (pipe, _write) = rustix::pipe::pipe().expect("pipe");
+            let memfd = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).expect("memfd");
+            for (fd, kind, second) in [
+                (open("/dev/null"), FdKind::MemDevice, false),
+                (open("/"), FdKind::Directory, false),
+                (pipe, FdKind::Pipe, false),
+                (memfd, FdKind::Memory, true),
+                (open("/proc/self/exe"), FdKind::RegularFile, true),
+            ] {
+                let killed = |allowed: &[_]| is_killed(fd.as_fd(), kind, allowed);
+                let Some(killed_at_second) = killed(&[libc::SYS_fstat]) else { return };
+                assert_eq!(killed_at_second, second, "{kind}: fstat alone");
+                assert_eq!(killed(&[libc::SYS_fstat, libc::SYS_fstatfs]), Some(false), "{kind}: fstat and fstatfs");
+                assert_eq!(killed(&[]), Some(true), "{kind}: the filter has no effect");
+            }
         }
 
         #[test]

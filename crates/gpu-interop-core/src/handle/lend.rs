@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::process::Resource;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sys;
+use crate::{process, sys};
 
 /// Numbers of duplicates that a driver may have closed. No two live [`LentFd`]s share a number, even if a driver closed
 /// the first one and the kernel recycled its number.
@@ -97,7 +97,8 @@ impl<'a> LentFd<'a> {
     }
 
     fn close_if_open(&mut self) -> bool {
-        let open = sys::same_open_file(self.original, self.number).unwrap_or_else(|| self.same_inode());
+        let this = process::number();
+        let open = sys::same_open_file(this, self.original, self.number).unwrap_or_else(|| self.same_inode());
         if open {
             // SAFETY: `number` came from a duplication of `original` and still refers to the same open file. No other
             // duplicate has this number (`UNSETTLED`), and the kernel does not recycle numbers this high for unrelated
@@ -153,7 +154,8 @@ mod tests {
         let number = loan.as_raw_fd();
         assert_ne!(number, original.as_raw_fd());
         assert!(loan.settle());
-        assert_eq!(sys::same_open_file(original.as_fd(), number), Some(false), "the duplicate is closed");
+        let same = sys::same_open_file(process::number(), original.as_fd(), number);
+        assert_eq!(same, Some(false), "the duplicate is closed");
         rustix::fs::fstat(&original).expect("the original is open");
     }
 

@@ -12,6 +12,8 @@ mod win32;
 
 pub use fd::FdHandle;
 #[cfg(unix)]
+pub(crate) use fd::open_file;
+#[cfg(unix)]
 pub use fd::{FdKind, classify_fd};
 #[cfg(unix)]
 pub use lend::LentFd;

@@ -5,6 +5,8 @@
 //! * `wgpu`: the adapter `gpu-interop-wgpu`, with a `SharedTexture` of the device's preferred tiling, and the
 //!   application's commands in the submissions of the hand-over;
 //! * `ash`: Vulkan with this project's exporter, with an image of the same tiling and a timeline in each direction;
+//! * `fence`: as `ash` with full synchronisation, as other libraries do it: the host waits for Vulkan, and then for the
+//!   stream;
 //! * `readback`: wgpu without interop. The frame is copied to a mapped buffer, from there to the device, back to the
 //!   host, and by `Queue::write_texture` to the frame.
 //!
@@ -64,11 +66,11 @@ mod measured {
     use super::numbers::BATCH;
     use super::readback::Readback;
     use super::shared::Shared;
-    use super::vulkan::Vulkan;
+    use super::vulkan::{Order, Vulkan};
     use super::way::{Frames, Way};
     use super::wgpu_side::WgpuSide;
     use super::{Frame, Machine, Recorder, Verdict};
-    use crate::bench::record::{Comparison, TIME};
+    use crate::bench::record::{Comparison, PEER, TIME};
     use crate::bench::report::Limit;
     use crate::bench::rounds::{Effort, Variant};
 
@@ -81,19 +83,21 @@ mod measured {
         let context = machine.graphics_queue()?;
         let side = WgpuSide::new(context, &machine.device, frame.size)?;
         let shared = Frames::new(Shared::new(machine, &side)?, frame.size)?;
-        let vulkan = Frames::new(Vulkan::new(machine, context, frame.size)?, frame.size)?;
+        let vulkan = |order| Frames::new(Vulkan::new(machine, context, frame.size, order)?, frame.size);
+        let (vulkan, fence) = (vulkan(Order::Timelines)?, vulkan(Order::Host)?);
         let readback = Frames::new(Readback::new(machine, &side)?, frame.size)?;
         // The limits are those of GPUs: on the CPU all ways copy in the same memory.
-        let is_judged = frame.is_judged && machine.is_gpu() && !machine.backend.info().simulated;
+        let is_judged = frame.is_judged && machine.is_judged();
         let limit = |limit| Some(limit).filter(|_| is_judged);
         let comparisons = [
             Comparison { limit: limit(OVERHEAD), ..Comparison::new(0, "wgpu", "ash") },
+            Comparison { limit: limit(PEER), ..Comparison::new(0, "wgpu", "fence") },
             Comparison { limit: limit(GAIN), ..Comparison::new(0, "readback", "wgpu") },
         ];
-        let mut alone = variants(&shared, &vulkan, &readback, 1);
+        let mut alone = variants(&shared, [&vulkan, &fence], &readback, 1);
         let effort = Effort { most: 400, ..Effort::within(Duration::from_millis(2000)) };
         recorder.measure(name, effort, &[TIME], &mut alone, &comparisons)?;
-        let mut in_flight = variants(&shared, &vulkan, &readback, BATCH);
+        let mut in_flight = variants(&shared, [&vulkan, &fence], &readback, BATCH);
         let effort = Effort { warm_up: 2, least: 9, most: 100, budget: Duration::from_secs(3) };
         recorder.measure(&format!("{name}.in_flight"), effort, &[TIME], &mut in_flight, &comparisons)
     }
@@ -101,13 +105,14 @@ mod measured {
     /// Every way, with this number of frames in a round.
     fn variants<'a>(
         shared: &'a Frames<impl Way>,
-        vulkan: &'a Frames<impl Way>,
+        [vulkan, fence]: [&'a Frames<Vulkan<'a>>; 2],
         readback: &'a Frames<impl Way>,
         frames: u32,
-    ) -> [Variant<'a>; 3] {
+    ) -> [Variant<'a>; 4] {
         [
             Variant::of_one("wgpu", move || shared.round(frames)),
             Variant::of_one("ash", move || vulkan.round(frames)),
+            Variant::of_one("fence", move || fence.round(frames)),
             Variant::of_one("readback", move || readback.round(frames)),
         ]
     }

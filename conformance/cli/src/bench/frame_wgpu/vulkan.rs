@@ -1,4 +1,4 @@
-//! Vulkan and compute on an exported image, ordered by a timeline in each direction.
+//! Vulkan and compute on an exported image, ordered by a timeline in each direction or by a host that waits.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,17 @@ enum Mapped {
     Linear { buffer: MappedBuffer, offset: u64, row_pitch: u64 },
 }
 
+/// The order of Vulkan's work and the stream's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Each side waits for the other one's timeline.
+    Timelines,
+    /// The host waits for each side before it starts the other.
+    Host,
+}
+
 pub(super) struct Vulkan<'a> {
+    order: Order,
     context: &'a HeadlessContext,
     stream: &'a Stream,
     /// Dropped before the mappings, whose surfaces it has.
@@ -35,7 +45,12 @@ pub(super) struct Vulkan<'a> {
 }
 
 impl<'a> Vulkan<'a> {
-    pub(super) fn new(machine: &'a Machine, context: &'a HeadlessContext, size: [u32; 2]) -> Verdict<Self> {
+    pub(super) fn new(
+        machine: &'a Machine,
+        context: &'a HeadlessContext,
+        size: [u32; 2],
+        order: Order,
+    ) -> Verdict<Self> {
         let (interop, bytes) = (context.interop(), u64::from(size[0]) * u64::from(size[1]) * 4);
         let images = (0..IN_FLIGHT).map(|_| image(machine, context, size)).collect::<Verdict<Vec<_>>>()?;
         let arrays = images.iter().filter_map(|(_, mapped)| match mapped {
@@ -51,6 +66,7 @@ impl<'a> Vulkan<'a> {
             Verdict::Ok(picture)
         };
         Ok(Self {
+            order,
             context,
             stream: &machine.stream,
             texels,
@@ -62,6 +78,13 @@ impl<'a> Vulkan<'a> {
             worked: shared_timeline(interop, &machine.device, 0).map_err(too_much)?,
             submitted: RefCell::default(),
         })
+    }
+}
+
+impl Vulkan<'_> {
+    /// These operations, or none if the host orders the work.
+    fn with_timelines<'a, 'b>(&self, all: &'a [SemaphoreOp<'b>]) -> &'a [SemaphoreOp<'b>] {
+        if self.order == Order::Timelines { all } else { &[] }
     }
 }
 
@@ -115,23 +138,31 @@ impl Way for Vulkan<'_> {
     fn begin(&self, number: u32) -> Verdict {
         let ((image, mapped), value) = (&self.images[slot(number)], u64::from(number));
         let image = image.image();
-        self.context.submit(&[], &[SemaphoreOp { semaphore: &self.drawn.0, value }], |commands| {
+        let signals = [SemaphoreOp { semaphore: &self.drawn.0, value }];
+        let drawn = self.context.submit(&[], self.with_timelines(&signals), |commands| {
             commands.copy_to_image(&self.pictures[drawn(number) as usize], 0, image, 0, 0)?;
             commands.release_image(image)
         })?;
-        self.stream.wait_timeline(&self.drawn.1, value)?;
+        match self.order {
+            Order::Timelines => self.stream.wait_timeline(&self.drawn.1, value)?,
+            Order::Host => drawn.wait(PATIENCE)?,
+        }
         let mapping = match mapped {
             Mapped::Array(array) => Mapping::Array(array),
             Mapped::Linear { buffer, offset, row_pitch } => Mapping::Linear(buffer.slice(*offset..)?, *row_pitch),
         };
         self.texels.work(number, mapping)?;
-        Ok(self.stream.signal_timeline(&self.worked.1, value)?)
+        let ended = match self.order {
+            Order::Timelines => self.stream.signal_timeline(&self.worked.1, value),
+            Order::Host => self.stream.synchronize(),
+        };
+        Ok(ended?)
     }
 
     fn finish(&self, number: u32) -> Verdict {
         let image = self.images[slot(number)].0.image();
         let waits = [SemaphoreOp { semaphore: &self.worked.0, value: u64::from(number) }];
-        let submitted = self.context.submit(&waits, &[], |commands| {
+        let submitted = self.context.submit(self.with_timelines(&waits), &[], |commands| {
             commands.acquire_image(image)?;
             commands.copy_from_image(image, 0, 0, &self.composed, 0)?;
             for (index, from) in [(0, 0), (1, self.composed.size() - PART)] {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::{CudaContext, DriverError};
-use gpu_interop_conformance::{Stop, Verdict};
+use gpu_interop_conformance::{Stop, Verdict, ensure};
 
 use super::Steps;
 
@@ -34,6 +34,20 @@ impl Cudarc {
             Ok(Err(error)) => Err(failed("opening the device", error)),
             Err(_) => Err(Stop::Skipped("cudarc panicked when it opened the device".into())),
         }
+    }
+
+    /// The last word of an import of `size` bytes, copied by the binding's default stream.
+    pub(crate) fn last_word(&self, fd: OwnedFd, size: u64) -> Verdict<u32> {
+        let size_here = usize::try_from(size)?;
+        ensure!(size_here >= 4, "the memory has no word");
+        // SAFETY: the size is the allocation's, as the exporter reported it.
+        let memory = unsafe { self.context.import_external_memory(File::from(fd), size) };
+        let memory = memory.map_err(|error| failed("import", error))?;
+        let last = memory.map_range(size_here - 4..size_here).map_err(|error| failed("map", error))?;
+        let (stream, mut word) = (self.context.default_stream(), [0_u8; 4]);
+        stream.memcpy_dtoh(&last, &mut word).map_err(|error| failed("copy", error))?;
+        stream.synchronize().map_err(|error| failed("synchronize", error))?;
+        Ok(u32::from_ne_bytes(word))
     }
 
     /// Imports and maps all of it; dropping it unmaps it and ends the import in one step.

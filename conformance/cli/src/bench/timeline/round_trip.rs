@@ -14,7 +14,7 @@ use super::exporter::Peer;
 use super::side::{OwnSide, Side, VulkanSide};
 use crate::bench::clock::{Clock, Elapsed};
 use crate::bench::machine::Machine;
-use crate::bench::record::{Comparison, Quantity, Recorder, TIME};
+use crate::bench::record::{Comparison, PEER, Quantity, Recorder, TIME};
 use crate::bench::report::Limit;
 use crate::bench::rounds::{Effort, Variant};
 use crate::bench::sys::SemaphoreBatch;
@@ -62,10 +62,12 @@ fn run(machine: &Machine, recorder: &mut Recorder, name: &str, side: &dyn Side, 
         variants.push(Variant::new("bridge", || second(|| with_library(exchange, counter))));
     }
     variants.push(Variant::new("fence", || second(|| with_fence(exchange))));
+    let peer = machine.is_judged().then_some(PEER);
     let comparisons = [
         Comparison::new(0, "native", "raw").limit(OVERHEAD),
         Comparison { limit, ..Comparison::new(0, "bridge", "native") },
-        Comparison::new(0, "fence", "native"),
+        Comparison { limit: peer, ..Comparison::new(0, "native", "fence") },
+        Comparison { limit: peer, ..Comparison::new(0, "bridge", "fence") },
         Comparison::new(1, "bridge", "native"),
     ];
     recorder.measure(name, Effort::within(Duration::from_secs(2)), &QUANTITIES, &mut variants, &comparisons)
