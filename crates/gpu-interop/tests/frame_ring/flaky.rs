@@ -49,6 +49,13 @@ struct FlakyDevice {
     switches: Arc<Switches>,
 }
 
+impl FlakyDevice {
+    /// Frees something. Work that was enqueued before a loss still executes, other than on a lost GPU, and uses it.
+    fn unless_lost(&self, free: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.switches.lost.load(Ordering::Relaxed) { Ok(()) } else { free() }
+    }
+}
+
 /// The CPU, as a device with these failures.
 pub(crate) fn open(switches: &Arc<Switches>) -> Device {
     let backend = Flaky { inner: HostBackend::new(), switches: switches.clone() };
@@ -108,17 +115,25 @@ unsafe impl BackendDevice for FlakyDevice {
         Ok(unsafe { self.inner.query_stream(stream) }? && !self.switches.busy.load(Ordering::Relaxed))
     }
 
+    unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.unless_lost(|| unsafe { self.inner.free_buffer(memory, buffer) })
+    }
+
+    unsafe fn free_signal_memory(&self, memory: SignalMemory) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.unless_lost(|| unsafe { self.inner.free_signal_memory(memory) })
+    }
+
     pass_on! {
         fn cancel_pending_work(&self) -> ();
         fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory>;
         fn destroy_memory(&self, memory: RawMemory) -> Result<()>;
         fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr>;
-        fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()>;
         fn destroy_stream(&self, stream: RawStream) -> Result<()>;
         fn take_stream_failure(&self, stream: RawStream) -> Result<()>;
         fn destroy_event(&self, event: RawEvent) -> Result<()>;
         fn query_event(&self, event: RawEvent) -> Result<bool>;
-        fn free_signal_memory(&self, memory: SignalMemory) -> Result<()>;
         fn synchronize_stream(&self, stream: RawStream) -> Result<()>, after check;
         fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()>, after check;
         fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>, after check;
