@@ -30,7 +30,9 @@ const NO_LOADER: &str = if cfg!(windows) {
 
 /// Loads the system's Vulkan loader, [`LOADER_LIBRARY`].
 ///
-/// The library is unloaded when the entry and its clones are dropped; keep one as long as anything made from it.
+/// The library is unloaded when the entry and its clones are dropped; keep one as long as anything made from it. The last
+/// instance unloads the drivers: keep one in a program that creates and destroys many. NVIDIA's driver 580 could not be
+/// loaded again after some tens to hundreds of times in one process, for want of static TLS.
 ///
 /// # Errors
 /// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load; [`Error::attempts`] has the name
