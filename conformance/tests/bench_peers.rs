@@ -39,8 +39,8 @@ fn imports_are_judged_beside_cudarc() -> Tested {
     assert!(report.backend.simulated, "not the simulator: {:?}", report.backend);
     for name in ["memory.64KiB.all", "live_imports.1.all", "live_imports.1000.all"] {
         let ratio = ratio(&report, &format!("{name} library/cudarc"))?;
-        assert_eq!(ratio.limit, Some(Limit::AtMost(1.02)), "{ratio:?}");
-        assert!(ratio.value > 0.0 && ratio.holds == Some(ratio.value <= 1.02), "{ratio:?}");
+        assert_eq!(ratio.limit, Some(Limit::AtMost(1.05)), "{ratio:?}");
+        assert!(ratio.value > 0.0 && ratio.holds == Some(ratio.value <= 1.05), "{ratio:?}");
     }
     assert!(report.not_measured.is_empty(), "{:?}", report.not_measured);
     Ok(())

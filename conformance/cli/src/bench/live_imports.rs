@@ -11,7 +11,7 @@ use gpu_interop_conformance::Verdict;
 
 use super::machine::{Machine, Source};
 use super::memory::{self, ALL, IMPORT, STEPS};
-use super::record::{Comparison, PEER, Recorder};
+use super::record::{Comparison, Recorder};
 use super::report::Limit;
 use super::rounds::Effort;
 
@@ -34,8 +34,10 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
         }
         let variants = memory::variants(machine, recorder, &source, SIZE)?;
         let mut variants: Vec<_> = variants.into_iter().map(|variant| variant.only(&PLACES)).collect();
-        let comparisons =
-            [Comparison::new(1, "library", "raw").limit(OVERHEAD), Comparison::new(1, "library", "cudarc").limit(PEER)];
+        let comparisons = [
+            Comparison::new(1, "library", "raw").limit(OVERHEAD),
+            Comparison::new(1, "library", "cudarc").limit(memory::UNCHECKED_PEER),
+        ];
         let effort = Effort::within(Duration::from_secs(1));
         recorder.measure(
             &format!("{name}.{level}"),

@@ -6,6 +6,7 @@
 //! | variant | meaning |
 //! |---|---|
 //! | `raw` | the driver's functions, called as in a careful C program |
+//! | `checked` | `raw`, with what a library must check in each signal or wait |
 //! | `backend` | this project's backend without the safe objects: shows the layer of a cost |
 //! | `library` | this project's safe objects, as in applications |
 //! | `cudarc` | the external memory of another binding (imports only; it has no semaphores) |
@@ -17,11 +18,11 @@
 //! | `staged` | no interop: through host memory |
 //! | `wgpu`, `ash`, `readback` | a texture of wgpu by `gpu-interop-wgpu`, the same with Vulkan, and wgpu through the host |
 //!
-//! `raw` and `cudarc` exist for CUDA only, and those with wgpu in a build with the feature `wgpu`. The others also run
+//! `raw`, `checked` and `cudarc` exist for CUDA only, and those with wgpu in a build with the feature `wgpu`. The others also run
 //! on the host backend, where the numbers describe this machine's processor, not a GPU.
 //!
-//! `cudarc` and `fence` are what other libraries do: the peers. This project's cost is at most 1.02 of theirs, which is
-//! equal within a ratio's resolution ([`stats`]).
+//! `cudarc` and `fence` are what other libraries do: the peers. A hand-over costs at most 1.02 of theirs, which is equal
+//! within a ratio's resolution ([`stats`]). An import, which `cudarc` does not check, costs at most 1.05.
 //!
 //! Limits are data beside each ratio. A missed one fails the run only with `--strict`: on a shared or throttled
 //! machine a measurement is no verdict. Errors and wrong data always fail the run.

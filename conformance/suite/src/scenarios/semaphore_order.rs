@@ -179,9 +179,15 @@ fn prepared_batches(context: &Context) -> Verdict {
         // Not the same value for each, and not in the order of the batch.
         let value = |round: u64, index: usize| round * 100 + (index as u64 * 7) % 64;
         for round in 1..=3 {
-            for index in 0..count {
-                waits.set(index, value(round, index))?;
-                signals.set(index, value(round, index))?;
+            if round == 2 {
+                for index in 0..count {
+                    waits.set(index, value(round, index))?;
+                    signals.set(index, value(round, index))?;
+                }
+            } else {
+                let values: Vec<u64> = (0..count).map(|index| value(round, index)).collect();
+                waits.set_all(&values)?;
+                signals.set_all(&values)?;
             }
             waiter.wait_prepared(&waits)?;
             for (index, (side, _)) in pairs.iter().enumerate() {

@@ -76,6 +76,9 @@ struct Batch<S, R> {
     form: Form<R>,
     /// Place of each value in the parameters; `NO_VALUE` for a binary semaphore.
     places: Box<[usize]>,
+    /// Number of timelines.
+    timelines: usize,
+    layout: BlockLayout,
     /// Streams on which the use of every semaphore has been recorded.
     marked: InFlight,
 }
@@ -118,6 +121,17 @@ impl Valued for RawWait {
     }
 }
 
+impl<R: Valued> Form<R> {
+    /// Sets the value at a place; `None` if there is none.
+    #[inline]
+    fn set(&mut self, place: usize, value: u64) -> Option<()> {
+        match self {
+            Self::Blocks(blocks) => blocks.get_mut(place).map(|word| *word = value),
+            Self::Raw(all) => all.get_mut(place).map(|raw| raw.set(value)),
+        }
+    }
+}
+
 impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     fn new(
         operation: &'static str,
@@ -152,18 +166,44 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
         };
         let place =
             |(index, semaphore)| if is_timeline(semaphore) { index * layout.words + layout.value } else { NO_VALUE };
-        let places = semaphores.iter().enumerate().map(place).collect();
-        Ok(Self { device, places, semaphores, handles, form, marked: InFlight::default() })
+        let places: Box<[_]> = semaphores.iter().enumerate().map(place).collect();
+        let timelines = places.iter().filter(|place| **place != NO_VALUE).count();
+        Ok(Self { device, places, timelines, layout, semaphores, handles, form, marked: InFlight::default() })
     }
 
     #[inline]
     fn set(&mut self, operation: &'static str, index: usize, value: u64) -> Result<()> {
         let place = self.places.get(index).copied().unwrap_or(NO_VALUE);
-        let set = match &mut self.form {
-            Form::Blocks(blocks) => blocks.get_mut(place).map(|word| *word = value),
-            Form::Raw(all) => all.get_mut(place).map(|raw| raw.set(value)),
-        };
-        set.ok_or_else(|| self.not_a_timeline(operation, index))
+        self.form.set(place, value).ok_or_else(|| self.not_a_timeline(operation, index))
+    }
+
+    /// Sets the values of all timelines, in order.
+    #[inline]
+    fn set_all(&mut self, operation: &'static str, values: &[u64]) -> Result<()> {
+        if values.len() != self.timelines {
+            return Err(self.other_count(operation, values.len()));
+        }
+        match &mut self.form {
+            // The common case: one value in each block.
+            Form::Blocks(blocks) if self.timelines == self.handles.len() => {
+                let mut place = self.layout.value;
+                for value in values {
+                    if let Some(word) = blocks.get_mut(place) {
+                        *word = *value;
+                    }
+                    place += self.layout.words;
+                }
+            }
+            Form::Raw(all) if self.timelines == all.len() => {
+                all.iter_mut().zip(values).for_each(|(raw, value)| raw.set(*value));
+            }
+            form => {
+                for (place, value) in self.places.iter().filter(|place| **place != NO_VALUE).zip(values) {
+                    form.set(*place, *value);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The value of each timeline, 0 for a binary semaphore.
@@ -186,6 +226,12 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
             self.semaphores.iter().for_each(|semaphore| semaphore.mark(slot));
             self.marked.mark(slot);
         }
+    }
+
+    #[cold]
+    fn other_count(&self, operation: &'static str, values: usize) -> Error {
+        let error = Error::invalid(operation, "the batch needs one value for each of its timelines");
+        self.device.decorate(error.with_context("values", values).with_context("timelines", self.timelines))
     }
 
     #[cold]
@@ -239,6 +285,17 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         self.batch.set("SignalBatch::set", index, value)
     }
 
+    /// Sets the values that the timelines are signalled with next, in the order of the batch without its binary
+    /// semaphores. Faster than [`set`](Self::set) for each.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument), without a change, if this is not one value for
+    /// each timeline.
+    #[inline]
+    pub fn set_all(&mut self, values: &[u64]) -> Result<()> {
+        self.batch.set_all("SignalBatch::set_all", values)
+    }
+
     /// Semaphores of the batch, in order.
     #[must_use]
     pub fn semaphores(&self) -> &[S] {
@@ -288,6 +345,16 @@ impl<S: SemaphoreRef> WaitBatch<S> {
     #[inline]
     pub fn set(&mut self, index: usize, value: u64) -> Result<()> {
         self.batch.set("WaitBatch::set", index, value)
+    }
+
+    /// Sets the values that the timelines must reach, in the order of the batch without its binary semaphores. Faster
+    /// than [`set`](Self::set) for each.
+    ///
+    /// # Errors
+    /// As for [`SignalBatch::set_all`].
+    #[inline]
+    pub fn set_all(&mut self, values: &[u64]) -> Result<()> {
+        self.batch.set_all("WaitBatch::set_all", values)
     }
 
     /// Semaphores of the batch, in order.

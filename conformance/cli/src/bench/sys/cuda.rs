@@ -168,6 +168,44 @@ impl RawCuda {
         self.timed(raw(stream), 0..calls, |_, stream| self.wait(batch, value, stream))
     }
 
+    /// As [`Self::signals`], with what a library must check in each call: that the context is current on the thread, and
+    /// that each timeline's value grows.
+    pub(crate) fn checked_signals(
+        &self,
+        stream: &Stream,
+        batch: &mut SemaphoreBatch<'_>,
+        first: u64,
+        calls: u64,
+    ) -> Verdict<Duration> {
+        self.timed(raw(stream), first..first + calls, |value, stream| {
+            self.must_be_current()?;
+            batch.grow(value)?;
+            self.signal(batch, value, stream)
+        })
+    }
+
+    /// As [`Self::waits`], with what a library must check in each call: that the context is current on the thread.
+    pub(crate) fn checked_waits(
+        &self,
+        stream: &Stream,
+        batch: &mut SemaphoreBatch<'_>,
+        value: u64,
+        calls: u64,
+    ) -> Verdict<Duration> {
+        self.timed(raw(stream), 0..calls, |_, stream| {
+            self.must_be_current()?;
+            self.wait(batch, value, stream)
+        })
+    }
+
+    #[inline]
+    fn must_be_current(&self) -> Verdict {
+        let mut context = ptr::null_mut();
+        // SAFETY: the pointer is valid for the call.
+        let status = unsafe { (self.functions.ctx_get_current)(&raw mut context) };
+        if status == 0 && context == self.context { Ok(()) } else { Err(failed("cuCtxGetCurrent", status)) }
+    }
+
     /// The duration of a call for each number. Waits for the stream afterwards.
     fn timed(
         &self,
@@ -273,6 +311,8 @@ pub(crate) struct SemaphoreBatch<'a> {
     signals: Vec<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS>,
     waits: Vec<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS>,
     count: c_uint,
+    /// Of each semaphore, the last value of a checked signal.
+    last: Vec<u64>,
     /// Borrows the semaphores.
     owners: PhantomData<&'a ExternalSemaphore>,
 }
@@ -286,8 +326,21 @@ impl<'a> SemaphoreBatch<'a> {
             signals: vec![signal; semaphores.len()],
             waits: vec![wait; semaphores.len()],
             count: c_uint::try_from(semaphores.len()).map_err(|error| Stop::Failed(error.to_string()))?,
+            last: vec![0; semaphores.len()],
             owners: PhantomData,
         })
+    }
+
+    /// Replaces each last value with a greater one.
+    #[inline]
+    fn grow(&mut self, value: u64) -> Verdict {
+        for last in &mut self.last {
+            if value <= *last {
+                return Err(Stop::Failed(format!("the value {value} after {last}")));
+            }
+            *last = value;
+        }
+        Ok(())
     }
 
     #[inline]

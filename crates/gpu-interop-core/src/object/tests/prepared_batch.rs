@@ -43,6 +43,35 @@ fn the_backend_gets_the_values_that_were_set_last() {
     }
 }
 
+/// In order, past binary semaphores, and all or none.
+#[test]
+fn values_are_set_together() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let (one, two, three) = (timeline(&device), binary(&device), timeline(&device));
+    let params = |calls: Vec<Call>| -> Vec<SignalParams> {
+        let signals = |call| if let Call::SignalSemaphores(_, signals) = call { signals } else { Vec::new() };
+        calls.into_iter().flat_map(signals).map(|signal| signal.params).collect()
+    };
+    let mut mixed = SignalBatch::new([&one, &two, &three]).expect("signals");
+    mixed.set_all(&[5, 6]).expect("two timelines");
+    for values in [&[][..], &[7], &[7, 8, 9]] {
+        assert_invalid(&recorder, "SignalBatch::set_all", &["each of its timelines", "timelines: 2"], || {
+            mixed.set_all(values)
+        });
+    }
+    stream.signal_prepared(&mut mixed).expect("signal");
+    assert_eq!(params(recorder.calls()), [SignalParams::Value(5), SignalParams::Binary, SignalParams::Value(6)]);
+    recorder.forget_calls();
+    let mut timelines = SignalBatch::new([&one, &three]).expect("signals");
+    timelines.set_all(&[10, 11]).expect("two timelines");
+    stream.signal_prepared(&mut timelines).expect("signal");
+    assert_eq!(params(recorder.calls()), [SignalParams::Value(10), SignalParams::Value(11)]);
+    let mut waits = WaitBatch::new([&two, &three]).expect("waits");
+    waits.set_all(&[3]).expect("a timeline");
+    assert_invalid(&recorder, "WaitBatch::set_all", &["values: 2"], || waits.set_all(&[3, 4]));
+}
+
 /// A value that does not increase is rejected, and the values of the semaphores before it are restored.
 #[test]
 fn timeline_values_increase_across_both_kinds_of_batches() {
