@@ -62,6 +62,8 @@ impl Fault {
     }
 }
 
+/// One of this many codes beside those of [`codes::FEW`], for the first call of a function.
+const PART: usize = 4;
 /// Number of calls between the first and the last that get a fault.
 const USES: usize = 10;
 /// With a null result.
@@ -90,7 +92,12 @@ pub(crate) fn plan(driver: &Driver, function: &str, calls: u64, gives: bool, eve
         (true, Vendor::Cuda) => codes::CUDA,
         (true, Vendor::Hip) => codes::HIP,
     };
-    let mut faults: Vec<_> = tried(all).map(|code| fault(Uses::Nth(1), Answer::Code(code))).collect();
+    // One table has the kinds of all codes: a function gets a part of them, and another function another part.
+    let of_first = |(place, code): &(usize, u32)| {
+        every_use || codes::FEW.contains(code) || (place + function.len()).is_multiple_of(PART)
+    };
+    let first = tried(all).enumerate().filter(of_first);
+    let mut faults: Vec<_> = first.map(|(_, code)| fault(Uses::Nth(1), Answer::Code(code))).collect();
     if calls > 1 {
         let codes = if every_use { all } else { codes::FEW };
         faults.extend(tried(codes).map(|code| fault(Uses::Nth(calls), Answer::Code(code))));
