@@ -2,16 +2,19 @@
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
+mod common;
+
 use std::mem::ManuallyDrop;
 use std::process::Command;
 use std::time::Duration;
 
+use common::buffer_desc;
 use gpu_interop_sim_d3d::os::View;
 use gpu_interop_sim_d3d::{Behavior11, Behavior12, Device11, Device12, E_NOTIMPL};
 use windows::Win32::Foundation::{CloseHandle, E_INVALIDARG, GENERIC_ALL, HANDLE};
 use windows::Win32::Graphics::Direct3D11::*;
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_SAMPLE_DESC};
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
 use windows::Win32::Graphics::Dxgi::{DXGI_SHARED_RESOURCE_READ, DXGI_SHARED_RESOURCE_WRITE, IDXGIResource1};
 use windows::core::{HSTRING, Interface, PCWSTR};
 
@@ -73,16 +76,7 @@ fn what_the_host_maps_is_not_shared() {
 
 fn resource12(device: &ID3D12Device, memory: D3D12_HEAP_TYPE, texture: bool) -> ID3D12Resource {
     let memory = D3D12_HEAP_PROPERTIES { Type: memory, ..D3D12_HEAP_PROPERTIES::default() };
-    let buffer = D3D12_RESOURCE_DESC {
-        Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
-        Width: SIZE.into(),
-        Height: 1,
-        DepthOrArraySize: 1,
-        MipLevels: 1,
-        SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
-        Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
-        ..D3D12_RESOURCE_DESC::default()
-    };
+    let buffer = buffer_desc(SIZE.into());
     let desc = D3D12_RESOURCE_DESC {
         Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
         Width: 64,

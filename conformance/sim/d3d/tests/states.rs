@@ -2,15 +2,18 @@
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
+mod common;
+
 use std::mem::ManuallyDrop;
 use std::process::Command;
 use std::time::Duration;
 
+use common::buffer_desc;
 use gpu_interop_sim_d3d::os::View;
 use gpu_interop_sim_d3d::{Behavior12, Device12};
 use windows::Win32::Foundation::{CloseHandle, GENERIC_ALL};
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_SAMPLE_DESC};
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
 use windows::core::{Interface, PCWSTR};
 
 const COMMON: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
@@ -51,14 +54,14 @@ impl Gpu {
             Height: 16,
             Format: DXGI_FORMAT_R8G8B8A8_UNORM,
             Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
-            ..buffer_desc()
+            ..buffer_desc(SIZE as u64)
         };
         self.resource(D3D12_HEAP_FLAG_SHARED, &desc, false)
     }
 
     /// A mapped buffer with the same byte everywhere.
     fn upload(&self, byte: u8) -> ID3D12Resource {
-        let buffer = self.resource(D3D12_HEAP_FLAG_NONE, &buffer_desc(), true);
+        let buffer = self.resource(D3D12_HEAP_FLAG_NONE, &buffer_desc(SIZE as u64), true);
         let mut address = std::ptr::null_mut();
         // SAFETY: the buffer is mapped memory of this size.
         unsafe {
@@ -95,19 +98,6 @@ impl Gpu {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-    }
-}
-
-fn buffer_desc() -> D3D12_RESOURCE_DESC {
-    D3D12_RESOURCE_DESC {
-        Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
-        Width: SIZE as u64,
-        Height: 1,
-        DepthOrArraySize: 1,
-        MipLevels: 1,
-        SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
-        Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
-        ..D3D12_RESOURCE_DESC::default()
     }
 }
 
@@ -204,7 +194,7 @@ fn others_see_a_texture_in_the_common_state_only() {
 #[test]
 fn buffers_return_to_the_common_state() {
     let gpu = Gpu::new();
-    let buffer = gpu.resource(D3D12_HEAP_FLAG_SHARED, &buffer_desc(), false);
+    let buffer = gpu.resource(D3D12_HEAP_FLAG_SHARED, &buffer_desc(SIZE as u64), false);
     let memory = shared(&gpu, &buffer);
     let source = gpu.upload(5);
     for _ in 0..2 {
@@ -263,7 +253,7 @@ const VIOLATIONS: [Violation; 6] = [
     (
         "constants",
         |gpu| {
-            let desc = D3D12_RESOURCE_DESC { Width: 260, ..buffer_desc() };
+            let desc = D3D12_RESOURCE_DESC { Width: 260, ..buffer_desc(SIZE as u64) };
             let buffer = gpu.resource(D3D12_HEAP_FLAG_NONE, &desc, false);
             // SAFETY: the buffer is live. The view is too long on purpose.
             unsafe {
