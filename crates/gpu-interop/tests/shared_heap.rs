@@ -12,9 +12,10 @@ use gpu_interop::vulkan::{
     HeadlessContext, HeadlessOptions, MemoryPlacement, OwnedSemaphore, SharedHeap, SharedHeapBuffer, SharedHeapOptions,
 };
 use gpu_interop::{Device, Error, ErrorKind, Feature, Stream, WaitCondition};
+use gpu_interop_test_support::in_own_process;
 use proptest::prelude::*;
 
-use common::{descriptors, in_own_process, open};
+use common::{descriptors, open};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

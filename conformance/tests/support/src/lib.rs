@@ -26,4 +26,4 @@ pub use built::build;
 pub use compile::{CompiledLibrary, source};
 #[cfg(target_os = "linux")]
 pub use partial::PartialLibrary;
-pub use program::this_program;
+pub use program::{in_own_process, this_program};

@@ -31,3 +31,21 @@ pub fn this_program() -> std::io::Result<Command> {
     }
     Ok(command)
 }
+
+/// Runs the test of this name in a process of its own, since other tests open and close descriptors, load drivers or make
+/// calls meanwhile. `true` in that process, which goes on; `false` afterwards in this one.
+///
+/// # Panics
+/// If the test fails there, or does not exist.
+pub fn in_own_process(name: &str) -> bool {
+    const ALONE: &str = "GPU_INTEROP_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut program = Command::new(std::env::current_exe().expect("a path"));
+    let output = program.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().expect("started");
+    let [text, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}{errors}", output.status);
+    println!("{text}");
+    false
+}

@@ -1,10 +1,6 @@
 //! Buffers, both ways, every word verified.
 
-#![allow(clippy::expect_used)]
-
-mod common;
-
-use common::{Context, buffer_desc, frames, validation_messages};
+use crate::common::{Context, buffer_desc, frames, validation_messages};
 
 const WORDS: u32 = 4096;
 const SIZE: u64 = WORDS as u64 * 4;

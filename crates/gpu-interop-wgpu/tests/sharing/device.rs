@@ -1,10 +1,6 @@
 //! Which wgpu devices can share, and what errors say about the others.
 
-#![allow(clippy::expect_used)]
-
-mod common;
-
-use common::{Context, adapter, buffer_desc};
+use crate::common::{Context, adapter, buffer_desc};
 use gpu_interop_wgpu::gpu_interop::{DeviceIdentity, DeviceKind, ErrorKind, TimelineStrategy, Uuid};
 use gpu_interop_wgpu::{Interop, identity, request_device};
 

@@ -5,19 +5,15 @@
 //! simulator, over the bridge, because Vulkan's driver for the CPU exports no timelines. Without Vulkan, or the
 //! simulator's sources and `GPU_INTEROP_SIMULATORS`, it prints `skipped:` and the reason.
 
-#![allow(clippy::expect_used, clippy::panic)]
-
-mod common;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{Context, buffer_desc, device, texture_desc};
+use crate::common::{Context, buffer_desc, device, is_simulated, texture_desc};
 use gpu_interop_driver::DRIVER_CALL;
-use gpu_interop_test_support::{build, this_program};
+use gpu_interop_test_support::{build, in_own_process, this_program};
 use gpu_interop_wgpu::gpu_interop::vulkan::HeadlessContext;
 use gpu_interop_wgpu::gpu_interop::{
     BackendChoice, BackendName, Device, DeviceKind, ErrorKind, TimelineStrategy, select,
@@ -26,7 +22,7 @@ use gpu_interop_wgpu::{HandBack, Interop, SharedBuffer, SharedTexture, identity}
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::SubscriberExt;
 
-const NAME: &str = "no_driver_call_blocks_between_frames";
+const NAME: &str = "driver_calls::no_driver_call_blocks_between_frames";
 const LIBRARY: &str = "GPU_INTEROP_CUDA_LIBRARY";
 
 /// Calls that enqueue work and return: one in front of the compute work of a frame, the work itself, and one behind it.
@@ -95,6 +91,9 @@ fn recorded() -> BTreeMap<String, u32> {
 
 #[test]
 fn no_driver_call_blocks_between_frames() {
+    if is_simulated() || !in_own_process(NAME) {
+        return;
+    }
     match select(BackendChoice::Named(BackendName::Cuda)) {
         Ok(cuda) => {
             let Some(context) = context(&*cuda.backend) else { return };

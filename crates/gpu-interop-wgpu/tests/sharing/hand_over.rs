@@ -1,12 +1,8 @@
 //! Hand-overs: order, misuse, failures, futures.
 
-#![allow(clippy::expect_used)]
-
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Context, buffer_desc, is_simulated, validation_messages};
+use crate::common::{Context, buffer_desc, is_simulated, validation_messages};
 use gpu_interop_wgpu::SharedBuffer;
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 

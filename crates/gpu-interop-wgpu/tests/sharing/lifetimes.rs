@@ -1,19 +1,14 @@
 //! Objects dropped in any order, with work pending: nothing is freed too early, and nothing is left.
 
-#![allow(clippy::expect_used)]
+use std::sync::Arc;
 
-mod common;
-
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use common::{Context, buffer_desc, texture_desc, validation_messages};
+use crate::common::{Context, buffer_desc, is_simulated, texture_desc, validation_messages};
+use gpu_interop_test_support::in_own_process;
 use gpu_interop_wgpu::{SharedBuffer, SharedTexture};
 
-/// Held by each test: they count what the process has.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// `true` where no other test runs at the same time in this process: these count what it has.
+fn alone(test: &str) -> bool {
+    is_simulated() || in_own_process(&format!("lifetimes::{test}"))
 }
 
 /// Resources of a test, each dropped when its turn comes.
@@ -113,7 +108,9 @@ fn order(mut number: usize) -> Vec<usize> {
 
 #[test]
 fn any_order_of_drops_leaves_nothing() {
-    let _alone = alone();
+    if !alone("any_order_of_drops_leaves_nothing") {
+        return;
+    }
     let probe = Arc::new(());
     // What drivers and runtimes load once.
     let Some(first) = Parts::with_pending_work(&probe) else { return };
@@ -136,7 +133,9 @@ fn any_order_of_drops_leaves_nothing() {
 /// The thread of futures ends with its `Interop`.
 #[test]
 fn futures_leave_nothing() {
-    let _alone = alone();
+    if !alone("futures_leave_nothing") {
+        return;
+    }
     let probe = Arc::new(());
     let Some(mut parts) = Parts::with_pending_work(&probe) else { return };
     let context = parts.context.take().expect("a context");
@@ -167,7 +166,9 @@ fn futures_leave_nothing() {
 /// Objects that come and go while wgpu's device stays.
 #[test]
 fn a_thousand_objects_are_freed_while_the_device_lives() {
-    let _alone = alone();
+    if !alone("a_thousand_objects_are_freed_while_the_device_lives") {
+        return;
+    }
     let Some(context) = Context::new() else { return };
     let round = |count: usize| {
         for _ in 0..count {

@@ -1,10 +1,6 @@
 //! Textures, both ways, every texel verified.
 
-#![allow(clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Context, frames, is_simulated, pattern, texture_desc, validation_messages};
+use crate::common::{Context, frames, is_simulated, pattern, texture_desc, validation_messages};
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 use gpu_interop_wgpu::{SharedTexture, shared_formats};
 use wgpu::TextureFormat as Format;

@@ -29,19 +29,3 @@ pub(crate) fn open(validation: bool) -> Option<(HeadlessContext, Device)> {
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
-
-/// Runs the test of this name in a process of its own, since other tests open and close descriptors meanwhile. `true` in
-/// that process, which measures; `false` afterwards in this one.
-#[allow(dead_code, reason = "a test uses a part of this module")]
-pub(crate) fn in_own_process(name: &str) -> bool {
-    const ALONE: &str = "GPU_INTEROP_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let mut program = std::process::Command::new(std::env::current_exe().expect("a path"));
-    let output = program.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().expect("started");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
-    false
-}

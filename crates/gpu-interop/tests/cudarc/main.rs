@@ -6,17 +6,11 @@
 //! if `GPU_INTEROP_REQUIRE_CUDARC` is set.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
-#[path = "cudarc/drops.rs"]
 mod drops;
-#[path = "cudarc/hand_over.rs"]
 mod hand_over;
-#[path = "cudarc/machine.rs"]
 mod machine;
-#[path = "cudarc/memory.rs"]
 mod memory;
-#[path = "cudarc/no_driver.rs"]
 mod no_driver;
-#[path = "cudarc/rejected.rs"]
 mod rejected;
 
 use libtest_mimic::{Arguments, Trial};

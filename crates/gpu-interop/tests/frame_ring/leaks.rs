@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use gpu_interop::ErrorKind;
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{FrameRing, HeadlessContext, HeadlessOptions, ImageOptions, ImageSpec};
+use gpu_interop_test_support::in_own_process;
 
-use crate::common::{descriptors, in_own_process};
+use crate::common::descriptors;
 use crate::{SHORT, TIMEOUT, close, compute, open, options, read, render, ring};
 
 /// Resident memory, bytes.

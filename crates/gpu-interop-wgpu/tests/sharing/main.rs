@@ -1,0 +1,13 @@
+//! Buffers, textures and hand-overs between wgpu and compute, on the devices of this machine. Without any that can share, a
+//! test prints `skipped:` and the reason.
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
+
+mod buffers;
+mod common;
+mod device;
+mod driver_calls;
+mod hand_over;
+mod lifetimes;
+#[cfg(windows)]
+mod simulated_d3d12;
+mod textures;
