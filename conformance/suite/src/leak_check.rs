@@ -14,6 +14,8 @@ pub use crate::system::ResourceSnapshot;
 const RESIDENT_SLACK: u64 = 4 << 20;
 /// Number of counts, 10 ms apart, until resources have settled.
 const COUNTS: u32 = 200;
+/// The smallest difference of descriptors that is a leak at once.
+const EVIDENT: usize = 64;
 /// Number of measurements, all with growth, that count as a leak.
 const ROUNDS: usize = 3;
 /// Permitted growth of the number of mapped regions: a tenth of the cycles, within these bounds. Allocators keep
@@ -91,7 +93,8 @@ impl ResourceSnapshot {
 /// Resources that differ are measured again, twice at most: a leak grows each time, and a stray close reduces the
 /// number of descriptors each time. A backlog of threads that the machine did not run grows once: allocators keep its
 /// memory, and C libraries its stacks. So does a descriptor that a driver opens when it first needs it, or that a thread
-/// of an earlier scenario closes late.
+/// of an earlier scenario closes late. A difference of a descriptor in every second cycle, and of 64 at least, is a leak at
+/// once: with tens of thousands of handles, Wine takes minutes for a measurement.
 ///
 /// # Errors
 /// The error of `run`, or the resources that have grown.
@@ -106,10 +109,16 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     let first = ResourceSnapshot::at_rest()?;
     let tenth = usize::try_from(cycles / 10).unwrap_or(usize::MAX);
     let mapping_slack = tenth.clamp(*MAPPING_SLACK.start(), *MAPPING_SLACK.end());
+    let evident = usize::try_from(cycles / 2).unwrap_or(usize::MAX).max(EVIDENT);
     let (mut before, mut descriptors, mut regions, mut bytes) = (first, Vec::new(), Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         several(cycles)?;
         let after = ResourceSnapshot::settled_after(counts, &before, mapping_slack, RESIDENT_SLACK)?;
+        if after.descriptors.abs_diff(before.descriptors) >= evident {
+            let (expected, found) = (before.descriptors, after.descriptors);
+            let reason = format!("open descriptors after {cycles} cycles: expected {expected}, found {found}");
+            return Err(Stop::Failed(reason));
+        }
         descriptors
             .extend((after.descriptors != before.descriptors).then_some((before.descriptors, after.descriptors)));
         regions.extend(Some(after.mappings.saturating_sub(before.mappings)).filter(|&grown| grown > mapping_slack));
@@ -150,6 +159,16 @@ mod tests {
         });
         let reason = leaks.expect_err("200 descriptors, each time").to_string();
         assert!(reason.contains("open descriptors after 20 cycles"), "{reason}");
+        assert_eq!(files.len(), 220, "one round is enough");
+        // Fewer, which may be a driver's own.
+        let mut few = Vec::new();
+        let leaks = leak_check_after(FEW_COUNTS, 20, |_| {
+            few.push(std::fs::File::open("/dev/null")?);
+            Ok(())
+        });
+        let reason = leaks.expect_err("20 descriptors, each time").to_string();
+        assert!(reason.contains("3 times") && few.len() == 62, "{}: {reason}", few.len());
+        drop(few);
         // A driver that closes descriptors of others.
         let leaks = leak_check_after(FEW_COUNTS, 5, |_| {
             files.truncate(files.len().saturating_sub(20));
