@@ -15,14 +15,17 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts `steps` of `cargo xtask ci`, at least one, with its output in Cargo's `target` folder.
+    /// Starts `steps` of `cargo xtask ci`, with its output in Cargo's `target` folder; `None` without steps.
     ///
     /// # Errors
     /// If the process or its log cannot be created.
-    pub(crate) fn start(target: &Path, steps: &[&str]) -> Result<Self, String> {
+    pub(crate) fn start(target: &Path, steps: &[&str]) -> Result<Option<Self>, String> {
+        if steps.is_empty() {
+            return Ok(None);
+        }
         let fails = |error: std::io::Error| format!("steps in the background: {error}");
         fs::create_dir_all(target).map_err(fails)?;
-        let log = target.join(format!("{}.log", steps.join("-")));
+        let log = target.join("background.log");
         let output = File::create(&log).map_err(fails)?;
         let program = std::env::current_exe().map_err(fails)?;
         let mut command = Command::new(&program);
@@ -32,7 +35,7 @@ impl Background {
         }
         command.arg("ci").args(steps).stdin(Stdio::null()).stderr(output.try_clone().map_err(fails)?).stdout(output);
         println!("in the background: {}", steps.join(", "));
-        Ok(Self { child: command.spawn().map_err(fails)?, log })
+        Ok(Some(Self { child: command.spawn().map_err(fails)?, log }))
     }
 
     /// Waits for the end and prints the output.

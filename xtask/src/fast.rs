@@ -10,10 +10,9 @@ use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
-/// Steps that build: they run beside the others, which mostly wait. Each list is one process, with target folders of its
-/// own.
-pub(crate) const BACKGROUND: &[&[&str]] =
-    &[&["windows", "windows-c"], &["clippy", "features", "docs", "package", "instructions"]];
+/// Steps that build: they run beside the others, which mostly wait.
+pub(crate) const BACKGROUND: &[&str] =
+    &["clippy", "features", "docs", "package", "instructions", "windows", "windows-c"];
 
 macro_rules! steps {
     ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
@@ -28,6 +27,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "lengths", "no Rust file is too long", |_| source::lengths();
     "circles", "no unexpected circles of files", |_| circles::check(false);
     "clippy", "lints of the whole workspace", clippy;
+    // The longest of those in the background, mostly on one processor.
     "windows", "tests for Windows, under Wine", windows::fast;
     "windows-c", "programs in C for Windows, under Wine", windows::programs;
     "features", "lints with each feature of gpu-interop alone, and of the command", features;

@@ -77,8 +77,8 @@ struct Selection {
 }
 
 impl Selection {
-    /// Runs the selected steps of `steps`; `background` names those that may run beside the others, by process.
-    fn of(mut self, steps: &'static [Step], background: &[&[&str]]) -> Outcome {
+    /// Runs the selected steps of `steps`; `background` names those that may run beside the others.
+    fn of(mut self, steps: &'static [Step], background: &[&str]) -> Outcome {
         if self.list {
             for step in steps {
                 println!("{:<14} {}", step.name, step.what);

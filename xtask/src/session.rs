@@ -64,23 +64,21 @@ impl Session {
         Ok(())
     }
 
-    /// Runs all of `steps`, the later ones even after a failure, and prints a table. Those named in a list of `background`
-    /// run in a process of their own until the last step, which begins when they have ended.
+    /// Runs all of `steps`, the later ones even after a failure, and prints a table. Those named in `background` run in
+    /// a process of their own until the last step, which begins when they have ended.
     ///
     /// # Errors
     /// The names of the failed steps.
-    pub(crate) fn run(&self, steps: &[&'static Step], background: &[&[&str]]) -> Outcome {
+    pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str]) -> Outcome {
         let mut table = Vec::new();
         let mut failed = Vec::new();
-        let mut beside = Vec::new();
-        for list in background {
-            beside.push(Background::start(&self.target, list)?);
-        }
-        let is_foreground = |step: &Step| !background.iter().any(|list| list.contains(&step.name));
-        for (index, step) in steps.iter().enumerate().filter(|(_, step)| is_foreground(step)) {
-            if index + 1 == steps.len() {
-                let failures = beside.drain(..).filter_map(|process| process.finish().err()).count();
-                failed.extend(std::iter::repeat_n("steps in the background", failures));
+        let mut beside = Background::start(&self.target, background)?;
+        for (index, step) in steps.iter().enumerate().filter(|(_, step)| !background.contains(&step.name)) {
+            if index + 1 == steps.len()
+                && let Some(beside) = beside.take()
+                && beside.finish().is_err()
+            {
+                failed.push("steps in the background");
             }
             println!("\n=== {}: {}", step.name, step.what);
             let (start, cpu, left_out) = (Instant::now(), cpu_time(), self.left_out.borrow().len());
