@@ -76,8 +76,10 @@ fn count(bench: &Bench<'_>, calls: &Arc<AtomicU32>) -> Result<()> {
 
 /// The default stream and a borrowed stream, which are never destroyed.
 pub(super) fn lent_streams(bench: &Bench<'_>) -> Result<()> {
-    let (buffer, file) = bench.buffer()?;
+    // Dropped last: while the driver's queries fail, a lent stream stays in use until an event has completed, and the drop
+    // of the buffer may record another one.
     let owner = bench.device.create_stream()?;
+    let (buffer, file) = bench.buffer()?;
     let before = bench.live().of(Sort::Streams);
     for (raw, value) in [(RawStream::new(0), 1), (owner.as_raw(), 2)] {
         // SAFETY: the default stream is always live; the other one is until this function ends, and idle by then.
