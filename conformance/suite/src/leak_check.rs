@@ -110,14 +110,15 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     let tenth = usize::try_from(cycles / 10).unwrap_or(usize::MAX);
     let mapping_slack = tenth.clamp(*MAPPING_SLACK.start(), *MAPPING_SLACK.end());
     let evident = usize::try_from(cycles / 2).unwrap_or(usize::MAX).max(EVIDENT);
+    let differ = |expected: usize, found: usize| {
+        format!("open descriptors after {cycles} cycles: expected {expected}, found {found}")
+    };
     let (mut before, mut descriptors, mut regions, mut bytes) = (first, Vec::new(), Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         several(cycles)?;
         let after = ResourceSnapshot::settled_after(counts, &before, mapping_slack, RESIDENT_SLACK)?;
         if after.descriptors.abs_diff(before.descriptors) >= evident {
-            let (expected, found) = (before.descriptors, after.descriptors);
-            let reason = format!("open descriptors after {cycles} cycles: expected {expected}, found {found}");
-            return Err(Stop::Failed(reason));
+            return Err(Stop::Failed(differ(before.descriptors, after.descriptors)));
         }
         descriptors
             .extend((after.descriptors != before.descriptors).then_some((before.descriptors, after.descriptors)));
@@ -131,9 +132,7 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     if let [.., (expected, found)] = descriptors[..]
         && descriptors.len() == ROUNDS
     {
-        let reason =
-            format!("open descriptors after {cycles} cycles: expected {expected}, found {found}, {ROUNDS} times");
-        return Err(Stop::Failed(reason));
+        return Err(Stop::Failed(format!("{}, {ROUNDS} times", differ(expected, found))));
     }
     ensure!(regions.len() < ROUNDS, "mapped regions grew by {regions:?}, each in {cycles} cycles");
     Err(Stop::Failed(format!("resident memory grew by {bytes:?} bytes, each in {cycles} cycles")))

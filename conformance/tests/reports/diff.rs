@@ -221,7 +221,7 @@ fn a_slower_driver_is_found() -> Tested {
         let few = ["--filter", "memory.{read_device_local,write_device_local}"];
         simulated::reported(&path, variables, &few).map(|_| path)
     };
-    let slow = [("GPU_INTEROP_SIM_LATENCY", "cuMemcpyDtoHAsync_v2:3000000")];
+    let slow = [("GPU_INTEROP_SIM_LATENCY", "cuMemcpyDtoHAsync_v2:400000")];
     let before = [run("a1", &[])?, run("a2", &[])?];
     let after = [run("b1", &slow)?, run("b2", &slow)?];
     let kinds: BTreeSet<String> =

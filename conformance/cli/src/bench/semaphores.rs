@@ -77,10 +77,10 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
         let lane = &lane;
         let mut checked = SemaphoreBatch::new(timelines)?;
         variants.push(Variant::of_one("raw", move || {
-            Ok(nanoseconds(raw.signals(lane.stream(), &mut batch, next(), calls)?, calls))
+            Ok(nanoseconds(raw.signals::<false>(lane.stream(), &mut batch, next(), calls)?, calls))
         }));
         variants.push(Variant::of_one("checked", move || {
-            Ok(nanoseconds(raw.checked_signals(lane.stream(), &mut checked, next(), calls)?, calls))
+            Ok(nanoseconds(raw.signals::<true>(lane.stream(), &mut checked, next(), calls)?, calls))
         }));
     }
     variants.push(Variant::of_one("backend", || Ok(nanoseconds(lane.backend_signals::<N>(next(), calls)?, calls))));
@@ -130,10 +130,10 @@ pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, 
         let lane = &lane;
         let mut checked = SemaphoreBatch::new(timelines)?;
         variants.push(Variant::of_one("raw", move || {
-            Ok(nanoseconds(raw.waits(lane.stream(), &mut batch, SIGNALLED, calls)?, calls))
+            Ok(nanoseconds(raw.waits::<false>(lane.stream(), &mut batch, SIGNALLED, calls)?, calls))
         }));
         variants.push(Variant::of_one("checked", move || {
-            Ok(nanoseconds(raw.checked_waits(lane.stream(), &mut checked, SIGNALLED, calls)?, calls))
+            Ok(nanoseconds(raw.waits::<true>(lane.stream(), &mut checked, SIGNALLED, calls)?, calls))
         }));
     }
     variants.push(Variant::of_one("backend", || Ok(nanoseconds(lane.backend_waits::<N>(SIGNALLED, calls)?, calls))));

@@ -146,31 +146,9 @@ impl RawCuda {
     }
 
     /// Signals the whole batch `calls` times with rising values from `first` on. Returns the duration of the calls, and
-    /// waits for the stream.
-    pub(crate) fn signals(
-        &self,
-        stream: &Stream,
-        batch: &mut SemaphoreBatch<'_>,
-        first: u64,
-        calls: u64,
-    ) -> Verdict<Duration> {
-        self.timed(raw(stream), first..first + calls, |value, stream| self.signal(batch, value, stream))
-    }
-
-    /// As [`Self::signals`], waiting for one value that has been reached already.
-    pub(crate) fn waits(
-        &self,
-        stream: &Stream,
-        batch: &mut SemaphoreBatch<'_>,
-        value: u64,
-        calls: u64,
-    ) -> Verdict<Duration> {
-        self.timed(raw(stream), 0..calls, |_, stream| self.wait(batch, value, stream))
-    }
-
-    /// As [`Self::signals`], with what a library must check in each call: that the context is current on the thread, and
-    /// that each timeline's value grows.
-    pub(crate) fn checked_signals(
+    /// waits for the stream. `CHECKED` adds what a library must check in each call: that the context is current on the
+    /// thread, and that the value of each timeline grows.
+    pub(crate) fn signals<const CHECKED: bool>(
         &self,
         stream: &Stream,
         batch: &mut SemaphoreBatch<'_>,
@@ -178,14 +156,16 @@ impl RawCuda {
         calls: u64,
     ) -> Verdict<Duration> {
         self.timed(raw(stream), first..first + calls, |value, stream| {
-            self.must_be_current()?;
-            batch.grow(value)?;
+            if CHECKED {
+                self.must_be_current()?;
+                batch.grow(value)?;
+            }
             self.signal(batch, value, stream)
         })
     }
 
-    /// As [`Self::waits`], with what a library must check in each call: that the context is current on the thread.
-    pub(crate) fn checked_waits(
+    /// As [`Self::signals`], waiting for one value that has been reached already.
+    pub(crate) fn waits<const CHECKED: bool>(
         &self,
         stream: &Stream,
         batch: &mut SemaphoreBatch<'_>,
@@ -193,7 +173,9 @@ impl RawCuda {
         calls: u64,
     ) -> Verdict<Duration> {
         self.timed(raw(stream), 0..calls, |_, stream| {
-            self.must_be_current()?;
+            if CHECKED {
+                self.must_be_current()?;
+            }
             self.wait(batch, value, stream)
         })
     }
