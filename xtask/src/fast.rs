@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
-use crate::session::{Session, Step, changed};
+use crate::session::{Session, Step, build, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
 /// Steps that build: they run beside the others, which mostly wait.
@@ -34,12 +34,11 @@ pub(crate) static STEPS: &[Step] = steps![
     "docs", "documentation", docs;
     "tests", "all tests (README's command)", tests;
     "examples", "examples that run on the CPU", examples;
-    "conformance", "the suite on the host backend, with Vulkan on the CPU", conformance;
+    "conformance", "the suite on the host backend, with Vulkan on the CPU; and on a third party's backend", conformance;
     "no-vulkan", "the suite on a machine without Vulkan", no_vulkan;
     "amd", "the suite on AMD's runtime 5.2.3 over an emulated kernel driver", amd;
     "bundle", "the bundle that vendors run", bundle;
-    "outside", "crates outside of the workspace", outside::check;
-    "package", "packages of the published crates build alone", package::check;
+    "package", "packages of the published crates compile alone", package::check;
     "instructions", "instructions that the safe objects add to signals and waits", instructions;
     "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
     "tree", "no step leaves files behind", tree;
@@ -80,7 +79,7 @@ fn docs(session: &Session) -> Outcome {
 }
 
 fn tests(session: &Session) -> Outcome {
-    build(session)?;
+    build()?;
     let mut tests = cargo("test --workspace --no-fail-fast").env("GPU_INTEROP_SIMULATORS", session.debug(""));
     if has("apt-get") {
         // .ci/run installs Mesa's driver of OpenGL: its tests must find it.
@@ -139,20 +138,16 @@ fn examples(session: &Session) -> Outcome {
 }
 
 fn conformance(session: &Session) -> Outcome {
-    build(session)?;
+    build()?;
     // Most scenarios wait.
-    suite(session, "--require host,vulkan,native --jobs 2").check()
+    suite(session, "--require host,vulkan,native --jobs 2").check()?;
+    // Another project's backend.
+    run("env").arg(session.debug("third-party")).args(outside::SUITE.split(' ')).check()
 }
 
 /// A run of the suite's command, built with the profile `dev`.
 fn suite(session: &Session, options: &str) -> Run {
     run("env").arg(session.debug("conformance")).args(["run", "--quiet", "--retries", "0"]).args(options.split(' '))
-}
-
-/// The command and the libraries that it loads. Built with the tests, so that all have the same dependencies with the
-/// same features, which are built once.
-fn build(_: &Session) -> Outcome {
-    cargo("build --workspace --lib --bins --tests").check()
 }
 
 fn no_vulkan(session: &Session) -> Outcome {
@@ -178,12 +173,12 @@ fn amd(session: &Session) -> Outcome {
     if !version.starts_with("5.2.3-") {
         return session.leave_out("AMD's runtime 5.2.3", "the package libamdhip64-5");
     }
-    build(session)?;
+    build()?;
     suite(session, "--emulate amd:5.2.3 --require hip,vulkan").check()
 }
 
 fn bundle(session: &Session) -> Outcome {
-    build(session)?;
+    build()?;
     run("ci/test.sh").arg(session.debug("")).check()
 }
 

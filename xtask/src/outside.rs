@@ -1,39 +1,55 @@
 //! Crates outside of the workspace: the README's example as an application, and the suite with another vendor's
-//! backend.
+//! backend. In the workspace, dependencies could have features that the crates do not ask for.
 
 use std::fs;
+use std::path::Path;
 
 use crate::run::{Outcome, cargo};
 use crate::session::Session;
 
+const THIRD_PARTY: &str = "conformance/examples/third-party";
+
 pub(crate) fn check(session: &Session) -> Outcome {
     let fails = |error: std::io::Error| error.to_string();
-    let lock = session.root.join("Cargo.lock");
-    let folder = session.target.join("outside");
-    fs::create_dir_all(folder.join("src")).map_err(fails)?;
     let readme = fs::read_to_string("README.md").map_err(fails)?;
     let example = readme.split_once("```rust\n").and_then(|(_, rest)| rest.split_once("```"));
     let (example, _) = example.ok_or("README.md has no block of Rust")?;
-    fs::write(folder.join("src/main.rs"), example).map_err(fails)?;
+    let path = session.root.join("crates/gpu-interop");
     let manifest = format!(
-        "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ngpu-interop = {{ path = {:?} }}\n\n[workspace]\n",
-        session.root.join("crates/gpu-interop")
+        "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ngpu-interop = {{ path = {path:?} }}\n"
     );
-    fs::write(folder.join("Cargo.toml"), manifest).map_err(fails)?;
-    fs::copy(&lock, folder.join("Cargo.lock")).map_err(fails)?;
-    // The target folder and profile of the workspace, so that common dependencies are built once.
-    let shared = |line: &str, manifest: &std::path::Path| {
-        cargo("--config profile.dev.package.'*'.debug=false")
-            .args(line.split(' '))
-            .env("CARGO_TARGET_DIR", &session.target)
-            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
-            .env("CARGO_PROFILE_DEV_LTO", "off")
-            .arg("--manifest-path")
-            .arg(manifest)
-    };
-    shared("run --quiet", &folder.join("Cargo.toml")).check()?;
-    let third_party = session.root.join("conformance/examples/third-party");
-    fs::copy(&lock, third_party.join("Cargo.lock")).map_err(fails)?;
-    let suite = "--backend third-party --exporter native --quiet --filter {identity,import,lifetime,map,memory}.*";
-    shared("run --quiet", &third_party.join("Cargo.toml")).arg("--").args(suite.split(' ')).check()
+    start(session, "outside", &manifest, example, "")?;
+    let folder = session.root.join(THIRD_PARTY);
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).map_err(fails)?;
+    // Three folders up, and two.
+    let manifest = manifest
+        .replace("\"../../../", &format!("\"{}/", session.root.display()))
+        .replace("\"../../", &format!("\"{}/conformance/", session.root.display()));
+    let main = fs::read_to_string(folder.join("src/main.rs")).map_err(fails)?;
+    start(session, "outside-third-party", &manifest, &main, SUITE)
+}
+
+/// Arguments of the suite with the third party's backend.
+pub(crate) const SUITE: &str =
+    "--backend third-party --exporter native --quiet --filter {identity,import,lifetime,map,memory}.*";
+
+/// Creates a crate of one file with a workspace of its own, builds and starts it.
+fn start(session: &Session, name: &str, manifest: &str, main: &str, arguments: &str) -> Outcome {
+    let folder = session.target.join(name);
+    let write = |file: &str, text: &str| fs::write(folder.join(file), text);
+    fs::create_dir_all(folder.join("src"))
+        .and_then(|()| write("src/main.rs", main))
+        .and_then(|()| write("Cargo.toml", &format!("{manifest}\n[workspace]\n")))
+        .and_then(|()| fs::copy(session.root.join("Cargo.lock"), folder.join("Cargo.lock")))
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    run_of(session, &folder.join("Cargo.toml")).arg("--").args(arguments.split_whitespace()).check()
+}
+
+/// Cargo with the target folder and profile of the workspace, so that common dependencies are built once.
+fn run_of(session: &Session, manifest: &Path) -> crate::run::Run {
+    cargo("--config profile.dev.package.'*'.debug=false run --quiet --manifest-path")
+        .arg(manifest)
+        .env("CARGO_TARGET_DIR", &session.target)
+        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_DEV_LTO", "off")
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::run::{Outcome, Run, cargo, run};
-use crate::session::Session;
+use crate::session::{Session, build};
 use crate::venv;
 
 const CRATE: &str = "crates/gpu-interop-python";
@@ -28,7 +28,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
     // The target folder of the workspace, so that common dependencies are built once.
     let shared = |command: Run| command.env("CARGO_TARGET_DIR", &session.target);
     shared(cargo("clippy --quiet --locked").args(["--", "-D", "warnings"]).within(&folder)).check()?;
-    let wheel = build(&session.target.join("python-wheel"), |out| {
+    let wheel = built_wheel(&session.target.join("python-wheel"), |out| {
         shared(tool("maturin", "build --quiet --locked --profile dev --compatibility linux --out").arg(out))
     })?;
     tool("pip", "install --quiet --no-index --no-deps --force-reinstall").arg(wheel).check()?;
@@ -39,7 +39,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
     };
     tool("python", "-m pytest --quiet -p no:cacheprovider tests").check()?;
     // Again with CUDA: the simulator, whose device is that of Vulkan's driver for the CPU.
-    cargo("build --quiet --package gpu-interop-sim-cuda").check()?;
+    build()?;
     tool("python", "-m pytest --quiet -p no:cacheprovider tests/cuda")
         .env("GPU_INTEROP_CUDA_LIBRARY", session.debug("libgpu_interop_sim_cuda.so"))
         .env("GPU_INTEROP_SIM_UUID", uuid)
@@ -48,7 +48,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
 }
 
 /// Builds the wheel into an empty folder. Returns its path.
-fn build(out: &Path, maturin: impl FnOnce(&Path) -> Run) -> Result<std::path::PathBuf, String> {
+fn built_wheel(out: &Path, maturin: impl FnOnce(&Path) -> Run) -> Result<std::path::PathBuf, String> {
     let fails = |error: std::io::Error| format!("{}: {error}", out.display());
     if out.exists() {
         fs::remove_dir_all(out).map_err(fails)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::background::Background;
-use crate::run::{Outcome, run};
+use crate::run::{Outcome, cargo, run};
 
 /// A named part of a run.
 #[derive(Debug)]
@@ -121,4 +121,10 @@ fn cpu_time() -> Duration {
     let ticks =
         |field: usize| -> Option<u64> { fields.rsplit_once(')')?.1.split_whitespace().nth(field - 3)?.parse().ok() };
     Duration::from_millis(10 * (ticks(16).unwrap_or(0) + ticks(17).unwrap_or(0)))
+}
+
+/// The command and the libraries that it loads. Built with the tests, so that all have the same dependencies with the
+/// same features, which are built once.
+pub(crate) fn build() -> Outcome {
+    cargo("build --workspace --lib --bins --tests").check()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::fast::steps;
 use crate::run::{Outcome, cargo, has, run};
 use crate::session::{Session, Step};
-use crate::{debian, package, windows};
+use crate::{debian, outside, package, windows};
 
 pub(crate) static STEPS: &[Step] = steps![
     "release", "the suite and the bundle, built with optimisation (README's command)", release;
@@ -29,6 +29,8 @@ pub(crate) static STEPS: &[Step] = steps![
     "amd-5.7.1", "the same on 5.7.1", |session| amd(session, "5.7.1");
     "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
     "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
+    "package", "packages of the published crates, as Cargo verifies them before a release", package::verified;
+    "outside", "the README's example and a third party's backend, outside of the workspace", outside::check;
     "floors", "the published crates with the oldest dependencies that they declare", package::floors;
     "deny", "licences, sources and duplicates of dependencies", |session| {
         tool(session, "cargo-deny", "deny --log-level error check licenses bans sources")
@@ -134,4 +136,18 @@ fn tool(session: &Session, program: &str, line: &str) -> Outcome {
     }
     let path = format!("{}/bin:{}", own.display(), std::env::var("PATH").unwrap_or_default());
     cargo(line).env("PATH", path).check()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STEPS;
+
+    #[test]
+    fn nightly_workflows_have_every_step() {
+        for workflow in [include_str!("../../ci/github/slow.yml"), include_str!("../../ci/gitlab/slow.yml")] {
+            for step in STEPS {
+                assert!(workflow.split_whitespace().any(|word| word == step.name), "{}: {workflow}", step.name);
+            }
+        }
+    }
 }

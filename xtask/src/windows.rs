@@ -14,7 +14,8 @@ const MSVC: &str = "x86_64-pc-windows-msvc";
 /// The tests of the suite's command for Windows. Fault campaigns and benchmarks run only on Linux.
 const SUITE: &str =
     "--package gpu-interop-conformance-cli --lib --bins --test negative_controls --test reports --test sims";
-const REST: &str = "--workspace --exclude gpu-interop-conformance-cli --exclude xtask";
+/// The rest. The third party's backend is for Linux.
+const REST: &str = "--workspace --exclude gpu-interop-conformance-cli --exclude third-party --exclude xtask";
 
 /// Wine 8 lacks this Windows library, from which Rust's standard library gets random numbers.
 const RANDOM: &str = "
@@ -59,7 +60,7 @@ pub(crate) fn slow(session: &Session) -> Outcome {
     let folder = format!("Z:{}/debian/{GNU}/debug", session.target.display());
     for packages in [REST, SUITE] {
         let tests = wine.cargo("test --no-fail-fast")?.args(packages.split(' '));
-        tests.env("GPU_INTEROP_SIMULATORS", &folder).check()?;
+        tests.env("GPU_INTEROP_SIMULATORS", &folder).env("GPU_INTEROP_TEST_CYCLES", "10000").check()?;
     }
     // File mappings, events and pipes differ between systems; the other scenarios only take long here.
     wine.cargo("run --package gpu-interop-conformance-cli --bin conformance -- run --backend host --exporter native")?

@@ -1,8 +1,8 @@
 //! An example of another project's backend, with the suite.
 //!
 //! Its device is the processor: memory is a mapped memory file, and work is executed at once, so a stream is only a
-//! name. It declares only that, and the suite omits the scenarios with further requirements. `cargo run -- --backend
-//! third-party`.
+//! name. It declares only that, and the suite omits the scenarios with further requirements. `cargo run -p third-party --
+//! --backend third-party`.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
