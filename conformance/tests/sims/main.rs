@@ -101,5 +101,8 @@ fn main() -> ExitCode {
         misbehaviour::tests(),
     ];
     let tests = tests.into_iter().flatten().collect();
-    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+    let mut arguments = Arguments::from_args();
+    // Most of them wait half of their time.
+    arguments.test_threads.get_or_insert(2 * std::thread::available_parallelism().map_or(1, usize::from));
+    libtest_mimic::run(&arguments, tests).exit_code()
 }
