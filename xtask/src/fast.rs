@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask ci`, cheapest first.
+//! The steps of `cargo xtask ci`.
 //!
 //! The tests and the runs of the suite share one build of the workspace with the profile `dev`, and the lints and the
 //! documentation another one of metadata only. Steps that need a further build, or take minutes and rarely fail, are in
@@ -10,9 +10,9 @@ use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
-/// Steps that build: they run beside the others, which mostly wait.
-pub(crate) const BACKGROUND: &[&str] =
-    &["clippy", "features", "docs", "package", "instructions", "windows", "windows-c"];
+/// Steps that build: they run beside the others, which mostly wait. Both take about as long. The other steps that need
+/// metadata only are the last of the others, because Cargo builds for one of them at a time.
+pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions", "windows", "windows-c"];
 
 macro_rules! steps {
     ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
@@ -30,17 +30,17 @@ pub(crate) static STEPS: &[Step] = steps![
     // The longest of those in the background, mostly on one processor.
     "windows", "tests for Windows, under Wine", windows::fast;
     "windows-c", "programs in C for Windows, under Wine", windows::programs;
-    "features", "lints with each feature of gpu-interop alone, and of the command", features;
-    "docs", "documentation", docs;
     "tests", "all tests (README's command)", tests;
     "examples", "examples that run on the CPU", examples;
     "conformance", "the suite on the host backend, with Vulkan on the CPU; and on a third party's backend", conformance;
     "no-vulkan", "the suite on a machine without Vulkan", no_vulkan;
     "amd", "the suite on AMD's runtime 5.2.3 over an emulated kernel driver", amd;
     "bundle", "the bundle that vendors run", bundle;
-    "package", "packages of the published crates compile alone", package::check;
     "instructions", "instructions that the safe objects add to signals and waits", instructions;
     "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
+    "features", "lints with each feature of gpu-interop alone, and of the command", features;
+    "docs", "documentation", docs;
+    "package", "packages of the published crates compile alone", package::check;
     "tree", "no step leaves files behind", tree;
 ];
 
@@ -95,10 +95,7 @@ fn tests(session: &Session) -> Outcome {
             session.leave_out("tests with SwiftShader", "the package chromium-common, and apt-get to download it")?
         }
     }
-    tests.check()?;
-    // With a feature of the command that its bundle lacks, and everything else as there.
-    let wgpu = cargo("test --workspace --test bench_wgpu --features gpu-interop-conformance-cli/wgpu");
-    wgpu.env("GPU_INTEROP_SIMULATORS", session.debug("")).check()
+    tests.check()
 }
 
 /// A Vulkan driver for the CPU that has binary semaphores, which lavapipe lacks. It is one file of a package that would

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::fast::steps;
 use crate::run::{Outcome, cargo, has, run};
-use crate::session::{Session, Step};
+use crate::session::{Session, Step, build};
 use crate::{debian, outside, package, windows};
 
 pub(crate) static STEPS: &[Step] = steps![
@@ -15,6 +15,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "measurements", "equal measurements do not differ, and planted changes are found", |_| {
         cargo("test --package gpu-interop-conformance-cli --test reports -- --ignored measurements").check()
     };
+    "bench-wgpu", "the bench of the crate for wgpu, a feature of the command that its bundle lacks", bench_wgpu;
     "loom", "the bridge of timelines, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
@@ -74,6 +75,12 @@ fn browser(session: &Session) -> Outcome {
         return session.leave_out("the pages in a browser", "the package chromium");
     }
     cargo("test --package gpu-interop-conformance-cli --test reports -- --ignored browser").check()
+}
+
+fn bench_wgpu(session: &Session) -> Outcome {
+    build()?;
+    let test = cargo("test --workspace --test bench_wgpu --features gpu-interop-conformance-cli/wgpu");
+    test.env("GPU_INTEROP_SIMULATORS", session.debug("")).check()
 }
 
 fn loom(session: &Session) -> Outcome {
