@@ -146,46 +146,26 @@ impl RawCuda {
     }
 
     /// Signals the whole batch `calls` times with rising values from `first` on. Returns the duration of the calls, and
-    /// waits for the stream. `CHECKED` adds what a library must check in each call: that the context is current on the
-    /// thread, and that the value of each timeline grows.
-    pub(crate) fn signals<const CHECKED: bool>(
+    /// waits for the stream.
+    pub(crate) fn signals(
         &self,
         stream: &Stream,
         batch: &mut SemaphoreBatch<'_>,
         first: u64,
         calls: u64,
     ) -> Verdict<Duration> {
-        self.timed(raw(stream), first..first + calls, |value, stream| {
-            if CHECKED {
-                self.must_be_current()?;
-                batch.grow(value)?;
-            }
-            self.signal(batch, value, stream)
-        })
+        self.timed(raw(stream), first..first + calls, |value, stream| self.signal(batch, value, stream))
     }
 
     /// As [`Self::signals`], waiting for one value that has been reached already.
-    pub(crate) fn waits<const CHECKED: bool>(
+    pub(crate) fn waits(
         &self,
         stream: &Stream,
         batch: &mut SemaphoreBatch<'_>,
         value: u64,
         calls: u64,
     ) -> Verdict<Duration> {
-        self.timed(raw(stream), 0..calls, |_, stream| {
-            if CHECKED {
-                self.must_be_current()?;
-            }
-            self.wait(batch, value, stream)
-        })
-    }
-
-    #[inline]
-    fn must_be_current(&self) -> Verdict {
-        let mut context = ptr::null_mut();
-        // SAFETY: the pointer is valid for the call.
-        let status = unsafe { (self.functions.ctx_get_current)(&raw mut context) };
-        if status == 0 && context == self.context { Ok(()) } else { Err(failed("cuCtxGetCurrent", status)) }
+        self.timed(raw(stream), 0..calls, |_, stream| self.wait(batch, value, stream))
     }
 
     /// The duration of a call for each number. Waits for the stream afterwards.
@@ -293,8 +273,6 @@ pub(crate) struct SemaphoreBatch<'a> {
     signals: Vec<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS>,
     waits: Vec<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS>,
     count: c_uint,
-    /// Of each semaphore, the last value of a checked signal.
-    last: Vec<u64>,
     /// Borrows the semaphores.
     owners: PhantomData<&'a ExternalSemaphore>,
 }
@@ -308,21 +286,8 @@ impl<'a> SemaphoreBatch<'a> {
             signals: vec![signal; semaphores.len()],
             waits: vec![wait; semaphores.len()],
             count: c_uint::try_from(semaphores.len()).map_err(|error| Stop::Failed(error.to_string()))?,
-            last: vec![0; semaphores.len()],
             owners: PhantomData,
         })
-    }
-
-    /// Replaces each last value with a greater one.
-    #[inline]
-    fn grow(&mut self, value: u64) -> Verdict {
-        for last in &mut self.last {
-            if value <= *last {
-                return Err(Stop::Failed(format!("the value {value} after {last}")));
-            }
-            *last = value;
-        }
-        Ok(())
     }
 
     #[inline]
