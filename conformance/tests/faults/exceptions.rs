@@ -103,6 +103,12 @@ const EVENT: &str = "an event is queried instead, as beside a recording of anoth
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
 
+/// Functions that are called again with the primary context current, after codes that may mean that another one was: a
+/// foreign one is, in each campaign.
+const REPEATED: [&str; 2] = ["cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"];
+/// These codes.
+const OF_A_CONTEXT: [u32; 3] = [codes::INVALID_VALUE, 201, 400];
+
 /// Functions with a fallback whose use is not visible.
 const REPLACED: &[(&str, &str)] = &[
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
@@ -129,6 +135,9 @@ pub(crate) fn reported_as(vendor: Vendor, fault: &Fault) -> Reported {
         // These codes mean that the runtime does not support such memory; others mean that the allocation failed.
         Answer::Code(code) if function == "hipExtMallocWithFlags" && ![codes::INVALID_VALUE, 801].contains(&code) => {
             None
+        }
+        Answer::Code(code) if REPEATED.contains(&function) && OF_A_CONTEXT.contains(&code) => {
+            (fault.uses != Uses::Every).then_some(Nothing)
         }
         Answer::Code(code) => {
             let no_device = codes::kind(vendor, function, code) == ErrorKind::NoDevice;

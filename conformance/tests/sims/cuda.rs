@@ -12,6 +12,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("cuda_devices_without_uuid", without_uuid),
         Trial::test("cuda_faults_are_reported", faults),
         Trial::test("cuda_slow_calls_change_nothing", latency),
+        Trial::test("cuda_contexts_are_changed_where_a_driver_needs_that", foreign_contexts),
     ]
 }
 
@@ -112,6 +113,16 @@ fn faults() -> Result<(), Failed> {
 }
 
 /// No result depends on the duration of a call.
+/// A foreign context is current, which the driver ignores for signals and waits, or refuses.
+fn foreign_contexts() -> Result<(), Failed> {
+    for context in ["foreign", "needed"] {
+        let run = Run::cuda().exporter("native").filter("{semaphore,timeline}.*");
+        let report = run.env("GPU_INTEROP_SIM_CONTEXT", context).run()?;
+        report.sound(&[EVERY_KIND], &[("semaphore.", 20), ("timeline.", if cfg!(unix) { 30 } else { 26 })])?;
+    }
+    Ok(())
+}
+
 fn latency() -> Result<(), Failed> {
     let slow = "cuMemcpyHtoDAsync_v2:2000,cuStreamSynchronize:2000,cuImportExternalMemory:2000";
     let report =

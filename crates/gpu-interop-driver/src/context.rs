@@ -4,12 +4,18 @@ use std::ffi::c_uint;
 use std::sync::Arc;
 
 use gpu_interop_core::Result;
+use gpu_interop_core::backend::RawStream;
 
 use crate::capture_mode;
 use crate::driver::Driver;
 use crate::functions::{DeviceNumber, Handle};
 use crate::late_release::Late;
+use crate::status::Status;
 use crate::vendor::Vendor;
+
+/// Greatest handle of a default stream, which names a stream of the current context: the null stream, the legacy default
+/// stream (1) and that of the calling thread (2).
+const LAST_DEFAULT_STREAM: usize = 2;
 
 /// Open device, shared by its users.
 #[derive(Debug)]
@@ -47,6 +53,31 @@ impl<V: Vendor> Context<V> {
         let driver = &*self.driver;
         let previous = V::enter(driver, self.device, &self.vendor)?;
         Ok((driver, Current { driver, previous }))
+    }
+
+    /// Calls a function that only enqueues work on `stream`, and that has enqueued nothing if it fails. The device is
+    /// current during the call only where the driver needs that.
+    ///
+    /// # Errors
+    /// The driver's error.
+    #[inline]
+    pub(crate) fn enqueue(&self, operation: &'static str, stream: RawStream, call: impl Fn() -> Status) -> Result<()> {
+        if !V::STREAMS_NAME_CONTEXTS || stream.get() <= LAST_DEFAULT_STREAM {
+            let (driver, _current) = self.enter_to_enqueue()?;
+            return driver.check(operation, call());
+        }
+        match call() {
+            Status::SUCCESS => Ok(()),
+            status => self.enqueue_again(operation, status, call),
+        }
+    }
+
+    /// Repeats a call that failed, if another context was current, or none, and the driver may have failed for that.
+    #[cold]
+    fn enqueue_again(&self, operation: &'static str, status: Status, call: impl Fn() -> Status) -> Result<()> {
+        let (driver, current) = self.enter_to_enqueue()?;
+        let repeat = current.previous.is_some() && status.may_be_of_another_context();
+        driver.check(operation, if repeat { call() } else { status })
     }
 }
 

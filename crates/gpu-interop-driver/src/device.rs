@@ -102,12 +102,16 @@ impl<V: Vendor> VendorDevice<V> {
     /// Orders later signals after the stream's fills, on drivers whose signals overtake them.
     ///
     /// # Safety
-    /// The stream is live, and the device is current.
+    /// The stream is live.
     #[inline]
-    unsafe fn fence_fills(&self, driver: &Driver<V>, stream: RawStream) -> Result<()> {
+    unsafe fn fence_fills(&self, stream: RawStream) -> Result<()> {
         if V::OVERTAKEN_FILLS > 0 && self.unfenced.take(stream.get()) {
-            // SAFETY: the caller's promise.
-            unsafe { V::fence(driver, stream.get()) }.inspect_err(|_| self.unfenced.add(stream.get()))?;
+            let fence = || {
+                let (driver, _current) = self.context.enter_to_enqueue()?;
+                // SAFETY: the caller's promise; the device is current.
+                unsafe { V::fence(driver, stream.get()) }
+            };
+            fence().inspect_err(|_| self.unfenced.add(stream.get()))?;
         }
         Ok(())
     }

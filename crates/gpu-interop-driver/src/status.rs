@@ -30,6 +30,12 @@ impl Status {
     /// The device or system does not support the operation.
     pub const NOT_SUPPORTED: Self = Self(801);
 
+    /// Returns whether a call with objects of one context may return the code because another one is current, or none:
+    /// `INVALID_VALUE`, `INVALID_CONTEXT` (201) or `INVALID_HANDLE` (400).
+    pub(crate) fn may_be_of_another_context(self) -> bool {
+        matches!(self.0, 1 | 201 | 400)
+    }
+
     /// Returns whether the code reports a lost context: the driver is shutting down, or a kernel fault ended the
     /// context and every later call returns the same code. Both vendors use the same numbers: `ILLEGAL_ADDRESS` (700),
     /// `LAUNCH_TIMEOUT` (702), `ASSERT` (710), and `HARDWARE_STACK_ERROR` (714) to `LAUNCH_FAILED` (719).

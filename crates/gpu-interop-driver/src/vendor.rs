@@ -99,6 +99,10 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// words of [signal memory](gpu_interop_core::BackendDevice::allocate_signal_memory), in stream order.
     const WRITES_ARE_SEEN: bool = true;
 
+    /// True if semaphores are signalled and waited for on a stream whichever context is current, because the stream's
+    /// handle names its own. Otherwise its device is made current first.
+    const STREAMS_NAME_CONTEXTS: bool = false;
+
     /// First major API version with unknown struct layouts. Such a driver is rejected.
     const UNKNOWN_SINCE: Option<u32> = None;
 

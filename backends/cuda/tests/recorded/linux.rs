@@ -224,15 +224,15 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
             fill();
             recorder.take();
             device.signal_semaphores(other, &signal).expect("signals");
-            recorder.enqueued("another stream's signal", &[signals(0x513)]);
+            recorder.ordered("another stream's signal", &[], signals(0x513));
             device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
-            recorder.enqueued("a signal after a fill", &[barriers, &[signals(STREAM)]].concat());
+            recorder.ordered("a signal after a fill", barriers, signals(STREAM));
             device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
-            recorder.enqueued("the next signal", &[signals(STREAM)]);
+            recorder.ordered("the next signal", &[], signals(STREAM));
             fill();
             recorder.take();
             device.signal_blocks(STREAM_OF_TEST, &[signal[0].semaphore], &blocks).expect("signals");
-            recorder.enqueued("a prepared signal after a fill", &[barriers, &[signals(STREAM)]].concat());
+            recorder.ordered("a prepared signal after a fill", barriers, signals(STREAM));
         };
         let barriers = [barrier];
         fenced(&|| device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills"), &barriers);
@@ -245,8 +245,8 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
         device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills");
         recorder.take();
         device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
-        let instead = [barriers[0].clone(), call!("cuLaunchHostFunc", "", "{STREAM:#x}"), signals(STREAM)];
-        recorder.enqueued("a signal after a fill", &instead);
+        let instead = [barriers[0].clone(), call!("cuLaunchHostFunc", "", "{STREAM:#x}")];
+        recorder.ordered("a signal after a fill", &instead, signals(STREAM));
         // A failed barrier is attempted again.
         recorder.control("fail cuStreamBatchMemOp_v2 999\n");
         device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills");
@@ -255,7 +255,19 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
         recorder.enqueued("a signal whose barrier failed", &barriers);
         recorder.control("");
         device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
-        recorder.enqueued("the next one", &[barriers[0].clone(), signals(STREAM)]);
+        recorder.ordered("the next one", &barriers, signals(STREAM));
+        // A default stream is one of the current context: the legacy one, and that of the thread.
+        for stream in 1..3 {
+            device.signal_semaphores(RawStream::new(stream), &signal).expect("signals");
+            recorder.enqueued("a signal on a default stream", &[signals(stream)]);
+        }
+        // A driver that needs the current context.
+        recorder.control("fail cuSignalExternalSemaphoresAsync 201\n");
+        device.signal_semaphores(STREAM_OF_TEST, &signal).expect_err("no context");
+        recorder.control("");
+        let (enter, leave) = (call!("cuCtxPushCurrent_v2", "", "0xc1"), call!("cuCtxPopCurrent_v2", "", "()"));
+        let again = [signals(STREAM), call!("cuCtxGetCurrent", "", "()"), enter, signals(STREAM), leave];
+        recorder.exactly("a refused signal", &again);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::c_int;
+use std::sync::LazyLock;
 
 use gpu_interop_sim_device::{device, entries, settings, stream};
 
@@ -14,10 +15,13 @@ const PRIMARY: usize = 0x51_0000_0100;
 /// The handle of a foreign context, which supports no operation.
 const FOREIGN: usize = 0x51_0000_0200;
 
+/// The setting for what is current on each thread at first.
+const SETTING: &str = "GPU_INTEROP_SIM_CONTEXT";
+
 thread_local! {
-    /// The contexts of this thread; the last is current. `GPU_INTEROP_SIM_CONTEXT` sets the initial one.
-    static STACK: RefCell<Vec<usize>> = RefCell::new(match settings::text("GPU_INTEROP_SIM_CONTEXT").as_deref() {
-        Some("foreign") => vec![FOREIGN],
+    /// The contexts of this thread; the last is current. [`SETTING`] sets the initial one.
+    static STACK: RefCell<Vec<usize>> = RefCell::new(match settings::text(SETTING).as_deref() {
+        Some("foreign" | "needed") => vec![FOREIGN],
         _ => Vec::new(),
     });
 }
@@ -46,6 +50,21 @@ pub fn need() -> Result<(), u32> {
     initialised()?;
     let current = with_stack(|stack| stack.last().copied())?;
     if current == Some(PRIMARY) && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+}
+
+/// As [`need`], for a signal or a wait. A stream's handle names its context, but those of default streams, the first
+/// three numbers, name a stream of the current one.
+///
+/// # Errors
+/// As of [`need`]; [`code::INVALID_VALUE`] if a foreign context is current.
+pub fn need_for(stream: usize) -> Result<(), u32> {
+    initialised()?;
+    static NEEDED: LazyLock<bool> = LazyLock::new(|| settings::text(SETTING).as_deref() == Some("needed"));
+    if stream > 2 && !*NEEDED {
+        return Ok(());
+    }
+    let foreign = with_stack(|stack| stack.last() == Some(&FOREIGN))?;
+    if foreign { Err(code::INVALID_VALUE) } else { need() }
 }
 
 /// Waits as driver 580 does in `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy`, `cuModuleUnload` and

@@ -93,10 +93,14 @@ entries! {
         }
         Ok(())
     }
+}
 
+// Driver 580 takes the context from the stream.
+entries! {
     fn cuSignalExternalSemaphoresAsync(
         semaphores: *const usize, params: *const SignalParams, count: c_uint, stream: usize,
     ) {
+        context::need_for(stream)?;
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
             stream.overtake(nvsci::batch(semaphores, params, count)?);
@@ -109,6 +113,7 @@ entries! {
     fn cuWaitExternalSemaphoresAsync(
         semaphores: *const usize, params: *const WaitParams, count: c_uint, stream: usize,
     ) {
+        context::need_for(stream)?;
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
             stream.enqueue(nvsci::batch(semaphores, params, count)?);

@@ -44,21 +44,6 @@ struct LastValue {
     shared: Arc<AtomicU64>,
     /// The value before the signal that is being enqueued.
     previous: u64,
-    /// Place of the next value in the parameters.
-    place: usize,
-}
-
-impl LastValue {
-    /// Replaces the value. Relaxed, and not atomic, as for single signals.
-    #[inline]
-    fn grow(&mut self, value: u64) -> Result<()> {
-        self.previous = self.shared.load(Ordering::Relaxed);
-        if value <= self.previous {
-            return Err(backwards(SIGNAL, value, self.previous));
-        }
-        self.shared.store(value, Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 /// Waits for several semaphores, prepared once and enqueued any number of times with one driver call and no allocation
@@ -154,11 +139,10 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
             return Err(device.decorate(error.with_context("handle", semaphore.handle_kind())));
         }
         let handles: Box<[_]> = semaphores.iter().map(|semaphore| semaphore.as_raw()).collect();
-        let (form, layout) = match device.raw.semaphore_blocks() {
-            Some(blocks) => {
-                let layout = layout(&blocks);
-                (Form::Blocks(vec![0; handles.len() * layout.words].into()), layout)
-            }
+        // A layout without room for the value is no layout.
+        let blocks = device.raw.semaphore_blocks().map(|blocks| layout(&blocks));
+        let (form, layout) = match blocks.filter(|layout| layout.value < layout.words) {
+            Some(layout) => (Form::Blocks(vec![0; handles.len() * layout.words].into()), layout),
             None => {
                 let raw = |semaphore: &S| raw(semaphore.as_raw(), semaphore.handle_kind().payload());
                 (Form::Raw(semaphores.iter().map(raw).collect()), BlockLayout { words: 1, value: 0 })
@@ -186,12 +170,10 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
         match &mut self.form {
             // The common case: one value in each block.
             Form::Blocks(blocks) if self.timelines == self.handles.len() => {
-                let mut place = self.layout.value;
-                for value in values {
-                    if let Some(word) = blocks.get_mut(place) {
+                for (block, value) in blocks.chunks_exact_mut(self.layout.words).zip(values) {
+                    if let Some(word) = block.get_mut(self.layout.value) {
                         *word = *value;
                     }
-                    place += self.layout.words;
                 }
             }
             Form::Raw(all) if self.timelines == all.len() => {
@@ -242,13 +224,17 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     }
 }
 
-/// Replaces the last values with the next ones. After an error, the number of values that were replaced.
+/// Replaces the last values with the next ones. Relaxed, and not atomic, as for single signals. `false` if a value is not
+/// greater than the last one: all are replaced nevertheless, because a loop without exits takes half of the time.
 #[inline]
-fn grow_all(all: &mut [LastValue], next: impl Fn(usize) -> Option<u64>) -> Result<(), (usize, Error)> {
-    for (index, last) in all.iter_mut().enumerate() {
-        last.grow(next(last.place).unwrap_or(0)).map_err(|error| (index, error))?;
+fn grow_all(all: &mut [LastValue], next: impl Iterator<Item = u64>) -> bool {
+    let mut grow = true;
+    for (last, value) in all.iter_mut().zip(next) {
+        last.previous = last.shared.load(Ordering::Relaxed);
+        grow &= value > last.previous;
+        last.shared.store(value, Ordering::Relaxed);
     }
-    Ok(())
+    grow
 }
 
 fn is_timeline<S: SemaphoreRef>(semaphore: &S) -> bool {
@@ -268,11 +254,9 @@ impl<S: SemaphoreRef> SignalBatch<S> {
             params: if payload == SemaphorePayload::Timeline { SignalParams::Value(0) } else { SignalParams::Binary },
         };
         let batch = Batch::new("SignalBatch::new", semaphores, |blocks| blocks.signal, raw)?;
-        let last = |(semaphore, place): (&S, &usize)| {
-            let shared = is_timeline(semaphore).then(|| semaphore.last_signalled().clone())?;
-            Some(LastValue { shared, previous: 0, place: *place })
-        };
-        let last = batch.semaphores.iter().zip(&batch.places).filter_map(last).collect();
+        let timelines = batch.semaphores.iter().filter(|semaphore| is_timeline(*semaphore));
+        let last = |semaphore: &S| LastValue { shared: semaphore.last_signalled().clone(), previous: 0 };
+        let last = timelines.map(last).collect();
         Ok(Self { last, batch })
     }
 
@@ -305,21 +289,35 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     /// Validates the signals and records their values.
     #[inline]
     fn begin(&mut self) -> Result<()> {
-        let ended = match &self.batch.form {
-            Form::Blocks(blocks) => grow_all(&mut self.last, |place| blocks.get(place).copied()),
-            Form::Raw(all) => grow_all(&mut self.last, |place| all.get(place).map(Valued::value)),
+        let BlockLayout { words, value } = self.batch.layout;
+        let grow = match &self.batch.form {
+            // The common case: one value in each block.
+            Form::Blocks(blocks) if self.last.len() == self.batch.handles.len() => {
+                let values = blocks.chunks_exact(words).map(|block| block.get(value).copied().unwrap_or(0));
+                grow_all(&mut self.last, values)
+            }
+            _ => {
+                let places = self.batch.places.iter().filter(|place| **place != NO_VALUE);
+                grow_all(&mut self.last, places.map(|place| self.batch.value(*place)))
+            }
         };
-        ended.map_err(|(count, error)| {
-            self.undo(count);
-            error
-        })
+        if grow { Ok(()) } else { Err(self.refuse()) }
     }
 
-    /// Reverts the first `count` timelines of [`begin`](Self::begin), in reverse order, for a semaphore that is in the
-    /// batch twice.
+    /// Error of the first value that is not greater than the last one. Reverts [`begin`](Self::begin).
     #[cold]
-    fn undo(&self, count: usize) {
-        for last in self.last.iter().take(count).rev() {
+    fn refuse(&self) -> Error {
+        self.undo();
+        let values = self.batch.places.iter().filter(|place| **place != NO_VALUE).map(|place| self.batch.value(*place));
+        let wrong = self.last.iter().zip(values).find(|(last, value)| *value <= last.previous);
+        let (value, previous) = wrong.map_or((0, 0), |(last, value)| (value, last.previous));
+        backwards(SIGNAL, value, previous)
+    }
+
+    /// Reverts [`begin`](Self::begin), in reverse order, for a semaphore that is in the batch twice.
+    #[cold]
+    fn undo(&self) {
+        for last in self.last.iter().rev() {
             last.shared.store(last.previous, Ordering::Relaxed);
         }
     }
@@ -404,7 +402,7 @@ impl Stream {
             }
         };
         if enqueued.is_err() {
-            batch.undo(batch.last.len());
+            batch.undo();
         }
         enqueued
     }

@@ -163,29 +163,29 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
-        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let driver = &*self.context.driver;
         let entry = &driver.functions.signal_external_semaphores;
         let signal = entry.require(&driver.version)?;
         one_call(entry.operation, signals.len(), V::semaphores_per_call(driver))?;
-        // SAFETY: live, by contract; the device is current.
-        unsafe { self.fence_fills(driver, stream) }?;
-        // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
-        let result = with_signals(entry.operation, signals, |semaphores, params, count| unsafe {
-            signal.traced(entry.operation, (semaphores, params, count, stream.get()))
-        })?;
-        driver.check(entry.operation, result)
+        // SAFETY: live, by contract.
+        unsafe { self.fence_fills(stream) }?;
+        with_signals(entry.operation, signals, |semaphores, params, count| {
+            // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
+            let call = || unsafe { signal.traced(entry.operation, (semaphores, params, count, stream.get())) };
+            self.context.enqueue(entry.operation, stream, call)
+        })?
     }
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
-        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let driver = &*self.context.driver;
         let entry = &driver.functions.wait_external_semaphores;
         let wait = entry.require(&driver.version)?;
         one_call(entry.operation, waits.len(), V::semaphores_per_call(driver))?;
-        // SAFETY: as in `signal_semaphores`.
-        let result = with_waits(entry.operation, waits, |semaphores, params, count| unsafe {
-            wait.traced(entry.operation, (semaphores, params, count, stream.get()))
-        })?;
-        driver.check(entry.operation, result)
+        with_waits(entry.operation, waits, |semaphores, params, count| {
+            // SAFETY: as in `signal_semaphores`.
+            let call = || unsafe { wait.traced(entry.operation, (semaphores, params, count, stream.get())) };
+            self.context.enqueue(entry.operation, stream, call)
+        })?
     }
 
     fn semaphore_blocks(&self) -> Option<SemaphoreBlocks> {
@@ -193,26 +193,28 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn signal_blocks(&self, stream: RawStream, semaphores: &[RawSemaphore], blocks: &[u64]) -> Result<()> {
-        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let driver = &*self.context.driver;
         let entry = &driver.functions.signal_external_semaphores;
         let signal = entry.require(&driver.version)?;
         let count = batch::prepared(entry.operation, semaphores.len(), V::semaphores_per_call(driver))?;
-        // SAFETY: live, by contract; the device is current.
-        unsafe { self.fence_fills(driver, stream) }?;
+        // SAFETY: live, by contract.
+        unsafe { self.fence_fills(stream) }?;
         let (handles, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast::<SemaphoreSignalParams>());
         // SAFETY: both arrays have `count` elements during the call, the blocks in the layout of `BLOCKS`; stream and
         // semaphores are live, by contract.
-        driver.check(entry.operation, unsafe { signal.traced(entry.operation, (handles, params, count, stream.get())) })
+        let call = || unsafe { signal.traced(entry.operation, (handles, params, count, stream.get())) };
+        self.context.enqueue(entry.operation, stream, call)
     }
 
     unsafe fn wait_blocks(&self, stream: RawStream, semaphores: &[RawSemaphore], blocks: &[u64]) -> Result<()> {
-        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let driver = &*self.context.driver;
         let entry = &driver.functions.wait_external_semaphores;
         let wait = entry.require(&driver.version)?;
         let count = batch::prepared(entry.operation, semaphores.len(), V::semaphores_per_call(driver))?;
         let (handles, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast::<SemaphoreWaitParams>());
         // SAFETY: as in `signal_blocks`.
-        driver.check(entry.operation, unsafe { wait.traced(entry.operation, (handles, params, count, stream.get())) })
+        let call = || unsafe { wait.traced(entry.operation, (handles, params, count, stream.get())) };
+        self.context.enqueue(entry.operation, stream, call)
     }
 
     fn create_stream(&self) -> Result<RawStream> {

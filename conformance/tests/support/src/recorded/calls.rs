@@ -88,7 +88,7 @@ fn batches(device: &dyn BackendDevice, recorder: &mut Recorder) {
             unsafe { device.signal_semaphores(STREAM_OF_TEST, raw) }.expect("signals");
             let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
             let signal = call!("cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync", "{arguments}");
-            recorder.enqueued("signals", &[signal]);
+            recorder.ordered("signals", &[], signal);
             // SAFETY: as above.
             unsafe { device.set_captured_signals(graph, node, raw) }.expect("replaces");
             let set = call!(
@@ -108,7 +108,7 @@ fn batches(device: &dyn BackendDevice, recorder: &mut Recorder) {
             unsafe { device.wait_semaphores(STREAM_OF_TEST, raw) }.expect("waits");
             let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
             let wait = call!("cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync", "{arguments}");
-            recorder.enqueued("waits", &[wait]);
+            recorder.ordered("waits", &[], wait);
             // SAFETY: as above.
             unsafe { device.set_captured_waits(graph, node, raw) }.expect("replaces");
             let set = call!(

@@ -176,6 +176,18 @@ impl Recorder {
         self.exactly(what, &[enter, expected.to_vec(), leave].concat());
     }
 
+    /// Counterpart of [`Recorder::enqueued`] for a signal or a wait on a stream that is no default stream, behind barriers
+    /// that only enqueue work. NVIDIA's driver needs no current context for it.
+    #[track_caller]
+    pub fn ordered(&mut self, what: &str, barriers: &[Expected], call: Expected) {
+        let ((enter, leave), barriers) = (self.current(), barriers.to_vec());
+        match self.names {
+            Names::Cuda if barriers.is_empty() => self.exactly(what, &[call]),
+            Names::Cuda => self.exactly(what, &[enter, barriers, leave, vec![call]].concat()),
+            Names::Hip => self.enqueued(what, &[barriers, vec![call]].concat()),
+        }
+    }
+
     /// Counterpart of [`Recorder::enqueued`] for other functions: also expects the capture mode to be relaxed (2) and
     /// restored (0).
     #[track_caller]
