@@ -296,6 +296,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
                 let values = blocks.chunks_exact(words).map(|block| block.get(value).copied().unwrap_or(0));
                 grow_all(&mut self.last, values)
             }
+            Form::Raw(all) if self.last.len() == all.len() => grow_all(&mut self.last, all.iter().map(Valued::value)),
             _ => {
                 let places = self.batch.places.iter().filter(|place| **place != NO_VALUE);
                 grow_all(&mut self.last, places.map(|place| self.batch.value(*place)))
