@@ -72,12 +72,16 @@ impl<V: Vendor> Context<V> {
         }
     }
 
-    /// Repeats a call that failed, if another context was current, or none, and the driver may have failed for that.
+    /// Repeats a call that failed, if the driver may have failed because another context was current, or none.
     #[cold]
     fn enqueue_again(&self, operation: &'static str, status: Status, call: impl Fn() -> Status) -> Result<()> {
-        let (driver, current) = self.enter_to_enqueue()?;
-        let repeat = current.previous.is_some() && status.may_be_of_another_context();
-        driver.check(operation, if repeat { call() } else { status })
+        if status.may_be_of_another_context() {
+            let (driver, current) = self.enter_to_enqueue()?;
+            if current.previous.is_some() {
+                return driver.check(operation, call());
+            }
+        }
+        self.driver.check(operation, status)
     }
 }
 
