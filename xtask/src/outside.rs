@@ -18,27 +18,28 @@ pub(crate) fn check(session: &Session) -> Outcome {
     let manifest = format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ngpu-interop = {{ path = {path:?} }}\n"
     );
-    start(session, "outside", &manifest, example, "")?;
+    start(session, "outside", &manifest, &[("main.rs", example)], "")?;
     let folder = session.root.join(THIRD_PARTY);
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).map_err(fails)?;
     // Three folders up, and two.
     let manifest = manifest
         .replace("\"../../../", &format!("\"{}/", session.root.display()))
         .replace("\"../../", &format!("\"{}/conformance/", session.root.display()));
-    let main = fs::read_to_string(folder.join("src/main.rs")).map_err(fails)?;
-    start(session, "outside-third-party", &manifest, &main, SUITE)
+    let read = |file: &str| fs::read_to_string(folder.join("src").join(file)).map_err(fails);
+    let sources = [("main.rs", &*read("main.rs")?), ("processor.rs", &read("processor.rs")?)];
+    start(session, "outside-third-party", &manifest, &sources, SUITE)
 }
 
 /// Arguments of the suite with the third party's backend.
 pub(crate) const SUITE: &str =
     "--backend third-party --exporter native --quiet --filter {identity,import,lifetime,map,memory}.*";
 
-/// Creates a crate of one file with a workspace of its own, builds and starts it.
-fn start(session: &Session, name: &str, manifest: &str, main: &str, arguments: &str) -> Outcome {
+/// Creates a crate of these files with a workspace of its own, builds and starts it.
+fn start(session: &Session, name: &str, manifest: &str, sources: &[(&str, &str)], arguments: &str) -> Outcome {
     let folder = session.target.join(name);
     let write = |file: &str, text: &str| fs::write(folder.join(file), text);
     fs::create_dir_all(folder.join("src"))
-        .and_then(|()| write("src/main.rs", main))
+        .and_then(|()| sources.iter().try_for_each(|(file, text)| write(&format!("src/{file}"), text)))
         .and_then(|()| write("Cargo.toml", &format!("{manifest}\n[workspace]\n")))
         .and_then(|()| fs::copy(session.root.join("Cargo.lock"), folder.join("Cargo.lock")))
         .map_err(|error| format!("{}: {error}", folder.display()))?;

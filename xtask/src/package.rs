@@ -61,6 +61,9 @@ fn unpack(session: &Session, folder: &Path) -> Outcome {
         fs::rename(folder.join(package), folder.join(name)).map_err(fails)?;
         manifest += &format!("{name} = {{ path = \"{name}\" }}\n");
     }
+    // The profile of the workspace, in which the lints have built the dependencies.
+    manifest +=
+        "\n[profile.dev]\ndebug = \"line-tables-only\"\nlto = \"off\"\n\n[profile.dev.package.\"*\"]\ndebug = false\n";
     fs::write(folder.join("Cargo.toml"), manifest).map_err(fails)?;
     fs::copy(session.root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(fails)?;
     Ok(())
@@ -70,7 +73,7 @@ fn unpack(session: &Session, folder: &Path) -> Outcome {
 pub(crate) fn verified(_: &Session) -> Outcome {
     forget_unpacked();
     // Nothing that is built here runs.
-    cargo("package --quiet --locked").args(published()).env("CARGO_PROFILE_DEV_DEBUG", "false").check()
+    cargo("package --quiet --locked --allow-dirty").args(published()).env("CARGO_PROFILE_DEV_DEBUG", "false").check()
 }
 
 /// Removes the sources that an earlier run unpacked: Cargo keeps them in its home and does not unpack a version twice.

@@ -14,8 +14,7 @@ const MSVC: &str = "x86_64-pc-windows-msvc";
 /// The tests of the suite's command for Windows. Fault campaigns and benchmarks run only on Linux.
 const SUITE: &str =
     "--package gpu-interop-conformance-cli --lib --bins --test negative_controls --test reports --test sims";
-/// The rest. The third party's backend is for Linux.
-const REST: &str = "--workspace --exclude gpu-interop-conformance-cli --exclude third-party --exclude xtask";
+const REST: &str = "--workspace --exclude gpu-interop-conformance-cli --exclude xtask";
 
 /// Wine 8 lacks this Windows library, from which Rust's standard library gets random numbers.
 const RANDOM: &str = "

@@ -44,8 +44,9 @@ impl Vendor for Cuda {
     // was incomplete after another stream had waited for the signal. Of 96,000 each, no fill of 16, 32 or 64 KiB, no
     // copy and no kernel was overtaken.
     const OVERTAKEN_FILLS: u64 = 32 << 10;
-    // Measured with driver 580 on two H100: with another context of the device current, one of the other device, or none,
-    // signals and waits on streams that `cuStreamCreate` returned succeed, and on the default streams return 1 or 201.
+    // Measured with driver 580 on two H100: with another context of the device current, one of the other device, one that
+    // was destroyed, or none, signals and waits on streams that `cuStreamCreate` returned succeed, also while they are
+    // captured, and on the default streams return 1 or 201. A context that a kernel has broken fails all others as well.
     const STREAMS_NAME_CONTEXTS: bool = true;
     const MODULES: &'static str = "CUDA loads PTX, cubins and fat binaries";
 

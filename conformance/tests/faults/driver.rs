@@ -38,7 +38,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         name: "cuda",
         vendor: Vendor::Cuda,
         ordinal: 0,
-        // Each call makes the device's context current and restores this one.
+        // Each call but signals and waits makes the device's context current and restores this one.
         environment: &[("GPU_INTEROP_SIM_CONTEXT", "foreign")],
         without: &[],
         spared: &[],

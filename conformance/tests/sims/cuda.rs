@@ -112,7 +112,6 @@ fn faults() -> Result<(), Failed> {
     reports_faults(Run::cuda, &faults)
 }
 
-/// No result depends on the duration of a call.
 /// A foreign context is current, which the driver ignores for signals and waits, or refuses.
 fn foreign_contexts() -> Result<(), Failed> {
     for context in ["foreign", "needed"] {
@@ -123,6 +122,7 @@ fn foreign_contexts() -> Result<(), Failed> {
     Ok(())
 }
 
+/// No result depends on the duration of a call.
 fn latency() -> Result<(), Failed> {
     let slow = "cuMemcpyHtoDAsync_v2:2000,cuStreamSynchronize:2000,cuImportExternalMemory:2000";
     let report =

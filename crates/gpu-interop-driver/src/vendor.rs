@@ -99,8 +99,8 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// words of [signal memory](gpu_interop_core::BackendDevice::allocate_signal_memory), in stream order.
     const WRITES_ARE_SEEN: bool = true;
 
-    /// True if semaphores are signalled and waited for on a stream whichever context is current, because the stream's
-    /// handle names its own. Otherwise its device is made current first.
+    /// True if semaphores are signalled and waited for whichever context is current, because a stream's handle names its
+    /// own. Otherwise, and on default streams, the device is made current first.
     const STREAMS_NAME_CONTEXTS: bool = false;
 
     /// First major API version with unknown struct layouts. Such a driver is rejected.

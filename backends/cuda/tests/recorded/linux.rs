@@ -214,7 +214,9 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
     blocks[layout.value] = 3;
     let signals = |stream: usize| {
         let shown = "{0x5e1, value 3, fence 0, key 0, flags 0, reserved 0 0}";
-        call!("cuSignalExternalSemaphoresAsync", "", "{shown} 1 {stream:#x}")
+        // As C prints it.
+        let stream = if stream == 0 { "0".to_owned() } else { format!("{stream:#x}") };
+        call!("cuSignalExternalSemaphoresAsync", "", "{shown} 1 {stream}")
     };
     // CU_STREAM_MEM_OP_BARRIER, CU_STREAM_MEMORY_BARRIER_TYPE_SYS.
     let barrier = call!("cuStreamBatchMemOp_v2", "", "{STREAM:#x} 1 {{operation 6, flags 0, rest 0}} 0");
@@ -256,8 +258,8 @@ fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
         recorder.control("");
         device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
         recorder.ordered("the next one", &barriers, signals(STREAM));
-        // A default stream is one of the current context: the legacy one, and that of the thread.
-        for stream in 1..3 {
+        // A default stream is one of the current context.
+        for stream in 0..3 {
             device.signal_semaphores(RawStream::new(stream), &signal).expect("signals");
             recorder.enqueued("a signal on a default stream", &[signals(stream)]);
         }

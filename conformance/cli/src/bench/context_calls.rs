@@ -1,6 +1,6 @@
 //! The driver's cost of a current context.
 //!
-//! The library checks or sets the current context at each call but signals and waits: one `cuCtxGetCurrent` more than a
+//! Every call except signals and waits checks or sets the current context: one `cuCtxGetCurrent` more than a
 //! program that sets it once, and a push and a pop on threads where it is not current.
 
 use std::time::Duration;

@@ -22,7 +22,8 @@ use super::sys::{Lane, SemaphoreBatch};
 /// For a plain call with one semaphore. Batches are encoded again each time, and have no limit.
 const PLAIN: Limit = Limit::AtMost(1.02);
 
-/// For a prepared batch of `N`, whose values are compared with the last ones, which plain signals share.
+/// For a prepared batch of `N`. The values of signals are compared with the last ones, which plain signals share, and
+/// those of waits are copied.
 const fn prepared<const N: usize>() -> Limit {
     Limit::AtMost(match N {
         1 => 1.025,

@@ -15,7 +15,7 @@
 //! | `GPU_INTEROP_SIM_UUID` | 32 hexadecimal digits: the exporter's, for both to be on one device. Zeros: unknown. That of the first device; the last byte of each other differs | one of its own |
 //! | `GPU_INTEROP_SIM_LUID` | Windows, also sim-d3d: 16 hexadecimal digits: the exporter's. That of the first device, as above | that of sim-d3d |
 //! | `GPU_INTEROP_SIM_PCI` | `domain:bus:device`, hexadecimal: the exporter's, as above; each other device has the next bus | `ffff:5a:1f` |
-//! | `GPU_INTEROP_SIM_CONTEXT` | CUDA: `foreign`: a foreign context is current on every thread from its beginning; `needed`: as well, and signals and waits need the primary context on every stream, as with no driver known | none |
+//! | `GPU_INTEROP_SIM_CONTEXT` | CUDA: `foreign`: a foreign context is current on every thread from its beginning; `needed`: the same, and signals and waits need the primary context on every stream; no known driver does | none |
 //! | `GPU_INTEROP_SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ; `number:!code` is a query that fails | none |
 //! | `GPU_INTEROP_SIM_CURRENT` | sim-hip: the device that is current on each thread at first. With another than 0 the process ends where a call does not find the other device current, or the call before left that current | 0 |
 //! | `GPU_INTEROP_SIM_FAILED_DEVICES` | sim-hip: `number:!code`, separated by commas: devices whose name cannot be queried | none |

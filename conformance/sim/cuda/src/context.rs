@@ -52,8 +52,8 @@ pub fn need() -> Result<(), u32> {
     if current == Some(PRIMARY) && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
 }
 
-/// As [`need`], for a signal or a wait. A stream's handle names its context, but those of default streams, the first
-/// three numbers, name a stream of the current one.
+/// As [`need`], for a signal or a wait. A stream's handle names its context; handles 0, 1 and 2, the default streams, name
+/// one of the current context.
 ///
 /// # Errors
 /// As of [`need`]; [`code::INVALID_VALUE`] if a foreign context is current.

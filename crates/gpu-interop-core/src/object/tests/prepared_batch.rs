@@ -84,10 +84,31 @@ fn timeline_values_increase_across_both_kinds_of_batches() {
     stream.signal(&[two.signal_value(7)]).expect("signal");
     batch.set(1, 7).expect("a timeline");
     assert_invalid(&recorder, SIGNAL, &["already signalled: 7"], || stream.signal_prepared(&mut batch));
+    batch.set(1, 3).expect("a timeline");
+    assert_invalid(&recorder, SIGNAL, &["already signalled: 7"], || stream.signal_prepared(&mut batch));
     stream.signal(&[one.signal_value(1)]).expect("the value of the failed batch was not kept");
+    stream.signal(&[two.signal_value(6)]).expect_err("nor the smaller one");
     batch.set(1, 8).expect("a timeline");
+    recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
+    let failed = stream.signal_prepared(&mut batch).expect_err("the driver's error");
+    assert_eq!(failed.kind(), ErrorKind::Driver);
+    stream.signal(&[one.signal_value(2)]).expect("a value that the driver refused was not kept");
     stream.signal_prepared(&mut batch).expect("signal");
     assert_invalid(&recorder, SIGNAL, &["already signalled: 5"], || stream.signal_prepared(&mut batch));
+}
+
+/// The values of a semaphore that is in a batch twice grow in order, and are restored in reverse order.
+#[test]
+fn a_semaphore_may_be_in_a_batch_twice() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let one = timeline(&device);
+    let mut batch = SignalBatch::new([&one, &one]).expect("signals");
+    batch.set_all(&[10, 11]).expect("two values");
+    stream.signal_prepared(&mut batch).expect("signal");
+    batch.set_all(&[20, 15]).expect("two values");
+    assert_invalid(&recorder, SIGNAL, &["already signalled: 20"], || stream.signal_prepared(&mut batch));
+    stream.signal(&[one.signal_value(12)]).expect("neither value was kept");
 }
 
 #[test]
