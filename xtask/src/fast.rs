@@ -10,8 +10,8 @@ use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
-/// Steps that build: they run beside the others, which mostly wait. The two groups take about equally long. The other steps that need
-/// metadata only are the last of the others, because Cargo builds for one of them at a time.
+/// Steps that build: they run beside the others, which mostly wait. The two groups take about equally long. The steps that
+/// need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a time.
 pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions", "windows", "windows-c"];
 
 macro_rules! steps {
