@@ -314,9 +314,19 @@ fn prepared_batches_allocate_nothing_and_carry_every_value() -> Result<()> {
                 stream.signal_prepared(&mut signals)?;
                 stream.wait_prepared(&waits)?;
             }
+            // One value for all, with a signal of another kind now and then.
+            for round in 1_001..=2_000_u64 {
+                signals.fill(value(round, 0));
+                waits.fill(value(round, 1));
+                stream.signal_prepared(&mut signals)?;
+                stream.wait_prepared(&waits)?;
+                if round % 7 == 0 {
+                    stream.signal(&[semaphores[1].signal_value(value(round, 1))])?;
+                }
+            }
             Ok(())
         })?;
-        assert_eq!(made, 0, "allocations in 1,000 prepared signals and waits, {blocks:?}");
+        assert_eq!(made, 0, "allocations in 2,000 prepared signals and waits, {blocks:?}");
         let last = trivial.last.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(blocks) = blocks else {
             assert_eq!(*last, [(vec![], vec![]), (vec![], vec![])]);
@@ -327,7 +337,7 @@ fn prepared_batches_allocate_nothing_and_carry_every_value() -> Result<()> {
             assert_eq!(*found, handles);
             let mut expected = vec![0; 64 * layout.words];
             for index in (1..64).step_by(2) {
-                expected[index * layout.words + layout.value] = value(1_000, index) + more;
+                expected[index * layout.words + layout.value] = value(2_000, 0) + more;
             }
             assert_eq!(*words, expected);
         }

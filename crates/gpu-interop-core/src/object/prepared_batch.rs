@@ -2,11 +2,12 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::device_state::DeviceInner;
+use super::last_signalled::{CommonValue, LastSignalled, backwards};
 use super::owned::InFlight;
-use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, User, backwards, empty};
+use super::prepared_form::{Form, Valued};
+use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, User, empty};
 use super::stream::Stream;
 use crate::backend::{BlockLayout, RawSemaphore, RawSignal, RawWait, SemaphoreBlocks};
 use crate::error::{Error, Result};
@@ -36,14 +37,28 @@ pub struct SignalBatch<S> {
     batch: Batch<S, RawSignal>,
     /// Of each timeline, in order.
     last: Box<[LastValue]>,
+    /// The next value, if it is the same for all timelines.
+    filled: Option<u64>,
+    /// The last value that this batch signalled all timelines with.
+    signalled: Option<u64>,
+    /// The last value of all timelines while only this batch signals them, each time with one value.
+    common: Arc<CommonValue>,
 }
 
 /// Last signalled value of a timeline.
 #[derive(Debug)]
 struct LastValue {
-    shared: Arc<AtomicU64>,
+    shared: Arc<LastSignalled>,
     /// The value before the signal that is being enqueued.
     previous: u64,
+}
+
+/// How the values of signals were recorded, to revert that.
+#[derive(Debug, Clone, Copy)]
+enum Begun {
+    /// The common value, and the one before it.
+    Common(u64),
+    Each,
 }
 
 /// Waits for several semaphores, prepared once and enqueued any number of times with one driver call and no allocation
@@ -70,52 +85,6 @@ struct Batch<S, R> {
 
 /// Past the end of every array of parameters.
 const NO_VALUE: usize = usize::MAX;
-
-/// Parameters of a batch.
-#[derive(Debug)]
-enum Form<R> {
-    /// The driver's blocks, one for each semaphore.
-    Blocks(Box<[u64]>),
-    /// For backends without blocks.
-    Raw(Box<[R]>),
-}
-
-/// A signal or a wait with a timeline's value.
-trait Valued {
-    fn set(&mut self, value: u64);
-    fn value(&self) -> u64;
-}
-
-impl Valued for RawSignal {
-    fn set(&mut self, value: u64) {
-        self.params = SignalParams::Value(value);
-    }
-
-    fn value(&self) -> u64 {
-        if let SignalParams::Value(value) = self.params { value } else { 0 }
-    }
-}
-
-impl Valued for RawWait {
-    fn set(&mut self, value: u64) {
-        self.params = WaitParams::Value(value);
-    }
-
-    fn value(&self) -> u64 {
-        if let WaitParams::Value(value) = self.params { value } else { 0 }
-    }
-}
-
-impl<R: Valued> Form<R> {
-    /// Sets the value at a place; `None` if there is none.
-    #[inline]
-    fn set(&mut self, place: usize, value: u64) -> Option<()> {
-        match self {
-            Self::Blocks(blocks) => blocks.get_mut(place).map(|word| *word = value),
-            Self::Raw(all) => all.get_mut(place).map(|raw| raw.set(value)),
-        }
-    }
-}
 
 impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     fn new(
@@ -167,25 +136,31 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
         if values.len() != self.timelines {
             return Err(self.other_count(operation, values.len()));
         }
+        self.set_each(values.iter().copied());
+        Ok(())
+    }
+
+    /// Sets the values of all timelines, in order.
+    #[inline]
+    fn set_each(&mut self, values: impl Iterator<Item = u64>) {
         match &mut self.form {
             // The common case: one value in each block.
             Form::Blocks(blocks) if self.timelines == self.handles.len() => {
-                for (block, value) in blocks.chunks_exact_mut(self.layout.words).zip(values) {
-                    if let Some(word) = block.get_mut(self.layout.value) {
-                        *word = *value;
+                for (place, value) in self.layout.values(self.timelines).zip(values) {
+                    if let Some(word) = blocks.get_mut(place) {
+                        *word = value;
                     }
                 }
             }
             Form::Raw(all) if self.timelines == all.len() => {
-                all.iter_mut().zip(values).for_each(|(raw, value)| raw.set(*value));
+                all.iter_mut().zip(values).for_each(|(raw, value)| raw.set(value));
             }
             form => {
                 for (place, value) in self.places.iter().filter(|place| **place != NO_VALUE).zip(values) {
-                    form.set(*place, *value);
+                    form.set(*place, value);
                 }
             }
         }
-        Ok(())
     }
 
     /// The value of each timeline, 0 for a binary semaphore.
@@ -224,15 +199,14 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     }
 }
 
-/// Replaces the last values with the next ones. Relaxed, and not atomic, as for single signals. `false` if a value is not
-/// greater than the last one: all are replaced nevertheless, because a loop without exits takes half of the time.
+/// Replaces the last values with the next ones. `false` if a value is not greater than the last one: all are replaced
+/// nevertheless, because a loop without exits takes half of the time.
 #[inline]
 fn grow_all(all: &mut [LastValue], next: impl Iterator<Item = u64>) -> bool {
     let mut grow = true;
     for (last, value) in all.iter_mut().zip(next) {
-        last.previous = last.shared.load(Ordering::Relaxed);
+        last.previous = last.shared.replace(value);
         grow &= value > last.previous;
-        last.shared.store(value, Ordering::Relaxed);
     }
     grow
 }
@@ -257,7 +231,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         let timelines = batch.semaphores.iter().filter(|semaphore| is_timeline(*semaphore));
         let last = |semaphore: &S| LastValue { shared: semaphore.last_signalled().clone(), previous: 0 };
         let last = timelines.map(last).collect();
-        Ok(Self { last, batch })
+        Ok(Self { last, batch, filled: None, signalled: None, common: Arc::default() })
     }
 
     /// Sets the value that the timeline at `index` is signalled with next.
@@ -266,6 +240,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no timeline at this index.
     #[inline]
     pub fn set(&mut self, index: usize, value: u64) -> Result<()> {
+        self.filled = None;
         self.batch.set("SignalBatch::set", index, value)
     }
 
@@ -277,7 +252,16 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     /// each timeline.
     #[inline]
     pub fn set_all(&mut self, values: &[u64]) -> Result<()> {
+        self.filled = None;
         self.batch.set_all("SignalBatch::set_all", values)
+    }
+
+    /// Sets the value that all timelines are signalled with next. For many timelines faster than
+    /// [`set_all`](Self::set_all), if only this batch signals them, each time with one value.
+    #[inline]
+    pub fn fill(&mut self, value: u64) {
+        self.filled = Some(value);
+        self.batch.set_each(std::iter::repeat(value));
     }
 
     /// Semaphores of the batch, in order.
@@ -288,13 +272,27 @@ impl<S: SemaphoreRef> SignalBatch<S> {
 
     /// Validates the signals and records their values.
     #[inline]
-    fn begin(&mut self) -> Result<()> {
-        let BlockLayout { words, value } = self.batch.layout;
+    fn begin(&mut self) -> Result<Begun> {
+        let Some(next) = self.filled.filter(|_| self.common.is_common()) else {
+            return self.begin_each().map(|()| Begun::Each);
+        };
+        let previous = self.common.value();
+        if next <= previous {
+            return Err(backwards(SIGNAL, next, previous));
+        }
+        self.common.set(next);
+        Ok(Begun::Common(previous))
+    }
+
+    /// As [`begin`](Self::begin), with the last value of each timeline.
+    fn begin_each(&mut self) -> Result<()> {
+        let layout = self.batch.layout;
         let grow = match &self.batch.form {
             // The common case: one value in each block.
             Form::Blocks(blocks) if self.last.len() == self.batch.handles.len() => {
-                let values = blocks.chunks_exact(words).map(|block| block.get(value).copied().unwrap_or(0));
-                grow_all(&mut self.last, values)
+                let value = |place| blocks.get(place).copied().unwrap_or(0);
+                let places = layout.values(self.last.len());
+                grow_all(&mut self.last, places.map(value))
             }
             Form::Raw(all) if self.last.len() == all.len() => grow_all(&mut self.last, all.iter().map(Valued::value)),
             _ => {
@@ -302,13 +300,24 @@ impl<S: SemaphoreRef> SignalBatch<S> {
                 grow_all(&mut self.last, places.map(|place| self.batch.value(*place)))
             }
         };
-        if grow { Ok(()) } else { Err(self.refuse()) }
+        let signalled = std::mem::replace(&mut self.signalled, self.filled.filter(|_| grow));
+        if !grow {
+            return Err(self.refuse());
+        }
+        // Twice in a row, because semaphores that other signals change each time would join each time.
+        if let (Some(before), Some(next)) = (signalled, self.filled)
+            && !self.last.is_empty()
+            && self.last.iter().all(|last| last.previous == before)
+        {
+            self.common.begin(next, self.last.iter().map(|last| &*last.shared));
+        }
+        Ok(())
     }
 
-    /// Error of the first value that is not greater than the last one. Reverts [`begin`](Self::begin).
+    /// Error of the first value that is not greater than the last one. Reverts [`begin_each`](Self::begin_each).
     #[cold]
     fn refuse(&self) -> Error {
-        self.undo();
+        self.undo(Begun::Each);
         let values = self.batch.places.iter().filter(|place| **place != NO_VALUE).map(|place| self.batch.value(*place));
         let wrong = self.last.iter().zip(values).find(|(last, value)| *value <= last.previous);
         let (value, previous) = wrong.map_or((0, 0), |(last, value)| (value, last.previous));
@@ -317,9 +326,10 @@ impl<S: SemaphoreRef> SignalBatch<S> {
 
     /// Reverts [`begin`](Self::begin), in reverse order, for a semaphore that is in the batch twice.
     #[cold]
-    fn undo(&self) {
-        for last in self.last.iter().rev() {
-            last.shared.store(last.previous, Ordering::Relaxed);
+    fn undo(&self, begun: Begun) {
+        match begun {
+            Begun::Common(previous) => self.common.set(previous),
+            Begun::Each => self.last.iter().rev().for_each(|last| last.shared.set(last.previous)),
         }
     }
 }
@@ -354,6 +364,12 @@ impl<S: SemaphoreRef> WaitBatch<S> {
     #[inline]
     pub fn set_all(&mut self, values: &[u64]) -> Result<()> {
         self.batch.set_all("WaitBatch::set_all", values)
+    }
+
+    /// Sets the value that all timelines must reach.
+    #[inline]
+    pub fn fill(&mut self, value: u64) {
+        self.batch.set_each(std::iter::repeat(value));
     }
 
     /// Semaphores of the batch, in order.
@@ -391,7 +407,7 @@ impl Stream {
                 .collect();
             return recording.signal(self.as_raw(), User { operation: SIGNAL, device, slot: self.slot() }, &signals);
         }
-        batch.begin()?;
+        let begun = batch.begin()?;
         batch.batch.mark(self.slot());
         let Batch { handles, form, .. } = &batch.batch;
         // SAFETY: the batch keeps its semaphores, which belong to this device, as does the live stream. The blocks have
@@ -403,7 +419,7 @@ impl Stream {
             }
         };
         if enqueued.is_err() {
-            batch.undo();
+            batch.undo(begun);
         }
         enqueued
     }

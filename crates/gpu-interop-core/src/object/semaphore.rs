@@ -4,10 +4,10 @@
 //! just-written struct stalls on store forwarding, the dominant cost here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::device_state::DeviceInner;
+use super::last_signalled::LastSignalled;
 use super::owned::Owned;
 use super::resource::Resource;
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
@@ -21,8 +21,7 @@ pub struct ExternalSemaphore {
     owned: Owned,
     raw: RawSemaphore,
     kind: SemaphoreHandleKind,
-    /// Greatest value signalled through this object; the exporter may have signalled greater ones. Shared with graphs.
-    last_signalled: Arc<AtomicU64>,
+    last_signalled: Arc<LastSignalled>,
 }
 
 /// One signal of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::signal`](crate::Stream::signal).
@@ -143,7 +142,7 @@ impl ExternalSemaphore {
     }
 
     /// Greatest value signalled through this object.
-    pub(super) fn last_signalled(&self) -> &Arc<AtomicU64> {
+    pub(super) fn last_signalled(&self) -> &Arc<LastSignalled> {
         &self.last_signalled
     }
 
@@ -184,33 +183,19 @@ pub(super) struct User<'a> {
 #[derive(Debug)]
 pub(super) struct TimelineSignal {
     value: u64,
-    last: Arc<AtomicU64>,
+    last: Arc<LastSignalled>,
 }
 
 impl TimelineSignal {
     /// As [`SemaphoreSignal::begin`].
     pub(super) fn begin(&self, operation: &'static str) -> Result<u64> {
-        grow(operation, &self.last, self.value)
+        self.last.grow(operation, self.value)
     }
 
     /// As [`SemaphoreSignal::undo`].
     pub(super) fn undo(&self, previous: u64) {
-        self.last.store(previous, Ordering::Relaxed);
+        self.last.set(previous);
     }
-}
-
-/// Records a greater value of a timeline. Returns the previous one.
-///
-/// Not atomic: the application must order signals of one timeline from several threads, and each thread then observes
-/// the other's value.
-#[inline(always)]
-fn grow(operation: &'static str, last: &AtomicU64, value: u64) -> Result<u64> {
-    let previous = last.load(Ordering::Relaxed);
-    if value <= previous {
-        return Err(backwards(operation, value, previous));
-    }
-    last.store(value, Ordering::Relaxed);
-    Ok(previous)
 }
 
 impl SemaphoreSignal<'_> {
@@ -230,14 +215,14 @@ impl SemaphoreSignal<'_> {
     pub(super) fn begin(&self, user: User<'_>) -> Result<u64> {
         self.semaphore.enter(user, self.raw.params.payload())?;
         let SignalParams::Value(value) = self.raw.params else { return Ok(0) };
-        grow(user.operation, &self.semaphore.last_signalled, value)
+        self.semaphore.last_signalled.grow(user.operation, value)
     }
 
     /// Restores the previous value after a signal was not enqueued.
     #[cold]
     pub(super) fn undo(&self, previous: u64) {
         if let SignalParams::Value(_) = self.raw.params {
-            self.semaphore.last_signalled.store(previous, Ordering::Relaxed);
+            self.semaphore.last_signalled.set(previous);
         }
     }
 }
@@ -266,13 +251,6 @@ fn no_fence_in_graph(user: User<'_>, payload: SemaphorePayload) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-#[cold]
-pub(super) fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
-    Error::invalid(operation, "a timeline only grows; signal a greater value")
-        .with_context("value", value)
-        .with_context("already signalled", last)
 }
 
 #[cold]

@@ -3,6 +3,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::exported::semaphore_request;
 use super::recorder::Call;
 use super::{assert_error, assert_invalid, binary, open, timeline};
@@ -70,6 +72,96 @@ fn values_are_set_together() {
     let mut waits = WaitBatch::new([&two, &three]).expect("waits");
     waits.set_all(&[3]).expect("a timeline");
     assert_invalid(&recorder, "WaitBatch::set_all", &["values: 2"], || waits.set_all(&[3, 4]));
+}
+
+/// All timelines, past binary semaphores.
+#[test]
+fn one_value_is_set_for_all() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let (one, two, three) = (timeline(&device), binary(&device), timeline(&device));
+    let (mut mixed, mut plain) =
+        (SignalBatch::new([&one, &two, &three]).expect("signals"), WaitBatch::new([&one, &three]).expect("waits"));
+    let mut binaries = SignalBatch::new([&two]).expect("signals");
+    for value in 1..6 {
+        recorder.forget_calls();
+        mixed.fill(value);
+        plain.fill(value);
+        binaries.fill(1);
+        stream.signal_prepared(&mut mixed).expect("signal");
+        stream.wait_prepared(&plain).expect("wait");
+        stream.signal_prepared(&mut binaries).expect("a binary semaphore has no value");
+        let [Call::SignalSemaphores(_, signals), Call::WaitSemaphores(_, waits), Call::SignalSemaphores(..)] =
+            &recorder.calls()[..]
+        else {
+            panic!("{:?}", recorder.calls());
+        };
+        let params: Vec<_> = signals.iter().map(|signal| signal.params).collect();
+        assert_eq!(params, [SignalParams::Value(value), SignalParams::Binary, SignalParams::Value(value)]);
+        assert!(waits.iter().all(|wait| wait.params == WaitParams::Value(value)), "{waits:?}");
+    }
+    stream.signal(&[one.signal_value(5)]).expect_err("signalled already");
+    stream.signal(&[three.signal_value(6)]).expect("a greater value");
+    mixed.fill(6);
+    assert_invalid(&recorder, SIGNAL, &["already signalled: 6"], || stream.signal_prepared(&mut mixed));
+    stream.signal(&[one.signal_value(6)]).expect("nothing of the refused batch was kept");
+}
+
+/// Signals of four timelines by batches of two and three of them, and by themselves, some of which the driver
+/// refuses. The values that are accepted are those greater than the last ones.
+#[test]
+fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
+    let op = (0_u8..9, 0_usize..4, 1_u64..4, proptest::bool::weighted(0.1));
+    proptest!(|(ops in prop::collection::vec(op, 1..120))| {
+        let (recorder, device) = open();
+        let stream = device.create_stream().expect("stream");
+        let all: [_; 4] = std::array::from_fn(|_| timeline(&device));
+        let places = [&[0, 1][..], &[1, 2, 3]];
+        let mut batches =
+            places.map(|places| SignalBatch::new(places.iter().map(|place| &all[*place])).expect("signals"));
+        let mut last = [0_u64; 4];
+        for (kind, which, step, fails) in ops {
+            // Mostly greater than all; sometimes not.
+            let highest = last.iter().max().copied().unwrap_or(0);
+            let value = if step == 3 { highest } else { highest + step };
+            let changed: Vec<(usize, u64)> = match kind {
+                0..6 => places[which % 2].iter().map(|place| (*place, value)).collect(),
+                6 => places[which % 2].iter().copied().zip(value..).collect(),
+                _ => vec![(which, value)],
+            };
+            let grows = changed.iter().all(|(place, value)| *value > last[*place]);
+            if grows && fails {
+                recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
+            }
+            let batch = &mut batches[which % 2];
+            match kind {
+                0..6 => batch.fill(value),
+                6 => {
+                    let values: Vec<u64> = changed.iter().map(|(_, value)| *value).collect();
+                    batch.set_all(&values).expect("a value for each");
+                }
+                _ => {}
+            }
+            let enqueued = match kind {
+                0..7 => stream.signal_prepared(batch),
+                _ => stream.signal(&[all[which].signal_value(value)]),
+            };
+            let kind = enqueued.map_err(|error| error.kind());
+            let expected = match (grows, fails) {
+                (false, _) => Err(ErrorKind::InvalidArgument),
+                (true, true) => Err(ErrorKind::Driver),
+                (true, false) => Ok(()),
+            };
+            prop_assert_eq!(kind, expected, "{:?} after {:?}", changed, last);
+            if expected.is_ok() {
+                changed.iter().for_each(|(place, value)| last[*place] = *value);
+            }
+        }
+        for (semaphore, last) in all.iter().zip(last) {
+            prop_assert!(stream.signal(&[semaphore.signal_value(last)]).is_err());
+            prop_assert!(stream.signal(&[semaphore.signal_value(last + 1)]).is_ok());
+        }
+    });
 }
 
 /// A value that does not increase is rejected, and the values of the semaphores before it are restored.

@@ -1,0 +1,59 @@
+//! Parameters of prepared batches, whose values change in place.
+
+use crate::backend::{BlockLayout, RawSignal, RawWait};
+use crate::semaphore_ops::{SignalParams, WaitParams};
+
+/// Parameters of a batch.
+#[derive(Debug)]
+pub(super) enum Form<R> {
+    /// The driver's blocks, one for each semaphore.
+    Blocks(Box<[u64]>),
+    /// For backends without blocks.
+    Raw(Box<[R]>),
+}
+
+/// A signal or a wait with a timeline's value.
+pub(super) trait Valued {
+    fn set(&mut self, value: u64);
+    fn value(&self) -> u64;
+}
+
+impl Valued for RawSignal {
+    fn set(&mut self, value: u64) {
+        self.params = SignalParams::Value(value);
+    }
+
+    fn value(&self) -> u64 {
+        if let SignalParams::Value(value) = self.params { value } else { 0 }
+    }
+}
+
+impl Valued for RawWait {
+    fn set(&mut self, value: u64) {
+        self.params = WaitParams::Value(value);
+    }
+
+    fn value(&self) -> u64 {
+        if let WaitParams::Value(value) = self.params { value } else { 0 }
+    }
+}
+
+impl<R: Valued> Form<R> {
+    /// Sets the value at a place; `None` if there is none.
+    #[inline]
+    pub(super) fn set(&mut self, place: usize, value: u64) -> Option<()> {
+        match self {
+            Self::Blocks(blocks) => blocks.get_mut(place).map(|word| *word = value),
+            Self::Raw(all) => all.get_mut(place).map(|raw| raw.set(value)),
+        }
+    }
+}
+
+impl BlockLayout {
+    /// Places of the values of the first blocks.
+    #[inline]
+    pub(super) fn values(self, blocks: usize) -> impl Iterator<Item = usize> {
+        // Not `chunks_exact`, which divides.
+        (0..blocks).map(move |block| block * self.words + self.value)
+    }
+}
