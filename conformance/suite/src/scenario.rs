@@ -24,7 +24,7 @@ pub enum Beside {
     /// All but those that run alone, because it mostly waits: for times, for other processes, or for a driver that gives
     /// up.
     All,
-    /// Those that mostly wait. Two processes that use the GPU would wait for its time slices.
+    /// Those that mostly wait. Two processes that use the GPU would wait for its time slices; on a CPU, as `Any`.
     Waiting,
     /// None: it needs most of the machine's memory, or measures the free memory of the GPU.
     None,

@@ -16,6 +16,9 @@ use crate::process;
 
 /// The hidden subcommand of such a process.
 pub const SUBCOMMAND: &str = "suite-process";
+/// The number of hardware queues that CUDA's streams share, 8 by default. A wait on one stream blocks the other streams of
+/// its queue.
+pub const CONNECTIONS_VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// The time limit of a discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 
@@ -48,5 +51,12 @@ impl Request {
 /// Discovers a backend in a process with these environment variables.
 pub(crate) fn discover(backend: &str, device: usize, environment: &[(&str, &str)]) -> Verdict<Discovery> {
     let arguments = Request::Discover { backend: backend.into(), device }.arguments()?;
-    process::ask(&format!("looking at backend {backend}"), &arguments, environment, DISCOVERY_LIMIT)
+    let environment = [environment, one_queue().as_slice()].concat();
+    process::ask(&format!("looking at backend {backend}"), &arguments, &environment, DISCOVERY_LIMIT)
+}
+
+/// The setting for a process whose streams need not run beside each other: one hardware queue of CUDA instead of 8, with
+/// which a process takes 0.12 s longer to start and exit (H100). `None` if the user has set another number.
+pub(crate) fn one_queue() -> Option<(&'static str, &'static str)> {
+    std::env::var_os(CONNECTIONS_VARIABLE).is_none().then_some((CONNECTIONS_VARIABLE, "1"))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Tested, report};
 
 /// The first report with a duration of a case counts.
-const REPORTS: [&str; 2] = ["cuda-580.159.04.json", "host-lavapipe.json"];
+const REPORTS: [&str; 2] = ["cuda-580.159.04-h100.json", "host-lavapipe.json"];
 
 #[test]
 fn durations_are_those_of_the_reports() -> Tested {

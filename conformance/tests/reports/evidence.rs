@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance::system::Received;
+use gpu_interop_conformance::{Channel, Outcome};
 use gpu_interop_conformance_cli::{Gpu, Report};
 use gpu_interop_test_support::{CompiledLibrary, source};
 use serde_json::Value;
 
-use super::{Tested, conformance, html, json, printed, report, simulated, text};
+use super::{Tested, conformance, html, printed, report, simulated, text};
 
 /// Three cases, of which the second one hangs.
 const CASES: &str = "memory.{read_device_local,write_device_local,round_trip}";
@@ -125,14 +126,26 @@ fn a_report_describes_the_computer() -> Tested {
     Ok(())
 }
 
-/// The state of a GPU, read through the fake of NVIDIA's management library.
+/// The state of a GPU, read through the fake of NVIDIA's management library: by the same process, twice.
 fn state(library: &str, arguments: &[&str]) -> Tested<Value> {
-    let answer = tempfile::NamedTempFile::new()?;
+    let (channel, there) = Channel::pair()?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
     command.arg("gpu-state").args(arguments).env("GPU_INTEROP_NVML_LIBRARY", library);
-    let status = command.stdin(File::options().read(true).write(true).open(answer.path())?).status()?;
+    let mut child = command.stdin(there).spawn()?;
+    drop(command);
+    let ask = || -> Tested<Value> {
+        channel.send("read", 0, &[])?;
+        match channel.connection().receive(16 << 10)? {
+            Received::Message(bytes, _) => Ok(serde_json::from_slice(&bytes)?),
+            Received::Gone => Err("the process has ended".into()),
+        }
+    };
+    let (first, second) = (ask()?, ask()?);
+    assert_eq!(first, second);
+    drop(channel);
+    let status = child.wait()?;
     assert!(status.success(), "{status}");
-    json(answer.path())
+    Ok(first)
 }
 
 #[test]

@@ -8,9 +8,10 @@
 //! `signal_allocations` in `gpu-interop-core` tests that a signal or wait allocates nothing.
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use gpu_interop::{SemaphoreSignal, SemaphoreWait, SignalBatch, WaitBatch};
+use gpu_interop::{Result, SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, WaitBatch};
 use gpu_interop_conformance::Verdict;
 
 use super::machine::{Machine, Timeline};
@@ -19,39 +20,30 @@ use super::report::Limit;
 use super::rounds::{Effort, Variant};
 use super::sys::{Lane, SemaphoreBatch};
 
-/// For a plain call with one semaphore. Batches are encoded again each time, and have no limit.
-const PLAIN: Limit = Limit::AtMost(1.02);
-
-/// For a prepared batch of `N`. The values of signals are compared with the last ones, which plain signals share, and
-/// those of waits are copied.
-const fn prepared<const N: usize>() -> Limit {
-    Limit::AtMost(match N {
-        1 => 1.025,
-        ..=8 => 1.05,
-        _ => 1.1,
-    })
-}
+/// For a plain call with one semaphore, and for prepared batches with one value, as that of raw. Plain batches are
+/// encoded again each time, and prepared batches of different values compare and copy each: they have no limit.
+const LIMIT: Limit = Limit::AtMost(1.02);
 
 /// For batches of `N`.
-fn comparisons<const N: usize>() -> [Comparison; 4] {
+fn comparisons<const N: usize>() -> [Comparison; 5] {
     let of = |over, under| Comparison::new(0, over, under);
     [
-        of("prepared", "raw").limit(prepared::<N>()),
-        Comparison { limit: (N == 1).then_some(PLAIN), ..of("library", "raw") },
+        of("prepared", "raw").limit(LIMIT),
+        of("prepared values", "raw"),
+        Comparison { limit: (N == 1).then_some(LIMIT), ..of("library", "raw") },
         of("backend", "raw"),
         of("library", "backend"),
     ]
 }
 
-/// Maximum number of operations in a round.
+/// Maximum number of measured operations in a round.
 const IN_FLIGHT: u64 = 256;
+/// Calls before the measured ones, and waited for: a prepared batch of one value compares each with the last ones until it
+/// was used twice without others in between, which only this benchmark does each round.
+const BEFORE: u64 = 2;
 
 fn calls<const N: usize>() -> u64 {
     (IN_FLIGHT / N as u64).max(1)
-}
-
-fn nanoseconds(taken: Duration, calls: u64) -> f64 {
-    taken.as_secs_f64() * 1e9 / calls as f64
 }
 
 fn effort() -> Effort {
@@ -66,95 +58,106 @@ fn open<const N: usize>(machine: &Machine) -> Verdict<(Vec<Timeline>, Lane)> {
     Ok((exported, lane))
 }
 
+/// Makes variants whose rounds enqueue operations with rising numbers.
+struct Rounds<'a> {
+    stream: &'a Stream,
+    /// The next number, across variants.
+    next: &'a Cell<u64>,
+    calls: u64,
+}
+
+impl<'a> Rounds<'a> {
+    /// A variant: `enqueue` makes this many calls from a number on, and returns their duration.
+    fn variant(&self, name: &'static str, mut enqueue: impl FnMut(u64, u64) -> Verdict<Duration> + 'a) -> Variant<'a> {
+        let Self { next, calls, .. } = *self;
+        Variant::of_one(name, move || {
+            let first = next.replace(next.get() + BEFORE + calls);
+            enqueue(first, BEFORE)?;
+            Ok(enqueue(first + BEFORE, calls)?.as_secs_f64() * 1e9 / calls as f64)
+        })
+    }
+
+    /// A variant of the safe objects.
+    fn safe(&self, name: &'static str, mut call: impl FnMut(u64) -> Result<()> + 'a) -> Variant<'a> {
+        let stream = self.stream;
+        self.variant(name, move |first, calls| {
+            let start = Instant::now();
+            for number in first..first + calls {
+                call(number)?;
+            }
+            let taken = start.elapsed();
+            stream.synchronize()?;
+            Ok(taken)
+        })
+    }
+}
+
 /// Signals in batches of `N`.
 pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     let (exported, lane) = open::<N>(machine)?;
-    let (timelines, calls) = (lane.batch::<N>()?, calls::<N>());
-    let value = Cell::new(1);
-    // Values rise across variants.
-    let next = &|| value.replace(value.get() + calls);
-    let mut prepared = SignalBatch::new(timelines)?;
+    let (timelines, stream, next) = (lane.batch::<N>()?, lane.stream(), Cell::new(1));
+    let rounds = Rounds { stream, next: &next, calls: calls::<N>() };
+    let (mut filled, mut set) = (SignalBatch::new(timelines)?, SignalBatch::new(timelines)?);
     let mut variants = Vec::new();
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
-        let lane = &lane;
-        variants.push(Variant::of_one("raw", move || {
-            Ok(nanoseconds(raw.signals(lane.stream(), &mut batch, next(), calls)?, calls))
-        }));
+        variants.push(rounds.variant("raw", move |first, calls| raw.signals(stream, &mut batch, first, calls)));
     }
-    variants.push(Variant::of_one("backend", || Ok(nanoseconds(lane.backend_signals::<N>(next(), calls)?, calls))));
-    variants.push(Variant::of_one("library", || {
-        let first = next();
-        let start = Instant::now();
-        for value in first..first + calls {
+    variants.extend([
+        rounds.variant("backend", |first, calls| lane.backend_signals::<N>(first, calls)),
+        rounds.safe("library", |value| {
             // As in an application; an array returned by a function would be copied once more.
             if N == 1 {
-                lane.stream().signal(&[timelines[0].signal_value(value)])?;
-                continue;
+                return stream.signal(&[timelines[0].signal_value(value)]);
             }
             let signals: [SemaphoreSignal<'_>; N] = std::array::from_fn(|index| timelines[index].signal_value(value));
-            lane.stream().signal(&signals)?;
-        }
-        let taken = start.elapsed();
-        lane.stream().synchronize()?;
-        Ok(nanoseconds(taken, calls))
-    }));
-    variants.push(Variant::of_one("prepared", || {
-        let first = next();
-        let start = Instant::now();
-        for value in first..first + calls {
-            prepared.set_all(&[value; N])?;
-            lane.stream().signal_prepared(&mut prepared)?;
-        }
-        let taken = start.elapsed();
-        lane.stream().synchronize()?;
-        Ok(nanoseconds(taken, calls))
-    }));
+            stream.signal(&signals)
+        }),
+        rounds.safe("prepared", |value| {
+            filled.fill(value);
+            stream.signal_prepared(&mut filled)
+        }),
+        rounds.safe("prepared values", |value| {
+            set.set_all(&black_box([value; N]))?;
+            stream.signal_prepared(&mut set)
+        }),
+    ]);
     recorder.measure(name, effort(), &[TIME], &mut variants, &comparisons::<N>())?;
-    exported.iter().try_for_each(|timeline| timeline.must_have_reached(value.get() - 1))
+    exported.iter().try_for_each(|timeline| timeline.must_have_reached(next.get() - 1))
 }
 
 /// Waits in batches of `N`.
 pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     const SIGNALLED: u64 = 7;
     let (exported, lane) = open::<N>(machine)?;
-    let (timelines, calls) = (lane.batch::<N>()?, calls::<N>());
-    lane.stream().signal(&timelines.each_ref().map(|timeline| timeline.signal_value(SIGNALLED)))?;
-    lane.stream().synchronize()?;
+    let (timelines, stream, next) = (lane.batch::<N>()?, lane.stream(), Cell::new(1));
+    stream.signal(&timelines.each_ref().map(|timeline| timeline.signal_value(SIGNALLED)))?;
+    stream.synchronize()?;
     exported.iter().try_for_each(|timeline| timeline.must_have_reached(SIGNALLED))?;
-    let mut prepared = WaitBatch::new(timelines)?;
+    let rounds = Rounds { stream, next: &next, calls: calls::<N>() };
+    let (mut filled, mut set) = (WaitBatch::new(timelines)?, WaitBatch::new(timelines)?);
     let mut variants = Vec::new();
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
-        let lane = &lane;
-        variants.push(Variant::of_one("raw", move || {
-            Ok(nanoseconds(raw.waits(lane.stream(), &mut batch, SIGNALLED, calls)?, calls))
-        }));
+        variants.push(rounds.variant("raw", move |_, calls| raw.waits(stream, &mut batch, SIGNALLED, calls)));
     }
-    variants.push(Variant::of_one("backend", || Ok(nanoseconds(lane.backend_waits::<N>(SIGNALLED, calls)?, calls))));
-    variants.push(Variant::of_one("library", || {
-        let start = Instant::now();
-        for _ in 0..calls {
+    variants.extend([
+        rounds.variant("backend", |_, calls| lane.backend_waits::<N>(SIGNALLED, calls)),
+        rounds.safe("library", |_| {
             if N == 1 {
-                lane.stream().wait(&[timelines[0].wait_value(SIGNALLED)])?;
-                continue;
+                return stream.wait(&[timelines[0].wait_value(SIGNALLED)]);
             }
             let waits: [SemaphoreWait<'_>; N] = std::array::from_fn(|index| timelines[index].wait_value(SIGNALLED));
-            lane.stream().wait(&waits)?;
-        }
-        let taken = start.elapsed();
-        lane.stream().synchronize()?;
-        Ok(nanoseconds(taken, calls))
-    }));
-    variants.push(Variant::of_one("prepared", || {
-        let start = Instant::now();
-        for _ in 0..calls {
-            prepared.set_all(&[SIGNALLED; N])?;
-            lane.stream().wait_prepared(&prepared)?;
-        }
-        let taken = start.elapsed();
-        lane.stream().synchronize()?;
-        Ok(nanoseconds(taken, calls))
-    }));
+            stream.wait(&waits)
+        }),
+        rounds.safe("prepared", |_| {
+            filled.fill(SIGNALLED);
+            stream.wait_prepared(&filled)
+        }),
+        rounds.safe("prepared values", |_| {
+            set.set_all(&black_box([SIGNALLED; N]))?;
+            stream.wait_prepared(&set)
+        }),
+    ]);
     recorder.measure(name, effort(), &[TIME], &mut variants, &comparisons::<N>())
 }

@@ -1,22 +1,31 @@
 //! Reads the state of the GPU under test.
 //!
-//! It is read in another process: a management library may crash or hang with a GPU that is lost.
+//! Another process reads it: a management library may crash or hang with a GPU that is lost. It stays for the whole run,
+//! because such a library takes longer to start than to answer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
 use gpu_interop::{DeviceIdentity, DeviceKind};
-use gpu_interop_conformance::{Stop, Verdict, process};
+use gpu_interop_conformance::process::this_program;
+use gpu_interop_conformance::system::{self, Received};
+use gpu_interop_conformance::{Channel, Incoming, Stop, Verdict};
 
+use super::amdgpu;
 use super::gpu::Gpu;
-use super::{amdgpu, sys};
+use super::sys::nvml::Nvml;
 use crate::examined::System;
 
 /// The hidden subcommand that reads the state.
 const SUBCOMMAND: &str = "gpu-state";
+/// The message that asks for the state.
+const READ: &str = "read";
 /// The time limit of a reading.
 const LIMIT: Duration = Duration::from_secs(10);
+/// Maximum size of an answer, bytes.
+const ANSWER: usize = 16 << 10;
 
 /// The GPU whose state is read.
 #[derive(Debug, Args)]
@@ -28,22 +37,57 @@ pub(crate) struct GpuArgs {
     uuid: Option<String>,
 }
 
-/// Reads the state in this process, and sends it to the parent.
+/// Answers the parent's requests for the state, until the parent closes the connection.
 ///
 /// # Errors
-/// If it cannot be sent.
+/// If an answer cannot be sent.
 pub(crate) fn examine(args: &GpuArgs) -> Verdict {
-    let gpu = args.pci.as_deref().and_then(|pci| amdgpu::read(&System::new(None), pci));
-    let gpu = gpu.map_or_else(|| sys::nvml::read(args.pci.as_deref(), args.uuid.as_deref()), Ok);
-    process::answer(&gpu.map_err(Stop::Skipped))
+    let (channel, mut nvml) = (Channel::of_this_process()?, None);
+    loop {
+        match channel.next(LIMIT)? {
+            Incoming::Nothing => {}
+            Incoming::Gone => return Ok(()),
+            Incoming::Message(..) => {
+                let state = read(args, &mut nvml).map_err(Stop::Skipped);
+                channel.connection().send(&serde_json::to_vec(&state)?, &[])?;
+            }
+        }
+    }
+}
+
+/// Reads the state in this process.
+fn read(args: &GpuArgs, nvml: &mut Option<Nvml>) -> Result<Gpu, String> {
+    if let Some(gpu) = args.pci.as_deref().and_then(|pci| amdgpu::read(&System::new(None), pci)) {
+        return Ok(gpu);
+    }
+    let nvml = match nvml {
+        Some(nvml) => nvml,
+        None => nvml.insert(Nvml::load()?),
+    };
+    nvml.read(args.pci.as_deref(), args.uuid.as_deref())
 }
 
 /// Reads the state of the GPU under test.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     arguments: Vec<String>,
-    /// `false` after a reading that failed.
-    works: AtomicBool,
+    process: Mutex<State>,
+}
+
+/// The process that reads.
+#[derive(Debug)]
+enum State {
+    /// It starts with the first reading.
+    Unused,
+    Runs(Process),
+    /// There is nothing to read, or a reading has failed.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    channel: Channel,
 }
 
 impl Monitor {
@@ -57,22 +101,57 @@ impl Monitor {
             arguments.extend(["--uuid".into(), format!("GPU-{uuid}")]);
         }
         let works = is_real && device.kind != DeviceKind::Cpu && arguments.len() > 1;
-        Self { arguments, works: works.into() }
+        Self { arguments, process: Mutex::new(if works { State::Unused } else { State::Ended }) }
     }
 
     /// The present state; `None` if it cannot be read. A failed reading is the last one.
     pub(crate) fn read(&self) -> Option<Gpu> {
-        // Relaxed: a further reading is harmless.
-        if !self.works.load(Ordering::Relaxed) {
-            return None;
+        let mut state = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Unused) {
+            *state = Process::start(&self.arguments).map_or_else(failed, State::Runs);
         }
-        match process::ask::<Gpu>("reading the GPU's state", &self.arguments, &[], LIMIT) {
+        let State::Runs(process) = &*state else { return None };
+        match process.read() {
             Ok(gpu) => Some(gpu),
             Err(stop) => {
-                tracing::info!(reason = stop.reason(), "the GPU's state is not in the report");
-                self.works.store(false, Ordering::Relaxed);
+                *state = failed(stop);
                 None
             }
         }
+    }
+}
+
+fn failed(stop: Stop) -> State {
+    tracing::info!(reason = stop.reason(), "the GPU's state is not in the report");
+    State::Ended
+}
+
+impl Process {
+    fn start(arguments: &[String]) -> Verdict<Self> {
+        let (channel, there) = Channel::pair()?;
+        let mut command = this_program()?;
+        command.args(arguments).stdin(there).stdout(Stdio::null()).stderr(Stdio::null());
+        system::own_group(&mut command);
+        Ok(Self { child: command.spawn()?, channel })
+    }
+
+    fn read(&self) -> Verdict<Gpu> {
+        let connection = self.channel.connection();
+        self.channel.send(READ, 0, &[])?;
+        if !connection.wait(LIMIT)? {
+            return Err(Stop::Failed(format!("reading the GPU's state did not end within {LIMIT:?}")));
+        }
+        match connection.receive(ANSWER)? {
+            Received::Message(answer, _) => serde_json::from_slice::<Verdict<Gpu>>(&answer)?,
+            Received::Gone => Err(Stop::Failed("the process that reads the GPU's state has ended".into())),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

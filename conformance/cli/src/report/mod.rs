@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
-use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, Observation, Outcome};
+use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -218,6 +218,12 @@ impl Environment {
     #[must_use]
     pub fn exporter(&self, name: ExporterName) -> Option<&ExporterReport> {
         self.exporters.iter().find(|exporter| exporter.name == name)
+    }
+
+    /// `true` unless Vulkan's exporter has no validation layer.
+    pub(crate) fn is_validated(&self) -> bool {
+        let detail = self.exporter(ExporterName::Vulkan).and_then(|exporter| exporter.available.as_ref());
+        detail.is_none_or(|detail| !detail.driver.contains(NO_LAYER))
     }
 }
 

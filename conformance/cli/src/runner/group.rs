@@ -11,6 +11,7 @@ use wait_timeout::ChildExt;
 
 use super::case::{Case, Ended, Run};
 use super::halt::Halt;
+use super::lanes::Turn;
 use crate::call_trace::{self, CallFile};
 use crate::evidence::{Around, Evidence, KernelLine, Window};
 use crate::interrupt::NOTICED_WITHIN;
@@ -18,7 +19,9 @@ use crate::report::HISTORY;
 use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
 use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
-use gpu_interop_conformance::{Beside, Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict};
+use gpu_interop_conformance::{
+    Beside, CONNECTIONS_VARIABLE, Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict,
+};
 
 /// Maximum size of a verdict, bytes.
 const MESSAGE: usize = 128 << 10;
@@ -30,10 +33,8 @@ const OPENED: &[u8] = b"opened";
 const BEGIN: &str = "begin";
 /// Time for a process to release its resources and exit after a failure.
 const LEAVING: Duration = Duration::from_secs(3);
-/// Number of hardware queues that CUDA's streams share, 8 by default. A wait on one stream blocks the other streams of
-/// its queue, so a wait that is enqueued before its signal needs a separate queue. With 32 queues a process takes three
-/// times as long to start and exit (H200: 1.0 s instead of 0.37 s), and delays others meanwhile.
-const CONNECTIONS_VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+/// The most hardware queues of CUDA: a wait that is enqueued before its signal needs a separate one. With 32 queues a
+/// process takes three times as long to start and exit (H200: 1.0 s instead of 0.37 s), and delays others meanwhile.
 const MOST_CONNECTIONS: &str = "32";
 
 /// Records this process's driver calls in the parent's file.
@@ -139,11 +140,12 @@ impl<'a> Held<'a> {
 }
 
 /// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`. `held` is the
-/// process of the first one, if it was started before.
+/// process of the first one, if it was started before. `turn` ends with the last case, before its process has exited.
 pub(super) fn run<'a>(
     options: Options<'a>,
     cases: &[Case<'_>],
     mut held: Option<Held<'a>>,
+    mut turn: Option<Turn<'_>>,
     mut ended: impl FnMut(usize, Ended, Duration),
 ) {
     let mut done = 0;
@@ -176,7 +178,8 @@ pub(super) fn run<'a>(
             let is_last = done + 1 == cases.len();
             let open = window.get_or_insert_with(|| options.evidence.begin(cases[done].name()));
             open.process(process.child.id());
-            let mut end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
+            let turn = if is_last { turn.take() } else { None };
+            let mut end = process.next(limit, is_last, turn).unwrap_or_else(|stop| Ended::of(Err(stop)));
             let took = start.elapsed();
             // The process has begun the next case.
             start = Instant::now();
@@ -198,7 +201,7 @@ pub(super) fn run<'a>(
 /// Runs one case in a process of its own.
 pub(super) fn run_alone(options: Options<'_>, case: Case<'_>) -> Run {
     let mut run = None;
-    self::run(options, &[case], None, |_, ended, took| run = Some(Run { ended, took }));
+    self::run(options, &[case], None, None, |_, ended, took| run = Some(Run { ended, took }));
     run.unwrap_or_else(|| {
         let reason = format!("the suite has lost {}", case.scenario.id);
         Run { ended: Ended::without_log(Outcome::Failed, Some(reason)), took: Duration::ZERO }
@@ -259,10 +262,12 @@ impl<'a> Process<'a> {
     }
 
     /// Waits for the end of the next scenario. For the last one, also for the exit of the process: a crash at exit is a
-    /// crash.
-    fn next(&mut self, limit: Duration, is_last: bool) -> Verdict<Ended> {
+    /// crash. `turn` ends in between.
+    fn next(&mut self, limit: Duration, is_last: bool, turn: Option<Turn<'_>>) -> Verdict<Ended> {
         let deadline = Instant::now() + limit;
-        let mut end = match self.next_event(deadline)? {
+        let event = self.next_event(deadline)?;
+        drop(turn);
+        let mut end = match event {
             Event::Ran(ran) => Ended::ran(ran),
             Event::TimedOut => timed_out(limit),
             Event::Halted(stop) => Ended::left(stop),

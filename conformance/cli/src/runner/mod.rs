@@ -6,6 +6,7 @@ pub(crate) mod group;
 mod halt;
 mod journal;
 mod judge;
+mod lanes;
 mod line;
 mod lost;
 mod place;
@@ -15,7 +16,7 @@ mod results;
 mod resume;
 mod units;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{SubsecRound, Utc};
@@ -34,9 +35,10 @@ pub(crate) use progress::Progress;
 use case::{Ended, micros};
 use group::Held;
 use halt::Halt;
+use lanes::{Turn, Turns, side_by_side};
 use place::Drivers;
 use results::Results;
-use units::{side_by_side, units};
+use units::{Machine, units};
 
 /// The most processes that wait for the scenarios without busy ones beside them: each has contexts of the GPU.
 const MOST_HELD: usize = 8;
@@ -79,7 +81,7 @@ impl Plan {
         // Failures so far are not a reason to leave out their repetitions.
         let repetitions = Halt::new(None);
         if self.is_isolated() {
-            self.run_units(self.options(under_test, &halt, evidence), cases, &to_run, &ended);
+            self.run_units(self.options(under_test, &halt, evidence), Machine::of(environment), cases, &to_run, &ended);
             let options = self.options(under_test, &repetitions, evidence);
             results.repeat(&repetitions, |index| group::run_alone(options, cases[index]));
         } else {
@@ -134,38 +136,47 @@ impl Plan {
     fn run_units(
         &self,
         options: group::Options<'_>,
+        machine: Machine,
         cases: &[Case<'_>],
         to_run: &[usize],
         ended: &(impl Fn(usize, Ended, Duration) + Sync),
     ) {
         let of = |unit: &[usize]| -> Vec<Case<'_>> { unit.iter().map(|index| cases[*index]).collect() };
         let hold = |unit: &Vec<usize>| Held::start(options, &of(unit));
-        let run = |unit: &Vec<usize>, held: Option<Held<'_>>| {
-            group::run(options, &of(unit), held, |place, end, took| ended(unit[place], end, took));
+        let run = |unit: &Vec<usize>, held: Option<Held<'_>>, turn: Option<Turn<'_>>| {
+            group::run(options, &of(unit), held, turn, |place, end, took| ended(unit[place], end, took));
         };
         let jobs = self.jobs.get();
-        let units = units(self.isolation, jobs, cases, to_run);
+        let units = units(self.isolation, jobs, machine, cases, to_run);
         if jobs == 1 {
             // A process that starts would be beside scenarios that run alone.
-            return units.iter().for_each(|unit| run(unit, None));
+            return units.iter().for_each(|unit| run(unit, None, None));
         }
-        let beside = |kind| move |unit: &Vec<usize>| cases[unit[0]].scenario.beside == kind;
-        let (waiting, others): (Vec<_>, Vec<_>) = units.into_iter().partition(beside(Beside::All));
-        let (busy, mut last): (Vec<_>, Vec<_>) = others.into_iter().partition(beside(Beside::Any));
-        last.sort_by_key(|unit| cases[unit[0]].scenario.beside);
+        let in_turn = |unit: &Vec<usize>, held: Option<Held<'_>>, turn: Turn<'_>| run(unit, held, Some(turn));
+        let beside = |kind| move |unit: &Vec<usize>| machine.beside(cases[unit[0]].scenario) == kind;
+        let (mostly_wait, others): (Vec<_>, Vec<_>) = units.into_iter().partition(beside(Beside::All));
+        let (busy, last): (Vec<_>, Vec<_>) = others.into_iter().partition(beside(Beside::Any));
+        let (mut beside_waiting, alone): (Vec<_>, Vec<_>) = last.into_iter().partition(beside(Beside::Waiting));
+        // The many cycles of these would wait for processes that start beside them: most have ended by then.
+        beside_waiting.sort_by_key(|unit| cases[unit[0]].scenario.counts_resources);
+        let half = jobs.div_ceil(2);
+        let waiting = Turns::new(half);
         let held = std::thread::scope(|scope| {
-            scope.spawn(|| side_by_side(jobs.div_ceil(2), &waiting, &|_| None, &run, || ()));
-            let mut held =
-                side_by_side(jobs, &busy, &hold, &run, || last.iter().take(MOST_HELD).map(hold).collect::<Vec<_>>());
+            scope.spawn(|| side_by_side(half + 1, &waiting, &mostly_wait, &|_| None, &in_turn, || ()));
+            let hold_last = || beside_waiting.iter().chain(&alone).take(MOST_HELD).map(hold).collect::<Vec<_>>();
+            let mut held = side_by_side(jobs, &Turns::new(jobs), &busy, &hold, &in_turn, hold_last);
+            // Busy ones are no longer delayed.
+            waiting.add();
             // No process starts beside scenarios that measure the free memory of the GPU.
             held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
-            let mut held = last.iter().zip(held.into_iter().chain(std::iter::repeat_with(|| None))).peekable();
-            while let Some((unit, held)) = held.next_if(|(unit, _)| beside(Beside::Waiting)(unit)) {
-                run(unit, held);
-            }
-            held
+            let held = Mutex::new(held.into_iter());
+            let next = |_: &Vec<usize>| held.lock().unwrap_or_else(PoisonError::into_inner).next().flatten();
+            side_by_side(1, &Turns::new(1), &beside_waiting, &next, &in_turn, || ());
+            held.into_inner().unwrap_or_else(PoisonError::into_inner)
         });
-        held.for_each(|(unit, held)| run(unit, held));
+        for (unit, held) in alone.iter().zip(held.chain(std::iter::repeat_with(|| None))) {
+            run(unit, held, None);
+        }
     }
 
     /// Runs cases in this process.

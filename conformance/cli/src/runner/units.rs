@@ -1,28 +1,54 @@
-//! Distribution of cases over processes and threads.
+//! Distribution of cases over processes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use gpu_interop_conformance::{Beside, Scenario};
+use gpu_interop::DeviceKind;
+use gpu_interop_conformance::{Beside, ExporterName, Scenario};
 
 use super::case::Case;
 use super::plan::Isolation;
+use crate::report::Environment;
 use crate::shard::Durations;
 
 /// The number of scenarios that justify another process: starting a GPU's drivers takes longer than most scenarios.
-const WORTH_A_PROCESS: usize = 20;
+const WORTH_A_PROCESS: usize = 40;
 
-/// What all scenarios of a process have in common.
-fn kind(scenario: &Scenario) -> (Beside, [bool; 3]) {
-    let Scenario { beside, counts_resources, signals_by_host, many_streams, .. } = *scenario;
-    (beside, [counts_resources, signals_by_host, many_streams])
+/// What matters of the machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Machine {
+    /// Vulkan's exporter has a validation layer.
+    pub(super) validated: bool,
+    /// The device has no time slices: it is a CPU.
+    pub(super) cpu: bool,
+}
+
+impl Machine {
+    pub(super) fn of(environment: &Environment) -> Self {
+        Self { validated: environment.is_validated(), cpu: environment.device.kind == DeviceKind::Cpu }
+    }
+
+    pub(super) fn beside(self, scenario: &Scenario) -> Beside {
+        if self.cpu && scenario.beside == Beside::Waiting { Beside::Any } else { scenario.beside }
+    }
+
+    /// What all scenarios of a process have in common.
+    fn kind(self, case: &Case<'_>) -> (Beside, [bool; 3]) {
+        let Scenario { counts_resources, signals_by_host, many_streams, .. } = *case.scenario;
+        let without_layer = signals_by_host && self.validated && case.exporter == Some(ExporterName::Vulkan);
+        (self.beside(case.scenario), [counts_resources, without_layer, many_streams])
+    }
 }
 
 /// Distributes cases over processes: one exporter a process, a group such as `memory.*` together, except scenarios
 /// marked `own_process`. The units that take longest come first, so that all processes end together.
-pub(super) fn units(isolation: Isolation, jobs: usize, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
+pub(super) fn units(
+    isolation: Isolation,
+    jobs: usize,
+    machine: Machine,
+    cases: &[Case<'_>],
+    indices: &[usize],
+) -> Vec<Vec<usize>> {
     let durations = Durations::built_in();
     let cost = |unit: &Vec<usize>| unit.iter().map(|index| durations.of(&cases[*index])).sum::<u64>();
     let (mut units, mut groups) = (Vec::new(), BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new());
@@ -34,7 +60,7 @@ pub(super) fn units(isolation: Isolation, jobs: usize, cases: &[Case<'_>], indic
             continue;
         }
         let group = scenario.id.split('.').next().unwrap_or_default();
-        groups.entry((kind(scenario), case.exporter)).or_default().entry(group).or_default().push(*index);
+        groups.entry((machine.kind(case), case.exporter)).or_default().entry(group).or_default().push(*index);
     }
     for (((beside, _), _), groups) in groups {
         let mut groups: Vec<_> = groups.into_values().collect();
@@ -54,52 +80,16 @@ pub(super) fn units(isolation: Isolation, jobs: usize, cases: &[Case<'_>], indic
     units
 }
 
-/// Calls `run` for each unit, from `jobs` threads, with the result of `prepare`, which another thread calls for the next
-/// units meanwhile. That thread calls `last` at the end, and this function returns its result.
-pub(super) fn side_by_side<T: Sync, P: Send, R: Send>(
-    jobs: usize,
-    units: &[T],
-    prepare: &(impl Fn(&T) -> P + Sync),
-    run: &(impl Fn(&T, P) + Sync),
-    last: impl FnOnce() -> R + Send,
-) -> R {
-    // One more waits for its place in the queue.
-    let (sender, receiver) = sync_channel(jobs / 2);
-    let receiver = Arc::new(Mutex::new(receiver));
-    // The scope propagates a worker's panic.
-    std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            let receiver = receiver.clone();
-            scope.spawn(move || {
-                let next = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                while let Ok((unit, prepared)) = next() {
-                    run(unit, prepared);
-                }
-            });
-        }
-        // If all workers have panicked, no unit is sent any more.
-        drop(receiver);
-        for unit in units {
-            if sender.send((unit, prepare(unit))).is_err() {
-                break;
-            }
-        }
-        drop(sender);
-        last()
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use gpu_interop_conformance::Suite;
 
     use super::*;
 
+    /// Each scenario with each exporter.
     fn cases(scenarios: &[Scenario]) -> Vec<Case<'_>> {
-        scenarios.iter().map(|scenario| Case { scenario, exporter: None }).collect()
+        let exporters = [None, Some(ExporterName::Native), Some(ExporterName::Vulkan)];
+        scenarios.iter().flat_map(|scenario| exporters.map(|exporter| Case { scenario, exporter })).collect()
     }
 
     #[test]
@@ -107,13 +97,20 @@ mod tests {
         let suite = Suite::standard();
         let cases = cases(suite.scenarios());
         let indices: Vec<usize> = (0..cases.len()).collect();
-        for (isolation, jobs) in [(Isolation::Shared, 1), (Isolation::Shared, 4), (Isolation::Scenario, 4)] {
-            let units = units(isolation, jobs, &cases, &indices);
+        let plans = [
+            (Isolation::Shared, 1, true, false),
+            (Isolation::Shared, 2, false, false),
+            (Isolation::Shared, 4, true, true),
+            (Isolation::Scenario, 4, true, false),
+        ];
+        for (isolation, jobs, validated, cpu) in plans {
+            let machine = Machine { validated, cpu };
+            let units = units(isolation, jobs, machine, &cases, &indices);
             let mut all = units.concat();
             all.sort_unstable();
             assert_eq!(all, indices, "{isolation:?}, {jobs}");
             for unit in &units {
-                let kind = |index: &usize| kind(cases[*index].scenario);
+                let kind = |index: &usize| (machine.kind(&cases[*index]), cases[*index].exporter);
                 assert!(unit.iter().all(|index| kind(index) == kind(&unit[0])), "{unit:?}");
                 let single =
                     isolation != Isolation::Shared || unit.iter().any(|index| cases[*index].scenario.own_process);
@@ -124,30 +121,5 @@ mod tests {
                 units.iter().map(|unit| unit.iter().map(|index| durations.of(&cases[*index])).sum()).collect();
             assert!(costs.is_sorted_by(|a, b| a >= b), "{costs:?}");
         }
-    }
-
-    #[test]
-    fn each_unit_runs_once_with_what_was_prepared_for_it() {
-        for jobs in [1, 2, 5] {
-            let (units, ran) = (Vec::from_iter(0..20), Mutex::new(Vec::new()));
-            let run = |unit: &i32, prepared: i32| ran.lock().expect("no panic").push((*unit, prepared));
-            let last = side_by_side(jobs, &units, &|unit| 10 * unit, &run, || "last");
-            let mut ran = ran.into_inner().expect("no panic");
-            ran.sort_unstable();
-            assert_eq!((ran, last), (units.iter().map(|unit| (*unit, 10 * unit)).collect(), "last"), "{jobs}");
-        }
-    }
-
-    /// Also with units that no worker takes any more.
-    #[test]
-    fn a_panic_of_each_worker_is_passed_on() {
-        let units: Vec<i32> = (0..20).collect();
-        let ended = AtomicBool::new(false);
-        let run = |_: &i32, (): ()| {
-            ended.store(true, Ordering::Relaxed);
-            panic!("planted")
-        };
-        let ran = catch_unwind(AssertUnwindSafe(|| side_by_side(2, &units, &|_| (), &run, || ())));
-        assert!(ran.is_err() && ended.load(Ordering::Relaxed));
     }
 }

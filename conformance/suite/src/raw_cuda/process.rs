@@ -10,7 +10,7 @@ use crate::backend_under_test::DriverApi;
 use crate::context::Context;
 use crate::outcome::{PATIENCE, Stop, Verdict};
 use crate::peer::{Incoming, Peer};
-use crate::service::Request;
+use crate::service::{self, Request};
 use crate::system::describe;
 
 /// The time limit of a call; a slower one counts as hanging.
@@ -92,7 +92,8 @@ impl RawProcess {
 
     fn start(&self) -> Verdict<Peer> {
         let device = i32::try_from(self.device)?;
-        let peer = Peer::start(&Request::RawCuda { library: self.library.clone(), device }, &[])?;
+        let request = Request::RawCuda { library: self.library.clone(), device };
+        let peer = Peer::start(&request, service::one_queue().as_slice())?;
         peer.channel().receive("ready")?;
         Ok(peer)
     }

@@ -176,10 +176,16 @@ fn prepared_batches(context: &Context) -> Verdict {
         let timelines = || pairs.iter().map(|(_, timeline)| timeline);
         let (mut waits, mut signals) = (WaitBatch::new(timelines())?, SignalBatch::new(timelines())?);
         let (waiter, signaller) = (context.stream()?, context.stream()?);
-        // Not the same value for each, and not in the order of the batch.
-        let value = |round: u64, index: usize| round * 100 + (index as u64 * 7) % 64;
-        for round in 1..=3 {
-            if round == 2 {
+        // At first not the same value for each, and not in the order of the batch. Later one value for all: the last
+        // values of the batch's timelines are one from the second such signal on.
+        let (filled, rounds) = (4, 7);
+        let different = |index: usize| (index as u64 * 7) % 64;
+        let value = |round: u64, index: usize| round * 100 + if round < filled { different(index) } else { 0 };
+        for round in 1..=rounds {
+            if round >= filled {
+                waits.fill(value(round, 0));
+                signals.fill(value(round, 0));
+            } else if round == 2 {
                 for index in 0..count {
                     waits.set(index, value(round, index))?;
                     signals.set(index, value(round, index))?;

@@ -23,36 +23,16 @@ const CLOCKS: [(u32, &str); 3] = [(0, "graphics"), (1, "sm"), (2, "memory")];
 const TEXT: usize = 96;
 
 /// The library.
-struct Nvml {
+pub(in crate::evidence) struct Nvml {
     library: Library,
-}
-
-/// Reads the state of the GPU with this PCI address or UUID.
-pub(in crate::evidence) fn read(pci: Option<&str>, uuid: Option<&str>) -> Result<Gpu, String> {
-    let nvml = Nvml::load()?;
-    let device = nvml.device(pci, uuid)?;
-    let mut gpu = Gpu { source: format!("NVML {}", nvml.version()), ..Gpu::default() };
-    gpu.firmware = nvml.text(c"nvmlDeviceGetVbiosVersion", device);
-    gpu.gsp_firmware = nvml.gsp_firmware(device);
-    gpu.ecc = nvml.mode(c"nvmlDeviceGetEccMode", device);
-    gpu.mig = nvml.mode(c"nvmlDeviceGetMigMode", device);
-    gpu.sensors.temperature_mc =
-        nvml.number_of(c"nvmlDeviceGetTemperature", device, OF_GPU).map(|degrees| i64::from(degrees) * 1000);
-    gpu.sensors.power_mw = nvml.number(c"nvmlDeviceGetPowerUsage", device).map(u64::from);
-    for (kind, name) in CLOCKS {
-        if let Some(clock) = nvml.number_of(c"nvmlDeviceGetClockInfo", device, kind) {
-            gpu.sensors.clocks_mhz.insert(name.into(), clock);
-        }
-        if let Some(clock) = nvml.number_of(c"nvmlDeviceGetMaxClockInfo", device, kind) {
-            gpu.max_clocks_mhz.insert(name.into(), clock);
-        }
-    }
-    Ok(gpu)
 }
 
 impl Nvml {
     /// Loads and initialises the library.
-    fn load() -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The reason.
+    pub(in crate::evidence) fn load() -> Result<Self, String> {
         let name = std::env::var_os(VARIABLE).unwrap_or_else(|| NAME.into());
         // SAFETY: the name is NVIDIA's library, whose initialisers support loading at run time, or a file that the user
         // named for this purpose.
@@ -66,6 +46,31 @@ impl Nvml {
             SUCCESS => Ok(nvml),
             status => Err(format!("nvmlInit_v2 failed with {status}")),
         }
+    }
+
+    /// Reads the state of the GPU with this PCI address or UUID.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(in crate::evidence) fn read(&self, pci: Option<&str>, uuid: Option<&str>) -> Result<Gpu, String> {
+        let device = self.device(pci, uuid)?;
+        let mut gpu = Gpu { source: format!("NVML {}", self.version()), ..Gpu::default() };
+        gpu.firmware = self.text(c"nvmlDeviceGetVbiosVersion", device);
+        gpu.gsp_firmware = self.gsp_firmware(device);
+        gpu.ecc = self.mode(c"nvmlDeviceGetEccMode", device);
+        gpu.mig = self.mode(c"nvmlDeviceGetMigMode", device);
+        gpu.sensors.temperature_mc =
+            self.number_of(c"nvmlDeviceGetTemperature", device, OF_GPU).map(|degrees| i64::from(degrees) * 1000);
+        gpu.sensors.power_mw = self.number(c"nvmlDeviceGetPowerUsage", device).map(u64::from);
+        for (kind, name) in CLOCKS {
+            if let Some(clock) = self.number_of(c"nvmlDeviceGetClockInfo", device, kind) {
+                gpu.sensors.clocks_mhz.insert(name.into(), clock);
+            }
+            if let Some(clock) = self.number_of(c"nvmlDeviceGetMaxClockInfo", device, kind) {
+                gpu.max_clocks_mhz.insert(name.into(), clock);
+            }
+        }
+        Ok(gpu)
     }
 
     /// A function; `None` if the library is older.
