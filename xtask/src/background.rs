@@ -15,17 +15,15 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts `steps` of `cargo xtask ci`, with its output in Cargo's `target` folder; `None` without steps.
+    /// Starts `steps` of `cargo xtask ci`, with its output in a file of Cargo's `target` folder; `None` without steps.
     ///
     /// # Errors
     /// If the process or its log cannot be created.
     pub(crate) fn start(target: &Path, steps: &[&str]) -> Result<Option<Self>, String> {
-        if steps.is_empty() {
-            return Ok(None);
-        }
+        let Some(first) = steps.first() else { return Ok(None) };
         let fails = |error: std::io::Error| format!("steps in the background: {error}");
         fs::create_dir_all(target).map_err(fails)?;
-        let log = target.join("background.log");
+        let log = target.join(format!("background-{first}.log"));
         let output = File::create(&log).map_err(fails)?;
         let program = std::env::current_exe().map_err(fails)?;
         let mut command = Command::new(&program);
@@ -36,6 +34,11 @@ impl Background {
         command.arg("ci").args(steps).stdin(Stdio::null()).stderr(output.try_clone().map_err(fails)?).stdout(output);
         println!("in the background: {}", steps.join(", "));
         Ok(Some(Self { child: command.spawn().map_err(fails)?, log }))
+    }
+
+    /// `true` if it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
     /// Waits for the end and prints the output.

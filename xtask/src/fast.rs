@@ -14,6 +14,9 @@ use crate::{circles, files, outside, package, python, source, windows};
 /// need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a time.
 pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions", "windows", "windows-c"];
 
+/// Steps that run beside the others once those in the background have ended, which is early where everything is built.
+pub(crate) const LATER: &[&str] = &["amd", "bundle"];
+
 macro_rules! steps {
     ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
 }

@@ -77,8 +77,8 @@ struct Selection {
 }
 
 impl Selection {
-    /// Runs the selected steps of `steps`; `background` names those that may run beside the others.
-    fn of(mut self, steps: &'static [Step], background: &[&str]) -> Outcome {
+    /// Runs the selected steps of `steps`; `background` and `later` name those that may run beside the others.
+    fn of(mut self, steps: &'static [Step], background: &[&str], later: &[&str]) -> Outcome {
         if self.list {
             for step in steps {
                 println!("{:<14} {}", step.name, step.what);
@@ -95,14 +95,14 @@ impl Selection {
             steps[first..].iter().filter(|step| self.only.is_empty() || self.only.iter().any(|o| o == step.name));
         // A selection runs one step after the other, with its output as it appears.
         let background = if chosen.clone().count() == steps.len() { background } else { &[] };
-        Session::new()?.run(&chosen.collect::<Vec<_>>(), background)
+        Session::new()?.run(&chosen.collect::<Vec<_>>(), background, later)
     }
 }
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
-        Task::Ci(selection) => selection.of(fast::STEPS, fast::BACKGROUND),
-        Task::Slow(selection) => selection.of(slow::STEPS, &[]),
+        Task::Ci(selection) => selection.of(fast::STEPS, fast::BACKGROUND, fast::LATER),
+        Task::Slow(selection) => selection.of(slow::STEPS, &[], &[]),
         Task::Single(Single::Capi { prefix, debug }) => {
             Session::new().and_then(|session| capi::install(&session, &prefix, debug))
         }

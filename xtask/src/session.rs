@@ -65,20 +65,31 @@ impl Session {
     }
 
     /// Runs all of `steps`, the later ones even after a failure, and prints a table. Those named in `background` run in
-    /// a process of their own until the last step, which begins when they have ended.
+    /// a process of their own until the last step, which begins when they have ended. If they have ended before a step
+    /// named in `later`, as they do where everything is built, another process runs those.
     ///
     /// # Errors
     /// The names of the failed steps.
-    pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str], later: &[&str]) -> Outcome {
         let mut table = Vec::new();
         let mut failed = Vec::new();
-        let mut beside = Background::start(&self.target, background)?;
-        for (index, step) in steps.iter().enumerate().filter(|(_, step)| !background.contains(&step.name)) {
-            if index + 1 == steps.len()
-                && let Some(beside) = beside.take()
-                && beside.finish().is_err()
-            {
+        let mut elsewhere = background.to_vec();
+        let mut beside = Vec::from_iter(Background::start(&self.target, background)?);
+        let mut free = !beside.is_empty();
+        for (index, step) in steps.iter().enumerate() {
+            if elsewhere.contains(&step.name) {
+                continue;
+            }
+            if index + 1 == steps.len() && beside.drain(..).filter_map(|beside| beside.finish().err()).count() > 0 {
                 failed.push("steps in the background");
+            }
+            if free && beside.iter_mut().all(Background::has_ended) {
+                let left = &steps[index + 1..steps.len().max(index + 2) - 1];
+                let later: Vec<&str> =
+                    later.iter().copied().filter(|name| left.iter().any(|step| step.name == *name)).collect();
+                beside.extend(Background::start(&self.target, &later)?);
+                elsewhere.extend(later);
+                free = false;
             }
             println!("\n=== {}: {}", step.name, step.what);
             let (start, cpu, left_out) = (Instant::now(), cpu_time(), self.left_out.borrow().len());
