@@ -1,4 +1,4 @@
-//! Steps that run beside others, in a process with the lowest priority.
+//! Steps that run beside others, in another process.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,18 @@ use crate::run::{Outcome, has};
 #[derive(Debug)]
 pub(crate) struct Background {
     child: Child,
+    /// The names of its steps.
+    steps: String,
     /// Its output.
     log: PathBuf,
+}
+
+/// The priority of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// That of the others: its steps have time limits.
+    Normal,
+    Lowest,
 }
 
 impl Background {
@@ -19,7 +29,7 @@ impl Background {
     ///
     /// # Errors
     /// If the process or its log cannot be created.
-    pub(crate) fn start(target: &Path, steps: &[&str]) -> Result<Option<Self>, String> {
+    pub(crate) fn start(target: &Path, steps: &[&str], priority: Priority) -> Result<Option<Self>, String> {
         let Some(first) = steps.first() else { return Ok(None) };
         let fails = |error: std::io::Error| format!("steps in the background: {error}");
         fs::create_dir_all(target).map_err(fails)?;
@@ -27,13 +37,14 @@ impl Background {
         let output = File::create(&log).map_err(fails)?;
         let program = std::env::current_exe().map_err(fails)?;
         let mut command = Command::new(&program);
-        if has("nice") {
+        if priority == Priority::Lowest && has("nice") {
             command = Command::new("nice");
             command.args(["-n", "19"]).arg(&program);
         }
         command.arg("ci").args(steps).stdin(Stdio::null()).stderr(output.try_clone().map_err(fails)?).stdout(output);
-        println!("in the background: {}", steps.join(", "));
-        Ok(Some(Self { child: command.spawn().map_err(fails)?, log }))
+        let steps = steps.join(", ");
+        println!("in the background: {steps}");
+        Ok(Some(Self { child: command.spawn().map_err(fails)?, steps, log }))
     }
 
     /// `true` if it has ended.
@@ -41,13 +52,23 @@ impl Background {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Waits for the end and prints the output.
+    /// Waits for the end and prints the output. Also returns the sentences about what was left out.
     ///
     /// # Errors
     /// If a step failed.
-    pub(crate) fn finish(mut self) -> Outcome {
-        let status = self.child.wait().map_err(|error| error.to_string())?;
-        println!("\n=== in the background\n{}", fs::read_to_string(&self.log).unwrap_or_default());
-        if status.success() { Ok(()) } else { Err(format!("steps in the background: {status}")) }
+    pub(crate) fn finish(mut self) -> (Outcome, Vec<String>) {
+        let status = self.child.wait();
+        let output = fs::read_to_string(&self.log).unwrap_or_default();
+        println!("\n=== in the background\n{output}");
+        let mut left_out: Vec<String> =
+            output.lines().filter_map(|line| line.strip_prefix("left out: ")).map(str::to_owned).collect();
+        // Each is printed at once, and at the end.
+        left_out.sort();
+        left_out.dedup();
+        let outcome = match status {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(format!("one of {}", self.steps)),
+        };
+        (outcome, left_out)
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::background::Background;
+use crate::background::{Background, Priority};
 use crate::run::{Outcome, cargo, run};
 
 /// A named part of a run.
@@ -72,23 +72,29 @@ impl Session {
     /// The names of the failed steps.
     pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str], later: &[&str]) -> Outcome {
         let mut table = Vec::new();
-        let mut failed = Vec::new();
+        let mut failed: Vec<String> = Vec::new();
         let mut elsewhere = background.to_vec();
-        let mut beside = Vec::from_iter(Background::start(&self.target, background)?);
+        let mut beside = Vec::from_iter(Background::start(&self.target, background, Priority::Lowest)?);
         let mut free = !beside.is_empty();
         for (index, step) in steps.iter().enumerate() {
             if elsewhere.contains(&step.name) {
                 continue;
             }
-            if index + 1 == steps.len() && beside.drain(..).filter_map(|beside| beside.finish().err()).count() > 0 {
-                failed.push("steps in the background");
+            if index + 1 == steps.len() {
+                for (outcome, left_out) in beside.drain(..).map(Background::finish) {
+                    failed.extend(outcome.err());
+                    self.left_out.borrow_mut().extend(left_out);
+                }
             }
             if free && beside.iter_mut().all(Background::has_ended) {
                 let left = &steps[index + 1..steps.len().max(index + 2) - 1];
                 let later: Vec<&str> =
                     later.iter().copied().filter(|name| left.iter().any(|step| step.name == *name)).collect();
-                beside.extend(Background::start(&self.target, &later)?);
-                elsewhere.extend(later);
+                // If it does not start, this process runs them.
+                if let Ok(started) = Background::start(&self.target, &later, Priority::Normal) {
+                    beside.extend(started);
+                    elsewhere.extend(later);
+                }
                 free = false;
             }
             println!("\n=== {}: {}", step.name, step.what);
@@ -97,7 +103,7 @@ impl Session {
             let result = match &outcome {
                 Err(error) => {
                     println!("FAILED: {}: {error}", step.name);
-                    failed.push(step.name);
+                    failed.push(step.name.into());
                     "FAILED"
                 }
                 Ok(()) if self.left_out.borrow().len() > left_out => "passed in part",

@@ -135,6 +135,7 @@ fn state(library: &str, arguments: &[&str]) -> Tested<Value> {
     drop(command);
     let ask = || -> Tested<Value> {
         channel.send("read", 0, &[])?;
+        assert!(channel.connection().wait(Duration::from_secs(10))?, "no reply");
         match channel.connection().receive(16 << 10)? {
             Received::Message(bytes, _) => Ok(serde_json::from_slice(&bytes)?),
             Received::Gone => Err("the process has ended".into()),

@@ -1,7 +1,7 @@
 //! Reads the state of the GPU under test.
 //!
-//! Another process reads it: a management library may crash or hang with a GPU that is lost. It stays for the whole run,
-//! because such a library takes longer to start than to answer.
+//! Another process reads it: a management library may crash or hang with a GPU that is lost. The process stays for the
+//! whole run, because such a library takes longer to start than to read.
 
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +12,7 @@ use gpu_interop::{DeviceIdentity, DeviceKind};
 use gpu_interop_conformance::process::this_program;
 use gpu_interop_conformance::system::{self, Received};
 use gpu_interop_conformance::{Channel, Incoming, Stop, Verdict};
+use wait_timeout::ChildExt;
 
 use super::amdgpu;
 use super::gpu::Gpu;
@@ -24,8 +25,10 @@ const SUBCOMMAND: &str = "gpu-state";
 const READ: &str = "read";
 /// The time limit of a reading.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Maximum size of an answer, bytes.
-const ANSWER: usize = 16 << 10;
+/// Time for the process to end after it was killed.
+const LEAVING: Duration = Duration::from_secs(3);
+/// Maximum size of a reply, bytes.
+const REPLY: usize = 16 << 10;
 
 /// The GPU whose state is read.
 #[derive(Debug, Args)]
@@ -37,10 +40,10 @@ pub(crate) struct GpuArgs {
     uuid: Option<String>,
 }
 
-/// Answers the parent's requests for the state, until the parent closes the connection.
+/// Serves the parent's requests for the state, until the parent closes the connection.
 ///
 /// # Errors
-/// If an answer cannot be sent.
+/// If a reply cannot be sent.
 pub(crate) fn examine(args: &GpuArgs) -> Verdict {
     let (channel, mut nvml) = (Channel::of_this_process()?, None);
     loop {
@@ -69,16 +72,11 @@ fn read(args: &GpuArgs, nvml: &mut Option<Nvml>) -> Result<Gpu, String> {
 
 /// Reads the state of the GPU under test.
 #[derive(Debug)]
-pub(crate) struct Monitor {
-    arguments: Vec<String>,
-    process: Mutex<State>,
-}
+pub(crate) struct Monitor(Mutex<State>);
 
 /// The process that reads.
 #[derive(Debug)]
 enum State {
-    /// It starts with the first reading.
-    Unused,
     Runs(Process),
     /// There is nothing to read, or a reading has failed.
     Ended,
@@ -91,7 +89,7 @@ struct Process {
 }
 
 impl Monitor {
-    /// Of a device; without a GPU it reads nothing.
+    /// Of a device; without a GPU it reads nothing. The process ends with the calling thread, on Linux.
     pub(crate) fn new(device: &DeviceIdentity, is_real: bool) -> Self {
         let mut arguments = vec![SUBCOMMAND.to_owned()];
         if let Some(pci) = &device.pci {
@@ -101,15 +99,13 @@ impl Monitor {
             arguments.extend(["--uuid".into(), format!("GPU-{uuid}")]);
         }
         let works = is_real && device.kind != DeviceKind::Cpu && arguments.len() > 1;
-        Self { arguments, process: Mutex::new(if works { State::Unused } else { State::Ended }) }
+        let start = || Process::start(&arguments).map_or_else(failed, State::Runs);
+        Self(Mutex::new(if works { start() } else { State::Ended }))
     }
 
     /// The present state; `None` if it cannot be read. A failed reading is the last one.
     pub(crate) fn read(&self) -> Option<Gpu> {
-        let mut state = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::Unused) {
-            *state = Process::start(&self.arguments).map_or_else(failed, State::Runs);
-        }
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State::Runs(process) = &*state else { return None };
         match process.read() {
             Ok(gpu) => Some(gpu),
@@ -141,8 +137,8 @@ impl Process {
         if !connection.wait(LIMIT)? {
             return Err(Stop::Failed(format!("reading the GPU's state did not end within {LIMIT:?}")));
         }
-        match connection.receive(ANSWER)? {
-            Received::Message(answer, _) => serde_json::from_slice::<Verdict<Gpu>>(&answer)?,
+        match connection.receive(REPLY)? {
+            Received::Message(reply, _) => serde_json::from_slice::<Verdict<Gpu>>(&reply)?,
             Received::Gone => Err(Stop::Failed("the process that reads the GPU's state has ended".into())),
         }
     }
@@ -150,8 +146,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail harmlessly if it has ended.
+        // Both fail harmlessly if it has ended. One that hangs in its driver ends later, with this process.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.child.wait_timeout(LEAVING);
     }
 }

@@ -140,7 +140,8 @@ impl<'a> Held<'a> {
 }
 
 /// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`. `held` is the
-/// process of the first one, if it was started before. `turn` ends with the last case, before its process has exited.
+/// process of the first one, if it was started before. `turn` ends when the last case has passed, before its process has
+/// exited; after a failure, when that has been reported.
 pub(super) fn run<'a>(
     options: Options<'a>,
     cases: &[Case<'_>],
@@ -178,8 +179,7 @@ pub(super) fn run<'a>(
             let is_last = done + 1 == cases.len();
             let open = window.get_or_insert_with(|| options.evidence.begin(cases[done].name()));
             open.process(process.child.id());
-            let turn = if is_last { turn.take() } else { None };
-            let mut end = process.next(limit, is_last, turn).unwrap_or_else(|stop| Ended::of(Err(stop)));
+            let mut end = process.next(limit, is_last, &mut turn).unwrap_or_else(|stop| Ended::of(Err(stop)));
             let took = start.elapsed();
             // The process has begun the next case.
             start = Instant::now();
@@ -262,11 +262,13 @@ impl<'a> Process<'a> {
     }
 
     /// Waits for the end of the next scenario. For the last one, also for the exit of the process: a crash at exit is a
-    /// crash. `turn` ends in between.
-    fn next(&mut self, limit: Duration, is_last: bool, turn: Option<Turn<'_>>) -> Verdict<Ended> {
+    /// crash. `turn` ends in between, unless the scenario has failed.
+    fn next(&mut self, limit: Duration, is_last: bool, turn: &mut Option<Turn<'_>>) -> Verdict<Ended> {
         let deadline = Instant::now() + limit;
         let event = self.next_event(deadline)?;
-        drop(turn);
+        if is_last && matches!(&event, Event::Ran(ran) if !matches!(ran.verdict, Err(Stop::Failed(_)))) {
+            *turn = None;
+        }
         let mut end = match event {
             Event::Ran(ran) => Ended::ran(ran),
             Event::TimedOut => timed_out(limit),

@@ -157,16 +157,16 @@ impl Plan {
         let (mostly_wait, others): (Vec<_>, Vec<_>) = units.into_iter().partition(beside(Beside::All));
         let (busy, last): (Vec<_>, Vec<_>) = others.into_iter().partition(beside(Beside::Any));
         let (mut beside_waiting, alone): (Vec<_>, Vec<_>) = last.into_iter().partition(beside(Beside::Waiting));
-        // The many cycles of these would wait for processes that start beside them: most have ended by then.
+        // Scenarios that count resources come last: most processes beside them have started by then.
         beside_waiting.sort_by_key(|unit| cases[unit[0]].scenario.counts_resources);
-        let half = jobs.div_ceil(2);
-        let waiting = Turns::new(half);
+        // Scenarios that mostly wait have one more turn once the busy ones have ended.
+        let few = jobs.div_ceil(2);
+        let turns_to_wait = Turns::new(few);
         let held = std::thread::scope(|scope| {
-            scope.spawn(|| side_by_side(half + 1, &waiting, &mostly_wait, &|_| None, &in_turn, || ()));
+            scope.spawn(|| side_by_side(few + 1, &turns_to_wait, &mostly_wait, &|_| None, &in_turn, || ()));
             let hold_last = || beside_waiting.iter().chain(&alone).take(MOST_HELD).map(hold).collect::<Vec<_>>();
             let mut held = side_by_side(jobs, &Turns::new(jobs), &busy, &hold, &in_turn, hold_last);
-            // Busy ones are no longer delayed.
-            waiting.add();
+            turns_to_wait.add();
             // No process starts beside scenarios that measure the free memory of the GPU.
             held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
             let held = Mutex::new(held.into_iter());

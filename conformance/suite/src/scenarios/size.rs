@@ -49,6 +49,7 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
 }
 
 fn one_gib(context: &Context) -> Verdict {
+    // Also enough for a second process of this scenario.
     const NEEDED: u64 = 3 << 30;
     let available = available_memory()?;
     if available < NEEDED {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use super::lock::lock;
 use crate::error::{Error, Result};
 
-/// In place of the value of a semaphore whose value is that of a batch. No greater value can be signalled.
+/// Marks a semaphore that has the value of a batch. No value is greater.
 const COMMON: u64 = u64::MAX;
 
 /// Greatest value signalled through a semaphore object; the exporter may have signalled greater ones. Shared with graphs
@@ -17,7 +17,7 @@ const COMMON: u64 = u64::MAX;
 #[derive(Debug, Default)]
 pub(super) struct LastSignalled {
     value: AtomicU64,
-    /// Present if `value` is [`COMMON`].
+    /// If present, `value` is [`COMMON`].
     common: Mutex<Option<Arc<CommonValue>>>,
 }
 
@@ -36,20 +36,12 @@ impl LastSignalled {
     /// If the value is not greater.
     #[inline(always)]
     pub(super) fn grow(&self, operation: &'static str, value: u64) -> Result<u64> {
-        let previous = self.value.load(Ordering::Relaxed);
+        let mut previous = self.value.load(Ordering::Relaxed);
         if value <= previous {
-            return self.grow_alone(operation, value);
-        }
-        self.value.store(value, Ordering::Relaxed);
-        Ok(previous)
-    }
-
-    /// As [`LastSignalled::grow`], for a semaphore that may have a batch's value.
-    #[cold]
-    fn grow_alone(&self, operation: &'static str, value: u64) -> Result<u64> {
-        let previous = self.own();
-        if value <= previous {
-            return Err(backwards(operation, value, previous));
+            previous = self.leave_batch();
+            if value <= previous {
+                return Err(backwards(operation, value, previous));
+            }
         }
         self.value.store(value, Ordering::Relaxed);
         Ok(previous)
@@ -57,7 +49,7 @@ impl LastSignalled {
 
     /// Restores or sets the value.
     pub(super) fn set(&self, value: u64) {
-        self.own();
+        self.leave_batch();
         self.value.store(value, Ordering::Relaxed);
     }
 
@@ -66,17 +58,18 @@ impl LastSignalled {
     pub(super) fn replace(&self, value: u64) -> u64 {
         let mut previous = self.value.load(Ordering::Relaxed);
         if previous == COMMON {
-            previous = self.own();
+            previous = self.leave_batch();
         }
         self.value.store(value, Ordering::Relaxed);
         previous
     }
 
     /// The value. If it is a batch's, the semaphore has one of its own from now on.
-    fn own(&self) -> u64 {
+    #[cold]
+    fn leave_batch(&self) -> u64 {
         if let Some(common) = lock(&self.common).take() {
             common.is_common.store(false, Ordering::Relaxed);
-            // Another value is that of a thread that was not ordered.
+            // A different value comes from an unordered thread; it is kept.
             let _ = self.value.compare_exchange(COMMON, common.value(), Ordering::Relaxed, Ordering::Relaxed);
         }
         self.value.load(Ordering::Relaxed)

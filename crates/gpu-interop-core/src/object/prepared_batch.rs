@@ -39,7 +39,7 @@ pub struct SignalBatch<S> {
     last: Box<[LastValue]>,
     /// The next value, if it is the same for all timelines.
     filled: Option<u64>,
-    /// The last value that this batch signalled all timelines with.
+    /// The last value that all timelines were to be signalled with; the driver may have failed.
     signalled: Option<u64>,
     /// The last value of all timelines while only this batch signals them, each time with one value.
     common: Arc<CommonValue>,
@@ -56,8 +56,9 @@ struct LastValue {
 /// How the values of signals were recorded, to revert that.
 #[derive(Debug, Clone, Copy)]
 enum Begun {
-    /// The common value, and the one before it.
+    /// The common value was replaced: the previous one.
     Common(u64),
+    /// The value of each timeline was replaced.
     Each,
 }
 
@@ -270,6 +271,12 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         &self.batch.semaphores
     }
 
+    /// `true` while the last values of all timelines are one.
+    #[cfg(test)]
+    pub(super) fn has_common_value(&self) -> bool {
+        self.common.is_common()
+    }
+
     /// Validates the signals and records their values.
     #[inline]
     fn begin(&mut self) -> Result<Begun> {
@@ -285,6 +292,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     }
 
     /// As [`begin`](Self::begin), with the last value of each timeline.
+    #[inline]
     fn begin_each(&mut self) -> Result<()> {
         let layout = self.batch.layout;
         let grow = match &self.batch.form {
@@ -300,23 +308,31 @@ impl<S: SemaphoreRef> SignalBatch<S> {
                 grow_all(&mut self.last, places.map(|place| self.batch.value(*place)))
             }
         };
-        let signalled = std::mem::replace(&mut self.signalled, self.filled.filter(|_| grow));
         if !grow {
-            return Err(self.refuse());
+            return Err(self.rejected());
         }
+        match self.filled {
+            Some(next) => self.note_filled(next),
+            None => self.signalled = None,
+        }
+        Ok(())
+    }
+
+    /// Makes a value that all timelines are signalled with their common one, if they had one before.
+    #[inline(never)]
+    fn note_filled(&mut self, next: u64) {
         // Twice in a row, because semaphores that other signals change each time would join each time.
-        if let (Some(before), Some(next)) = (signalled, self.filled)
+        if let Some(before) = self.signalled.replace(next)
             && !self.last.is_empty()
             && self.last.iter().all(|last| last.previous == before)
         {
             self.common.begin(next, self.last.iter().map(|last| &*last.shared));
         }
-        Ok(())
     }
 
     /// Error of the first value that is not greater than the last one. Reverts [`begin_each`](Self::begin_each).
     #[cold]
-    fn refuse(&self) -> Error {
+    fn rejected(&self) -> Error {
         self.undo(Begun::Each);
         let values = self.batch.places.iter().filter(|place| **place != NO_VALUE).map(|place| self.batch.value(*place));
         let wrong = self.last.iter().zip(values).find(|(last, value)| *value <= last.previous);

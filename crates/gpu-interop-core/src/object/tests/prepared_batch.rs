@@ -104,57 +104,65 @@ fn one_value_is_set_for_all() {
     stream.signal(&[three.signal_value(6)]).expect("a greater value");
     mixed.fill(6);
     assert_invalid(&recorder, SIGNAL, &["already signalled: 6"], || stream.signal_prepared(&mut mixed));
-    stream.signal(&[one.signal_value(6)]).expect("nothing of the refused batch was kept");
+    stream.signal(&[one.signal_value(6)]).expect("nothing of the rejected batch was kept");
 }
 
-/// Signals of four timelines by batches of two and three of them, and by themselves, some of which the driver
-/// refuses. The values that are accepted are those greater than the last ones.
+/// Signals of four timelines: by prepared batches, one of which has a timeline twice, by plain batches, and by graphs, some
+/// of which fail in the driver. The values that are accepted are those greater than the last ones.
 #[test]
 fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
-    let op = (0_u8..9, 0_usize..4, 1_u64..4, proptest::bool::weighted(0.1));
+    let op = (0_u8..11, 0_usize..12, 1_u64..4, proptest::bool::weighted(0.1));
     proptest!(|(ops in prop::collection::vec(op, 1..120))| {
         let (recorder, device) = open();
         let stream = device.create_stream().expect("stream");
         let all: [_; 4] = std::array::from_fn(|_| timeline(&device));
-        let places = [&[0, 1][..], &[1, 2, 3]];
-        let mut batches =
-            places.map(|places| SignalBatch::new(places.iter().map(|place| &all[*place])).expect("signals"));
+        let places = [&[0, 1][..], &[1, 2, 3], &[0, 0, 3]];
+        let prepare = |places: &[usize]| SignalBatch::new(places.iter().map(|place| &all[*place])).expect("signals");
+        let mut batches = places.map(prepare);
         let mut last = [0_u64; 4];
         for (kind, which, step, fails) in ops {
+            let (place, of_batch) = (which % 4, places[which % 3]);
             // Mostly greater than all; sometimes not.
             let highest = last.iter().max().copied().unwrap_or(0);
             let value = if step == 3 { highest } else { highest + step };
             let changed: Vec<(usize, u64)> = match kind {
-                0..6 => places[which % 2].iter().map(|place| (*place, value)).collect(),
-                6 => places[which % 2].iter().copied().zip(value..).collect(),
-                _ => vec![(which, value)],
+                0..6 => of_batch.iter().map(|place| (*place, value)).collect(),
+                6 => of_batch.iter().copied().zip(value..).collect(),
+                7 => vec![(place, value), ((place + 1) % 4, value)],
+                8 | 9 => vec![(place, value)],
+                _ => {
+                    batches[which % 3] = prepare(of_batch);
+                    continue;
+                }
             };
-            let grows = changed.iter().all(|(place, value)| *value > last[*place]);
+            let mut next = last;
+            let grows = changed.iter().all(|(place, value)| *value > std::mem::replace(&mut next[*place], *value));
             if grows && fails {
-                recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
+                recorder.fail_next(if kind == 9 { "LaunchGraph" } else { "SignalSemaphores" }, ErrorKind::Driver);
             }
-            let batch = &mut batches[which % 2];
-            match kind {
-                0..6 => batch.fill(value),
+            let batch = &mut batches[which % 3];
+            let signals: Vec<_> = changed.iter().map(|(place, value)| all[*place].signal_value(*value)).collect();
+            let enqueued = match kind {
+                0..6 => {
+                    batch.fill(value);
+                    stream.signal_prepared(batch)
+                }
                 6 => {
                     let values: Vec<u64> = changed.iter().map(|(_, value)| *value).collect();
                     batch.set_all(&values).expect("a value for each");
+                    stream.signal_prepared(batch)
                 }
-                _ => {}
-            }
-            let enqueued = match kind {
-                0..7 => stream.signal_prepared(batch),
-                _ => stream.signal(&[all[which].signal_value(value)]),
+                7 | 8 => stream.signal(&signals),
+                _ => device.record(|stream| stream.signal(&signals)).expect("record").launch(&stream),
             };
-            let kind = enqueued.map_err(|error| error.kind());
             let expected = match (grows, fails) {
                 (false, _) => Err(ErrorKind::InvalidArgument),
                 (true, true) => Err(ErrorKind::Driver),
                 (true, false) => Ok(()),
             };
-            prop_assert_eq!(kind, expected, "{:?} after {:?}", changed, last);
+            prop_assert_eq!(enqueued.map_err(|error| error.kind()), expected, "{:?} after {:?}", changed, last);
             if expected.is_ok() {
-                changed.iter().for_each(|(place, value)| last[*place] = *value);
+                last = next;
             }
         }
         for (semaphore, last) in all.iter().zip(last) {
@@ -162,6 +170,37 @@ fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
             prop_assert!(stream.signal(&[semaphore.signal_value(last + 1)]).is_ok());
         }
     });
+}
+
+/// The values of a batch's timelines are one while only it signals them, also the greatest value of all.
+#[test]
+fn one_value_is_compared_once() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let (one, two) = (timeline(&device), timeline(&device));
+    let mut batch = SignalBatch::new([&one, &two]).expect("signals");
+    let mut found = Vec::new();
+    for value in [1, 2, 3] {
+        batch.fill(value);
+        stream.signal_prepared(&mut batch).expect("signal");
+        found.push(batch.has_common_value());
+    }
+    stream.signal(&[two.signal_value(4)]).expect("signal");
+    found.push(batch.has_common_value());
+    for value in [5, 6, u64::MAX] {
+        batch.fill(value);
+        stream.signal_prepared(&mut batch).expect("signal");
+        found.push(batch.has_common_value());
+    }
+    assert_eq!(found, [false, true, true, false, false, true, true]);
+    for value in [7, u64::MAX] {
+        batch.fill(value);
+        assert_invalid(&recorder, SIGNAL, &["only grows"], || stream.signal_prepared(&mut batch));
+        stream.signal(&[one.signal_value(value)]).expect_err("the greatest value was signalled");
+    }
+    assert!(!batch.has_common_value());
+    drop(batch);
+    stream.signal(&[two.signal_value(8)]).expect_err("the value stays without its batch");
 }
 
 /// A value that does not increase is rejected, and the values of the semaphores before it are restored.
@@ -184,7 +223,7 @@ fn timeline_values_increase_across_both_kinds_of_batches() {
     recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
     let failed = stream.signal_prepared(&mut batch).expect_err("the driver's error");
     assert_eq!(failed.kind(), ErrorKind::Driver);
-    stream.signal(&[one.signal_value(2)]).expect("a value that the driver refused was not kept");
+    stream.signal(&[one.signal_value(2)]).expect("a value that failed in the driver was not kept");
     stream.signal_prepared(&mut batch).expect("signal");
     assert_invalid(&recorder, SIGNAL, &["already signalled: 5"], || stream.signal_prepared(&mut batch));
 }
