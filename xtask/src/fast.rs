@@ -10,8 +10,9 @@ use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build, changed};
 use crate::{circles, files, outside, package, python, source, windows};
 
-/// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long. The steps that
-/// need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a time.
+/// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long.
+/// The steps that need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a
+/// time.
 pub(crate) const BACKGROUND: &[&str] = &["clippy", "instructions", "windows", "windows-c"];
 
 /// Steps that run beside the others once those in the background have ended, which is early where everything is built.

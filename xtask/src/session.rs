@@ -87,9 +87,8 @@ impl Session {
                 }
             }
             if free && beside.iter_mut().all(Background::has_ended) {
-                let left = &steps[index + 1..steps.len().max(index + 2) - 1];
-                let later: Vec<&str> =
-                    later.iter().copied().filter(|name| left.iter().any(|step| step.name == *name)).collect();
+                let is_left = |name: &&str| steps[index + 1..].iter().any(|step| step.name == *name);
+                let later: Vec<&str> = later.iter().copied().filter(is_left).collect();
                 // If it does not start, this process runs them.
                 if let Ok(started) = Background::start(&self.target, &later, Priority::Normal) {
                     beside.extend(started);
