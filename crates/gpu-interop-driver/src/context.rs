@@ -11,6 +11,7 @@ use crate::driver::Driver;
 use crate::functions::{DeviceNumber, Handle};
 use crate::late_release::Late;
 use crate::status::Status;
+use crate::trace::{DriverFunction, Shown};
 use crate::vendor::Vendor;
 
 /// Greatest handle of a default stream, which names a stream of the current context: the null stream, the legacy default
@@ -55,33 +56,95 @@ impl<V: Vendor> Context<V> {
         Ok((driver, Current { driver, previous }))
     }
 
-    /// Calls a function that only enqueues work on `stream`, and that has enqueued nothing if it fails. The device is
-    /// current during the call only where the driver needs that.
+    /// Enqueues signals of, or waits for, `count` semaphores on `stream`, with a function that has enqueued nothing if it
+    /// fails. The device is current during the call only where the driver needs that.
     ///
     /// # Errors
     /// The driver's error.
-    #[inline]
-    pub(crate) fn enqueue(&self, operation: &'static str, stream: RawStream, call: impl Fn() -> Status) -> Result<()> {
-        if !V::STREAMS_NAME_CONTEXTS || stream.get() <= LAST_DEFAULT_STREAM {
-            let (driver, _current) = self.enter_to_enqueue()?;
-            return driver.check(operation, call());
+    ///
+    /// # Safety
+    /// Both arrays have `count` elements during the call, and the stream and the semaphores are live.
+    #[inline(always)]
+    pub(crate) unsafe fn enqueue<P>(
+        &self,
+        operation: &'static str,
+        stream: RawStream,
+        function: EnqueueSemaphores<P>,
+        semaphores: *const Handle,
+        params: *const P,
+        count: c_uint,
+    ) -> Result<()>
+    where
+        *const P: Shown,
+    {
+        let stream = stream.get();
+        if !V::STREAMS_NAME_CONTEXTS || stream <= LAST_DEFAULT_STREAM {
+            let call = SemaphoreCall { operation, stream, function, semaphores, params, count };
+            // SAFETY: the caller's promise.
+            return unsafe { self.enqueue_in_context(&call) };
         }
-        match call() {
+        // SAFETY: the caller's promise.
+        match unsafe { function.traced(operation, (semaphores, params, count, stream)) } {
             Status::SUCCESS => Ok(()),
-            status => self.enqueue_again(operation, status, call),
+            status => {
+                // Built in the rare cases only, so that the arguments stay in registers.
+                let call = SemaphoreCall { operation, stream, function, semaphores, params, count };
+                // SAFETY: the caller's promise; nothing was enqueued.
+                unsafe { self.enqueue_again(status, &call) }
+            }
         }
+    }
+
+    /// As [`Context::enqueue`], with the device current.
+    #[inline(never)]
+    unsafe fn enqueue_in_context<P>(&self, call: &SemaphoreCall<P>) -> Result<()>
+    where
+        *const P: Shown,
+    {
+        let (driver, _current) = self.enter_to_enqueue()?;
+        // SAFETY: the caller's promise.
+        driver.check(call.operation, unsafe { call.run() })
     }
 
     /// Repeats a call that failed, if the driver may have failed because another context was current, or none.
     #[cold]
-    fn enqueue_again(&self, operation: &'static str, status: Status, call: impl Fn() -> Status) -> Result<()> {
+    unsafe fn enqueue_again<P>(&self, status: Status, call: &SemaphoreCall<P>) -> Result<()>
+    where
+        *const P: Shown,
+    {
         if status.may_be_of_another_context() {
             let (driver, current) = self.enter_to_enqueue()?;
             if current.previous.is_some() {
-                return driver.check(operation, call());
+                // SAFETY: the caller's promise.
+                return driver.check(call.operation, unsafe { call.run() });
             }
         }
-        self.driver.check(operation, status)
+        self.driver.check(call.operation, status)
+    }
+}
+
+/// `cuSignalExternalSemaphoresAsync`, `cuWaitExternalSemaphoresAsync` and their counterparts of HIP.
+pub(crate) type EnqueueSemaphores<P> = unsafe extern "system" fn(*const Handle, *const P, c_uint, Handle) -> Status;
+
+/// A function and its arguments.
+struct SemaphoreCall<P> {
+    operation: &'static str,
+    stream: Handle,
+    function: EnqueueSemaphores<P>,
+    semaphores: *const Handle,
+    params: *const P,
+    count: c_uint,
+}
+
+impl<P> SemaphoreCall<P>
+where
+    *const P: Shown,
+{
+    /// # Safety
+    /// As for [`Context::enqueue`].
+    unsafe fn run(&self) -> Status {
+        // SAFETY: the caller's promise.
+        unsafe { self.function.traced(self.operation, (self.semaphores, self.params, self.count, self.stream)) }
     }
 }
 

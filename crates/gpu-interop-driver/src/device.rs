@@ -103,9 +103,19 @@ impl<V: Vendor> VendorDevice<V> {
     ///
     /// # Safety
     /// The stream is live.
-    #[inline]
+    #[inline(always)]
     unsafe fn fence_fills(&self, stream: RawStream) -> Result<()> {
-        if V::OVERTAKEN_FILLS > 0 && self.unfenced.take(stream.get()) {
+        if V::OVERTAKEN_FILLS == 0 || self.unfenced.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.fence_noted_fills(stream) }
+    }
+
+    /// As [`fence_fills`](Self::fence_fills), if any stream has such fills.
+    #[inline(never)]
+    unsafe fn fence_noted_fills(&self, stream: RawStream) -> Result<()> {
+        if self.unfenced.take(stream.get()) {
             let fence = || {
                 let (driver, _current) = self.context.enter_to_enqueue()?;
                 // SAFETY: the caller's promise; the device is current.

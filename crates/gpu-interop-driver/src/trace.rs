@@ -59,11 +59,11 @@ macro_rules! driver_function {
                     // SAFETY: the caller's promise, for the call and for the pointers.
                     unsafe { between_events(name, &[$(&$argument),*], || function($($argument),*)) }
                 }
-                if Level::TRACE <= LevelFilter::current() {
-                    // SAFETY: the caller's promise.
-                    return unsafe { call_traced(self, name, arguments) };
-                }
                 let ($($argument,)*) = arguments;
+                if Level::TRACE <= LevelFilter::current() {
+                    // A new tuple, which only this branch stores. SAFETY: the caller's promise.
+                    return unsafe { call_traced(self, name, ($($argument,)*)) };
+                }
                 // SAFETY: the caller's promise.
                 unsafe { self($($argument),*) }
             }

@@ -29,10 +29,16 @@ impl Unfenced {
         self.change(|streams| streams.insert(stream));
     }
 
+    /// `true` if no stream needs a fence.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
     /// Returns whether the stream needs a fence, and clears the mark.
     #[inline]
     pub(crate) fn take(&self, stream: Handle) -> bool {
-        self.count.load(Ordering::Relaxed) != 0 && self.change(|streams| streams.remove(&stream))
+        !self.is_empty() && self.change(|streams| streams.remove(&stream))
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `library` | this project's safe objects, as in applications |
 //! | `cudarc` | the external memory of another binding (imports only; it has no semaphores) |
 //! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
-//! | `prepared` | this project's prepared batches of semaphores |
+//! | `prepared`, `filled` | this project's prepared batches of semaphores: a value for each, or one for all |
 //! | `heap`, `imports`, `vulkan` | buffers of a `SharedHeap`; an import of each; Vulkan's side alone |
 //! | `ring`, `limit` | three frames in flight by a `FrameRing`; the slower side's own work |
 //! | `fence` | shared memory with full synchronisation: the host waits for each side, without semaphores |

@@ -7,6 +7,7 @@ use super::device_state::DeviceInner;
 use super::last_signalled::{CommonValue, LastSignalled, backwards};
 use super::owned::InFlight;
 use super::prepared_form::{Form, Valued};
+use super::recording::Recording;
 use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, User, empty};
 use super::stream::Stream;
 use crate::backend::{BlockLayout, RawSemaphore, RawSignal, RawWait, SemaphoreBlocks};
@@ -146,13 +147,7 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     fn set_each(&mut self, values: impl Iterator<Item = u64>) {
         match &mut self.form {
             // The common case: one value in each block.
-            Form::Blocks(blocks) if self.timelines == self.handles.len() => {
-                for (place, value) in self.layout.values(self.timelines).zip(values) {
-                    if let Some(word) = blocks.get_mut(place) {
-                        *word = value;
-                    }
-                }
-            }
+            Form::Blocks(blocks) if self.timelines == self.handles.len() => self.layout.set_values(blocks, values),
             Form::Raw(all) if self.timelines == all.len() => {
                 all.iter_mut().zip(values).for_each(|(raw, value)| raw.set(value));
             }
@@ -181,9 +176,14 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     #[inline]
     fn mark(&self, slot: usize) {
         if !self.marked.has(slot) {
-            self.semaphores.iter().for_each(|semaphore| semaphore.mark(slot));
-            self.marked.mark(slot);
+            self.mark_each(slot);
         }
+    }
+
+    #[cold]
+    fn mark_each(&self, slot: usize) {
+        self.semaphores.iter().for_each(|semaphore| semaphore.mark(slot));
+        self.marked.mark(slot);
     }
 
     #[cold]
@@ -271,6 +271,10 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         &self.batch.semaphores
     }
 
+    fn signal(semaphore: &S, value: u64) -> SemaphoreSignal<'_> {
+        if is_timeline(semaphore) { semaphore.signal_value(value) } else { semaphore.signal() }
+    }
+
     /// `true` while the last values of all timelines are one.
     #[cfg(test)]
     pub(super) fn has_common_value(&self) -> bool {
@@ -292,15 +296,15 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     }
 
     /// As [`begin`](Self::begin), with the last value of each timeline.
-    #[inline]
+    // Not inlined: its stack frame would slow down signals with a common value.
+    #[inline(never)]
     fn begin_each(&mut self) -> Result<()> {
         let layout = self.batch.layout;
         let grow = match &self.batch.form {
             // The common case: one value in each block.
             Form::Blocks(blocks) if self.last.len() == self.batch.handles.len() => {
-                let value = |place| blocks.get(place).copied().unwrap_or(0);
-                let places = layout.values(self.last.len());
-                grow_all(&mut self.last, places.map(value))
+                let values = layout.values(blocks, self.last.len());
+                grow_all(&mut self.last, values)
             }
             Form::Raw(all) if self.last.len() == all.len() => grow_all(&mut self.last, all.iter().map(Valued::value)),
             _ => {
@@ -393,6 +397,9 @@ impl<S: SemaphoreRef> WaitBatch<S> {
     pub fn semaphores(&self) -> &[S] {
         &self.batch.semaphores
     }
+    fn wait(semaphore: &S, value: u64) -> SemaphoreWait<'_> {
+        if is_timeline(semaphore) { semaphore.wait_value(value) } else { semaphore.wait() }
+    }
 }
 
 impl Stream {
@@ -407,21 +414,11 @@ impl Stream {
         self.enqueue_signals(batch).map_err(|error| self.device().decorate(error))
     }
 
+    #[inline]
     fn enqueue_signals<S: SemaphoreRef>(&self, batch: &mut SignalBatch<S>) -> Result<()> {
         let device = self.device();
         if let Some(recording) = self.recording() {
-            let signals: Vec<SemaphoreSignal<'_>> = batch
-                .batch
-                .pairs()
-                .map(|(semaphore, value)| {
-                    semaphore.signal_with(if is_timeline(semaphore) {
-                        SignalParams::Value(value)
-                    } else {
-                        SignalParams::Binary
-                    })
-                })
-                .collect();
-            return recording.signal(self.as_raw(), User { operation: SIGNAL, device, slot: self.slot() }, &signals);
+            return self.record_signals(recording, &batch.batch);
         }
         let begun = batch.begin()?;
         batch.batch.mark(self.slot());
@@ -440,6 +437,15 @@ impl Stream {
         enqueued
     }
 
+    /// Records prepared signals.
+    #[inline(never)]
+    fn record_signals<S: SemaphoreRef>(&self, recording: &Recording, batch: &Batch<S, RawSignal>) -> Result<()> {
+        let signal = |(semaphore, value)| SignalBatch::<S>::signal(semaphore, value);
+        let signals: Vec<_> = batch.pairs().map(signal).collect();
+        let user = User { operation: SIGNAL, device: self.device(), slot: self.slot() };
+        recording.signal(self.as_raw(), user, &signals)
+    }
+
     /// Enqueues prepared waits, as [`Stream::wait`] does. Does not allocate.
     ///
     /// # Errors
@@ -453,18 +459,11 @@ impl Stream {
         waited.map_err(|error| self.device().decorate(error))
     }
 
+    #[inline]
     fn enqueue_waits<S: SemaphoreRef>(&self, batch: &Batch<S, RawWait>) -> Result<()> {
         let device = self.device();
         if let Some(recording) = self.recording() {
-            let waits: Vec<SemaphoreWait<'_>> = batch
-                .pairs()
-                .map(
-                    |(semaphore, value)| {
-                        if is_timeline(semaphore) { semaphore.wait_value(value) } else { semaphore.wait() }
-                    },
-                )
-                .collect();
-            return recording.wait(self.as_raw(), User { operation: WAIT, device, slot: self.slot() }, &waits);
+            return self.record_waits(recording, batch);
         }
         batch.mark(self.slot());
         // SAFETY: as in `enqueue_signals`.
@@ -474,5 +473,14 @@ impl Stream {
                 Form::Raw(raw) => device.raw.wait_semaphores(self.as_raw(), raw),
             }
         }
+    }
+
+    /// Records prepared waits.
+    #[inline(never)]
+    fn record_waits<S: SemaphoreRef>(&self, recording: &Recording, batch: &Batch<S, RawWait>) -> Result<()> {
+        let wait = |(semaphore, value)| WaitBatch::<S>::wait(semaphore, value);
+        let waits: Vec<_> = batch.pairs().map(wait).collect();
+        let user = User { operation: WAIT, device: self.device(), slot: self.slot() };
+        recording.wait(self.as_raw(), user, &waits)
     }
 }

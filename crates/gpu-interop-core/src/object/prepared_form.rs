@@ -49,11 +49,24 @@ impl<R: Valued> Form<R> {
     }
 }
 
+// Not `chunks_exact`, which divides.
 impl BlockLayout {
-    /// Places of the values of the first blocks.
+    /// Sets the value of each block, in order, as long as there are values.
     #[inline]
-    pub(super) fn values(self, blocks: usize) -> impl Iterator<Item = usize> {
-        // Not `chunks_exact`, which divides.
-        (0..blocks).map(move |block| block * self.words + self.value)
+    pub(super) fn set_values(self, mut blocks: &mut [u64], values: impl Iterator<Item = u64>) {
+        for value in values {
+            let Some((block, rest)) = blocks.split_at_mut_checked(self.words) else { return };
+            if let Some(word) = block.get_mut(self.value) {
+                *word = value;
+            }
+            blocks = rest;
+        }
+    }
+
+    /// The value of each block, in order.
+    #[inline]
+    pub(super) fn values(self, blocks: &[u64], count: usize) -> impl Iterator<Item = u64> {
+        // Measured faster than `split_at_checked` here.
+        (0..count).map(move |block| blocks.get(block * self.words + self.value).copied().unwrap_or(0))
     }
 }

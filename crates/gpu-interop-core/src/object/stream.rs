@@ -320,12 +320,15 @@ impl Stream {
     }
 
     /// Rejects objects of another device.
+    #[inline]
     pub(super) fn check_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Result<()> {
-        if Arc::ptr_eq(device, self.device()) {
-            return Ok(());
-        }
+        if Arc::ptr_eq(device, self.device()) { Ok(()) } else { Err(self.other_device(operation, what, device)) }
+    }
+
+    #[cold]
+    fn other_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Error {
         let error = Error::invalid(operation, format!("the {what} belongs to another device than the stream"))
             .with_context("other device", device.raw.identity());
-        Err(self.device().decorate(error))
+        self.device().decorate(error)
     }
 }

@@ -15,7 +15,6 @@ use gpu_interop_core::{
 };
 
 use super::VendorDevice;
-use crate::abi::{SemaphoreSignalParams, SemaphoreWaitParams};
 use crate::arguments::{count, kernel_arguments, number};
 use crate::batch::{self, one_call, with_signals, with_waits};
 use crate::call::call;
@@ -171,8 +170,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         unsafe { self.fence_fills(stream) }?;
         with_signals(entry.operation, signals, |semaphores, params, count| {
             // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
-            let call = || unsafe { signal.traced(entry.operation, (semaphores, params, count, stream.get())) };
-            self.context.enqueue(entry.operation, stream, call)
+            unsafe { self.context.enqueue(entry.operation, stream, signal, semaphores, params, count) }
         })?
     }
 
@@ -183,8 +181,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         one_call(entry.operation, waits.len(), V::semaphores_per_call(driver))?;
         with_waits(entry.operation, waits, |semaphores, params, count| {
             // SAFETY: as in `signal_semaphores`.
-            let call = || unsafe { wait.traced(entry.operation, (semaphores, params, count, stream.get())) };
-            self.context.enqueue(entry.operation, stream, call)
+            unsafe { self.context.enqueue(entry.operation, stream, wait, semaphores, params, count) }
         })?
     }
 
@@ -199,11 +196,10 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let count = batch::prepared(entry.operation, semaphores.len(), V::semaphores_per_call(driver))?;
         // SAFETY: live, by contract.
         unsafe { self.fence_fills(stream) }?;
-        let (handles, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast::<SemaphoreSignalParams>());
+        let (semaphores, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast());
         // SAFETY: both arrays have `count` elements during the call, the blocks in the layout of `BLOCKS`; stream and
         // semaphores are live, by contract.
-        let call = || unsafe { signal.traced(entry.operation, (handles, params, count, stream.get())) };
-        self.context.enqueue(entry.operation, stream, call)
+        unsafe { self.context.enqueue(entry.operation, stream, signal, semaphores, params, count) }
     }
 
     unsafe fn wait_blocks(&self, stream: RawStream, semaphores: &[RawSemaphore], blocks: &[u64]) -> Result<()> {
@@ -211,10 +207,9 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let entry = &driver.functions.wait_external_semaphores;
         let wait = entry.require(&driver.version)?;
         let count = batch::prepared(entry.operation, semaphores.len(), V::semaphores_per_call(driver))?;
-        let (handles, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast::<SemaphoreWaitParams>());
+        let (semaphores, params) = (semaphores.as_ptr().cast(), blocks.as_ptr().cast());
         // SAFETY: as in `signal_blocks`.
-        let call = || unsafe { wait.traced(entry.operation, (handles, params, count, stream.get())) };
-        self.context.enqueue(entry.operation, stream, call)
+        unsafe { self.context.enqueue(entry.operation, stream, wait, semaphores, params, count) }
     }
 
     fn create_stream(&self) -> Result<RawStream> {
