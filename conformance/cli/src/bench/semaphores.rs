@@ -45,14 +45,16 @@ fn comparisons<const N: usize>() -> [Comparison; 5] {
     ]
 }
 
-/// Maximum number of measured operations in a round.
+/// Number of measured operations in a round, unless there are too few calls.
 const IN_FLIGHT: u64 = 256;
+/// Minimum number of measured calls in a round: the first one after a synchronisation takes longer.
+const LEAST_CALLS: u64 = 16;
 /// Calls before the measured ones, completed before these start. The first two fills after another variant's signals compare
 /// each timeline; those of an application do so only once.
 const BEFORE: u64 = 2;
 
 fn calls<const N: usize>() -> u64 {
-    (IN_FLIGHT / N as u64).max(1)
+    (IN_FLIGHT / N as u64).max(LEAST_CALLS)
 }
 
 fn effort() -> Effort {
