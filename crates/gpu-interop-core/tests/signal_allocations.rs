@@ -344,3 +344,45 @@ fn prepared_batches_allocate_nothing_and_carry_every_value() -> Result<()> {
     }
     Ok(())
 }
+
+/// Batches of timelines only, and blocks whose value is not the first word.
+#[test]
+fn values_of_timelines_are_each_set_and_compared() -> Result<()> {
+    let (trivial, device) = open_with(Some(BLOCKS));
+    let stream = device.create_stream()?;
+    let make = |_| semaphore(&device, SemaphoreHandle::TimelineFd);
+    let semaphores = (0..8).map(make).collect::<Result<Vec<_>>>()?;
+    let (mut signals, mut waits) = (SignalBatch::new(&semaphores)?, WaitBatch::new(&semaphores)?);
+    let assert_enqueued = |values: [u64; 8]| {
+        let last = trivial.last.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((_, words), layout) in last.iter().zip([BLOCKS.signal, BLOCKS.wait]) {
+            let mut expected = vec![0; 8 * layout.words];
+            for (index, value) in values.into_iter().enumerate() {
+                expected[index * layout.words + layout.value] = value;
+            }
+            assert_eq!(*words, expected);
+        }
+    };
+    let values: [u64; 8] = std::array::from_fn(|index| 11 + index as u64);
+    signals.set_all(&values)?;
+    waits.set_all(&values)?;
+    stream.signal_prepared(&mut signals)?;
+    stream.wait_prepared(&waits)?;
+    assert_enqueued(values);
+    // Each value is compared with the last one of its own timeline.
+    for (index, last) in values.into_iter().enumerate() {
+        let mut next = values.map(|value| value + 1);
+        next[index] = last;
+        signals.set_all(&next)?;
+        let error = stream.signal_prepared(&mut signals).expect_err("a timeline only grows").to_string();
+        assert!(error.contains(&format!("already signalled: {last}")), "{error}");
+    }
+    assert_enqueued(values);
+    signals.fill(19);
+    waits.fill(20);
+    stream.signal_prepared(&mut signals)?;
+    waits.fill(19);
+    stream.wait_prepared(&waits)?;
+    assert_enqueued([19; 8]);
+    Ok(())
+}

@@ -11,7 +11,7 @@ use crate::driver::Driver;
 use crate::functions::{DeviceNumber, Handle};
 use crate::late_release::Late;
 use crate::status::Status;
-use crate::trace::{DriverFunction, Shown};
+use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
 /// Greatest handle of a default stream, which names a stream of the current context: the null stream, the legacy default
@@ -63,9 +63,10 @@ impl<V: Vendor> Context<V> {
     /// The driver's error.
     ///
     /// # Safety
-    /// Both arrays have `count` elements during the call, and the stream and the semaphores are live.
+    /// `function` is this driver's and takes parameters of type `P`. Both arrays have `count` valid elements, at least
+    /// one, during the call. The stream and the semaphores are live and belong to this device.
     #[inline(always)]
-    pub(crate) unsafe fn enqueue<P>(
+    pub(crate) unsafe fn enqueue<P: 'static>(
         &self,
         operation: &'static str,
         stream: RawStream,
@@ -73,10 +74,7 @@ impl<V: Vendor> Context<V> {
         semaphores: *const Handle,
         params: *const P,
         count: c_uint,
-    ) -> Result<()>
-    where
-        *const P: Shown,
-    {
+    ) -> Result<()> {
         let stream = stream.get();
         if !V::STREAMS_NAME_CONTEXTS || stream <= LAST_DEFAULT_STREAM {
             let call = SemaphoreCall { operation, stream, function, semaphores, params, count };
@@ -87,7 +85,7 @@ impl<V: Vendor> Context<V> {
         match unsafe { function.traced(operation, (semaphores, params, count, stream)) } {
             Status::SUCCESS => Ok(()),
             status => {
-                // Built in the rare cases only, so that the arguments stay in registers.
+                // Built only after a failure, so that the arguments stay in registers.
                 let call = SemaphoreCall { operation, stream, function, semaphores, params, count };
                 // SAFETY: the caller's promise; nothing was enqueued.
                 unsafe { self.enqueue_again(status, &call) }
@@ -96,22 +94,22 @@ impl<V: Vendor> Context<V> {
     }
 
     /// As [`Context::enqueue`], with the device current.
+    ///
+    /// # Safety
+    /// As for [`Context::enqueue`].
     #[inline(never)]
-    unsafe fn enqueue_in_context<P>(&self, call: &SemaphoreCall<P>) -> Result<()>
-    where
-        *const P: Shown,
-    {
+    unsafe fn enqueue_in_context<P: 'static>(&self, call: &SemaphoreCall<P>) -> Result<()> {
         let (driver, _current) = self.enter_to_enqueue()?;
         // SAFETY: the caller's promise.
         driver.check(call.operation, unsafe { call.run() })
     }
 
     /// Repeats a call that failed, if the driver may have failed because another context was current, or none.
+    ///
+    /// # Safety
+    /// As for [`Context::enqueue`], and the failed call has enqueued nothing.
     #[cold]
-    unsafe fn enqueue_again<P>(&self, status: Status, call: &SemaphoreCall<P>) -> Result<()>
-    where
-        *const P: Shown,
-    {
+    unsafe fn enqueue_again<P: 'static>(&self, status: Status, call: &SemaphoreCall<P>) -> Result<()> {
         if status.may_be_of_another_context() {
             let (driver, current) = self.enter_to_enqueue()?;
             if current.previous.is_some() {
@@ -136,10 +134,7 @@ struct SemaphoreCall<P> {
     count: c_uint,
 }
 
-impl<P> SemaphoreCall<P>
-where
-    *const P: Shown,
-{
+impl<P: 'static> SemaphoreCall<P> {
     /// # Safety
     /// As for [`Context::enqueue`].
     unsafe fn run(&self) -> Status {

@@ -112,7 +112,10 @@ impl<V: Vendor> VendorDevice<V> {
         unsafe { self.fence_noted_fills(stream) }
     }
 
-    /// As [`fence_fills`](Self::fence_fills), if any stream has such fills.
+    /// The rest of [`fence_fills`](Self::fence_fills), called only while some stream has unfenced fills.
+    ///
+    /// # Safety
+    /// The stream is live.
     #[inline(never)]
     unsafe fn fence_noted_fills(&self, stream: RawStream) -> Result<()> {
         if self.unfenced.take(stream.get()) {

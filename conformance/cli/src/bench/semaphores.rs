@@ -45,7 +45,7 @@ fn comparisons<const N: usize>() -> [Comparison; 5] {
     ]
 }
 
-/// Number of measured operations in a round, unless there are too few calls.
+/// Number of measured operations in a round, if these are at least `LEAST_CALLS` calls.
 const IN_FLIGHT: u64 = 256;
 /// Minimum number of measured calls in a round: the first one after a synchronisation takes longer.
 const LEAST_CALLS: u64 = 16;

@@ -8,7 +8,7 @@ use super::last_signalled::{CommonValue, LastSignalled, backwards};
 use super::owned::InFlight;
 use super::prepared_form::{Form, Valued};
 use super::recording::Recording;
-use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, User, empty};
+use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, empty};
 use super::stream::Stream;
 use crate::backend::{BlockLayout, RawSemaphore, RawSignal, RawWait, SemaphoreBlocks};
 use crate::error::{Error, Result};
@@ -271,10 +271,6 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         &self.batch.semaphores
     }
 
-    fn signal(semaphore: &S, value: u64) -> SemaphoreSignal<'_> {
-        if is_timeline(semaphore) { semaphore.signal_value(value) } else { semaphore.signal() }
-    }
-
     /// `true` while the last values of all timelines are one.
     #[cfg(test)]
     pub(super) fn has_common_value(&self) -> bool {
@@ -397,9 +393,6 @@ impl<S: SemaphoreRef> WaitBatch<S> {
     pub fn semaphores(&self) -> &[S] {
         &self.batch.semaphores
     }
-    fn wait(semaphore: &S, value: u64) -> SemaphoreWait<'_> {
-        if is_timeline(semaphore) { semaphore.wait_value(value) } else { semaphore.wait() }
-    }
 }
 
 impl Stream {
@@ -440,10 +433,15 @@ impl Stream {
     /// Records prepared signals.
     #[inline(never)]
     fn record_signals<S: SemaphoreRef>(&self, recording: &Recording, batch: &Batch<S, RawSignal>) -> Result<()> {
-        let signal = |(semaphore, value)| SignalBatch::<S>::signal(semaphore, value);
-        let signals: Vec<_> = batch.pairs().map(signal).collect();
-        let user = User { operation: SIGNAL, device: self.device(), slot: self.slot() };
-        recording.signal(self.as_raw(), user, &signals)
+        let signals: Vec<SemaphoreSignal<'_>> = batch
+            .pairs()
+            .map(
+                |(semaphore, value)| {
+                    if is_timeline(semaphore) { semaphore.signal_value(value) } else { semaphore.signal() }
+                },
+            )
+            .collect();
+        recording.signal(self.as_raw(), self.user(SIGNAL), &signals)
     }
 
     /// Enqueues prepared waits, as [`Stream::wait`] does. Does not allocate.
@@ -478,9 +476,14 @@ impl Stream {
     /// Records prepared waits.
     #[inline(never)]
     fn record_waits<S: SemaphoreRef>(&self, recording: &Recording, batch: &Batch<S, RawWait>) -> Result<()> {
-        let wait = |(semaphore, value)| WaitBatch::<S>::wait(semaphore, value);
-        let waits: Vec<_> = batch.pairs().map(wait).collect();
-        let user = User { operation: WAIT, device: self.device(), slot: self.slot() };
-        recording.wait(self.as_raw(), user, &waits)
+        let waits: Vec<SemaphoreWait<'_>> = batch
+            .pairs()
+            .map(
+                |(semaphore, value)| {
+                    if is_timeline(semaphore) { semaphore.wait_value(value) } else { semaphore.wait() }
+                },
+            )
+            .collect();
+        recording.wait(self.as_raw(), self.user(WAIT), &waits)
     }
 }

@@ -41,7 +41,7 @@ impl Stream {
     }
 
     #[inline(always)]
-    fn user(&self, operation: &'static str) -> User<'_> {
+    pub(super) fn user(&self, operation: &'static str) -> User<'_> {
         User { operation, device: self.device(), slot: self.slot() }
     }
 
