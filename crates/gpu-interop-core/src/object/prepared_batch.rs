@@ -8,7 +8,7 @@ use super::last_signalled::{CommonValue, LastSignalled, backwards};
 use super::owned::InFlight;
 use super::prepared_form::{Form, Valued};
 use super::recording::Recording;
-use super::semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait, empty};
+use super::semaphore::{ExternalSemaphore, empty};
 use super::stream::Stream;
 use crate::backend::{BlockLayout, RawSemaphore, RawSignal, RawWait, SemaphoreBlocks};
 use crate::error::{Error, Result};
@@ -168,8 +168,16 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
         }
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&S, u64)> {
-        self.semaphores.iter().zip(self.places.iter().map(|place| self.value(*place)))
+    /// The operations of the batch one by one, for a graph.
+    fn operations<'a, T>(
+        &'a self,
+        timeline: impl Fn(&'a ExternalSemaphore, u64) -> T,
+        binary: impl Fn(&'a ExternalSemaphore) -> T,
+    ) -> Vec<T> {
+        let operation = |(semaphore, place): (&'a S, &usize)| {
+            if is_timeline(semaphore) { timeline(semaphore, self.value(*place)) } else { binary(semaphore) }
+        };
+        self.semaphores.iter().zip(&self.places).map(operation).collect()
     }
 
     /// Records a use on the stream in `slot`. The marks of a semaphore stay as long as it lives.
@@ -433,14 +441,7 @@ impl Stream {
     /// Records prepared signals.
     #[inline(never)]
     fn record_signals<S: SemaphoreRef>(&self, recording: &Recording, batch: &Batch<S, RawSignal>) -> Result<()> {
-        let signals: Vec<SemaphoreSignal<'_>> = batch
-            .pairs()
-            .map(
-                |(semaphore, value)| {
-                    if is_timeline(semaphore) { semaphore.signal_value(value) } else { semaphore.signal() }
-                },
-            )
-            .collect();
+        let signals = batch.operations(ExternalSemaphore::signal_value, ExternalSemaphore::signal);
         recording.signal(self.as_raw(), self.user(SIGNAL), &signals)
     }
 
@@ -476,14 +477,7 @@ impl Stream {
     /// Records prepared waits.
     #[inline(never)]
     fn record_waits<S: SemaphoreRef>(&self, recording: &Recording, batch: &Batch<S, RawWait>) -> Result<()> {
-        let waits: Vec<SemaphoreWait<'_>> = batch
-            .pairs()
-            .map(
-                |(semaphore, value)| {
-                    if is_timeline(semaphore) { semaphore.wait_value(value) } else { semaphore.wait() }
-                },
-            )
-            .collect();
+        let waits = batch.operations(ExternalSemaphore::wait_value, ExternalSemaphore::wait);
         recording.wait(self.as_raw(), self.user(WAIT), &waits)
     }
 }
