@@ -1,30 +1,47 @@
 //! Work that lasts until the test ends it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpu_interop::{Result, Stream};
 
-/// Blocks streams until it is opened or dropped.
+/// Blocks streams until it is opened or dropped, or its time is over.
 #[derive(Debug, Default)]
-pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub(super) struct Gate(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: bool,
+    /// A stream went on without it.
+    expired: bool,
+}
 
 impl Gate {
     /// Makes a stream wait.
     pub(super) fn hold(&self, stream: &Stream) -> Result<()> {
         let gate = self.0.clone();
         stream.launch_host_function(move || {
-            let (open, changed) = &*gate;
-            let open = open.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(changed.wait_timeout_while(open, Duration::from_secs(10), |open| !*open));
+            let (state, changed) = &*gate;
+            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = changed.wait_timeout_while(state, Duration::from_secs(5), |state| !state.open);
+            let (mut state, limit) = waited.unwrap_or_else(PoisonError::into_inner);
+            state.expired |= limit.timed_out();
         })
     }
 
     /// Releases the streams.
     pub(super) fn open(&self) {
-        let (open, changed) = &*self.0;
-        *open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        changed.notify_all();
+        self.state().open = true;
+        self.0.1.notify_all();
+    }
+
+    /// `true` if a stream went on before the gate was opened.
+    pub(super) fn has_expired(&self) -> bool {
+        self.state().expired
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
