@@ -85,18 +85,24 @@ fn check_exporter_signals(what: &str, device: &Device, exporter: &HostSemaphore,
     });
 }
 
+/// Runs a check for each case, all at once: most of their time is idle.
+fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
+    let check = &check;
+    std::thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(move || check(case)))));
+}
+
 #[test]
 fn a_stream_continues_soon_after_the_exporter_signals() {
-    for strategy in BOTH {
+    at_once(BOTH, |strategy| {
         let device = device();
         let (exporter, timeline) = timeline(&device, strategy, 0);
         check_exporter_signals(&format!("a stream, {strategy}"), &device, &exporter, &timeline);
-    }
+    });
 }
 
 #[test]
 fn the_exporter_continues_soon_after_a_stream_signals() {
-    for strategy in BOTH {
+    at_once(BOTH, |strategy| {
         let (_device, exporter, timeline, stream) = open(strategy, 0);
         let mut value = 0;
         check_latency(&format!("the exporter, {strategy}"), |idle| {
@@ -114,36 +120,34 @@ fn the_exporter_continues_soon_after_a_stream_signals() {
             gate.send(()).expect("the stream waits");
             (before.recv_timeout(LONG).expect("the stream continues"), waiting.join().expect("no panic"))
         });
-    }
+    });
 }
 
 #[test]
 fn a_thread_continues_soon_after_either_signals() {
-    for strategy in BOTH {
-        for by_stream in [false, true] {
-            let device = device();
-            let (exporter, timeline) = timeline(&device, strategy, 0);
-            let timeline = Arc::new(timeline);
-            let stream = device.create_stream().expect("a stream");
-            let mut value = 0;
-            check_latency(&format!("a thread, {strategy}, by a stream: {by_stream}"), |idle| {
-                value += 1;
-                let (there, awaited) = (timeline.clone(), value);
-                let waiting = std::thread::spawn(move || {
-                    there.wait(awaited, LONG).expect("it is signalled");
-                    Instant::now()
-                });
-                std::thread::sleep(idle);
-                let start = Instant::now();
-                if by_stream {
-                    stream.signal_timeline(&timeline, value).expect("enqueues");
-                } else {
-                    exporter.signal_value(value).expect("signals");
-                }
-                (start, waiting.join().expect("no panic"))
+    at_once(BOTH.into_iter().flat_map(|strategy| [(strategy, false), (strategy, true)]), |(strategy, by_stream)| {
+        let device = device();
+        let (exporter, timeline) = timeline(&device, strategy, 0);
+        let timeline = Arc::new(timeline);
+        let stream = device.create_stream().expect("a stream");
+        let mut value = 0;
+        check_latency(&format!("a thread, {strategy}, by a stream: {by_stream}"), |idle| {
+            value += 1;
+            let (there, awaited) = (timeline.clone(), value);
+            let waiting = std::thread::spawn(move || {
+                there.wait(awaited, LONG).expect("it is signalled");
+                Instant::now()
             });
-        }
-    }
+            std::thread::sleep(idle);
+            let start = Instant::now();
+            if by_stream {
+                stream.signal_timeline(&timeline, value).expect("enqueues");
+            } else {
+                exporter.signal_value(value).expect("signals");
+            }
+            (start, waiting.join().expect("no panic"))
+        });
+    });
 }
 
 /// The bridge polls timelines whose exporter has no waiter.
@@ -159,7 +163,7 @@ fn a_stream_continues_soon_after_an_exporter_without_a_waiter_signals() {
 /// it.
 #[test]
 fn both_sides_continue_soon_while_another_stream_waits() {
-    for plain in [false, true] {
+    at_once([false, true], |plain| {
         let device = device();
         let bridged = || {
             let exporter = HostSemaphore::timeline(0).expect("create");
@@ -195,12 +199,12 @@ fn both_sides_continue_soon_while_another_stream_waits() {
         });
         idle_exporter.signal_value(1).expect("signals");
         busy.synchronize_timeout(LONG).expect("the stream continues");
-    }
+    });
 }
 
 #[test]
 fn streams_continue_soon_after_their_timeline_is_abandoned() {
-    for strategy in BOTH {
+    at_once(BOTH, |strategy| {
         check_latency(&format!("an abandoned timeline, {strategy}"), |idle| {
             let (_device, _exporter, timeline, stream) = open(strategy, 0);
             stream.wait_timeline(&timeline, 7).expect("enqueues");
@@ -210,7 +214,7 @@ fn streams_continue_soon_after_their_timeline_is_abandoned() {
             timeline.abandon("for the test").expect("abandons");
             (start, reached.recv_timeout(LONG).expect("the stream continues"))
         });
-    }
+    });
 }
 
 /// Waits of the host backend itself.

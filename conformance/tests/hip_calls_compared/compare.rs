@@ -53,7 +53,9 @@ pub(crate) fn main() -> ExitCode {
         let name = format!("the_record_is_what_{}_answers", version.name);
         tests.push(Trial::test(name, move || real_one(version, &real?)).with_ignored_flag(missing));
     }
-    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(VERSIONS.len());
+    libtest_mimic::run(&arguments, tests).exit_code()
 }
 
 /// The scripts of a file, whose names begin with `group`.

@@ -9,7 +9,7 @@ mod run;
 mod sabotage;
 
 use std::collections::BTreeSet;
-use std::process::{ExitCode, Output};
+use std::process::{Command, ExitCode, Output};
 use std::sync::{Arc, OnceLock};
 
 use caught::{CAUGHT, CAUGHT_WITH_VULKAN, NEEDS_NO_WORK};
@@ -20,7 +20,7 @@ use gpu_interop_conformance::{BackendUnderTest, Outcome, Suite};
 use gpu_interop_conformance_cli::CaseReport;
 use gpu_interop_test_support::this_program;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use run::{check, only, refused, results, run, run_with, with_expectations};
+use run::{at_once, check, only, refused, results, run, run_with, with_expectations};
 use sabotage::{Fault, RARE_LENGTH};
 
 const IGNORES_HEADER: &str = "host-ignores-header";
@@ -191,18 +191,7 @@ fn caught_with_vulkan(broken: &str, scenario: &str) -> Result<Completion, Failed
 }
 
 fn does_nothing() -> Result<(), Failed> {
-    // Almost all of the time is a time limit, also in the scenarios that a run does not run beside others.
-    let cases = std::thread::scope(|scope| {
-        let run = |filter: &str| {
-            let arguments = ["--jobs", "8", "--isolate-each", "--filter", filter];
-            let (_, report) = run(&Fault::DoesNothing.backend(), &arguments)?;
-            results(&report).map(<[CaseReport]>::to_vec)
-        };
-        let runs = EVERYTHING.map(|filter| scope.spawn(move || run(filter)));
-        let ended = runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err("a run panicked".into())));
-        ended.collect::<Result<Vec<_>, Failed>>()
-    })?;
-    let results = cases.concat();
+    let results = at_once(Fault::DoesNothing, &EVERYTHING, &["--jobs", "8", "--isolate-each"])?;
     let passed = |case: &CaseReport| case.outcome == Outcome::Passed;
     // Wine does not count the handles of another process.
     let untold = |id: &str| {
@@ -374,7 +363,8 @@ fn advice() -> Result<(), Failed> {
         ),
         ("GPU_INTEROP_TIMELINE", "fast", "unknown strategy; set it to native, bridge or auto, or unset it"),
     ] {
-        let mut command = this_program()?;
+        // Not this program, which has a backend for each fault.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
         command.arg("doctor").env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").env(variable, value);
         let output = command.output()?;
         let text = String::from_utf8_lossy(&output.stdout);

@@ -8,6 +8,8 @@ use gpu_interop_conformance_cli::{CaseReport, Report};
 use gpu_interop_test_support::this_program;
 use libtest_mimic::Failed;
 
+use crate::sabotage::Fault;
+
 /// The report of a run, or the end of the run without one.
 pub(crate) type Reported = Result<Report, String>;
 
@@ -38,6 +40,21 @@ pub(crate) fn run_with<V: AsRef<OsStr>>(
         format!("no report ({error}): the run ended with {}\n{out}\n{err}", output.status)
     });
     Ok((output, report))
+}
+
+/// Runs several parts of the suite at once: almost all of the time is a time limit, also in the scenarios that a run does
+/// not run beside others.
+pub(crate) fn at_once(fault: Fault, filters: &[&str], arguments: &[&str]) -> Result<Vec<CaseReport>, Failed> {
+    let part = |filter: &str| {
+        let (_, report) = run(&fault.backend(), &[arguments, &["--filter", filter]].concat())?;
+        results(&report).map(<[CaseReport]>::to_vec)
+    };
+    let cases = std::thread::scope(|scope| {
+        let runs: Vec<_> = filters.iter().map(|filter| scope.spawn(|| part(filter))).collect();
+        let ended = runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err("a run panicked".into())));
+        ended.collect::<Result<Vec<_>, Failed>>()
+    })?;
+    Ok(cases.concat())
 }
 
 fn read(path: &Path) -> std::io::Result<Report> {

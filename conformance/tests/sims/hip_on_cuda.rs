@@ -12,7 +12,9 @@ use crate::vulkan::UNSUPPORTED_VULKAN;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         nightly("hip_on_cuda_native", native),
-        Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(vulkan)),
+        Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(|peer| vulkan(peer, Run::part))),
+        Trial::ignorable_test("hip_on_cuda_vulkan_whole", || peer::with_vulkan(|peer| vulkan(peer, Run::whole)))
+            .with_ignored_flag(true),
         Trial::test("hip_on_cuda_two_devices", || two_devices(on_cuda(), &[NO_NATIVE_FORMS], 1)),
         Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(on_cuda())),
         nightly("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
@@ -34,8 +36,8 @@ fn native() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-fn vulkan(vulkan: &Peer) -> Result<(), Failed> {
-    let report = Run::hip_on_cuda().exporter("vulkan").matching(vulkan).whole().run()?;
+fn vulkan(vulkan: &Peer, scenarios: fn(Run) -> Run) -> Result<(), Failed> {
+    let report = scenarios(Run::hip_on_cuda().exporter("vulkan").matching(vulkan)).run()?;
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     data_moved(&report)?;
     report.bridged(13)?;

@@ -180,6 +180,18 @@ impl Run {
         self.filter(if cfg!(windows) { "{[!st]*,st*,se*,th*,timeline.[!cp]*}" } else { "{[!s]*,st*,se*}" })
     }
 
+    #[cfg(target_os = "linux")]
+    /// As [`whole`](Self::whole), without 10,000 turns of ping-pong, which do not depend on the exporter of the memory.
+    pub(crate) fn nearly_whole(self) -> Self {
+        if cfg!(debug_assertions) { self.filter("{[!st]*,st*,se*,th*,timeline.[!p]*}") } else { self }
+    }
+
+    #[cfg(target_os = "linux")]
+    /// With scenarios of every object but images, and without those of many turns.
+    pub(crate) fn part(self) -> Self {
+        self.filter("{{import,lifetime,map,memory,process,reverse,stream,threads}.*,timeline.[!p]*}")
+    }
+
     /// The command, which writes its report to a file.
     pub(crate) fn command(mut self, json: &Path) -> Result<Command, Failed> {
         if let Some(message) = self.missing {

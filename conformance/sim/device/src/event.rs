@@ -17,8 +17,15 @@ pub struct Event {
 /// One record of an event.
 #[derive(Debug, Default)]
 pub struct Record {
-    passed: Mutex<bool>,
+    state: Mutex<Passed>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Passed {
+    passed: bool,
+    /// Number of threads that wait. A notification that nobody waits for is a system call all the same.
+    waiting: usize,
 }
 
 impl Event {
@@ -33,21 +40,28 @@ impl Event {
 
     /// `true` if all work before the last record has run.
     pub fn is_complete(&self) -> bool {
-        self.last().is_none_or(|record| *lock(&record.passed))
+        self.last().is_none_or(|record| lock(&record.state).passed)
     }
 }
 
 impl Record {
     pub(crate) fn pass(&self) {
-        *lock(&self.passed) = true;
-        self.changed.notify_all();
+        let mut state = lock(&self.state);
+        state.passed = true;
+        let waiting = state.waiting;
+        drop(state);
+        if waiting != 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Waits without a time limit.
     pub fn wait(&self) {
-        let mut passed = lock(&self.passed);
-        while !*passed {
-            passed = self.changed.wait(passed).unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
+        state.waiting += 1;
+        while !state.passed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.waiting -= 1;
     }
 }

@@ -86,7 +86,10 @@ impl Recording {
 /// A stream.
 pub struct Stream {
     queue: Mutex<Queue>,
-    changed: Condvar,
+    /// Notified of work if the thread sleeps.
+    work: Condvar,
+    /// Notified of work that has run if a thread waits for that.
+    progress: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -97,6 +100,10 @@ struct Queue {
     capture: Option<Arc<Recording>>,
     enqueued: u64,
     done: u64,
+    /// `true` while the stream's thread sleeps.
+    asleep: bool,
+    /// Number of threads that wait for work to run.
+    synchronising: usize,
     failure: Option<u32>,
     closing: bool,
 }
@@ -113,7 +120,12 @@ impl Stream {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start() -> std::io::Result<Arc<Self>> {
-        let stream = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new(), thread: Mutex::default() });
+        let stream = Arc::new(Self {
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            thread: Mutex::default(),
+        });
         let own = stream.clone();
         let thread = std::thread::Builder::new().name("sim stream".into()).spawn(move || own.run())?;
         *lock(&stream.thread) = Some(thread);
@@ -136,7 +148,10 @@ impl Stream {
                 match queue.waiting.pop_front() {
                     Some(work) => break work,
                     None if queue.closing => return,
-                    None => queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                    None => {
+                        queue.asleep = true;
+                        queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                    }
                 }
             };
             drop(queue);
@@ -148,8 +163,11 @@ impl Stream {
             if let Err(code) = result {
                 queue.failure.get_or_insert(code);
             }
+            let synchronising = queue.synchronising;
             drop(queue);
-            self.changed.notify_all();
+            if synchronising != 0 {
+                self.progress.notify_all();
+            }
         }
     }
 
@@ -170,8 +188,9 @@ impl Stream {
 
     /// Enqueues work that runs even during a capture, and is not part of the graph.
     pub fn enqueue_now(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
-        Self::append(&mut lock(&self.queue), Work::new(Order::Plain, work));
-        self.changed.notify_all();
+        let mut queue = lock(&self.queue);
+        Self::append(&mut queue, Work::new(Order::Plain, work));
+        self.wake(queue);
     }
 
     fn push(&self, work: Work) {
@@ -180,8 +199,16 @@ impl Stream {
             Some(capture) => lock(&capture.state).work.push(work),
             None => Self::append(&mut queue, work),
         }
+        self.wake(queue);
+    }
+
+    /// Wakes the stream's thread if it sleeps: each notification is a system call.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+        let asleep = std::mem::take(&mut queue.asleep);
         drop(queue);
-        self.changed.notify_all();
+        if asleep {
+            self.work.notify_one();
+        }
     }
 
     fn append(queue: &mut Queue, work: Work) {
@@ -278,8 +305,7 @@ impl Stream {
         Self::append(&mut queue, Work::new(Order::Plain, pass));
         // Under the lock, so that a visible record is already enqueued.
         event.set(record);
-        drop(queue);
-        self.changed.notify_all();
+        self.wake(queue);
         Ok(())
     }
 
@@ -296,9 +322,11 @@ impl Stream {
 
     fn wait<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         let target = queue.enqueued;
+        queue.synchronising += 1;
         while queue.done < target {
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.progress.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        queue.synchronising -= 1;
         queue
     }
 
@@ -330,8 +358,7 @@ impl Stream {
         let mut queue = lock(&self.queue);
         queue.closing = true;
         let idle = queue.done == queue.enqueued;
-        drop(queue);
-        self.changed.notify_all();
+        self.wake(queue);
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread.filter(|thread| idle && thread.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
