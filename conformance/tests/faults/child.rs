@@ -115,7 +115,7 @@ impl Subject {
     fn warm_up(&self, function: &str) -> (Record, u64) {
         let once = || {
             self.simulator.heal();
-            let record = self.exercise(None).expect("the exercise ends");
+            let record = self.exercise(None, false).expect("the exercise ends");
             let calls = self.simulator.calls(function);
             let logged = log_events::take();
             assert!(is_clean(&record, &logged), "without a fault: {record:#?} {logged:#?}");
@@ -136,7 +136,7 @@ impl Subject {
         let (simulator, sabotage) = (&self.simulator, self.sabotage);
         let before = ResourceSnapshot::now(simulator);
         simulator.fail(&sabotage.and_then(|sabotage| sabotage.rule(fault)).unwrap_or_else(|| fault.to_string()), 1);
-        let mut record = match self.exercise(sabotage) {
+        let mut record = match self.exercise(sabotage, !matches!(fault.uses, Uses::Nth(_))) {
             Ok(record) => record,
             Err(defect) => return vec![defect],
         };
@@ -189,7 +189,7 @@ impl Subject {
     /// The exercise once more, without faults.
     fn again(&self, clean: &Record) -> Option<(Defect, String)> {
         let before = ResourceSnapshot::now(&self.simulator);
-        let record = match self.exercise(None) {
+        let record = match self.exercise(None, false) {
             Ok(record) => record,
             Err((_, text)) => return Some((Defect::NotAgain, text)),
         };
@@ -203,11 +203,11 @@ impl Subject {
     }
 
     /// The exercise, on a thread of its own: its current context and device go with it.
-    fn exercise(&self, sabotage: Option<Sabotage>) -> Result<Record, (Defect, String)> {
+    fn exercise(&self, sabotage: Option<Sabotage>, lasting: bool) -> Result<Record, (Defect, String)> {
         let (driver, simulator) = (self.driver, self.simulator);
         let (done, ended) = mpsc::channel();
         let thread = std::thread::Builder::new().name("exercise".into()).spawn(move || {
-            let record = exercise::run(driver, &simulator, sabotage);
+            let record = exercise::run(driver, &simulator, sabotage, lasting);
             let _ = done.send(());
             record
         });

@@ -58,11 +58,11 @@ pub(crate) fn main(driver: &str, library: &Path) {
     let simulator = Simulator::open(driver.vendor, library);
     log_events::capture();
     // The first exercise creates objects that remain, such as the default stream.
-    exercise::run(driver, &simulator, None);
+    exercise::run(driver, &simulator, None, false);
     log_events::take();
     let before = ResourceSnapshot::now(&simulator);
     simulator.heal();
-    let mut record = exercise::run(driver, &simulator, None);
+    let mut record = exercise::run(driver, &simulator, None, false);
     // Their handles belong to the caller.
     record.returned.clear();
     let exported = symbol::exported(driver.vendor, library).expect("a library");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -30,7 +30,7 @@ const FILES: &[(&str, &str)] = &[
     ("virtual", include_str!("scripts/virtual.calls")),
 ];
 
-/// Number of parallel processes: many sleep.
+/// Number of parallel processes of a version: many sleep.
 const WORKERS: usize = 8;
 
 pub(crate) fn main() -> ExitCode {
@@ -54,7 +54,10 @@ pub(crate) fn main() -> ExitCode {
         tests.push(Trial::test(name, move || real_one(version, &real?)).with_ignored_flag(missing));
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(VERSIONS.len());
+    // All versions at once, because they mostly wait. Not to record: that repeats nothing.
+    if std::env::var_os("GPU_INTEROP_RECORD").is_none() {
+        arguments.test_threads.get_or_insert(VERSIONS.len());
+    }
     libtest_mimic::run(&arguments, tests).exit_code()
 }
 
@@ -100,7 +103,11 @@ fn one(name: &str) -> ExitCode {
     }
 }
 
+/// Held exclusively by scripts that must run alone.
+static MACHINE: RwLock<()> = RwLock::new(());
+
 fn run_all(runtime: &Runtime, scripts: &[Script]) -> Result<Answers, String> {
+    let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     let (next, all) = (AtomicUsize::new(0), Mutex::new(Answers::new()));
     let work = || {
         while let Some(script) = scripts.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -124,6 +131,7 @@ fn once_more(
     found: &mut Answers,
     accepted: impl Fn(&Script, &[String]) -> bool,
 ) -> Result<(), String> {
+    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     for script in scripts {
         if found.get(&script.name).is_some_and(|answers| !accepted(script, answers)) {
             found.insert(script.name.clone(), runtime.run(script)?);

@@ -363,7 +363,7 @@ fn advice() -> Result<(), Failed> {
         ),
         ("GPU_INTEROP_TIMELINE", "fast", "unknown strategy; set it to native, bridge or auto, or unset it"),
     ] {
-        // Not this program, which has a backend for each fault.
+        // This program would open a backend for each fault.
         let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
         command.arg("doctor").env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").env(variable, value);
         let output = command.output()?;

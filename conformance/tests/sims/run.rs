@@ -181,13 +181,14 @@ impl Run {
     }
 
     #[cfg(target_os = "linux")]
-    /// As [`whole`](Self::whole), without 10,000 turns of ping-pong, which do not depend on the exporter of the memory.
+    /// As [`whole`](Self::whole), in debug builds without 10,000 turns of ping-pong, which the runs with native memory and
+    /// the suite on the host backend have.
     pub(crate) fn nearly_whole(self) -> Self {
         if cfg!(debug_assertions) { self.filter("{[!st]*,st*,se*,th*,timeline.[!p]*}") } else { self }
     }
 
     #[cfg(target_os = "linux")]
-    /// With scenarios of every object but images, and without those of many turns.
+    /// Imports, memory, mappings, streams, threads, processes, and timelines without ping-pong.
     pub(crate) fn part(self) -> Self {
         self.filter("{{import,lifetime,map,memory,process,reverse,stream,threads}.*,timeline.[!p]*}")
     }

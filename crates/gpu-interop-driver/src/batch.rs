@@ -23,16 +23,17 @@ pub(crate) const BLOCKS: SemaphoreBlocks = {
         assert!(align_of::<SemaphoreSignalParams>() <= align_of::<u64>());
         assert!(align_of::<SemaphoreWaitParams>() <= align_of::<u64>());
     }
-    SemaphoreBlocks {
-        signal: BlockLayout {
-            words: size_of::<SemaphoreSignalParams>() / WORD,
-            value: offset_of!(SemaphoreSignalParams, fence_value) / WORD,
-        },
-        wait: BlockLayout {
-            words: size_of::<SemaphoreWaitParams>() / WORD,
-            value: offset_of!(SemaphoreWaitParams, fence_value) / WORD,
-        },
-    }
+    let signal = BlockLayout {
+        words: size_of::<SemaphoreSignalParams>() / WORD,
+        value: offset_of!(SemaphoreSignalParams, fence_value) / WORD,
+    };
+    let wait = BlockLayout {
+        words: size_of::<SemaphoreWaitParams>() / WORD,
+        value: offset_of!(SemaphoreWaitParams, fence_value) / WORD,
+    };
+    // Core is faster with this layout.
+    assert!(signal.words == 18 && signal.value == 0 && wait.words == 18 && wait.value == 0);
+    SemaphoreBlocks { signal, wait }
 };
 
 /// Number of semaphores of a batch that core prepared, for a driver that takes `limit` in a call.

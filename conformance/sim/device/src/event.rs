@@ -17,14 +17,14 @@ pub struct Event {
 /// One record of an event.
 #[derive(Debug, Default)]
 pub struct Record {
-    state: Mutex<Passed>,
+    state: Mutex<RecordState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Passed {
+struct RecordState {
     passed: bool,
-    /// Number of threads that wait. A notification that nobody waits for is a system call all the same.
+    /// Number of threads that wait. Each notification is a system call, also if nobody waits.
     waiting: usize,
 }
 

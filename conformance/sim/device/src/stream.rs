@@ -86,9 +86,9 @@ impl Recording {
 /// A stream.
 pub struct Stream {
     queue: Mutex<Queue>,
-    /// Notified of work if the thread sleeps.
+    /// Notified of new work if the stream's thread sleeps.
     work: Condvar,
-    /// Notified of work that has run if a thread waits for that.
+    /// Notified of completed work if a thread synchronises.
     progress: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -100,7 +100,7 @@ struct Queue {
     capture: Option<Arc<Recording>>,
     enqueued: u64,
     done: u64,
-    /// `true` while the stream's thread sleeps.
+    /// Set by the stream's thread before it sleeps, cleared by the thread that wakes it.
     asleep: bool,
     /// Number of threads that wait for work to run.
     synchronising: usize,
@@ -197,12 +197,14 @@ impl Stream {
         let mut queue = lock(&self.queue);
         match &mut queue.capture {
             Some(capture) => lock(&capture.state).work.push(work),
-            None => Self::append(&mut queue, work),
+            None => {
+                Self::append(&mut queue, work);
+                self.wake(queue);
+            }
         }
-        self.wake(queue);
     }
 
-    /// Wakes the stream's thread if it sleeps: each notification is a system call.
+    /// Wakes the stream's thread if it sleeps. Each notification is a system call, also if nobody waits.
     fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         let asleep = std::mem::take(&mut queue.asleep);
         drop(queue);

@@ -26,6 +26,8 @@ pub(crate) struct Bench<'a> {
     driver: &'a Driver,
     simulator: &'a Simulator,
     sabotage: Option<Sabotage>,
+    /// The fault strikes more than one call.
+    pub(super) has_lasting_fault: bool,
     section: RefCell<Vec<Error>>,
     record: RefCell<Record>,
 }
@@ -47,9 +49,10 @@ impl<'a> Bench<'a> {
         device: &'a Device,
         simulator: &'a Simulator,
         sabotage: Option<Sabotage>,
+        has_lasting_fault: bool,
     ) -> Self {
         let (section, record) = (RefCell::default(), RefCell::default());
-        Self { device, vendor: driver.vendor, driver, simulator, sabotage, section, record }
+        Self { device, vendor: driver.vendor, driver, simulator, sabotage, has_lasting_fault, section, record }
     }
 
     /// Records an error that does not end the section.

@@ -1,18 +1,21 @@
-//! Work that lasts until the test ends it.
+//! Work that lasts until the test ends it, or its time is over.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpu_interop::{Result, Stream};
 
-/// Blocks streams until it is opened or dropped, or its time is over.
+/// Blocks streams until it is opened or dropped, or for [`LIMIT`].
 #[derive(Debug, Default)]
 pub(super) struct Gate(Arc<(Mutex<State>, Condvar)>);
+
+/// Four of these are less than the limit of an exercise.
+const LIMIT: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Default)]
 struct State {
     open: bool,
-    /// A stream went on without it.
+    /// The limit ended a wait.
     expired: bool,
 }
 
@@ -23,7 +26,7 @@ impl Gate {
         stream.launch_host_function(move || {
             let (state, changed) = &*gate;
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            let waited = changed.wait_timeout_while(state, Duration::from_secs(5), |state| !state.open);
+            let waited = changed.wait_timeout_while(state, LIMIT, |state| !state.open);
             let (mut state, limit) = waited.unwrap_or_else(PoisonError::into_inner);
             state.expired |= limit.timed_out();
         })
@@ -35,7 +38,7 @@ impl Gate {
         self.0.1.notify_all();
     }
 
-    /// `true` if a stream went on before the gate was opened.
+    /// `true` if the limit ended a wait.
     pub(super) fn has_expired(&self) -> bool {
         self.state().expired
     }

@@ -49,18 +49,24 @@ const SECTIONS: &[(&str, Section)] = &[
     ("a read behind pending work", pending::read),
 ];
 
-/// Runs the exercise, or a broken one for a negative control.
-pub(crate) fn run(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>) -> Record {
+/// Runs the exercise, or a broken one for a negative control. `lasting`: a fault strikes more than one call.
+pub(crate) fn run(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>, lasting: bool) -> Record {
     let mut record = Record::default();
     let current = simulator.current();
-    if let Err(error) = load(driver, simulator, sabotage, &mut record) {
+    if let Err(error) = load(driver, simulator, sabotage, lasting, &mut record) {
         record.errors.push(("load", error));
     }
     record.moved = simulator.current() != current;
     record
 }
 
-fn load(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>, record: &mut Record) -> Result<()> {
+fn load(
+    driver: &Driver,
+    simulator: &Simulator,
+    sabotage: Option<Sabotage>,
+    lasting: bool,
+    record: &mut Record,
+) -> Result<()> {
     let backend = driver.vendor.load()?;
     record.facts.insert("driver".into(), backend.info().driver.clone());
     if !backend.info().simulated {
@@ -70,7 +76,7 @@ fn load(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>, reco
     record.facts.insert("devices".into(), format!("{devices:?}"));
     let device = Device::open(&*backend, driver.ordinal)?;
     describe(&device, &mut record.facts);
-    let bench = Bench::new(driver, &device, simulator, sabotage);
+    let bench = Bench::new(driver, &device, simulator, sabotage, lasting);
     let one_more = sabotage.and_then(broken::section).map(|section| ("one more", section));
     let sections = SECTIONS.iter().copied().chain(one_more);
     for (name, section) in sections {

@@ -49,9 +49,12 @@ impl<R: Valued> Form<R> {
     }
 }
 
+/// Words of a block of CUDA and HIP.
+const VENDORS_WORDS: usize = 18;
+
 impl BlockLayout {
-    /// The blocks of CUDA and HIP: 144 bytes, of which the first 8 are the value. A layout that is known when this is
-    /// compiled has fewer instructions for each block.
+    /// The blocks of CUDA and HIP: 144 bytes, of which the first 8 are the value. A constant layout needs fewer
+    /// instructions for each block.
     const VENDORS: Self = Self { words: VENDORS_WORDS, value: 0 };
 
     /// Sets the value of each block, in order, until there are no more blocks or values. A block is not empty
@@ -63,6 +66,7 @@ impl BlockLayout {
             blocks.iter_mut().zip(values).for_each(|(block, value)| block[0] = value);
             return;
         }
+        // Without `chunks_exact_mut`, whose length needs a division.
         for value in values {
             let Some((block, rest)) = blocks.split_at_mut_checked(self.words) else { return };
             if let Some(word) = block.get_mut(self.value) {
@@ -78,6 +82,3 @@ impl BlockLayout {
         (0..count).map(move |block| blocks.get(block * self.words + self.value).copied().unwrap_or(0))
     }
 }
-
-/// Words of a block of CUDA and HIP.
-const VENDORS_WORDS: usize = 18;
