@@ -63,9 +63,14 @@ fn without_time(line: &str) -> &str {
     }
 }
 
-/// `true` if a journal has the result of a case.
-fn has_case(journal: &Path) -> bool {
-    std::fs::read_to_string(journal).is_ok_and(|lines| lines.contains("\"case\""))
+/// The lines of a journal.
+fn lines_of(journal: &Path) -> String {
+    std::fs::read_to_string(journal).unwrap_or_default()
+}
+
+/// `true` if the lines of a journal have the result of a case.
+fn has_case(lines: &str) -> bool {
+    lines.contains("\"case\"")
 }
 
 fn killed() -> Result<(), Failed> {
@@ -87,14 +92,14 @@ fn killed() -> Result<(), Failed> {
         let share = f64::from(u32::try_from(RandomState::new().build_hasher().finish() >> 32)?) / f64::from(u32::MAX);
         // Half of the moments are in the whole run, half of them soon after its first case.
         let part = if moment % 2 == 0 { took } else { took / 4 };
-        while moment % 2 == 1 && !has_case(&journal) && child.try_wait()?.is_none() {
+        while moment % 2 == 1 && !has_case(&lines_of(&journal)) && child.try_wait()?.is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(part.mul_f64(share));
         child.kill()?;
         child.wait()?;
-        let left = std::fs::read_to_string(&journal).unwrap_or_default();
-        continued += usize::from(has_case(&journal) && !folder.path().join("report.json").exists());
+        let left = lines_of(&journal);
+        continued += usize::from(has_case(&left) && !folder.path().join("report.json").exists());
         let status = command(folder.path(), &["--resume", &file])?.status()?;
         let resumed = report(folder.path())?;
         check(status.code() == Some(1), format!("{status}: {left}"))?;

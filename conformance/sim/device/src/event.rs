@@ -24,7 +24,7 @@ pub struct Record {
 #[derive(Debug, Default)]
 struct RecordState {
     passed: bool,
-    /// Number of threads that wait. Each notification is a system call, also if nobody waits.
+    /// Number of waiting threads. Each notification is a system call, also without one.
     waiting: usize,
 }
 

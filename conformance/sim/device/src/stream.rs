@@ -204,7 +204,7 @@ impl Stream {
         }
     }
 
-    /// Wakes the stream's thread if it sleeps. Each notification is a system call, also if nobody waits.
+    /// Wakes the stream's thread if it sleeps. Each notification is a system call, also without a waiting thread.
     fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         let asleep = std::mem::take(&mut queue.asleep);
         drop(queue);
