@@ -26,10 +26,17 @@ enum End {
     Aborted,
 }
 
+/// Error of a wait for work that the GPU does not execute.
+const PENDING: &str = "Stream::synchronize_timeout: timeout: ";
+
+/// Runs within which the runtime must notice a page fault. On a busy machine it misses about 1 of 100: its thread for
+/// events spins instead of waiting for the kernel driver, and the run ends as with a queue that hangs.
+const MOST_RUNS: u32 = 3;
+
 /// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3.
 const FAULTS: [(&str, End); 12] = [
     ("ioctl-acquire-vm:1:EINVAL", End::Passed),
-    ("reset:5", End::Error("Stream::synchronize_timeout: timeout: ")),
+    ("reset:5", End::Error(PENDING)),
     ("ioctl-alloc:20:ENOMEM", End::Passed),
     ("ioctl-create-event:30:ENOMEM", End::Passed),
     ("ioctl-create-queue:4:ENOMEM", End::Passed),
@@ -38,7 +45,7 @@ const FAULTS: [(&str, End); 12] = [
     ("ioctl-import:1:ENOMEM", End::Error("hipImportExternalMemory: import rejected: ")),
     ("vram-full:5", End::Error("out of memory: ")),
     ("vram-full:1", End::Unusable("hipMalloc: out of memory: ")),
-    ("packet-hang:4", End::Error("Stream::synchronize_timeout: timeout: ")),
+    ("packet-hang:4", End::Error(PENDING)),
     ("page-fault:4", End::Aborted),
 ];
 
@@ -57,6 +64,17 @@ pub(crate) fn of_the_kernel() -> Result<(), Failed> {
 }
 
 fn meet(fault: &str, end: End) -> Result<(), Failed> {
+    for _ in 0..MOST_RUNS {
+        let outcomes = run_with(fault, end)?;
+        if !matches!(end, End::Aborted) || outcomes.contains(&Outcome::Crashed) {
+            return Ok(());
+        }
+    }
+    Err(format!("the runtime noticed the fault in none of {MOST_RUNS} runs").into())
+}
+
+/// Runs the cases once, and returns how they ended.
+fn run_with(fault: &str, end: End) -> Result<Vec<Outcome>, Failed> {
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json").display().to_string();
     let arguments = [
@@ -78,7 +96,8 @@ fn meet(fault: &str, end: End) -> Result<(), Failed> {
     let report: Option<Report> = fs::read_to_string(&json).ok().and_then(|text| serde_json::from_str(&text).ok());
     let Some(report) = report else {
         let End::Unusable(reason) = end else { return Err(format!("no report\n{text}").into()) };
-        return check(output.status.code() == Some(2) && text.contains(reason), text);
+        check(output.status.code() == Some(2) && text.contains(reason), text)?;
+        return Ok(Vec::new());
     };
     let cases = &report.results;
     check(cases.len() == 2, text.clone())?;
@@ -87,10 +106,12 @@ fn meet(fault: &str, end: End) -> Result<(), Failed> {
         match (case.outcome, end) {
             (Outcome::Passed, _) | (Outcome::Crashed, End::Aborted) => true,
             (Outcome::Failed, End::Error(part)) => reason.contains(part),
+            (Outcome::Failed, End::Aborted) => reason.contains(PENDING),
             _ => false,
         }
     };
     check(cases.iter().all(allowed), text.clone())?;
     let met = cases.iter().any(|case| case.outcome != Outcome::Passed);
-    check(met != matches!(end, End::Passed), format!("the fault was expected to show: {text}"))
+    check(met != matches!(end, End::Passed), format!("the fault was expected to show: {text}"))?;
+    Ok(cases.iter().map(|case| case.outcome).collect())
 }
