@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpu_interop::{Backend, ModuleImage};
 use gpu_interop_conformance::{BackendUnderTest, ExporterName, Outcome, Suite, host_semaphore};
 use gpu_interop_conformance_cli::{CaseReport, Report, simulated_identity};
-use gpu_interop_test_support::{build, this_program};
+use gpu_interop_test_support::{build, built_with_this_program, this_program};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::api::{BACKEND_VARIABLE, LIBRARY_VARIABLE};
@@ -71,7 +71,7 @@ impl Ran {
     fn run(mut command: Command, filter: &str) -> Result<Self, Failed> {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
-        command.env(LIBRARY_VARIABLE, build("gpu-interop-capi")?);
+        command.env(LIBRARY_VARIABLE, built_with_this_program("gpu-interop-capi")?);
         command.args(["--quiet", "--jobs", "2", "--retries", "0", "--json"]).arg(&json);
         if cfg!(debug_assertions) {
             command.args(["--filter", filter]);

@@ -24,16 +24,35 @@ pub fn build(package: &str) -> Result<PathBuf, String> {
     built.entry(package.to_owned()).or_insert_with(|| build_now(package)).clone()
 }
 
+/// The file of a library that is also a Rust library on which this program depends: Cargo built both at once.
+///
+/// # Errors
+/// The missing file.
+pub fn built_with_this_program(package: &str) -> Result<PathBuf, String> {
+    existing(simulators().map_or_else(dependencies, Ok)?, package)
+}
+
+/// The folder of libraries that are built already.
+fn simulators() -> Option<PathBuf> {
+    std::env::var_os("GPU_INTEROP_SIMULATORS").map(PathBuf::from)
+}
+
+fn existing(folder: PathBuf, package: &str) -> Built {
+    let file = folder.join(format!("{DLL_PREFIX}{}{DLL_SUFFIX}", package.replace('-', "_")));
+    if file.is_file() { Ok(file) } else { Err(format!("{} does not exist", file.display())) }
+}
+
 fn build_now(package: &str) -> Built {
-    let target = package.replace('-', "_");
-    if let Some(folder) = std::env::var_os("GPU_INTEROP_SIMULATORS") {
-        let file = PathBuf::from(folder).join(format!("{DLL_PREFIX}{target}{DLL_SUFFIX}"));
-        return if file.is_file() { Ok(file) } else { Err(format!("{} does not exist", file.display())) };
+    if let Some(folder) = simulators() {
+        return existing(folder, package);
     }
+    let target = package.replace('-', "_");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--message-format=json-render-diagnostics", "--package", package]);
     cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "--target-dir"]);
-    cargo.arg(target_folder()?);
+    // Elsewhere than the tests: Cargo enables other features of the dependencies for one package than for the whole
+    // workspace, and would build both in turn, because the files of both have the same name.
+    cargo.arg(target_folder()?.join("simulators"));
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
@@ -52,10 +71,16 @@ fn build_now(package: &str) -> Built {
         .ok_or_else(|| format!("cargo reported no library of {package}"))
 }
 
-/// Cargo's target folder: two above `deps`, where Cargo puts the programs of tests.
-fn target_folder() -> Result<PathBuf, String> {
+/// Cargo's target folder.
+fn target_folder() -> Built {
+    let dependencies = dependencies()?;
+    let target = dependencies.parent().and_then(Path::parent);
+    target.map(Path::to_owned).ok_or_else(|| format!("{} is not in a target folder of Cargo", dependencies.display()))
+}
+
+/// `deps`, two below the target folder, where Cargo puts the programs of tests and their dependencies.
+fn dependencies() -> Built {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let dependencies = program.ancestors().find(|folder| folder.ends_with("deps"));
-    let target = dependencies.and_then(|folder| folder.parent()?.parent());
-    target.map(Path::to_owned).ok_or_else(|| format!("{} is not in a target folder of Cargo", program.display()))
+    let folder = program.ancestors().find(|folder| folder.ends_with("deps"));
+    folder.map(Path::to_owned).ok_or_else(|| format!("{} is not in a target folder of Cargo", program.display()))
 }

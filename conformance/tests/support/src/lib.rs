@@ -21,7 +21,7 @@ pub mod request;
 #[doc(hidden)]
 pub use gpu_interop_driver;
 
-pub use built::build;
+pub use built::{build, built_with_this_program};
 #[cfg(unix)]
 pub use compile::{CompiledLibrary, source};
 #[cfg(target_os = "linux")]
