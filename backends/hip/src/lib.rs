@@ -90,9 +90,9 @@
 //!   (except copies from the host in 6.4 and 7.2), in 5.2 the 31st copy of pinned memory, in all versions after some
 //!   thousand operations, when the hardware queue is full. Signal before enqueueing much work behind a wait, or signal
 //!   from another thread, and copy from pinned memory.
-//! * A page fault of the GPU aborts the process. On a busy machine, 5.2 misses about 1 of 100: its thread for events
-//!   spins without asking the kernel driver, and the work stays pending. Wait with a time limit
-//!   ([`Stream::synchronize_timeout`](gpu_interop_core::Stream::synchronize_timeout)).
+//! * In 5.2 a page fault of the GPU aborts the process; in 7.2 calls return an error. On a busy machine, 5.2 misses
+//!   some faults: its thread for events spins without asking the kernel driver, and the work stays pending. Wait with
+//!   a time limit ([`Stream::synchronize_timeout`](gpu_interop_core::Stream::synchronize_timeout)).
 //!
 //! The emulation does not cover caches, page tables, timing and the instruction set of a GPU.
 //!

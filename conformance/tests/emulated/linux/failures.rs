@@ -29,8 +29,8 @@ enum End {
 /// Error of a wait for work that the GPU does not execute.
 const PENDING: &str = "Stream::synchronize_timeout: timeout: ";
 
-/// Runs within which the runtime must notice a page fault. On a busy machine it misses about 1 of 100: its thread for
-/// events spins instead of waiting for the kernel driver, and the run ends as with a queue that hangs.
+/// In one of so many runs the runtime must notice every page fault. On a busy machine, its thread for events may spin
+/// without asking the kernel driver: the fault is missed, and the case ends as with a queue that hangs.
 const MOST_RUNS: u32 = 3;
 
 /// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3.
@@ -64,17 +64,20 @@ pub(crate) fn of_the_kernel() -> Result<(), Failed> {
 }
 
 fn meet(fault: &str, end: End) -> Result<(), Failed> {
+    let mut text = String::new();
     for _ in 0..MOST_RUNS {
-        let outcomes = run_with(fault, end)?;
-        if !matches!(end, End::Aborted) || outcomes.contains(&Outcome::Crashed) {
+        let cases;
+        (cases, text) = run_with(fault, end)?;
+        let missed = |case: &CaseReport| case.outcome == Outcome::Failed;
+        if !matches!(end, End::Aborted) || !cases.iter().any(missed) {
             return Ok(());
         }
     }
-    Err(format!("the runtime noticed the fault in none of {MOST_RUNS} runs").into())
+    Err(format!("the fault was missed in each of {MOST_RUNS} runs: {text}").into())
 }
 
-/// Runs the cases once, and returns how they ended.
-fn run_with(fault: &str, end: End) -> Result<Vec<Outcome>, Failed> {
+/// Runs the cases once, and returns their results and the command's output.
+fn run_with(fault: &str, end: End) -> Result<(Vec<CaseReport>, String), Failed> {
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json").display().to_string();
     let arguments = [
@@ -96,10 +99,10 @@ fn run_with(fault: &str, end: End) -> Result<Vec<Outcome>, Failed> {
     let report: Option<Report> = fs::read_to_string(&json).ok().and_then(|text| serde_json::from_str(&text).ok());
     let Some(report) = report else {
         let End::Unusable(reason) = end else { return Err(format!("no report\n{text}").into()) };
-        check(output.status.code() == Some(2) && text.contains(reason), text)?;
-        return Ok(Vec::new());
+        check(output.status.code() == Some(2) && text.contains(reason), text.clone())?;
+        return Ok((Vec::new(), text));
     };
-    let cases = &report.results;
+    let cases = report.results;
     check(cases.len() == 2, text.clone())?;
     let allowed = |case: &CaseReport| {
         let reason = case.reason.as_deref().unwrap_or_default();
@@ -113,5 +116,5 @@ fn run_with(fault: &str, end: End) -> Result<Vec<Outcome>, Failed> {
     check(cases.iter().all(allowed), text.clone())?;
     let met = cases.iter().any(|case| case.outcome != Outcome::Passed);
     check(met != matches!(end, End::Passed), format!("the fault was expected to show: {text}"))?;
-    Ok(cases.iter().map(|case| case.outcome).collect())
+    Ok((cases, text))
 }

@@ -1,4 +1,4 @@
-//! Builds the simulators of this workspace for tests that load them.
+//! Libraries of this workspace for tests that load them: simulators and the C interface.
 //!
 //! Without Cargo, as under Wine, `GPU_INTEROP_SIMULATORS` names the folder of the built libraries.
 
@@ -29,29 +29,24 @@ pub fn build(package: &str) -> Result<PathBuf, String> {
 /// # Errors
 /// The missing file.
 pub fn built_with_this_program(package: &str) -> Result<PathBuf, String> {
-    existing(simulators().map_or_else(dependencies, Ok)?, package)
+    existing(&dependencies()?, package)
 }
 
-/// The folder of libraries that are built already.
-fn simulators() -> Option<PathBuf> {
-    std::env::var_os("GPU_INTEROP_SIMULATORS").map(PathBuf::from)
-}
-
-fn existing(folder: PathBuf, package: &str) -> Built {
+fn existing(folder: &Path, package: &str) -> Built {
     let file = folder.join(format!("{DLL_PREFIX}{}{DLL_SUFFIX}", package.replace('-', "_")));
     if file.is_file() { Ok(file) } else { Err(format!("{} does not exist", file.display())) }
 }
 
 fn build_now(package: &str) -> Built {
-    if let Some(folder) = simulators() {
-        return existing(folder, package);
+    if let Some(folder) = std::env::var_os("GPU_INTEROP_SIMULATORS") {
+        return existing(Path::new(&folder), package);
     }
     let target = package.replace('-', "_");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--message-format=json-render-diagnostics", "--package", package]);
     cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "--target-dir"]);
-    // Elsewhere than the tests: Cargo enables other features of the dependencies for one package than for the whole
-    // workspace, and would build both in turn, because the files of both have the same name.
+    // Not the folder of the tests. Cargo enables fewer features of the dependencies for one package than for the whole
+    // workspace, but the library's file has the same name: each build would replace the other's.
     cargo.arg(target_folder()?.join("simulators"));
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
