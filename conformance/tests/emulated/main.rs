@@ -13,6 +13,9 @@ use std::process::ExitCode;
 use gpu_interop_conformance::Suite;
 use libtest_mimic::Arguments;
 
+/// Number of parallel tests. Those of GPUs that hang, which come first, mostly wait.
+const THREADS: usize = 4;
+
 fn main() -> ExitCode {
     if gpu_interop_conformance_cli::is_called() {
         return gpu_interop_conformance_cli::main_of_test(&Suite::standard());
@@ -21,5 +24,7 @@ fn main() -> ExitCode {
     let tests = linux::tests();
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
     let tests = Vec::new();
-    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(THREADS);
+    libtest_mimic::run(&arguments, tests).exit_code()
 }

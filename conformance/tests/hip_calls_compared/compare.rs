@@ -10,7 +10,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use super::answers::{self, Answers};
 use super::language::{self, Script};
 use super::machine;
-use super::runtime::{COMMAND, LIBRARY, MAJOR, Runtime, VERSIONS, Version, WRONG};
+use super::runtime::{COMMAND, DIED_OR_NOT, LIBRARY, MAJOR, Runtime, VERSIONS, Version, WRONG};
 use gpu_interop_test_support::build;
 
 /// The files of scripts, each with the group that begins its names.
@@ -207,11 +207,18 @@ fn side_by_side(script: &Script, expected: &[String], found: &[String]) -> Strin
     text
 }
 
+/// Begins with the scripts that hang: they run until their time limit, while the others run.
+fn hanging_first(scripts: &mut [Script], recorded: &Answers) {
+    let hangs = |script: &Script| recorded.get(&script.name).and_then(|answers| answers.last());
+    scripts.sort_by_key(|script| hangs(script).is_none_or(|end| end != DIED_OR_NOT[0]));
+}
+
 fn simulated(version: Version) -> Result<(), Failed> {
     static BUILT: OnceLock<Result<std::path::PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build("gpu-interop-sim-hip"));
     let simulator = Runtime::simulator(built.as_ref()?, version);
-    let (scripts, recorded, differences) = (scripts()?, answers::recorded(version)?, answers::differences()?);
+    let (mut scripts, recorded, differences) = (scripts()?, answers::recorded(version)?, answers::differences()?);
+    hanging_first(&mut scripts, &recorded);
     let mut found = run_all(&simulator, &scripts)?;
     once_more(&simulator, &scripts, &mut found, |script, found| {
         let expected = differences.of(script, version).map(|difference| &difference.simulator);
