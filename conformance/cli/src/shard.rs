@@ -31,9 +31,13 @@ impl FromStr for ShardNumber {
     }
 }
 
-/// Durations of cases by name, microseconds.
+/// Durations of cases, microseconds.
 #[derive(Debug)]
-pub(crate) struct Durations(BTreeMap<String, u64>);
+pub(crate) struct Durations {
+    by_name: BTreeMap<String, u64>,
+    /// The median of those that are not 0: the duration of an unknown case.
+    median: u64,
+}
 
 impl Durations {
     /// Those in the command, of this project's own reports.
@@ -42,7 +46,7 @@ impl Durations {
             let (name, duration) = line.split_once(' ')?;
             Some((name.to_owned(), duration.parse().ok()?))
         };
-        Self(include_str!("../../durations.txt").lines().filter_map(line).collect())
+        Self::new(include_str!("../../durations.txt").lines().filter_map(line).collect())
     }
 
     /// Those of a report of `run` or `merge`. Of several runs, the longest.
@@ -61,28 +65,23 @@ impl Durations {
             let longest = all.entry(case.name()).or_insert(0);
             *longest = case.duration_us.max(*longest);
         }
-        Self(all)
+        Self::new(all)
     }
 
-    /// The duration of a case. An unknown one has the median duration.
-    fn get(&self, name: &str) -> u64 {
-        let median = || {
-            let mut known: Vec<u64> = self.0.values().copied().filter(|duration| *duration > 0).collect();
-            known.sort_unstable();
-            known.get(known.len() / 2).copied().unwrap_or(1)
-        };
-        self.0.get(name).copied().unwrap_or_else(median)
+    fn new(by_name: BTreeMap<String, u64>) -> Self {
+        let mut known: Vec<u64> = by_name.values().copied().filter(|duration| *duration > 0).collect();
+        known.sort_unstable();
+        Self { median: known.get(known.len() / 2).copied().unwrap_or(1), by_name }
     }
 
     /// The duration of a case, also under its former name, microseconds.
     pub(crate) fn of(&self, case: &Case<'_>) -> u64 {
         let names = || case.scenario.names().map(|id| case_name(id, case.exporter));
-        let known = names().find(|name| self.0.contains_key(name));
-        self.get(&known.unwrap_or_else(|| case.name()))
+        names().find_map(|name| self.by_name.get(&name).copied()).unwrap_or(self.median)
     }
 
     fn sha256(&self) -> String {
-        sha256::of_lines(self.0.iter().map(|(name, duration)| format!("{name} {duration}")))
+        sha256::of_lines(self.by_name.iter().map(|(name, duration)| format!("{name} {duration}")))
     }
 }
 
@@ -153,7 +152,7 @@ mod tests {
     }
 
     fn durations(all: &[(&str, u64)]) -> Durations {
-        Durations(all.iter().map(|(name, duration)| ((*name).to_owned(), *duration)).collect())
+        Durations::new(all.iter().map(|(name, duration)| ((*name).to_owned(), *duration)).collect())
     }
 
     #[test]
@@ -161,7 +160,7 @@ mod tests {
         let durations = durations(&[("a.1", 50), ("a.2", 10), ("a.3", 10), ("a.4", 10), ("a.5", 10), ("a.6", 10)]);
         assert_eq!(assign(&cases(), 2, &durations), [0, 1, 1, 1, 1, 1]);
         // Unknown cases have the median duration, and those without one are distributed as well.
-        assert_eq!(assign(&cases(), 3, &Durations(BTreeMap::new())), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(assign(&cases(), 3, &Durations::new(BTreeMap::new())), [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]
@@ -199,6 +198,6 @@ mod tests {
     #[test]
     fn the_durations_in_the_command_are_read() {
         let text = include_str!("../../durations.txt");
-        assert_eq!(Durations::built_in().0.len(), text.lines().count());
+        assert_eq!(Durations::built_in().by_name.len(), text.lines().count());
     }
 }

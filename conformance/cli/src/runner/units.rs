@@ -67,7 +67,7 @@ pub(super) fn units(
         let worth = groups.iter().map(Vec::len).sum::<usize>().div_ceil(WORTH_A_PROCESS);
         let mut shared = vec![(0, Vec::new()); if beside >= Beside::Waiting { 1 } else { worth.min(2 * jobs) }];
         // The longest group first, each to the shortest unit.
-        groups.sort_by_key(|group| Reverse(cost(group)));
+        groups.sort_by_cached_key(|group| Reverse(cost(group)));
         for group in groups {
             if let Some((taken, least)) = shared.iter_mut().min_by_key(|(taken, _)| *taken) {
                 *taken += cost(&group);
@@ -76,7 +76,7 @@ pub(super) fn units(
         }
         units.extend(shared.into_iter().map(|(_, unit)| unit).filter(|unit| !unit.is_empty()));
     }
-    units.sort_by_key(|unit| Reverse(cost(unit)));
+    units.sort_by_cached_key(|unit| Reverse(cost(unit)));
     units
 }
 
