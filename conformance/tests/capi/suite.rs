@@ -72,7 +72,7 @@ impl Ran {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
         command.env(LIBRARY_VARIABLE, built_with_this_program("gpu-interop-capi")?);
-        command.args(["--quiet", "--jobs", "2", "--retries", "0", "--json"]).arg(&json);
+        command.args(["--quiet", "--jobs", "4", "--retries", "0", "--json"]).arg(&json);
         if cfg!(debug_assertions) {
             command.args(["--filter", filter]);
         }

@@ -68,9 +68,16 @@ fn main() -> ExitCode {
         return nvsci_calls::main();
     }
     let tests = [
-        // The longest ones first.
+        // The longest ones first, and those that mostly wait.
         #[cfg(target_os = "linux")]
         vulkan::tests(),
+        #[cfg(unix)]
+        interrupt::tests(),
+        #[cfg(target_os = "linux")]
+        flakes::tests(),
+        calls::tests(),
+        #[cfg(target_os = "linux")]
+        nvsci_calls::tests(),
         #[cfg(target_os = "linux")]
         hip_on_cuda::tests(),
         #[cfg(target_os = "linux")]
@@ -85,18 +92,11 @@ fn main() -> ExitCode {
         hip_opaque::tests(),
         #[cfg(target_os = "linux")]
         nvsci::tests(),
-        #[cfg(target_os = "linux")]
-        nvsci_calls::tests(),
-        calls::tests(),
         device::tests(),
         #[cfg(unix)]
         expectations::tests(),
         #[cfg(target_os = "linux")]
-        flakes::tests(),
-        #[cfg(target_os = "linux")]
         shards::tests(),
-        #[cfg(unix)]
-        interrupt::tests(),
         #[cfg(target_os = "linux")]
         misbehaviour::tests(),
     ];
