@@ -42,6 +42,8 @@ impl LiveStream {
 struct ExternalWaits {
     /// Waits were enqueued after the marker.
     enqueued: AtomicBool,
+    /// There is a marker, or a thread decides whether one is needed. Set before `enqueued` is cleared.
+    marked: AtomicBool,
     marker: Mutex<Marker>,
 }
 
@@ -67,6 +69,10 @@ impl ExternalWaits {
     /// # Safety
     /// The stream is live and belongs to this device.
     unsafe fn unmet(&self, device: &dyn BackendDevice, raw: RawStream) -> Option<PassedMarkers> {
+        // Without the lock, which another thread may hold: its query is no reason to retain objects.
+        if !self.enqueued.load(Ordering::Acquire) && !self.marked.load(Ordering::Acquire) {
+            return None;
+        }
         let mut marker = match self.marker.try_lock() {
             Ok(marker) => marker,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -82,8 +88,10 @@ impl ExternalWaits {
             marker.passed += 1;
             progress::destroy(device, event);
         }
+        self.marked.store(true, Ordering::Release);
         // SAFETY: the caller guarantees a live stream of this device.
         if !self.enqueued.swap(false, Ordering::AcqRel) || unsafe { progress::is_idle(device, raw) } {
+            self.marked.store(false, Ordering::Release);
             return None;
         }
         // SAFETY: the caller guarantees a live stream of this device.

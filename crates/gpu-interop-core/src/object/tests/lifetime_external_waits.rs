@@ -1,5 +1,6 @@
 //! Drivers whose frees wait for streams, and streams that wait for a later signal of the same thread.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -192,6 +193,28 @@ fn no_drop_blocks_forever() {
     recorder.finish(stream.as_raw());
     device.collect();
     assert_eq!(recorder.frees().len(), before + 500);
+}
+
+/// A thread that queries a stream without waits is no reason to retain the objects of another thread.
+#[test]
+fn concurrent_drops_without_waits_are_freed_at_once() {
+    let (recorder, device) = open();
+    recorder.frees_wait_for_streams();
+    let streams: Vec<Stream> = (0..48).map(|_| device.create_stream().expect("stream")).collect();
+    let retained = AtomicUsize::new(0);
+    let drop_some = || {
+        for _ in 0..500 {
+            let memory = import(&device);
+            let freed = Call::DestroyMemory(memory.as_raw());
+            drop(memory);
+            retained.fetch_add(usize::from(!recorder.frees().contains(&freed)), Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(drop_some);
+        scope.spawn(drop_some);
+    });
+    assert_eq!(retained.into_inner(), 0, "of 1000 objects, with {} streams", streams.len());
 }
 
 /// A driver waits for the streams of its GPU, of all `Device`s.
