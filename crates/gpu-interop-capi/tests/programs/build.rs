@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use gpu_interop_test_support::built_with_this_program;
 use tempfile::TempDir;
 
 pub(crate) fn crate_folder() -> &'static Path {
@@ -59,10 +60,9 @@ pub(crate) struct Library {
     libraries: PathBuf,
 }
 
-/// Folder into which Cargo built the library for this test.
-fn dependencies() -> PathBuf {
-    let program = env::current_exe().expect("a path");
-    program.parent().expect("a folder").to_owned()
+/// The shared library that Cargo built for this test. The static one is beside it.
+fn built() -> PathBuf {
+    built_with_this_program("gpu-interop-capi").expect("the library")
 }
 
 impl Library {
@@ -71,9 +71,8 @@ impl Library {
         let folder = tempfile::tempdir().expect("a folder");
         let libraries = folder.path().join("lib");
         fs::create_dir(&libraries).expect("a folder");
-        let built = dependencies().join("libgpu_interop_capi.so");
         for name in ["libgpu_interop.so.0", "libgpu_interop.so"] {
-            symlink(&built, libraries.join(name)).expect("a link");
+            symlink(built(), libraries.join(name)).expect("a link");
         }
         Self { include: crate_folder().join("include"), libraries, folder }
     }
@@ -82,7 +81,7 @@ impl Library {
     pub(crate) fn installed() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let prefix = folder.path().join("prefix");
-        let archive = dependencies().join("libgpu_interop_capi.a");
+        let archive = built().with_extension("a");
         let script = crate_folder().join("install/install.sh");
         run(Command::new(script).arg(archive).arg(&prefix).arg(env!("CARGO_PKG_VERSION")));
         Self { include: prefix.join("include"), libraries: prefix.join("lib"), folder }
