@@ -209,8 +209,8 @@ fn side_by_side(script: &Script, expected: &[String], found: &[String]) -> Strin
 
 /// Begins with the scripts that hang: they run until their time limit, while the others run.
 fn hanging_first(scripts: &mut [Script], recorded: &Answers) {
-    let hangs = |script: &Script| recorded.get(&script.name).and_then(|answers| answers.last());
-    scripts.sort_by_key(|script| hangs(script).is_none_or(|end| end != DIED_OR_NOT[0]));
+    let end = |script: &Script| recorded.get(&script.name)?.last();
+    scripts.sort_by_key(|script| end(script).is_none_or(|end| end != DIED_OR_NOT[0]));
 }
 
 fn simulated(version: Version) -> Result<(), Failed> {

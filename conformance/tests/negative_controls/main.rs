@@ -220,17 +220,16 @@ fn does_nothing() -> Result<(), Failed> {
     check(unlike.is_empty() && expected.is_empty(), format!("not as expected: {unlike:#?}, not there: {expected:?}"))
 }
 
-/// Drivers may call the functions of all streams in sequence, as the simulators do: a function that waits for another
-/// stream's work blocks that work. The streams of the host backend call theirs independently, so the fault is not
+/// Control of the next test: the streams of the host backend call their functions independently, so the fault is not
 /// detected there.
-/// Host functions that wait for each other. On the host backend they do not block: its streams have threads of their own.
 fn host_functions_may_wait() -> Result<(), Failed> {
     let (_, report) =
         run(&Fault::WaitsInHostFunctions.backend(), &["--filter", "timeline.dependencies.bridge@native"])?;
     check(only(&report)?.outcome == Outcome::Passed, format!("{report:?}"))
 }
 
-/// The same on the simulator of a driver, which runs one host function at a time.
+/// Drivers may call the functions of all streams in sequence, as the simulators do: a function that waits for another
+/// stream's work blocks that work.
 fn waiting_in_host_functions(sound: &str, broken: &str) -> Result<Completion, Failed> {
     if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIMULATORS").is_none() {
         return Ok(Completion::ignored_with("GPU_INTEROP_SIMULATORS names no folder with simulators"));
