@@ -40,7 +40,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "no-vulkan", "the suite on a machine without Vulkan", no_vulkan;
     "amd", "the suite on AMD's runtime 5.2.3 over an emulated kernel driver", amd;
     "bundle", "the bundle that vendors run", bundle;
-    "instructions", "instructions that the safe objects add to signals and waits", instructions;
+    "instructions", "instructions that the safe objects add to signals, waits and imports", instructions;
     "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
     "features", "lints with each feature of gpu-interop alone, and of the command", features;
     "docs", "documentation", docs;

@@ -1,18 +1,19 @@
-//! Instructions that the safe objects add to a signal and a wait, counted by Valgrind: unlike times they do not depend on
-//! the machine's load. Exits with status 1 if a limit is exceeded. Linux on x86-64.
+//! Instructions that the safe objects add to a signal, a wait and an import, counted by Valgrind: unlike times they do not
+//! depend on the machine's load. Exits with status 1 if a limit is exceeded. Linux on x86-64.
 //!
 //! The limits are a tenth above what Rust 1.95 compiles to, and 50 more: the stream's thread decides how often its queue is
 //! empty, which changes a count by up to 30.
 //!
 //! A child process under `valgrind --tool=callgrind` counts the instructions of one call, by the safe objects and by the
 //! backend directly. The difference is the safe objects' part: checks, the record of use, and the conversion of arguments.
+//! An import is mapped, unmapped and destroyed in the same call.
 
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
 use gpu_interop_core::backend::{RawSignal, RawWait};
 use gpu_interop_core::{
-    Device, ExternalSemaphore, SemaphoreWait, SignalBatch, SignalParams, Stream, WaitBatch, WaitParams,
+    Device, ExportableMemory, ExternalSemaphore, SemaphoreWait, SignalBatch, SignalParams, Stream, WaitBatch, WaitParams,
 };
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
@@ -21,8 +22,12 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Calls of one measurement.
 const CALLS: u64 = 200;
 
+/// Size of the imported memory in bytes.
+const SIZE: u64 = 4096;
+
 /// Names of the measured calls, the number of semaphores, and the most instructions that the safe objects may add to one.
-const LIMITS: [(&str, usize, u64); 12] = [
+const LIMITS: [(&str, usize, u64); 13] = [
+    ("import", 1, 2_000),
     ("signal", 1, 100),
     ("signal", 8, 600),
     ("signal", 64, 5_000),
@@ -104,6 +109,7 @@ fn measure(call: &str, count: &str) -> Result<bool> {
     for semaphore in &exported {
         imported.push(device.import_semaphore(semaphore.import_request()?)?);
     }
+    let memory = device.allocate_exportable(SIZE)?;
     // As an application, prepared once.
     let mut prepared = (SignalBatch::new(imported.iter())?, WaitBatch::new(imported.iter())?);
     for value in 1..=CALLS {
@@ -116,6 +122,7 @@ fn measure(call: &str, count: &str) -> Result<bool> {
                 })?;
             }
             "wait_prepared" => measured(&mut || stream.wait_prepared(&prepared.1))?,
+            "import" | "import_direct" => import(call, &device, &memory)?,
             _ => once(call, value, &device, &stream, &imported)?,
         }
         // Outside of the measured function.
@@ -127,6 +134,32 @@ fn measure(call: &str, count: &str) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// An import, mapped, unmapped and destroyed.
+fn import(call: &str, device: &Device, memory: &ExportableMemory) -> Result<()> {
+    let request = &mut Some(memory.import_request()?);
+    if call == "import" {
+        measured(&mut || {
+            let Some(request) = request.take() else { return Ok(()) };
+            let imported = device.import_memory(request)?;
+            imported.map_buffer(..)?.close()?;
+            imported.close()
+        })?;
+    } else {
+        let raw = device.as_raw();
+        measured(&mut || {
+            let Some(request) = request.take() else { return Ok(()) };
+            // SAFETY: the request is valid for this device. The buffer is the import's own, and both are freed once.
+            unsafe {
+                let imported = raw.import_memory(&request)?;
+                let buffer = raw.map_buffer(imported, 0, SIZE)?;
+                raw.free_buffer(imported, buffer)?;
+                raw.destroy_memory(imported)
+            }
+        })?;
+    }
+    Ok(())
 }
 
 fn once(call: &str, value: u64, device: &Device, stream: &Stream, imported: &[ExternalSemaphore]) -> Result<()> {

@@ -48,7 +48,7 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub(super) struct Lifetimes {
     slots: Arc<Slots>,
     retired: Mutex<RetiredObjects>,
-    /// `true` if an object is retired.
+    /// `true` if an object is retired or deferred. Written under the lock of those objects, read without it.
     any_retired: AtomicBool,
     /// Objects dropped inside a host function, where no driver may be called, and the streams they were used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
@@ -95,38 +95,34 @@ impl Lifetimes {
         if driver_calls::are_forbidden() {
             // Its parent may be dropped before this object is adopted.
             lock(&self.retired).add(&resource);
-            lock(&self.deferred).push((resource, used));
-            self.any_retired.store(true, Ordering::Relaxed);
+            let mut deferred = lock(&self.deferred);
+            deferred.push((resource, used));
+            self.any_retired.store(true, Ordering::Release);
             return Ok(());
         }
         if matches!(resource, Resource::Event(_)) {
             return self.free(device, resource).map(drop);
         }
-        self.collect_if_due(device);
+        // If a child of `resource` is not freed yet, this is `true`: the child was retired before its parent was dropped.
+        let any_retired = self.any_retired.load(Ordering::Acquire);
+        if any_retired {
+            self.collect_if_due(device);
+        }
         let waits = self.wait_entries(device, used);
         let entry = Retired { resource, waits, blocked_by: None };
         let blocked_by = if entry.waits.is_empty() { self.blocks(device, &entry, 0, &mut None) } else { None };
-        {
+        let deferred = blocked_by.is_some() || !entry.waits.is_empty();
+        if deferred || any_retired {
             let mut retired = lock(&self.retired);
-            retired.add(&resource);
-            if blocked_by.is_some() || !entry.waits.is_empty() || retired.has_children(&resource) {
-                retired.entries.push(Retired { blocked_by, ..entry });
-                self.any_retired.store(true, Ordering::Relaxed);
+            if deferred || retired.has_children(&resource) {
+                retired.add(&resource);
+                self.push(&mut retired, Retired { blocked_by, ..entry });
                 return Ok(());
             }
-            retired.active_threads += 1;
         }
-        // The owner is dropped last: its destructor is application code and may panic.
-        let freed = self.free(device, resource);
-        let again = {
-            let mut retired = lock(&self.retired);
-            retired.remove(&resource);
-            retired.finish(&[resource])
-        };
-        if again {
-            self.collect(device);
-        }
-        freed.map(drop)
+        // Its parents are live: the caller's object refers to them. The owner is dropped last: its destructor is
+        // application code and may panic.
+        self.free(device, resource).map(drop)
     }
 
     /// Returns the pending external waits on which freeing `entry` would block and which this thread may have to
@@ -223,8 +219,13 @@ impl Lifetimes {
         let deferred = std::mem::take(&mut *lock(&self.deferred));
         for (resource, used) in deferred {
             let waits = self.wait_entries(device, used);
-            lock(&self.retired).entries.push(Retired { resource, waits, blocked_by: None });
+            self.push(&mut lock(&self.retired), Retired { resource, waits, blocked_by: None });
         }
+    }
+
+    fn push(&self, retired: &mut RetiredObjects, entry: Retired) {
+        retired.entries.push(entry);
+        self.any_retired.store(true, Ordering::Release);
     }
 
     /// Frees all retired objects whose events have completed.
@@ -282,8 +283,11 @@ impl Lifetimes {
         let mut retired = lock(&self.retired);
         stay.append(&mut retired.entries);
         retired.entries = stay;
-        self.any_retired.store(!retired.entries.is_empty(), Ordering::Relaxed);
-        retired.finish(&freed)
+        let again = retired.finish(&freed);
+        // Locked: a host function that adds an object sets the flag under this lock.
+        let deferred = lock(&self.deferred);
+        self.any_retired.store(!retired.is_empty() || !deferred.is_empty(), Ordering::Release);
+        again
     }
 
     fn passed(&self, device: &dyn BackendDevice, wait: Wait, busy: &mut BTreeSet<usize>) -> bool {

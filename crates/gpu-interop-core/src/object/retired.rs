@@ -33,7 +33,7 @@ pub(super) struct RetiredObjects {
     pub(super) entries: Vec<Retired>,
     /// Number of dropped children of each parent, including those that a thread is freeing.
     children: BTreeMap<Parent, usize>,
-    /// Number of threads that check entries, which they have taken out of `entries`, or free one.
+    /// Number of threads that check entries, which they have taken out of `entries`, and free them.
     pub(super) active_threads: usize,
 }
 
@@ -62,6 +62,11 @@ impl RetiredObjects {
         let may_go =
             |entry: &Retired| entry.resource.as_parent().is_some_and(was_parent) && !self.has_children(&entry.resource);
         self.entries.iter().any(|entry| entry.waits.is_empty() && entry.blocked_by.is_none() && may_go(entry))
+    }
+
+    /// `true` if every retired object is freed, and every child of a deferred one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.children.is_empty() && self.active_threads == 0
     }
 
     /// `true` if a child of `resource` is not freed yet.

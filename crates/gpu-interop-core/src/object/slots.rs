@@ -63,16 +63,19 @@ impl ExternalWaits {
         self.enqueued.store(true, Ordering::Release);
     }
 
+    /// `false` if no wait is pending. Takes no lock, which another thread may hold: its query is no reason to retain
+    /// objects.
+    #[inline]
+    fn may_be_pending(&self) -> bool {
+        self.enqueued.load(Ordering::Acquire) || self.marked.load(Ordering::Acquire)
+    }
+
     /// Number of completed markers, if known, while a wait may be pending; `None` if no wait is pending. After a failed
     /// query waits count as pending.
     ///
     /// # Safety
     /// The stream is live and belongs to this device.
     unsafe fn unmet(&self, device: &dyn BackendDevice, raw: RawStream) -> Option<PassedMarkers> {
-        // Without the lock, which another thread may hold: its query is no reason to retain objects.
-        if !self.enqueued.load(Ordering::Acquire) && !self.marked.load(Ordering::Acquire) {
-            return None;
-        }
         let mut marker = match self.marker.try_lock() {
             Ok(marker) => marker,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -187,14 +190,19 @@ impl Slots {
 
     /// Streams that may have pending external waits.
     pub(super) fn waiting(&self, device: &dyn BackendDevice) -> PendingWaits {
-        let unmet = |(slot, user): (usize, User)| match user {
-            User::Stream(live) => {
-                // SAFETY: `with` passes only live streams of this device.
-                live.with(|raw| unsafe { live.waits.unmet(device, raw) })?.map(|met| ((self.id, slot), met))
-            }
-            User::Free | User::Graph => None,
+        let candidates: SmallVec<[(usize, Arc<LiveStream>); 4]> = {
+            let users = lock(&self.users);
+            let candidate = |(slot, user): (usize, &User)| match user {
+                User::Stream(live) if live.waits.may_be_pending() => Some((slot, live.clone())),
+                _ => None,
+            };
+            users.iter().enumerate().filter_map(candidate).collect()
         };
-        self.users(u64::MAX).into_iter().filter_map(unmet).collect()
+        let unmet = |(slot, live): (usize, Arc<LiveStream>)| {
+            // SAFETY: `with` passes only live streams of this device.
+            live.with(|raw| unsafe { live.waits.unmet(device, raw) })?.map(|met| ((self.id, slot), met))
+        };
+        candidates.into_iter().filter_map(unmet).collect()
     }
 }
 

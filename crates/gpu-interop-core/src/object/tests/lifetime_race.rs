@@ -67,6 +67,42 @@ fn memory_waits_for_a_mapping_that_another_thread_is_freeing() {
     }
 }
 
+/// While one thread frees the mapping, another frees all that is retired besides, and drops the memory.
+#[test]
+fn memory_waits_for_a_mapping_after_the_end_of_another_collection() {
+    let (recorder, device) = open();
+    let [first, second] = [held_stream(&recorder, &device), held_stream(&recorder, &device)];
+    let memory = import(&device);
+    let buffer = memory.map_buffer(..).expect("map");
+    first.fill(&buffer, 1).expect("fill");
+    drop(buffer);
+    recorder.finish(first.as_raw());
+    let (other, other_recorder) = (device.clone(), recorder.clone());
+    recorder.before_free_buffer(move || {
+        let ends = std::thread::spawn(move || {
+            let semaphore = binary(&other);
+            second.signal(&[semaphore.signal()]).expect("signal");
+            drop(semaphore);
+            other_recorder.finish(second.as_raw());
+            other.collect();
+            assert!(matches!(other_recorder.frees()[..], [Call::DestroySemaphore(_)]));
+            drop(memory);
+            assert_eq!(other_recorder.frees().len(), 1, "the memory has a mapping");
+            second
+        });
+        drop(ends.join().expect("no panic"));
+    });
+    first.synchronize().expect("synchronize");
+    let frees = recorder.frees();
+    assert!(
+        matches!(
+            frees[..],
+            [Call::DestroySemaphore(_), Call::DestroyStream(_), Call::FreeBuffer(_), Call::DestroyMemory(_)]
+        ),
+        "{frees:#?}"
+    );
+}
+
 /// Without an event the completion of the work is unknown. No object in use may be freed, nor memory before its
 /// mapping.
 #[test]
