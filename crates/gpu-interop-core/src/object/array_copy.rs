@@ -202,6 +202,7 @@ impl Stream {
     /// Both sides are live until the copy has run, hold the extent and do not overlap.
     unsafe fn copy_array_sides(&self, dst: ArrayCopySide, src: ArrayCopySide, extent: [u64; 3]) -> Result<()> {
         let copy = ArrayCopy { dst, src, extent };
+        let _recording = self.lock_recording();
         // SAFETY: the stream is live; the caller guarantees the rest.
         unsafe { self.device().raw.copy_array(self.as_raw(), &copy) }.map_err(|error| self.device().decorate(error))
     }

@@ -37,6 +37,7 @@ pub(super) struct RecordedWaits {
 /// Semaphore operations recorded so far by a recording stream.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
+    /// Locked while any operation is recorded: the driver returns the last one's node.
     pub(super) semaphores: Mutex<Semaphores>,
 }
 

@@ -1,6 +1,6 @@
 //! Streams: queues of asynchronous work.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -9,10 +9,11 @@ use super::buffer::BufferSlice;
 use super::device_state::DeviceInner;
 use super::event::Event;
 use super::fault::StreamFaults;
+use super::lock::lock;
 use super::module::Kernel;
 use super::owned::Owned;
 use super::progress;
-use super::recording::Recording;
+use super::recording::{Recording, Semaphores};
 use super::resource::Resource;
 use super::slots::LiveStream;
 use super::validate;
@@ -62,7 +63,7 @@ impl Stream {
         }
     }
 
-    /// Records that an external wait was enqueued.
+    /// Records that an external wait may be pending.
     #[inline]
     pub(super) fn note_external_wait(&self) {
         if let Some(live) = &self.live {
@@ -73,6 +74,12 @@ impl Stream {
     #[inline]
     pub(super) fn recording(&self) -> Option<&Recording> {
         self.recording.as_ref()
+    }
+
+    /// Keeps other threads from recording until it is dropped, so that a semaphore operation gets its own node.
+    #[inline]
+    pub(super) fn lock_recording(&self) -> Option<MutexGuard<'_, Semaphores>> {
+        self.recording.as_ref().map(|recording| lock(&recording.semaphores))
     }
 
     /// Rejects operations that cannot be recorded.
@@ -93,8 +100,9 @@ impl Stream {
 
     #[cold]
     fn recording_error(&self, operation: &'static str) -> Error {
-        let message = "a stream that records a graph accepts copies, fills, kernels, words and semaphores only; do this on \
-                       the stream that the graph is launched on";
+        let message = "a stream that records a graph accepts copies on the device, read_async, write_async, fills, \
+                       kernel launches, waits for and writes of words, and semaphore operations; call this on the \
+                       stream that launches the graph";
         self.device().decorate(Error::invalid(operation, message))
     }
 
@@ -126,7 +134,7 @@ impl Stream {
     /// A failure of the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
     /// panicked; the failure of a [`Timeline`](super::Timeline) that the stream waited for or signalled over a bridge:
     /// a signal is transferred shortly after the stream has reached it, so its failure may be returned by the next
-    /// call. [`ErrorKind::InvalidArgument`] on a recording stream.
+    /// call. [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process.
     pub fn synchronize(&self) -> Result<()> {
         self.check_not_recording("Stream::synchronize")?;
         let device = self.device();
@@ -220,7 +228,8 @@ impl Stream {
     /// `true` if all enqueued work has completed. Does not block.
     ///
     /// # Errors
-    /// The driver's error; a failure of enqueued work may be returned here.
+    /// [`ErrorKind::InvalidArgument`] on a recording stream; otherwise the driver's error. A failure of enqueued work
+    /// may be returned here.
     pub fn is_idle(&self) -> Result<bool> {
         self.check_not_recording("Stream::is_idle")?;
         // SAFETY: the stream is live.
@@ -256,8 +265,9 @@ impl Stream {
     /// Enqueues a kernel.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a kernel of another device or a launch without threads; otherwise the
-    /// driver's error.
+    /// [`ErrorKind::InvalidArgument`] for a kernel or a buffer of another device, a launch without threads, or an
+    /// argument of 0 bytes; [`ErrorKind::Unsupported`] on a recording stream of a device without
+    /// [`Feature::GraphKernels`]; otherwise the driver's error.
     ///
     /// # Safety
     /// Number, types and layouts of `args` must match the kernel's parameters, and the kernel may only access memory
@@ -278,6 +288,7 @@ impl Stream {
         }
         let args = args.iter().map(|arg| self.resolve(OPERATION, *arg)).collect::<Result<SmallVec<[_; 8]>>>()?;
         kernel.module.owned.in_flight.mark(self.slot);
+        let _recording = self.lock_recording();
         // SAFETY: stream and kernel are live and belong to this device; the caller guarantees the arguments.
         unsafe { device.raw.launch_kernel(self.raw, kernel.raw, config, &args) }.map_err(|error| device.decorate(error))
     }
@@ -311,7 +322,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Destroys the stream and returns the driver's error. Work already enqueued still runs.
+    /// Destroys the stream, unless the application owns it, and returns the driver's error. Pending work defers this
+    /// until it has completed. Work already enqueued still runs.
     ///
     /// # Errors
     /// The driver's error. The object is consumed in either case.

@@ -234,6 +234,7 @@ impl Stream {
     }
 
     fn call(&self, work: impl FnOnce(&dyn BackendDevice, RawStream) -> Result<()>) -> Result<()> {
+        let _recording = self.lock_recording();
         work(&*self.device().raw, self.as_raw()).map_err(|error| self.device().decorate(error))
     }
 }

@@ -1,6 +1,7 @@
 //! Graphs: recording, lifetime of recorded objects, and rejected operations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use super::recorder::{Call, Recorder, gpu};
@@ -47,6 +48,33 @@ fn recorded_work_is_launched_and_the_graph_destroyed() {
         }
         ref other => panic!("{other:#?}"),
     }
+}
+
+/// The driver returns the node of the last recorded operation, which must be the signal.
+#[test]
+fn other_threads_record_nothing_while_a_signal_is_recorded() {
+    let (recorder, device) = open();
+    let (buffer, semaphore) = (mapped(&device), timeline(&device));
+    let ((begin, has_begun), (fill, is_filled)) = (mpsc::channel(), mpsc::channel());
+    recorder.before_signal(move || {
+        begin.send(()).expect("the other thread listens");
+        // Bounded: the other thread is expected to block.
+        is_filled.recv_timeout(Duration::from_millis(100)).expect_err("another thread records");
+    });
+    let recorded = device.record(|stream| {
+        std::thread::scope(|scope| {
+            let buffer = &buffer;
+            let other = scope.spawn(move || {
+                has_begun.recv().expect("a signal is recorded");
+                let filled = stream.fill(buffer, 7);
+                let _ = fill.send(());
+                filled
+            });
+            stream.signal(&[semaphore.signal_value(1)])?;
+            other.join().expect("no panic")
+        })
+    });
+    recorded.expect("record");
 }
 
 /// Records one object of each type that a graph can use, and drops it.
