@@ -75,7 +75,17 @@ impl Device {
             lifetimes.register(&info.name, &raw);
         }
         let process = ProcessMark::of_this_process();
-        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), ordinal, process }) }
+        Self {
+            inner: Arc::new(DeviceInner {
+                info,
+                raw,
+                lifetimes,
+                bridges: Bridges::default(),
+                ordinal,
+                process,
+                dropping: None,
+            }),
+        }
     }
 
     /// Identity of the device.

@@ -1,6 +1,9 @@
 //! State shared by all objects of a device.
 
+use std::convert::Infallible;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use super::driver_calls;
 use super::lifetime::Lifetimes;
@@ -19,6 +22,8 @@ pub(super) struct DeviceInner {
     pub(super) ordinal: Option<usize>,
     /// Process that opened the device.
     pub(super) process: ProcessMark,
+    /// Disconnects when this object is dropped. Declared after `raw`, so dropped after it.
+    pub(super) dropping: Option<Sender<Infallible>>,
 }
 
 impl DeviceInner {
@@ -65,9 +70,18 @@ impl Drop for DeviceInner {
         }
         // Draining calls the driver and may wait for this thread.
         let (lifetimes, bridges) = (std::mem::take(&mut self.lifetimes), std::mem::take(&mut self.bridges));
-        let raw = self.raw.clone();
-        let closer = std::thread::Builder::new().name("gpu-interop close".into());
-        if let Err(error) = closer.spawn(move || lifetimes.drain(&raw, &bridges)) {
+        let (dropping, dropped) = channel();
+        self.dropping = Some(dropping);
+        // A closure that is not called is dropped, but the owners in it must live as long as the pending work.
+        let parts = ManuallyDrop::new((lifetimes, self.raw.clone(), bridges));
+        let close = move || {
+            let (lifetimes, raw, bridges) = ManuallyDrop::into_inner(parts);
+            lifetimes.drain(&raw, &bridges);
+            // Disconnected once the host function's thread has dropped its reference: closing the device calls the
+            // driver, too.
+            let _ = dropped.recv();
+        };
+        if let Err(error) = std::thread::Builder::new().name("gpu-interop close".into()).spawn(close) {
             tracing::error!(%error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
         }
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::recorder::Call;
 use super::{SIZE, assert_invalid, mapped, open};
+#[cfg(target_os = "linux")]
+use crate::object::without_driver_calls;
 
 #[test]
 fn the_owner_of_a_range_lives_until_its_work_has_completed() {
@@ -31,6 +33,36 @@ fn the_owner_of_a_range_lives_until_its_work_has_completed() {
     device.collect();
     assert_eq!(Arc::strong_count(&busy_owner), 1);
     assert!(freed());
+}
+
+/// The child process cannot start threads: their default stack is larger than the address space.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_device_closed_in_a_host_function_without_threads_leaks_its_owners() {
+    const CHILD: &str = "GPU_INTEROP_TEST_WITHOUT_THREADS";
+    let name = "object::tests::mapped_range::a_device_closed_in_a_host_function_without_threads_leaks_its_owners";
+    if std::env::var_os(CHILD).is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this program"));
+        child
+            .args([name, "--exact", "--test-threads=1"])
+            .env(CHILD, "1")
+            .env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+        let output = child.output().expect("a process");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    std::thread::Builder::new().spawn(|| ()).expect_err("no thread can start");
+    let (recorder, device) = open();
+    recorder.expect_leaks();
+    let stream = device.create_stream().expect("stream");
+    let mapping = Arc::new(mapped(&device));
+    let owner = Arc::new(());
+    let range = mapping.range_with_owner(.., owner.clone()).expect("a range");
+    recorder.hold(stream.as_raw());
+    stream.fill(&range, 7).expect("fill");
+    without_driver_calls(|| drop((range, mapping, stream, device)));
+    assert_eq!(Arc::strong_count(&owner), 2, "the fill is pending");
 }
 
 #[test]
