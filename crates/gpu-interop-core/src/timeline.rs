@@ -90,7 +90,7 @@ impl TimelineStrategy {
 /// Implement it for other timelines. [`value`](Self::value), [`signal`](Self::signal) and [`wait`](Self::wait) are
 /// sufficient for a bridge.
 ///
-/// The value is monotonic. All methods may be called concurrently from any thread. None may call the compute driver,
+/// The value is monotonic; a timeline that decreases while streams wait for it over a bridge fails. All methods may be called concurrently from any thread. None may call the compute driver,
 /// and none but [`ExporterTimeline::wait`] may block: a [`Timeline`](crate::Timeline) calls them from a thread that
 /// serves many timelines.
 pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
@@ -106,7 +106,8 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is not greater than the current
-    /// one, or exceeds it by more than the exporter allows; otherwise as [`ExporterTimeline::value`].
+    /// one, or exceeds it by more than the exporter allows; [`ErrorKind::Overtaken`](crate::ErrorKind::Overtaken) if
+    /// pending work of the exporter may signal a greater value first; otherwise as [`ExporterTimeline::value`].
     fn signal(&self, value: u64) -> Result<()>;
 
     /// Blocks until the value is at least `value` (`vkWaitSemaphores`).
@@ -114,6 +115,12 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     /// # Errors
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) after `timeout`; otherwise as [`ExporterTimeline::value`].
     fn wait(&self, value: u64, timeout: Duration) -> Result<()>;
+
+    /// Greatest difference between a value that is waited for and the current one
+    /// (`maxTimelineSemaphoreValueDifference`). Streams reject waits for greater values.
+    fn max_difference(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Kind of handle that the timeline can be exported as; `None` if it cannot.
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {

@@ -28,6 +28,10 @@ impl ExporterTimeline for OwnedSemaphore {
         Self::wait(self, value, timeout)
     }
 
+    fn max_difference(&self) -> u64 {
+        self.interop().max_timeline_difference()
+    }
+
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
         Ok(Box::new(Waiter::new(self.interop())?))
     }
@@ -46,6 +50,10 @@ macro_rules! delegate_to_semaphore {
 
         fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
             self.semaphore().wait(value, timeout)
+        }
+
+        fn max_difference(&self) -> u64 {
+            self.semaphore().max_difference()
         }
 
         fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {

@@ -260,6 +260,10 @@ impl Pending {
         let mut settled = false;
         for group in &mut self.groups {
             let value = group.side.value();
+            if let Err(error) = &value {
+                // A timeline that decreased, too: the waits end without their value.
+                group.side.fail(error);
+            }
             let is_over = |wanted: u64| self.cancelled || value.as_ref().map_or(true, |value| *value >= wanted);
             let mut observes = value.is_ok() && !self.cancelled;
             while let Some(first) = group.waits.first_entry().filter(|first| is_over(*first.key())) {

@@ -108,13 +108,17 @@ impl Side {
         result
     }
 
-    /// Raises the timeline to `value`; returns `false` if it had reached the value before.
+    /// Raises the timeline to `value` for a stream's signal; returns `false` if it had reached the value before, or if
+    /// pending work of the exporter may signal a greater one first.
     ///
     /// # Errors
     /// As [`Side::value`].
     pub(crate) fn raise(&self, value: u64) -> Result<bool> {
         self.check()?;
-        self.record_failure(self.reach(value))
+        match self.reach(value) {
+            Err(error) if error.kind() == ErrorKind::Overtaken => Ok(false),
+            reached => self.record_failure(reached),
+        }
     }
 
     /// Records that a stream is about to wait for `value`. Either this returns the failure of the timeline, or
@@ -134,7 +138,8 @@ impl Side {
     /// Raises the failed timeline to the greatest value that a stream waits for; returns `false` if it had reached it.
     ///
     /// # Errors
-    /// Errors of the exporter.
+    /// Errors of the exporter; [`ErrorKind::Overtaken`] if it rejects the signal because pending work may signal a
+    /// greater value first. Streams are then released by that work, or by a later call.
     pub(crate) fn release_waits(&self) -> Result<bool> {
         self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
     }
@@ -145,13 +150,12 @@ impl Side {
             if self.exporter.value()? >= value {
                 return Ok(false);
             }
+            let reached_meanwhile = |error: &Error| {
+                matches!(error.kind(), ErrorKind::Overtaken | ErrorKind::InvalidArgument)
+                    && self.exporter.value().is_ok_and(|current| current >= value)
+            };
             match self.exporter.signal(value) {
-                // Another signal reached the value first.
-                Err(error) if error.kind() == ErrorKind::Overtaken => Ok(false),
-                // Another thread raised it meanwhile.
-                Err(error) if error.kind() == ErrorKind::InvalidArgument && self.exporter.value()? >= value => {
-                    Ok(false)
-                }
+                Err(error) if reached_meanwhile(&error) => Ok(false),
                 signalled => signalled.map(|()| true),
             }
         })

@@ -12,7 +12,7 @@ use super::driver_calls::without_driver_calls;
 use super::lifetime::Lifetimes;
 use crate::backend::BackendDevice;
 use crate::bridge::{Side, release};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::sync::{Mutex, lock, sleep};
 
 /// Thread that keeps a failed timeline raised.
@@ -37,14 +37,20 @@ impl Raiser {
     /// exporter fails.
     ///
     /// # Errors
-    /// Errors of the exporter; [`ErrorKind::System`](crate::ErrorKind::System) if the process cannot start another
-    /// thread.
+    /// Errors of the exporter; [`ErrorKind::System`] if the process cannot start another thread. After
+    /// [`ErrorKind::Overtaken`] the thread runs.
     pub(super) fn start(self: &Arc<Self>, side: &Arc<Side>, device: &DeviceInner, streams: u64) -> Result<()> {
-        side.release_waits()?;
+        let released = side.release_waits().map(drop);
+        // Overtaken: the thread tries again.
+        if let Err(error) = &released
+            && error.kind() != ErrorKind::Overtaken
+        {
+            return released;
+        }
         let mut state = lock(&self.state);
         state.streams |= streams;
         if state.running || state.streams == 0 {
-            return Ok(());
+            return released;
         }
         let (this, side) = (self.clone(), side.clone());
         let (lifetimes, raw) = (device.lifetimes.clone(), device.raw.clone());
@@ -54,7 +60,7 @@ impl Raiser {
             without_driver_calls(move || release(side));
         })?;
         state.running = true;
-        Ok(())
+        released
     }
 
     fn run(&self, side: &Side, lifetimes: &Lifetimes, device: &dyn BackendDevice) {
@@ -64,7 +70,10 @@ impl Raiser {
             streams |= std::mem::take(&mut lock(&self.state).streams);
             // Queried before the timeline is raised: idle streams no longer lower it.
             streams = lifetimes.busy(device, streams);
-            let raised = side.release_waits();
+            let raised = match side.release_waits() {
+                Err(error) if error.kind() == ErrorKind::Overtaken => Ok(false),
+                raised => raised,
+            };
             let mut state = lock(&self.state);
             match raised {
                 Ok(_) if streams | state.streams == 0 => {

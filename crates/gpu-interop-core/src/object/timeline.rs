@@ -79,6 +79,8 @@ pub struct Timeline {
     /// Greatest value signalled through this object, or the exporter's value at creation. The exporter may have
     /// signalled greater ones.
     last_signalled: AtomicU64,
+    /// That of the exporter.
+    max_difference: u64,
     device: Arc<DeviceInner>,
 }
 
@@ -128,6 +130,7 @@ impl Timeline {
 
     fn build(device: &Device, exporter: Arc<dyn ExporterTimeline>, value: u64, path: Path) -> Self {
         Self {
+            max_difference: exporter.max_difference(),
             side: Arc::new(Side::new(exporter)),
             path,
             last_signalled: AtomicU64::new(value),
@@ -247,8 +250,10 @@ impl Timeline {
     /// all enqueued work has completed, and keeps the exporter's timeline alive that long; closing the device ends it.
     ///
     /// # Errors
-    /// The exporter's error: native waits cannot be released without the exporter. [`ErrorKind::System`] if the process
-    /// cannot start another thread. The call may be repeated.
+    /// The exporter's error: native waits cannot be released without the exporter. [`ErrorKind::Overtaken`] if it cannot
+    /// be raised yet, because pending work of the exporter may signal a greater value first: that work, or the thread
+    /// once it has executed, releases the waits. [`ErrorKind::System`] if the process cannot start another thread. The
+    /// call may be repeated.
     pub fn abandon(&self, reason: &str) -> Result<()> {
         self.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", reason));
         self.checked(self.release_waits())
@@ -287,6 +292,26 @@ impl Timeline {
         }
         self.last_signalled.store(value, Ordering::Relaxed);
         Ok(last)
+    }
+
+    /// Rejects values that the exporter's timeline must not be waited for, and to which it could not be raised to release
+    /// the wait.
+    #[inline]
+    fn check_difference(&self, value: u64) -> Result<()> {
+        // The current value is at least 0.
+        if value <= self.max_difference { Ok(()) } else { self.check_great_value(value) }
+    }
+
+    #[cold]
+    fn check_great_value(&self, value: u64) -> Result<()> {
+        let current = self.side.value()?;
+        if value.saturating_sub(current) <= self.max_difference {
+            return Ok(());
+        }
+        Err(Error::invalid(WAIT, "the value is too far from the timeline's current value; count in smaller steps")
+            .with_context("value", value)
+            .with_context("current", current)
+            .with_context("greatest difference", self.max_difference))
     }
 
     #[cold]
@@ -340,7 +365,8 @@ impl Stream {
     /// has no timeout; bound it with [`Stream::synchronize_timeout`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another device; the failure of the timeline, if any;
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value further above the current one than the
+    /// exporter allows ([`ExporterTimeline::max_difference`]); the failure of the timeline, if any;
     /// [`ErrorKind::Unsupported`] over a bridge to a driver without stream memory operations, unless the value has been
     /// reached: wait for it on the host first ([`Timeline::wait`]). Otherwise the driver's error. After an error
     /// nothing is enqueued.
@@ -348,7 +374,7 @@ impl Stream {
     pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
         self.check_not_recording(WAIT)?;
         self.check_device(WAIT, "timeline", &timeline.device)?;
-        timeline.side.begin_wait(value).map_err(|error| self.device().decorate(error))?;
+        timeline.checked(timeline.check_difference(value).and_then(|()| timeline.side.begin_wait(value)))?;
         match &timeline.path {
             Path::Native { semaphore, .. } => self.wait(&[semaphore.wait_value(value)]),
             Path::HostBridge(bridge) => {

@@ -20,11 +20,15 @@ pub(super) enum Behaviour {
     Panics,
     /// Signals are overtaken by another signal.
     Late,
+    /// Signals are rejected, because pending work may signal a greater value first.
+    Pending,
 }
 
 #[derive(Default)]
 struct State {
     value: u64,
+    /// The default is no limit.
+    max_difference: Option<u64>,
     behaviour: Behaviour,
     /// Values signalled through the trait.
     signals: Vec<u64>,
@@ -91,6 +95,10 @@ impl Exporter {
         self.lock().behaviour = behaviour;
     }
 
+    pub(super) fn set_max_difference(&self, difference: u64) {
+        self.lock().max_difference = Some(difference);
+    }
+
     pub(super) fn signals(&self) -> Vec<u64> {
         self.lock().signals.clone()
     }
@@ -117,7 +125,7 @@ impl Exporter {
 /// Returns the failure of a behaviour.
 fn inject(behaviour: Behaviour) -> Result<()> {
     match behaviour {
-        Behaviour::Normal | Behaviour::Late => Ok(()),
+        Behaviour::Normal | Behaviour::Late | Behaviour::Pending => Ok(()),
         Behaviour::Fails => Err(Error::new(ErrorKind::Driver, "vkGetSemaphoreCounterValue", "the device is lost")),
         Behaviour::Panics => panic!("injected by the test"),
     }
@@ -142,6 +150,13 @@ impl ExporterTimeline for Exported {
             state.value = state.value.max(value);
             self.exporter.state.1.notify_all();
         }
+        if state.behaviour == Behaviour::Pending {
+            return Err(Error::new(
+                ErrorKind::Overtaken,
+                "Exported::signal",
+                "pending work may signal a greater value",
+            ));
+        }
         if value <= state.value {
             return Err(Error::invalid("Exported::signal", "a timeline only grows"));
         }
@@ -157,6 +172,10 @@ impl ExporterTimeline for Exported {
             true => Err(Error::new(ErrorKind::Timeout, "Exported::wait", "the value was not reached in time")),
             false => Ok(()),
         }
+    }
+
+    fn max_difference(&self) -> u64 {
+        self.exporter.lock().max_difference.unwrap_or(u64::MAX)
     }
 
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {

@@ -133,6 +133,23 @@ fn a_lost_device_fails_timelines_with_pending_signals() {
     assert_eq!(exporter.signals(), [0; 0]);
 }
 
+/// A wait that ends without its value is not forgotten when the timeline grows again.
+#[test]
+fn a_timeline_that_decreases_during_a_wait_fails() {
+    let (_recorder, exporter, timeline, stream) = bridged_timeline();
+    stream.wait_timeline(&timeline, 10).expect("enqueues");
+    exporter.set(5);
+    assert_eq!(timeline.value().expect("a value"), 5);
+    exporter.set(3);
+    let error = stream.synchronize_timeout(LONG).expect_err("the wait was not met");
+    assert_error(&error, ErrorKind::Overtaken, "Timeline::value", &["decreased"]);
+    exporter.set(11);
+    for result in [timeline.value().map(drop), stream.wait_timeline(&timeline, 11), timeline.signal(12)] {
+        let error = result.expect_err("it has failed");
+        assert_error(&error, ErrorKind::Overtaken, error.operation(), &["the timeline failed before", "decreased"]);
+    }
+}
+
 /// A signal enqueued before the abandonment is discarded.
 #[test]
 fn an_abandoned_timeline_is_not_signalled() {

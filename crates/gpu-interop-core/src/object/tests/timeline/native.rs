@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Behaviour, Call, Exporter, assert_error, assert_invalid, open, open_on};
+use super::{Behaviour, Call, Exporter, assert_error, assert_invalid, bridged, open, open_on};
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::capability::Support;
 use crate::error::ErrorKind;
@@ -165,6 +165,43 @@ fn abandoning_raises_the_timeline_to_the_last_value_that_a_stream_waits_for() {
             assert_error(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
         }
         assert_eq!(exporter.value(), 9, "what was rejected is not waited for");
+    }
+}
+
+/// The waits are released later: by the pending work, or by the thread once the exporter accepts its signal.
+#[test]
+fn abandoning_fails_while_pending_work_of_the_exporter_forbids_the_signal() {
+    let (recorder, device) = open();
+    let exporter = Exporter::default();
+    let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
+    recorder.hold(stream.as_raw());
+    stream.wait_timeline(&timeline, 3).expect("enqueues");
+    exporter.set_behaviour(Behaviour::Pending);
+    assert_eq!(timeline.abandon("gone").expect_err("the value is not reached").kind(), ErrorKind::Overtaken);
+    assert_eq!(exporter.value(), 0);
+    exporter.set_behaviour(Behaviour::Normal);
+    exporter.expect(3);
+    recorder.finish(stream.as_raw());
+}
+
+#[test]
+fn values_beyond_the_exporters_limit_are_not_waited_for() {
+    for native_path in [false, true] {
+        let (recorder, device) = open();
+        let exporter = Exporter::default();
+        exporter.set_max_difference(10);
+        let timeline = if native_path { native(&device, &exporter) } else { bridged(&device, &exporter) };
+        let stream = device.create_stream().expect("stream");
+        for (current, reachable) in [(0, 10), (5, 15)] {
+            exporter.set(current);
+            for value in [reachable + 1, u64::MAX] {
+                let words = ["too far", &format!("value: {value}"), "greatest difference: 10"];
+                assert_invalid(&recorder, "Stream::wait_timeline", &words, || stream.wait_timeline(&timeline, value));
+            }
+            stream.wait_timeline(&timeline, reachable).expect("enqueues");
+        }
+        timeline.abandon("gone").expect("the exporter allows the signal");
+        assert_eq!(exporter.signals(), if native_path { vec![15] } else { vec![] });
     }
 }
 
