@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ffi::CStr;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, ProcessMark, Result};
@@ -13,6 +13,7 @@ use crate::identity::{
     device_identity, driver_and_vendor, driver_description, has_extension, is_nvidias_driver, name_and_kind,
     query_properties, version,
 };
+use crate::pending_work::PendingWork;
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
 ///
@@ -34,6 +35,8 @@ struct Shared {
     has_timelines: bool,
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
+    /// Those of the contexts on the device.
+    pending_work: Mutex<Vec<Weak<dyn PendingWork>>>,
     /// The process that made this.
     process: ProcessMark,
     /// Keeps the device alive if the application passed an owner.
@@ -141,6 +144,7 @@ impl VulkanInterop {
             device: device.clone(),
             memory_types,
             identity,
+            pending_work: Mutex::default(),
             process: ProcessMark::of_this_process(),
             owner,
         };
@@ -168,6 +172,26 @@ impl VulkanInterop {
     /// not exist, and the objects belong to the parent process.
     pub(crate) fn is_forked(&self) -> bool {
         !self.shared.process.is_this_process()
+    }
+
+    /// Adds a list of objects that pending work uses.
+    pub(crate) fn add_pending_work<T: PendingWork + 'static>(&self, list: &Arc<T>) {
+        let mut lists = self.pending_work();
+        lists.retain(|list| list.strong_count() > 0);
+        let list: Weak<T> = Arc::downgrade(list);
+        lists.push(list);
+    }
+
+    /// Drops the objects whose work has finished, of all contexts made from this object or its clones.
+    pub(crate) fn free_finished(&self) {
+        // Without the lock: the last reference drops objects of the application.
+        let lists: Vec<_> = self.pending_work().iter().filter_map(Weak::upgrade).collect();
+        lists.iter().for_each(|list| list.free_finished());
+    }
+
+    fn pending_work(&self) -> MutexGuard<'_, Vec<Weak<dyn PendingWork>>> {
+        // The list is valid after every step, so a poisoned lock is usable.
+        self.shared.pending_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns an error in a forked process.

@@ -88,6 +88,7 @@
 mod macros;
 
 mod backing;
+mod begun;
 mod buffer;
 mod context;
 mod error;
@@ -106,6 +107,7 @@ mod memory;
 
 mod ownership;
 mod pending;
+mod pending_work;
 mod placement;
 mod query;
 mod queue;

@@ -37,11 +37,19 @@ impl PendingSignals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a wait for `value` that is about to be submitted to a queue.
-    pub(crate) fn wait(&self, queue: vk::Queue, value: u64) {
+    /// Records a wait for `value` that is about to be submitted to a queue. Returns the greatest value that earlier
+    /// submissions wait for.
+    pub(crate) fn wait(&self, queue: vk::Queue, value: u64) -> u64 {
         let mut queues = self.lock();
         let entry = entry(&mut queues, queue);
-        entry.waited = entry.waited.max(value);
+        let before = entry.waited;
+        entry.waited = before.max(value);
+        before
+    }
+
+    /// Reverts the last [`PendingSignals::wait`] of a queue, which returned `before`, after a failed submission.
+    pub(crate) fn undo_wait(&self, queue: vk::Queue, before: u64) {
+        entry(&mut self.lock(), queue).waited = before;
     }
 
     /// Records a signal of `value` that is about to be submitted to a queue, for a timeline at `current`.

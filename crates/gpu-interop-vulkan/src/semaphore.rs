@@ -196,10 +196,16 @@ impl OwnedSemaphore {
         }
     }
 
-    /// Records a wait that is about to be submitted to a queue; for `value` if this is a timeline.
-    pub(crate) fn begin_wait(&self, queue: vk::Queue, value: u64) {
+    /// Records a wait that is about to be submitted to a queue; for `value` if this is a timeline. Returns what
+    /// [`OwnedSemaphore::undo_wait`] needs.
+    pub(crate) fn begin_wait(&self, queue: vk::Queue, value: u64) -> u64 {
+        if self.inner.payload == SemaphorePayload::Timeline { self.inner.pending.wait(queue, value) } else { 0 }
+    }
+
+    /// Reverts the last [`OwnedSemaphore::begin_wait`] of a queue, which returned `before`.
+    pub(crate) fn undo_wait(&self, queue: vk::Queue, before: u64) {
         if self.inner.payload == SemaphorePayload::Timeline {
-            self.inner.pending.wait(queue, value);
+            self.inner.pending.undo_wait(queue, before);
         }
     }
 

@@ -5,11 +5,12 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::ash::vk::BufferUsageFlags;
 use gpu_interop::vulkan::{
-    HeadlessContext, HeadlessOptions, MemoryPlacement, OwnedSemaphore, SharedHeap, SharedHeapBuffer, SharedHeapOptions,
+    HeadlessContext, HeadlessOptions, MemoryPlacement, OwnedSemaphore, SemaphoreOp, SharedHeap, SharedHeapBuffer,
+    SharedHeapOptions,
 };
 use gpu_interop::{Device, Error, ErrorKind, Feature, Stream, WaitCondition};
 use gpu_interop_test_support::in_own_process;
@@ -250,7 +251,7 @@ fn memory_is_reused_after_the_work_of_vulkan() {
 
     // A submission keeps its buffers.
     let buffer = heap.allocate(4096).expect("allocate");
-    let wait = [gpu_interop::vulkan::SemaphoreOp { semaphore: &timeline, value: 9 }];
+    let wait = [SemaphoreOp { semaphore: &timeline, value: 9 }];
     let submission =
         context.submit(&wait, &[], |recording| recording.fill(buffer.buffer(), 0, 4096, 7)).expect("submit");
     drop(buffer);
@@ -261,10 +262,55 @@ fn memory_is_reused_after_the_work_of_vulkan() {
     drop(submission);
     assert_eq!(heap.usage().buffers, 0);
 
+    // Also one that is dropped while it is pending.
+    let buffer = heap.allocate(4096).expect("allocate");
+    let op = |value| [SemaphoreOp { semaphore: &timeline, value }];
+    let fill = context.submit(&op(10), &op(11), |recording| recording.fill(buffer.buffer(), 0, 4096, 7));
+    drop((fill.expect("submit"), buffer));
+    heap.collect();
+    assert_eq!(heap.usage().buffers, 1);
+    timeline.signal(10).expect("signal");
+    timeline.wait(11, TIMEOUT).expect("it ends");
+    let start = Instant::now();
+    while heap.usage().buffers > 0 {
+        // The fence may be signalled after the timeline.
+        assert!(start.elapsed() < TIMEOUT, "the buffer is not freed");
+        heap.collect();
+    }
+
     let buffer = heap.allocate(4096).expect("allocate");
     let binary = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
     fails(&buffer.free_after(&binary, 1).expect_err("no timeline"), ErrorKind::InvalidArgument, "no value");
     no_errors(&context);
+}
+
+/// The last objects of a heap and of a context are dropped in a host function, with work pending that is behind it.
+#[test]
+fn a_heap_dropped_in_a_host_function_waits_on_another_thread() {
+    let Some((context, device)) = open(true) else { return };
+    let heap = heap(&context, &device, MemoryPlacement::DeviceLocal);
+    let stream = device.create_stream().expect("stream");
+    let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
+    let buffer = heap.allocate(4096).expect("allocate");
+    buffer.free_after(&timeline, 2).expect("defer");
+    let op = |value| [SemaphoreOp { semaphore: &timeline, value }];
+    drop(context.submit(&op(1), &op(2), |recording| recording.fill(buffer.buffer(), 0, 4096, 7)).expect("submit"));
+    let (report, taken) = std::sync::mpsc::channel();
+    let objects = (buffer, heap, context);
+    stream
+        .launch_host_function(move || {
+            let start = Instant::now();
+            drop(objects);
+            report.send(start.elapsed()).expect("a receiver");
+        })
+        .expect("enqueued");
+    let taken = taken.recv_timeout(TIMEOUT).expect("it was called");
+    assert!(taken < Duration::from_millis(500), "the host function waited for {taken:?}");
+    stream.synchronize_timeout(TIMEOUT).expect("the function ends");
+    // Longer than a drop elsewhere waits. The device is destroyed afterwards, which the validation layer checks.
+    std::thread::sleep(Duration::from_millis(1_500));
+    timeline.signal(1).expect("signal");
+    timeline.wait(2, TIMEOUT).expect("it ends");
 }
 
 /// Many frames do not accumulate deferred buffers.

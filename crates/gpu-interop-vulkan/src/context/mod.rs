@@ -20,6 +20,7 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Result};
 
 use crate::interop::VulkanInterop;
+use crate::pending_work::PendingWork;
 use crate::queue::QueueKind;
 pub use hand_over::BufferCopy;
 use lock::lock;
@@ -157,6 +158,8 @@ impl HeadlessContext {
         timeout: Duration,
         copying: Option<Self>,
     ) -> Self {
+        let abandoned: Arc<Abandoned> = Arc::default();
+        interop.add_pending_work(&abandoned);
         let inner = Inner {
             spare: Spare::new(interop.clone(), queue_family),
             interop,
@@ -165,7 +168,7 @@ impl HeadlessContext {
             queue: Mutex::new(queue),
             copying,
             timeout,
-            abandoned: Arc::default(),
+            abandoned,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -235,7 +238,7 @@ impl HeadlessContext {
         record: impl FnOnce(&mut Recording<'_>) -> Result<()>,
     ) -> Result<Submission> {
         self.inner.interop.check_process("HeadlessContext::submit")?;
-        self.inner.abandoned.reap();
+        self.inner.abandoned.free_finished();
         let mut flight = Flight::new(self.inner.spare.clone())?;
         let mut recording = Recording::new(&self.inner.interop, self.inner.queue_family, &mut flight);
         record(&mut recording)?;

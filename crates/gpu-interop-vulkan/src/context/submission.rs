@@ -9,17 +9,16 @@ use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
 
 use super::lock::lock;
 use super::spare::{Parts, Spare};
+use crate::begun::Begun;
 use crate::buffer::OwnedBuffer;
 use crate::error::{self, Checked};
 use crate::image::OwnedImage;
+use crate::pending_work::{PATIENCE, PendingWork, free_later, must_not_wait};
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
 use crate::tracking::{Command, Ownership, State};
 
 /// Operation in the errors of submissions.
 const SUBMIT: &str = "HeadlessContext::submit";
-
-/// Time that dropping a context waits for abandoned work.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A semaphore that a submission waits for or signals.
 #[derive(Debug, Clone, Copy)]
@@ -124,11 +123,11 @@ impl Flight {
     }
 
     /// Ends the recording and submits it. The caller holds the queue's lock.
-    pub(super) fn submit(
+    pub(super) fn submit<'a>(
         &mut self,
         queue: vk::Queue,
-        waits: &[SemaphoreOp<'_>],
-        signals: &[SemaphoreOp<'_>],
+        waits: &[SemaphoreOp<'a>],
+        signals: &[SemaphoreOp<'a>],
     ) -> Result<()> {
         for op in waits.iter().chain(signals) {
             if !op.semaphore.interop().is_same_device(self.spare.interop()) {
@@ -158,7 +157,8 @@ impl Flight {
         let device = self.spare.interop().device();
         // SAFETY: the command buffer is in the recording state, and only this object has it.
         unsafe { device.end_command_buffer(self.commands) }.checked("vkEndCommandBuffer")?;
-        let begun = begin(queue, waits, signals)?;
+        let ops = |ops: &[SemaphoreOp<'a>]| ops.iter().map(|op| (op.semaphore, op.value)).collect::<Vec<_>>();
+        let begun = Begun::new(SUBMIT, queue, ops(waits), ops(signals))?;
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
         // queue's lock is held; this object keeps all used objects until the fence is signalled.
         unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")?;
@@ -180,48 +180,18 @@ impl Flight {
         )
     }
 
-    /// `true` if submitted work may still run. On a lost device none does.
+    /// `true` if submitted work may still run, also if the driver cannot tell. On a lost device none does.
     fn is_pending(&self) -> bool {
         // SAFETY: the fence is live.
-        matches!(unsafe { self.spare.interop().device().get_fence_status(self.fence) }, Ok(false))
-    }
-}
-
-/// Recorded signals of a submission to a queue. Reverted if this is dropped before the submission succeeds.
-struct Begun<'a> {
-    queue: vk::Queue,
-    signals: Vec<&'a OwnedSemaphore>,
-}
-
-/// Records the waits and signals of a submission that is about to be made.
-///
-/// # Errors
-/// [`ErrorKind::InvalidArgument`] if a timeline would not increase.
-fn begin<'a>(queue: vk::Queue, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'a>]) -> Result<Begun<'a>> {
-    waits.iter().for_each(|op| op.semaphore.begin_wait(queue, op.value));
-    let mut begun = Begun { queue, signals: Vec::with_capacity(signals.len()) };
-    for op in signals {
-        op.semaphore.begin_signal(SUBMIT, queue, op.value)?;
-        begun.signals.push(op.semaphore);
-    }
-    Ok(begun)
-}
-
-impl Begun<'_> {
-    fn submitted(mut self) {
-        self.signals.clear();
-    }
-}
-
-impl Drop for Begun<'_> {
-    fn drop(&mut self) {
-        self.signals.iter().rev().for_each(|semaphore| semaphore.undo_signal(self.queue));
+        let status = unsafe { self.spare.interop().device().get_fence_status(self.fence) };
+        !matches!(status, Ok(true) | Err(vk::Result::ERROR_DEVICE_LOST))
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if let Some(parts) = self.parts.take() {
+        // In a forked process no drop calls the driver.
+        if let Some(parts) = self.parts.take().filter(|_| !self.spare.interop().is_forked()) {
             // SAFETY: the parts were taken from `spare`. The work was never submitted or has finished: `abandon` keeps
             // flights that may be pending, and `finish` forgets them.
             unsafe { self.spare.put(parts) };
@@ -251,7 +221,7 @@ impl Submission {
         self.flight.as_ref().map_or(Ok(()), |flight| flight.wait(timeout))
     }
 
-    /// `true` if the work has finished. Does not block.
+    /// `true` if the work has finished; `false` also if the driver cannot tell. Does not block.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         !self.flight.as_ref().is_some_and(Flight::is_pending)
@@ -260,7 +230,8 @@ impl Submission {
 
 impl Drop for Submission {
     fn drop(&mut self) {
-        if let Some(flight) = self.flight.take().filter(Flight::is_pending) {
+        let flight = self.flight.take();
+        if let Some(flight) = flight.filter(|flight| !flight.spare.interop().is_forked() && flight.is_pending()) {
             lock(&self.abandoned.flights).push(flight);
         }
     }
@@ -273,17 +244,29 @@ pub(super) struct Abandoned {
     flights: Mutex<Vec<Flight>>,
 }
 
-impl Abandoned {
-    /// Frees what has finished by now.
-    pub(super) fn reap(&self) {
-        lock(&self.flights).retain(Flight::is_pending);
+impl PendingWork for Abandoned {
+    fn free_finished(&self) {
+        let flights = std::mem::take(&mut *lock(&self.flights));
+        let (mut pending, finished): (Vec<_>, Vec<_>) = flights.into_iter().partition(Flight::is_pending);
+        lock(&self.flights).append(&mut pending);
+        // Without the lock: an owner of a semaphore is code of the application.
+        drop(finished);
     }
 }
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
         let flights = std::mem::take(self.flights.get_mut().unwrap_or_else(PoisonError::into_inner));
-        finish(flights, PATIENCE);
+        let Some(first) = flights.first() else { return };
+        let interop = first.spare.interop();
+        if interop.is_forked() {
+            return;
+        }
+        if must_not_wait(interop.keeps_device()) {
+            free_later(flights, finish);
+        } else {
+            finish(flights, PATIENCE);
+        }
     }
 }
 
@@ -293,8 +276,9 @@ fn finish(abandoned: Vec<Flight>, patience: Duration) {
     let deadline = Instant::now() + patience;
     for flight in abandoned {
         match flight.wait(deadline.saturating_duration_since(Instant::now())) {
-            Err(error) if error.kind() == ErrorKind::Timeout => {
-                tracing::error!(%error, "submitted work never finished; its device is leaked");
+            // A failed wait proves nothing.
+            Err(error) if error.kind() != ErrorKind::DeviceLost => {
+                tracing::error!(%error, "submitted work did not finish; its device is leaked");
                 std::mem::forget(flight);
             }
             _ => drop(flight),

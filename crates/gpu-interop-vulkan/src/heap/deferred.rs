@@ -1,15 +1,13 @@
 //! Buffers that stay allocated until a timeline reaches a value.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpu_interop_core::{ErrorKind, Result};
 
 use crate::buffer::OwnedBuffer;
+use crate::pending_work::{PATIENCE, free_later, must_not_wait};
 use crate::semaphore::OwnedSemaphore;
-
-/// Time that dropping the last object of a heap waits for its timelines.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
@@ -70,7 +68,7 @@ impl Deferred {
         drop(done);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         // The list is valid after every step, so a poisoned lock is usable.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,18 +76,32 @@ impl Deferred {
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        let entries = std::mem::take(&mut self.lock().list);
-        let deadline = Instant::now() + PATIENCE;
-        for entry in entries {
-            let waited: Result<()> =
-                entry.semaphore.wait(entry.value, deadline.saturating_duration_since(Instant::now()));
-            match waited {
-                Err(error) if error.kind() != ErrorKind::DeviceLost => {
-                    tracing::error!(%error, "a timeline never reached its value; a buffer of a heap is leaked");
-                    std::mem::forget(entry);
-                }
-                _ => drop(entry),
+        let entries = std::mem::take(&mut self.entries.get_mut().unwrap_or_else(PoisonError::into_inner).list);
+        let Some(first) = entries.first() else { return };
+        let interop = first.semaphore.interop();
+        // In a forked process no drop calls the driver.
+        if interop.is_forked() {
+            return;
+        }
+        if must_not_wait(interop.keeps_device()) {
+            free_later(entries, finish);
+        } else {
+            finish(entries, PATIENCE);
+        }
+    }
+}
+
+/// Waits up to `patience` for the values, and leaks the buffers whose value is not reached by then.
+fn finish(entries: Vec<Entry>, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    for entry in entries {
+        let waited: Result<()> = entry.semaphore.wait(entry.value, deadline.saturating_duration_since(Instant::now()));
+        match waited {
+            Err(error) if error.kind() != ErrorKind::DeviceLost => {
+                tracing::error!(%error, "a timeline never reached its value; a buffer of a heap is leaked");
+                std::mem::forget(entry);
             }
+            _ => drop(entry),
         }
     }
 }

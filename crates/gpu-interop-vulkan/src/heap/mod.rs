@@ -205,8 +205,10 @@ impl SharedHeap {
         Ok((lease, mapped))
     }
 
-    /// Frees the ranges of dropped buffers whose work has completed. Called implicitly before the heap grows.
+    /// Frees the ranges of dropped buffers whose work has completed, also that of submissions which were dropped while
+    /// they were pending ([`Submission`](crate::Submission)). Called implicitly before the heap grows.
     pub fn collect(&self) {
+        self.shared.interop.free_finished();
         self.shared.deferred.collect();
         self.shared.device.collect();
     }

@@ -6,6 +6,7 @@ use gpu_interop_core::Result;
 use super::frame::Frame;
 use super::memory::FrameMemory;
 use super::options::FrameSide;
+use crate::begun::Begun;
 use crate::context::{HeadlessContext, Recording, SemaphoreOp, Submission};
 use crate::error::Checked;
 use crate::ownership::OwnershipTransfer;
@@ -158,15 +159,12 @@ impl Frame {
             .signal_semaphores(&semaphores)
             .push_next(&mut values);
         let owned = &self.part().semaphore;
-        owned.begin_wait(queue, wait);
-        owned.begin_signal(OPERATION, queue, signal)?;
+        let begun = Begun::new(OPERATION, queue, [(owned, wait)], [(owned, signal)])?;
         // SAFETY: the caller's promises about queue and commands; the semaphore is a live timeline of the same device, whose
         // values increase.
         let submitted = unsafe { owned.interop().device().queue_submit(queue, &[info], vk::Fence::null()) };
-        if submitted.is_err() {
-            owned.undo_signal(queue);
-        }
         submitted.checked("vkQueueSubmit").map_err(|error| error.with_device(owned.interop().identity()))?;
+        begun.submitted();
         self.advance();
         Ok(())
     }

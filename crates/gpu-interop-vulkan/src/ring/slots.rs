@@ -1,22 +1,18 @@
 //! The frames of a ring: objects and progress of each, and the free ones.
 
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Error, ErrorKind, Result, Timeline, in_host_function};
+use gpu_interop_core::{Error, ErrorKind, Result, Timeline};
 
 use super::memory::FrameMemory;
 use super::options::FrameSide;
 use crate::interop::VulkanInterop;
+use crate::pending_work::{PATIENCE, free_later, must_not_wait};
 use crate::semaphore::OwnedSemaphore;
 
-/// Time that dropping the last object of a ring waits for its work.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Time that a thread waits for the work of a frame that was dropped in a host function.
-const UNATTENDED: Duration = Duration::from_secs(60);
 /// Time of polling without a pause: pauses are longer than short frames.
 const SPINNING: Duration = Duration::from_micros(200);
 
@@ -84,10 +80,8 @@ impl Drop for Part {
         // Mapped buffers wait for their streams, and submissions of a `HeadlessContext` keep their objects.
         let value = if self.memory.has_arrays() { self.last() } else { self.last_of_vulkan.load(Ordering::Relaxed) };
         let remains = Remains { memory: std::mem::take(&mut self.memory), semaphore: self.semaphore.clone(), value };
-        // A host function must not wait: the work may be behind it. A device that the objects do not keep alive may be
-        // destroyed after the host function.
-        if in_host_function() && self.semaphore.interop().keeps_device() && remains.are_pending() {
-            remains.free_later();
+        if must_not_wait(self.semaphore.interop().keeps_device()) && remains.are_pending() {
+            free_later(remains, Remains::free);
         } else {
             let deadline = self.deadline.get_or_init(|| Instant::now() + PATIENCE);
             remains.free(deadline.saturating_duration_since(Instant::now()));
@@ -119,16 +113,6 @@ impl Remains {
                 std::mem::forget(self.semaphore);
             }
             _ => {}
-        }
-    }
-
-    /// As [`free`](Self::free), on a thread; leaks the objects if there is none.
-    fn free_later(self) {
-        // A closure that is not called is dropped.
-        let remains = ManuallyDrop::new(self);
-        let free = move || ManuallyDrop::into_inner(remains).free(UNATTENDED);
-        if let Err(error) = std::thread::Builder::new().name("gpu-interop ring".into()).spawn(free) {
-            tracing::error!(%error, "no thread can wait for the work of a frame; the frame's objects are leaked");
         }
     }
 }

@@ -8,6 +8,7 @@
 mod barriers;
 mod buffers;
 mod driver;
+mod failures;
 mod format;
 mod images;
 mod instance;

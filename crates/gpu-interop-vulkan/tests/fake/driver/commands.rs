@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_void};
 use ash::vk::{self, Handle};
 
 use super::macros::{formatted, formatted_all, functions};
-use super::state::{new_handle, record};
+use super::state::{new_handle, record, settings};
 use crate::format::elements;
 use crate::results;
 
@@ -51,7 +51,11 @@ functions! {
         vk::Result::SUCCESS
     }
     PFN_vkGetFenceStatus vkGetFenceStatus(device: Device, fence: vk::Fence) -> vk::Result {
-        vk::Result::SUCCESS
+        let status = settings().fence;
+        if status != vk::Result::SUCCESS {
+            record("vkGetFenceStatus", format!("{:#x}", fence.as_raw()));
+        }
+        status
     }
     PFN_vkWaitForFences vkWaitForFences(
         device: Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64,
@@ -59,14 +63,14 @@ functions! {
         // SAFETY: the library passes an array of `count` elements.
         let fences: Vec<u64> = unsafe { elements(fences, count) }.iter().map(|fence| fence.as_raw()).collect();
         record("vkWaitForFences", format!("{fences:x?}, all {all}, {timeout} ns"));
-        vk::Result::SUCCESS
+        settings().fence
     }
     PFN_vkQueueSubmit vkQueueSubmit(
         queue: vk::Queue, count: u32, infos: *const vk::SubmitInfo<'_>, fence: vk::Fence,
     ) -> vk::Result {
         let arguments = format!("{:#x}, {}, fence {:#x}", queue.as_raw(), formatted_all!(infos, count), fence.as_raw());
         record("vkQueueSubmit", arguments);
-        vk::Result::SUCCESS
+        settings().submit
     }
 
     PFN_vkCmdPipelineBarrier vkCmdPipelineBarrier(

@@ -27,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) disjoint: bool,
     /// The device has `VK_EXT_image_drm_format_modifier`, enabled.
     pub(crate) modifiers: bool,
+    /// Result of queries of fences and waits for them.
+    pub(crate) fence: vk::Result,
+    /// Result of submissions.
+    pub(crate) submit: vk::Result,
 }
 
 impl Default for Settings {
@@ -41,6 +45,8 @@ impl Default for Settings {
             requires_dedicated: false,
             disjoint: true,
             modifiers: false,
+            fence: vk::Result::SUCCESS,
+            submit: vk::Result::SUCCESS,
         }
     }
 }
@@ -60,6 +66,11 @@ thread_local! {
 
 pub(crate) fn settings() -> Settings {
     STATE.with_borrow(|state| state.settings)
+}
+
+/// Changes the settings of a driver in use.
+pub(crate) fn change(change: impl FnOnce(&mut Settings)) {
+    STATE.with_borrow_mut(|state| change(&mut state.settings));
 }
 
 /// The descriptor that a test imports, and its inode.
