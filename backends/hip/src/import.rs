@@ -18,7 +18,7 @@ pub(crate) fn memory(version: ApiVersion, request: &MemoryImport, fd: c_int) -> 
         desc.kind = MEMORY_OPAQUE_FD;
     }
     if !version.is_at_least((5, 5)) {
-        // HIP 5 does not define the flag for dedicated allocations, which has no effect on dma-bufs.
+        // Before HIP 5.5 the flag for dedicated allocations is undefined. It has no effect on dma-bufs.
         desc.flags = 0;
     }
     Some(desc)
@@ -69,8 +69,9 @@ pub(crate) fn check(operation: &'static str, request: &MemoryImport) -> Result<(
         .with_context("size", request.size()))
 }
 
-/// Rejects file descriptors that the runtime cannot import. The runtime does not compare sizes, and a failed import
-/// frees an uninitialised pointer, which aborts builds with assertions (5.7.1, 6.4.3, 7.2.4).
+/// Rejects anonymous inodes and eventfds that are no dma-bufs, and memory smaller than the request. Character devices
+/// pass, for `hip-on-cuda`. The runtime does not compare sizes, and a failed import frees an uninitialised pointer,
+/// which aborts builds with assertions (5.7.1, 6.4.3, 7.2.4).
 #[cfg(unix)]
 fn check_descriptor(operation: &'static str, fd: BorrowedFd<'_>, size: u64) -> Result<()> {
     match classify_fd(fd) {
@@ -109,7 +110,7 @@ fn length(fd: BorrowedFd<'_>) -> Option<u64> {
 #[cfg(unix)]
 fn is_old_dma_buf(fd: BorrowedFd<'_>) -> bool {
     let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-    // Without `/proc` nothing is rejected.
+    // Without `/proc` an anonymous inode is accepted.
     link.map_or(true, |target| target.to_string_lossy().contains("dmabuf"))
 }
 
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn file_descriptors_other_than_memory_are_rejected() {
+    fn an_eventfd_is_rejected() {
         use rustix::event::{EventfdFlags, eventfd};
         let other = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
         let error = check("op", &request(MemoryHandle::OpaqueFd(other), 4096, false)).expect_err("not memory");

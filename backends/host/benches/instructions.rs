@@ -13,7 +13,8 @@ use std::process::{Command, ExitCode};
 
 use gpu_interop_core::backend::{RawSignal, RawWait};
 use gpu_interop_core::{
-    Device, ExportableMemory, ExternalSemaphore, SemaphoreWait, SignalBatch, SignalParams, Stream, WaitBatch, WaitParams,
+    Device, ExportableMemory, ExternalSemaphore, SemaphoreWait, SignalBatch, SignalParams, Stream, WaitBatch,
+    WaitParams,
 };
 use gpu_interop_host::{HostBackend, HostSemaphore};
 

@@ -21,8 +21,7 @@ scenarios! {
         "A mapping dropped with pending work is written as enqueued, and freed afterwards.", drop_with_work_pending,
         needs [StreamMemoryOperations32], mostly_waits;
     "lifetime.free_while_a_stream_waits", Any,
-        "Idle objects are released while a stream waits for this thread's next call: nothing blocks, and all are freed \
-         afterwards.",
+        "Dropping unused objects while a stream has a pending external wait does not block; all are freed afterwards.",
         free_while_a_stream_waits, needs [StreamMemoryOperations32], own_process, mostly_waits;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
@@ -33,7 +32,7 @@ const SIZE: usize = 64 << 10;
 
 /// The objects of a drop order.
 #[derive(Default)]
-struct Parts {
+struct Objects {
     device: Option<Device>,
     stream: Option<Stream>,
     memory: Option<ExternalMemory>,
@@ -42,7 +41,7 @@ struct Parts {
     buffer: Option<Box<dyn ExportedBuffer>>,
 }
 
-impl Parts {
+impl Objects {
     fn drop_one(&mut self, index: usize) {
         match index {
             0 => drop(self.device.take()),
@@ -87,7 +86,7 @@ fn every_drop_order(context: &Context) -> Verdict {
         let second = memory.map_buffer(4096..8192)?;
         let pattern = Pattern::new(context.pattern().seed() ^ u32::try_from(number).unwrap_or(0));
         stream.write(&first, &pattern.bytes(0, SIZE))?;
-        let mut parts = Parts {
+        let mut objects = Objects {
             device: Some(device),
             stream: Some(stream),
             memory: Some(memory),
@@ -96,14 +95,14 @@ fn every_drop_order(context: &Context) -> Verdict {
             buffer: Some(buffer),
         };
         for (position, index) in order.iter().enumerate() {
-            parts.drop_one(*index);
+            objects.drop_one(*index);
             // The remaining objects still work.
-            if let (Some(stream), Some(second)) = (&parts.stream, &parts.second) {
+            if let (Some(stream), Some(second)) = (&objects.stream, &objects.second) {
                 let mut found = vec![0; 4096];
                 stream.read(second, &mut found)?;
                 pattern.verify(4096, &found, &format!("order {order:?}, after step {position}"))?;
             }
-            if let Some(buffer) = &parts.buffer {
+            if let Some(buffer) = &objects.buffer {
                 let mut found = vec![0; 4096];
                 buffer.read(4096, &mut found)?;
                 pattern.verify(4096, &found, &format!("order {order:?}, after step {position}, exporter's side"))?;
@@ -167,10 +166,10 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
 fn free_while_a_stream_waits(context: &Context) -> Verdict {
     let device = context.device();
     let (buffer, gate) = (context.buffer(SIZE as u64)?, Gate::new(context)?);
-    let (behind, target) = context.shared(4096)?;
+    let (exported, target) = context.shared(4096)?;
     let (waiting, other) = (context.stream()?, context.stream()?);
     leak_check(20, |round| {
-        behind.write(0, &[0; 4096])?;
+        exported.write(0, &[0; 4096])?;
         let mapped = context.import(&*buffer)?;
         other.fill(&mapped, 0x11)?;
         let exports = context.has(Feature::ExportableMemory);
@@ -179,7 +178,7 @@ fn free_while_a_stream_waits(context: &Context) -> Verdict {
         other.synchronize_timeout(PATIENCE)?;
         gate.close(&waiting)?;
         waiting.fill(&target, 0x77)?;
-        // Drivers wait for every stream before they free, and only this thread opens the gate.
+        // A driver may wait for every stream before it frees, and only this thread opens the gate.
         let start = Instant::now();
         drop((mapped, exportable, kernels));
         drop(device.create_stream()?);
@@ -190,7 +189,7 @@ fn free_while_a_stream_waits(context: &Context) -> Verdict {
         ensure!(!waiting.is_idle()?, "round {round}: the stream did not wait");
         gate.open()?;
         waiting.synchronize_timeout(PATIENCE)?;
-        behind.verify_all(0x77, &format!("round {round}: the fill behind the wait did not arrive"))
+        exported.verify_all(0x77, &format!("round {round}: the fill behind the wait did not arrive"))
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::lifetime::{drop_in_order, orders};
@@ -10,7 +12,9 @@ use super::{SIZE, binary, import, mapped, open};
 use crate::backend::RawStream;
 use crate::error::ErrorKind;
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
-use crate::object::{Device, MappedBuffer, Stream};
+use crate::object::{Device, MappedBuffer, Stream, without_driver_calls};
+
+const LONG: Duration = Duration::from_secs(9);
 
 pub(super) fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
     let stream = device.create_stream().expect("stream");
@@ -350,4 +354,97 @@ fn a_buffer_argument_lives_until_the_kernel_has_completed() {
         device.collect();
         assert!(recorder.frees().iter().any(|call| matches!(call, Call::FreeBuffer(_))), "{how}");
     }
+}
+
+/// Host functions that drop objects take no lock that is held during a driver call.
+#[test]
+fn host_functions_drop_objects_during_a_driver_call() {
+    let (recorder, device) = open();
+    let device = Arc::new(device);
+    let (busy, used) = (device.create_stream().expect("stream"), mapped(&device));
+    recorder.hold(busy.as_raw());
+    busy.fill(&used, 1).expect("fills");
+    without_driver_calls(|| drop(used));
+    let (inside, entered) = channel();
+    let (go_on, released) = channel::<()>();
+    recorder.before_record(move || {
+        let _ = inside.send(());
+        let _ = released.recv_timeout(LONG);
+    });
+    std::thread::scope(|scope| {
+        let collects = scope.spawn(|| device.collect());
+        entered.recv_timeout(LONG).expect("an event is recorded behind the busy stream");
+        let (done, dropped) = channel();
+        let other = import(&device);
+        scope.spawn(move || {
+            without_driver_calls(|| drop(other));
+            let _ = done.send(());
+        });
+        let in_time = dropped.recv_timeout(Duration::from_secs(2));
+        let _ = go_on.send(());
+        collects.join().expect("collects");
+        assert_eq!(in_time, Ok(()), "the host function waits for the thread that calls the driver");
+    });
+    recorder.finish(busy.as_raw());
+}
+
+/// The driver may block in a free; calls of other threads must not block meanwhile.
+#[test]
+fn no_lock_is_held_over_a_free() {
+    for retired in [false, true] {
+        let (recorder, device) = open();
+        let stream = device.create_stream().expect("stream");
+        recorder.hold(stream.as_raw());
+        let (memory, other) = (import(&device), mapped(&device));
+        let buffer = memory.map_buffer(..).expect("map");
+        if retired {
+            stream.fill(&buffer, 1).expect("fill");
+        }
+        let (done, is_done) = channel();
+        let outside = device.clone();
+        recorder.before_free_buffer(move || {
+            let thread = std::thread::spawn(move || {
+                drop((outside.create_stream().expect("stream"), outside.create_event().expect("event")));
+                drop((other, import(&outside)));
+                outside.collect();
+                drop(memory);
+                done.send(()).expect("the test listens");
+            });
+            let ended = is_done.recv_timeout(LONG);
+            assert_ne!(ended, Err(RecvTimeoutError::Timeout), "another thread waits for this free");
+            thread.join().expect("no panic");
+        });
+        drop(buffer);
+        if retired {
+            recorder.finish(stream.as_raw());
+            device.collect();
+        }
+        // The memory was dropped while its mapping was being freed, and is freed, too.
+        let frees = recorder.frees();
+        assert!(matches!(frees.last(), Some(Call::DestroyMemory(_))), "{frees:#?}");
+        assert_eq!(frees.iter().filter(|call| matches!(call, Call::DestroyMemory(_))).count(), 3, "{frees:#?}");
+        recorder.finish(stream.as_raw());
+    }
+}
+
+#[test]
+fn a_lent_stream_keeps_its_owner_until_its_work_has_run() {
+    let (recorder, device) = open();
+    let raw = recorder.application_stream();
+    let owner = Arc::new("the application's");
+    let watched: Weak<&str> = Arc::downgrade(&owner);
+    recorder.hold(raw);
+    // SAFETY: the application's stream lives as long as the recorder.
+    let stream = unsafe { device.stream_from_raw_with_owner(raw, owner) };
+    let buffer = mapped(&device);
+    stream.fill(&buffer, 1).expect("fill");
+    drop(stream);
+    device.collect();
+    assert!(watched.upgrade().is_some(), "work is pending");
+    recorder.finish(raw);
+    assert!(watched.upgrade().is_some(), "nothing is freed in the background");
+    device.collect();
+    assert!(watched.upgrade().is_none(), "the owner is still alive");
+    assert_eq!(buffer.size(), SIZE);
+    assert_eq!(recorder.frees(), []);
 }

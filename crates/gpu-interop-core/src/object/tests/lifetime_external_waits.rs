@@ -1,18 +1,13 @@
 //! Drivers whose frees wait for streams, and streams that wait for a later signal of the same thread.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use super::recorder::{Call, Recorder, gpu};
-use super::{SIZE, binary, import, mapped, open, open_on};
+use super::{binary, import, mapped, open, open_on};
 use crate::backend::WaitCondition;
 use crate::kernel::ModuleImage;
-use crate::object::without_driver_calls;
 use crate::object::{Device, MappedBuffer, Stream};
-
-const LONG: Duration = Duration::from_secs(9);
 
 /// A device whose frees wait for streams, and a stream blocked by a wait for a word.
 fn waiting() -> (Arc<Recorder>, Device, Stream, MappedBuffer) {
@@ -28,7 +23,7 @@ fn wait(stream: &Stream, word: &MappedBuffer) {
     stream.wait_value_u32(word.slice(..4).expect("a word"), 1, WaitCondition::Equal).expect("waits");
 }
 
-/// Drops one object of each type whose free waits. None is used by a stream.
+/// Drops a buffer with its memory, a semaphore, an exportable allocation and a module, none used by a stream.
 fn drop_one_of_each(device: &Device) -> usize {
     let (buffer, semaphore) = (mapped(device), binary(device));
     let exportable = device.allocate_exportable(64).expect("allocate");
@@ -90,7 +85,7 @@ fn retained_objects_are_bounded_while_waits_are_satisfied() {
     let live = recorder.live();
     for frame in 0..500 {
         drop(import(&device));
-        // The wait is satisfied after the next one was enqueued.
+        // Each stream's wait is satisfied while the other's is pending.
         let next = if frame % 2 == 0 { &stream } else { &second };
         recorder.finish(next.as_raw());
         recorder.hold(next.as_raw());
@@ -105,7 +100,7 @@ fn retained_objects_are_bounded_while_waits_are_satisfied() {
     assert!(recorder.live() <= live, "all are freed once no wait is pending");
 }
 
-/// One thread enqueues a wait, drops an object, and satisfies the wait. No object is retained after the next wait.
+/// One thread enqueues a wait, drops an object, and satisfies the wait. The next wait frees the object.
 #[test]
 fn the_next_wait_frees_retained_objects_if_none_is_pending() {
     let (recorder, device, stream, word) = waiting();
@@ -115,12 +110,13 @@ fn the_next_wait_frees_retained_objects_if_none_is_pending() {
         recorder.finish(stream.as_raw());
         recorder.hold(stream.as_raw());
         wait(&stream, &word);
-        assert!(recorder.live() <= live + 1, "{} objects are retained", recorder.live() - live);
+        assert_eq!(recorder.live(), live, "the object is retained");
     }
     recorder.finish(stream.as_raw());
 }
 
-/// Two devices on the same hardware, both always busy: the number of retained objects is bounded, too.
+/// While a wait of another device on the same hardware is always pending, the number of retained objects is bounded,
+/// too. A collection leaves fewer than 64 (`MANY` in `Lifetimes::blocks`), and drops collect again at twice that number.
 #[test]
 fn retained_objects_are_bounded_beside_another_busy_device() {
     let open = || {
@@ -140,47 +136,13 @@ fn retained_objects_are_bounded_beside_another_busy_device() {
         wait(&stream, &word);
     }
     let kept = second.live() - live;
-    assert!(kept <= 130, "{kept} objects are retained");
-    // A closed device is ignored.
+    assert!(kept <= 2 * 64, "{kept} objects are retained");
     first.finish(stream.as_raw());
-    drop((word, stream, neighbour));
     device.collect();
-    assert_eq!(second.live(), live);
+    assert_eq!(second.live(), live, "all are freed once no wait is pending");
 }
 
-/// Host functions that drop objects take no lock that is held during a driver call.
-#[test]
-fn host_functions_drop_objects_during_a_driver_call() {
-    let (recorder, device) = open();
-    let device = Arc::new(device);
-    let (busy, used) = (device.create_stream().expect("stream"), mapped(&device));
-    recorder.hold(busy.as_raw());
-    busy.fill(&used, 1).expect("fills");
-    without_driver_calls(|| drop(used));
-    let (inside, entered) = channel();
-    let (go_on, released) = channel::<()>();
-    recorder.before_record(move || {
-        let _ = inside.send(());
-        let _ = released.recv_timeout(LONG);
-    });
-    std::thread::scope(|scope| {
-        let collects = scope.spawn(|| device.collect());
-        entered.recv_timeout(LONG).expect("an event is recorded behind the busy stream");
-        let (done, dropped) = channel();
-        let other = import(&device);
-        scope.spawn(move || {
-            without_driver_calls(|| drop(other));
-            let _ = done.send(());
-        });
-        let in_time = dropped.recv_timeout(Duration::from_secs(2));
-        let _ = go_on.send(());
-        collects.join().expect("collects");
-        assert_eq!(in_time, Ok(()), "the host function waits for the thread that calls the driver");
-    });
-    recorder.finish(busy.as_raw());
-}
-
-/// Only this thread could satisfy the wait, however many objects it drops before.
+/// Drops never block on a wait that only this thread can satisfy.
 #[test]
 fn no_drop_blocks_forever() {
     let (recorder, device, stream, _word) = waiting();
@@ -217,7 +179,7 @@ fn concurrent_drops_without_waits_are_freed_at_once() {
     assert_eq!(retained.into_inner(), 0, "of 1000 objects, with {} streams", streams.len());
 }
 
-/// A driver waits for the streams of its GPU, of all `Device`s.
+/// A free waits for the streams of every `Device` on the GPU.
 #[test]
 fn streams_of_all_devices_on_the_same_hardware_count() {
     // Unique to this test: others run concurrently.
@@ -235,67 +197,4 @@ fn streams_of_all_devices_on_the_same_hardware_count() {
     first.finish(stream.as_raw());
     frees.collect();
     assert_eq!(second.frees().len(), 1);
-}
-
-/// The driver may block in a free; calls of other threads must not block meanwhile.
-#[test]
-fn no_lock_is_held_over_a_free() {
-    for retired in [false, true] {
-        let (recorder, device) = open();
-        let stream = device.create_stream().expect("stream");
-        recorder.hold(stream.as_raw());
-        let (memory, other) = (import(&device), mapped(&device));
-        let buffer = memory.map_buffer(..).expect("map");
-        if retired {
-            stream.fill(&buffer, 1).expect("fill");
-        }
-        let (done, is_done) = channel();
-        let outside = device.clone();
-        recorder.before_free_buffer(move || {
-            let thread = std::thread::spawn(move || {
-                drop((outside.create_stream().expect("stream"), outside.create_event().expect("event")));
-                drop((other, import(&outside)));
-                outside.collect();
-                drop(memory);
-                done.send(()).expect("the test listens");
-            });
-            let ended = is_done.recv_timeout(LONG);
-            assert_ne!(ended, Err(RecvTimeoutError::Timeout), "another thread waits for this free");
-            thread.join().expect("no panic");
-        });
-        if retired {
-            drop(buffer);
-            recorder.finish(stream.as_raw());
-            device.collect();
-        } else {
-            drop(buffer);
-        }
-        // The memory was dropped while its mapping was being freed, and is freed, too.
-        let frees = recorder.frees();
-        assert!(matches!(frees.last(), Some(Call::DestroyMemory(_))), "{frees:#?}");
-        assert_eq!(frees.iter().filter(|call| matches!(call, Call::DestroyMemory(_))).count(), 3, "{frees:#?}");
-        recorder.finish(stream.as_raw());
-    }
-}
-
-#[test]
-fn a_lent_stream_keeps_its_owner_until_its_work_has_run() {
-    let (recorder, device) = open();
-    let raw = recorder.application_stream();
-    let owner = Arc::new("the application's");
-    let watched: Weak<&str> = Arc::downgrade(&owner);
-    recorder.hold(raw);
-    // SAFETY: the application's stream lives as long as the recorder.
-    let stream = unsafe { device.stream_from_raw_with_owner(raw, owner) };
-    let buffer = mapped(&device);
-    stream.fill(&buffer, 1).expect("fill");
-    drop(stream);
-    device.collect();
-    assert!(watched.upgrade().is_some(), "work is pending");
-    recorder.finish(raw);
-    assert!(watched.upgrade().is_some(), "nothing is freed in the background");
-    device.collect();
-    assert!(watched.upgrade().is_none(), "the owner is still alive");
-    assert_eq!(buffer.size(), SIZE);
-    assert_eq!(recorder.frees(), []);
 }
