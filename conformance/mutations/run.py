@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Plants defects one by one, each with the checks that should notice it, and runs those.
+"""Plants defects one at a time and runs the checks that should detect each.
 
     conformance/mutations/run.py [--list | --match] [--crate NAME]... [--own-checks | --all-checks] [NAME...]
 
-Works on a copy of what is committed, in target/mutations or in the folder that MUTATIONS_FOLDER names. `defects/CRATE.toml`
-has the defects of a crate, and `checks.toml` the checks: commands of cargo. A defect is caught if one check fails that runs
-on every machine, or two tests that need something of the machine. Its own checks are tried first, in their order, and then those
-of its crate; `--all-checks` tries all of them even after it is caught. Exit status: 0 if all defects are caught but those
-that are listed as survivors, and none of these is; 1 if not; 2 if a defect cannot be planted or built, or a check fails
-without one.
+Works on a copy of the last commit, in target/mutations or in the folder that MUTATIONS_FOLDER names. The defects, the checks
+and the source for `--match` are read from the working tree. `defects/CRATE.toml` has the defects of a crate, and
+`checks.toml` the checks: arguments of `cargo test`. A defect is caught if a check fails. Its own checks run first, in their
+order, and then those of its crate; `--all-checks` runs all of them even after the defect is caught.
+
+Exit status: 0 if all defects are caught except the listed survivors, and no survivor is caught; 1 otherwise; 2 if a defect
+cannot be planted or built, a check fails without a defect, a defect does not match the source (`--match`), or an argument is
+invalid, such as an unknown NAME or crate.
 """
 
 import argparse
@@ -27,7 +29,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Two runs at the same time need a folder each.
 WORK = pathlib.Path(os.environ.get("MUTATIONS_FOLDER", ROOT / "target" / "mutations")).resolve()
 TREE = WORK / "tree"
-# Seconds for one run of a check.
+# Time limit of one build or run, in seconds.
 LIMIT = 300
 
 
@@ -36,14 +38,13 @@ def say(text):
 
 
 def fresh_tree():
-    """What is committed, without touching files that are the same: cargo goes by their times."""
+    """Updates TREE to HEAD; unchanged files keep their times, which cargo compares."""
     TREE.mkdir(parents=True, exist_ok=True)
     archive = subprocess.run(["git", "-C", ROOT, "archive", "HEAD"], check=True, stdout=subprocess.PIPE).stdout
     staging = WORK / "staging"
     subprocess.run(["rm", "-rf", staging], check=True)
     staging.mkdir()
     subprocess.run(["tar", "-x", "-C", staging], input=archive, check=True)
-    subprocess.run(["cp", ROOT / "Cargo.lock", staging], check=True)
     wanted = {path.relative_to(staging) for path in staging.rglob("*") if path.is_file()}
     for path in [path for path in TREE.rglob("*") if path.is_file() and path.relative_to(TREE) not in wanted]:
         path.unlink()
@@ -55,11 +56,11 @@ def fresh_tree():
             old.chmod((staging / path).stat().st_mode)
 
 
-def cargo(arguments, variables=None):
-    """The status, None for one that did not end in time, and what was printed."""
-    # Never another folder's target: cargo takes what was built there of the same packages for this tree's.
+def cargo(arguments):
+    """Returns exit status (None after a timeout) and output."""
+    # A target folder of its own: cargo would reuse artefacts of the same packages from another tree.
     own = {"CARGO_TARGET_DIR": str(WORK / "build"), "RUSTFLAGS": "-Awarnings"}
-    environment = {"CARGO_PROFILE_DEV_DEBUG": "0"} | os.environ | own | (variables or {})
+    environment = {"CARGO_PROFILE_DEV_DEBUG": "0"} | os.environ | own
     environment.pop("GPU_INTEROP_BACKEND", None)
     command = subprocess.Popen(
         ["cargo", "test", "--quiet", "--locked", "--no-fail-fast", *arguments], cwd=TREE, env=environment, stdout=subprocess.PIPE,
@@ -75,7 +76,7 @@ def cargo(arguments, variables=None):
 
 
 def reported(output):
-    """The tests that failed, or what else says that something did."""
+    """Returns the failed tests, or, without any, the first error of the output."""
     tests = {match[1]: None for match in re.finditer(r"^---- (\S+)(?: stdout)? ----$", output, re.MULTILINE)}
     tests |= {match[1]: None for match in re.finditer(r"^test (\S+) +\.\.\. FAILED", output, re.MULTILINE)}
     errors = [" ".join(line.split())[:100] for line in output.splitlines() if line.startswith("error")]
@@ -89,24 +90,24 @@ class Checks:
         self.sound = {}
 
     def build(self, name):
-        """The part of a command that only builds."""
+        """Returns the arguments that select what to build."""
         arguments = shlex.split(self.checks[name]["run"])
         return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
     def run(self, name):
-        """What failed; None if nothing did, and text in the second place if it does not build."""
-        check = self.checks[name]
-        variables = check.get("env")
-        status, output = cargo([*self.build(name), "--no-run"], variables)
+        """Returns (failed tests or None, build failure or None)."""
+        status, output = cargo([*self.build(name), "--no-run"])
+        if status is None:
+            return None, f"the build did not end within {LIMIT} s"
         if status != 0:
-            return None, output
-        status, output = cargo(shlex.split(check["run"]), variables)
+            return None, f"it does not build\n{output[-2000:]}"
+        status, output = cargo(shlex.split(self.checks[name]["run"]))
         if status is None:
             return [f"did not end within {LIMIT} s"], None
         return (None if status == 0 else reported(output)), None
 
     def is_sound(self, name):
-        """Whether the check passes without a defect. Asked once."""
+        """True if the check passes without a defect; cached."""
         if name not in self.sound:
             start = time.monotonic()
             failed, unbuilt = self.run(name)
@@ -114,9 +115,6 @@ class Checks:
             how = ", ".join(failed or []) or unbuilt or "passes"
             say(f"without a defect: {name:<24}{time.monotonic() - start:4.0f} s  {how}")
         return self.sound[name]
-
-    def always(self, name):
-        return "needs" not in self.checks[name]
 
     def names(self, mutation):
         own = mutation.get("checks", [])
@@ -133,7 +131,7 @@ def plant(mutation):
 
 
 def unmatched(mutations):
-    """Those whose text is not in the source just once."""
+    """Mutations whose `find` does not occur exactly once."""
     def count(mutation):
         file = ROOT / mutation["file"]
         return file.read_text().count(mutation["find"]) if file.is_file() else 0
@@ -146,70 +144,73 @@ def read_mutations():
         for mutation in tomllib.loads(file.read_text())["mutation"]:
             mutations.append({"crate": file.stem} | mutation)
     names = [mutation["name"] for mutation in mutations]
-    assert len(names) == len(set(names)), "two defects have one name"
+    assert len(names) == len(set(names)), "two defects have the same name"
     return mutations
 
 
-def noticed(checks, mutation, every):
-    """The checks that failed, each with how; or why there is no answer."""
+def failed_checks(checks, mutation, every):
+    """Returns the failed checks, each with its failed tests, or None and the reason."""
     found = []
     for name in checks.names(mutation):
         if not checks.is_sound(name):
             return None, f"without a defect {name} fails, too"
         undo = plant(mutation)
         if undo is None:
-            return None, "its text is not there just once"
+            return None, "its `find` text does not occur exactly once"
         try:
             failed, unbuilt = checks.run(name)
         finally:
             undo()
         if unbuilt is not None:
-            return None, f"it does not build\n{unbuilt[-2000:]}"
+            return None, unbuilt
         if failed is not None:
             found.append((name, failed))
-        if caught(checks, found) and not every:
-            break
+            if not every:
+                break
     return found, None
-
-
-def caught(checks, found):
-    return sum(len(failed) for _, failed in found) >= 2 or any(checks.always(name) for name, _ in found)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="only list the defects")
-    parser.add_argument("--match", action="store_true", help="only see whether each can be planted in this source")
+    parser.add_argument("--match", action="store_true", help="only check that each can be planted in the working tree")
     parser.add_argument("--crate", action="append", default=[], help="only those of this crate")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all-checks", action="store_true", help="go on after a defect is caught")
+    which.add_argument("--all-checks", action="store_true", help="continue after a defect is caught")
     which.add_argument("--own-checks", action="store_true", help="leave out the checks of its crate")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     arguments = parser.parse_args()
     mutations, checks = read_mutations(), Checks(arguments.own_checks)
+    for key, wanted in [("name", arguments.names), ("crate", arguments.crate)]:
+        known = {mutation[key] for mutation in mutations}
+        if unknown := [value for value in wanted if value not in known]:
+            parser.error(f"no defect has the {key} {', '.join(unknown)}")
     if arguments.names:
         mutations = [mutation for mutation in mutations if mutation["name"] in arguments.names]
     if arguments.crate:
         mutations = [mutation for mutation in mutations if mutation["crate"] in arguments.crate]
-    if arguments.list or not mutations:
+    if not mutations:
+        parser.error("no defect has both one of the names and one of the crates")
+    if arguments.list:
         for mutation in mutations:
             say(f"{mutation['crate']:<10} {mutation['name']:<34} {mutation['what']}")
-        return 0 if mutations else 2
+        return 0
     if arguments.match:
-        for mutation in unmatched(mutations):
-            say(f"{mutation['crate']:<10} {mutation['name']:<34} not just once in {mutation['file']}: {mutation['find']}")
-        return 2 if unmatched(mutations) else 0
+        mismatches = unmatched(mutations)
+        for mutation in mismatches:
+            say(f"{mutation['crate']:<10} {mutation['name']:<34} not exactly once in {mutation['file']}: {mutation['find']}")
+        return 2 if mismatches else 0
     fresh_tree()
     results, wrong, unusable = [], 0, 0
     for mutation in mutations:
         name, survives = mutation["name"], mutation.get("survives")
         start = time.monotonic()
-        found, unusable_because = noticed(checks, mutation, arguments.all_checks)
+        found, unusable_because = failed_checks(checks, mutation, arguments.all_checks)
         if found is None:
             say(f"UNUSABLE {name}: {unusable_because}")
             unusable += 1
             continue
-        is_caught, taken = caught(checks, found), round(time.monotonic() - start)
+        is_caught, taken = bool(found), round(time.monotonic() - start)
         wrong += is_caught == (survives is not None)
         shown = [f"{check}: {failed[0]}" + (f" and {len(failed) - 1} more" if failed[1:] else "") for check, failed in found]
         how = "; ".join(shown) or survives or "no check fails"
