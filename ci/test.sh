@@ -31,17 +31,17 @@ shows() {
     shift
     grep -q -- "$text" "$@" || fail "\`$text\` is not in $*"
 }
-# only <count> <file>: so many scenarios passed, by the JSON report
-only() { shows "^    \"passed\": $1,\?$" "$2"; }
+# passed_count <count> <file>: checks the number of passed scenarios in a JSON report
+passed_count() { shows "^    \"passed\": $1,\?$" "$2"; }
 
 "$ci/bundle.sh" --binaries "$binaries" --output "$work/one"
 expect 0 "$ci/bundle.sh" --binaries "$binaries" --output "$work/two"
-cmp "$work"/one/*.tar.gz "$work"/two/*.tar.gz || fail "the same files made other bytes"
+cmp "$work"/one/*.tar.gz "$work"/two/*.tar.gz || fail "archives of identical files differ"
 passed "the bundle is reproducible"
 
 expect 1 env MAX_GLIBC=2.2.5 "$ci/bundle.sh" --binaries "$binaries" --output "$work/three"
 shows 'newer than 2.2.5' "$work/output"
-passed "a bundle for systems that it does not run on is refused"
+passed "a bundle for systems that it does not run on is rejected"
 
 mkdir "$work/bundle"
 tar -xzf "$work"/one/*.tar.gz -C "$work/bundle" --strip-components=1
@@ -68,21 +68,21 @@ shows '<testsuite ' results/host.xml
 shows '"simulated": false' results/host.json
 shows '<html' results/host.html
 [ ! -e results/cuda.json ] || fail "a report of a backend that has no device"
-passed "without a GPU the host backend runs, found through links"
+passed "without a GPU the host backend runs; run.sh is found through links"
 
 start both
 export GPU_INTEROP_CUDA_LIBRARY=$simulators/libgpu_interop_sim_cuda.so
 export GPU_INTEROP_HIP_LIBRARY=$simulators/libgpu_interop_sim_hip.so
 expect 0 "$work/bundle/run.sh" "${scenario[@]}" --exporter=native --require=cuda,hip --require native
 for backend in cuda hip host; do
-    only 1 "results/$backend.json"
+    passed_count 1 "results/$backend.json"
     shows "^$backend  *passed  *1 passed; 1 scenarios" results/summary.txt
 done
 shows '"simulated": true' results/cuda.json
 shows '"simulated": true' results/hip.json
 passed "every backend that has a device runs, here on the simulators"
 
-# The same folder: the next run must remove this one's reports.
+# The next run, in the same folder, must remove the reports above.
 export GPU_INTEROP_CUDA_LIBRARY=/nonexistent
 expect 2 "$work/bundle/run.sh" "${scenario[@]}" --backend host --require cuda
 shows '^host   passed ' results/summary.txt
@@ -103,7 +103,7 @@ passed "a scenario that fails fails the run"
 start resume
 expect 0 "$work/bundle/run.sh" "${scenario[@]}" --backend host
 shows '"case"' results/host.jsonl
-# Without its last line, a killed run; it continues, and a second time has nothing to do.
+# A journal without its last line is that of a killed run. The first `--resume` completes it; the second runs nothing.
 sed -i '$d' results/host.jsonl
 expect 0 "$work/bundle/run.sh" "${scenario[@]}" --backend host --resume
 shows '"resumed"' results/host.jsonl
@@ -151,7 +151,7 @@ shows 'unknown backend or exporter' results/summary.txt
 expect 2 "$work/bundle/run.sh" --filter no.such.scenario
 expect 0 "$work/bundle/run.sh" --help
 shows '--require NAME' "$work/output"
-passed "options that make no sense are refused"
+passed "options that make no sense are rejected"
 
 start expectations
 mkdir "$work/bundle/expectations"
@@ -159,9 +159,9 @@ printf '[[expected_failure]]\nscenario = "memory.fill"\nreason = "to be seen"\nm
 expect 1 "$work/bundle/run.sh" "${scenario[@]}"
 shows '^host   failed .* unexpected_pass' results/summary.txt
 rm -r "$work/bundle/expectations"
-passed "what the bundle expects of a backend is passed on"
+passed "the bundle's expectations are passed on"
 
-# merge.sh: two machines that passed, one that failed, one that died.
+# merge.sh: two machines that passed, one that failed, one without a result.
 start fleet
 mkdir reports
 cp -r "$work/link/results" reports/a
@@ -212,4 +212,4 @@ fi
 expect 0 "${hide[@]}" "$work/bundle/run.sh" "${scenario[@]}"
 shows '1 skipped: .*install' results/summary.txt
 expect 2 "${hide[@]}" "$work/bundle/run.sh" "${scenario[@]}" --require vulkan
-passed "without Vulkan the rest runs, and what is skipped is said"
+passed "without Vulkan the rest runs; skipped scenarios are reported"

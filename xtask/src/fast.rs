@@ -1,8 +1,8 @@
 //! The steps of `cargo xtask ci`.
 //!
 //! The tests and the runs of the suite share one build of the workspace with the profile `dev`, and the lints and the
-//! documentation another one of metadata only. Steps that need a further build, or take minutes and rarely fail, are in
-//! `slow.rs`.
+//! documentation another one of metadata only. Steps in the background, and `python`, need builds of their own. Steps
+//! that take long and rarely fail, or need an optimised build of the suite, are in `slow.rs`.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ fn lint(session: &Session, line: &str) -> Run {
 }
 
 fn features(session: &Session) -> Outcome {
-    for feature in ["", "cuda", "cudarc", "d3d", "gl", "hip", "host", "nvsci", "vulkan"] {
+    for feature in ["", "cuda", "cudarc", "d3d", "gl", "hip", "host", "nvsci", "serde", "vulkan"] {
         lint(session, "clippy --package gpu-interop --all-targets --no-default-features --features")
             .arg(feature)
             .args(["--", "-D", "warnings"])
@@ -102,8 +102,8 @@ fn tests(session: &Session) -> Outcome {
     tests.check()
 }
 
-/// A Vulkan driver for the CPU that has binary semaphores, which lavapipe lacks. It is one file of a package that would
-/// install a browser, so the package is only unpacked.
+/// A Vulkan driver for the CPU that exports binary semaphores, which lavapipe does not. It is one file of a package
+/// that would install a browser, so the package is only unpacked.
 fn swiftshader(session: &Session) -> Option<PathBuf> {
     let folder = session.target.join("swiftshader");
     let library = folder.join("usr/lib/chromium/libvk_swiftshader.so");

@@ -5,7 +5,8 @@
 //! the measured time. Waits are for a value that has been reached already. At the end the exporter must have seen every
 //! value. The raw variant reuses its parameter blocks, as in a careful C program.
 //!
-//! `signal_allocations` in `gpu-interop-core` tests that a signal or wait allocates nothing.
+//! `signal_allocations` in `gpu-interop-core` tests that signals and waits of up to 8 semaphores, and prepared batches
+//! of any size, allocate nothing.
 
 use std::cell::Cell;
 use std::hint::black_box;
