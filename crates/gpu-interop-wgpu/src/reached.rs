@@ -96,27 +96,33 @@ impl Watcher {
 
     /// Registers a future, or changes its waker, and starts the thread.
     fn watch(this: &Arc<Self>, ticket: Option<u64>, timeline: Arc<Timeline>, value: u64, waker: &Waker) -> Result<u64> {
+        let waker = waker.clone();
         let mut state = this.lock();
         let ticket = ticket.unwrap_or_else(|| {
             state.next += 1;
             state.next
         });
         if let Some(entry) = state.entries.get_mut(&ticket) {
-            entry.waker.clone_from(waker);
+            let previous = std::mem::replace(&mut entry.waker, waker);
+            drop(state);
+            // As in `forget`.
+            drop(previous);
             return Ok(ticket);
         }
         let waiter = match &state.thread {
             Some(waiter) => waiter.clone(),
             None => Arc::from(timeline.exporter().waiter()?),
         };
-        state.entries.insert(ticket, Entry { timeline, value, waker: waker.clone() });
+        state.entries.insert(ticket, Entry { timeline, value, waker });
         if state.thread.is_none() {
             let (watcher, thread_waiter) = (this.clone(), waiter.clone());
             let spawned = std::thread::Builder::new()
                 .name("gpu-interop futures".into())
                 .spawn(move || watcher.run(&*thread_waiter));
             if let Err(error) = spawned {
-                state.entries.remove(&ticket);
+                let entry = state.entries.remove(&ticket);
+                drop(state);
+                drop(entry);
                 let message = "the process cannot start the thread that wakes futures; wait on the host instead";
                 return Err(Error::new(ErrorKind::System, "Reached::poll", message).with_source(error));
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Context, buffer_desc, is_simulated, texture_desc, validation_messages};
 use gpu_interop_test_support::in_own_process;
-use gpu_interop_wgpu::{SharedBuffer, SharedTexture};
+use gpu_interop_wgpu::{Reached, SharedBuffer, SharedTexture};
 
 /// `true` where no other test runs at the same time in this process: these count what it has.
 fn alone(test: &str) -> bool {
@@ -128,6 +128,35 @@ fn any_order_of_drops_leaves_nothing() {
     assert_eq!((descriptors(), shared_mappings()), before, "descriptors and mappings");
     // With the layer: objects that were left at the end of their device, or destroyed while in use.
     assert_eq!(validation_messages(), 0);
+}
+
+/// A waker is code of the executor: its destructor may drop other futures.
+#[test]
+fn a_replaced_waker_may_drop_futures() {
+    struct Holds(std::sync::Mutex<Option<Reached>>);
+    impl std::task::Wake for Holds {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().map(|mut held| held.take()));
+        }
+    }
+    let Some(context) = Context::new() else { return };
+    let timeline = context.interop.create_timeline(0).expect("a timeline");
+    let (mut first, mut second) = (timeline.reached(1), timeline.reached(2));
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut noop = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(std::pin::pin!(&mut second).poll(&mut noop).is_pending());
+        let waker = std::task::Waker::from(Arc::new(Holds(std::sync::Mutex::new(Some(second)))));
+        assert!(std::pin::pin!(&mut first).poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        assert!(std::pin::pin!(&mut first).poll(&mut noop).is_pending());
+        ended.send(()).expect("the test listens");
+    });
+    if has_ended.recv_timeout(std::time::Duration::from_secs(20)).is_err() {
+        // The lock is held for ever.
+        std::mem::forget((context, timeline));
+        panic!("the second poll hangs");
+    }
 }
 
 /// The thread of futures ends with its `Interop`.
