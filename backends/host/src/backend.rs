@@ -61,14 +61,47 @@ impl HostBackendBuilder {
     /// Adds a kernel to the modules loaded from [`ModuleImage::Builtin`](gpu_interop_core::ModuleImage::Builtin).
     /// Replaces a kernel of the same name.
     ///
-    /// The stream's next synchronisation reports an error that the kernel returns.
+    /// The function runs once for each launch, on the stream's thread. The stream's next synchronisation reports an error
+    /// that it returns, with the kernel's name.
+    ///
+    /// ```
+    /// use gpu_interop_core::{Device, KernelArg, LaunchConfig, ModuleImage, Result};
+    /// use gpu_interop_host::{HostBackend, KernelCall};
+    ///
+    /// fn add(call: &KernelCall<'_>) -> std::result::Result<(), String> {
+    ///     let (first, size, number) = (call.ptr(0)?, call.u64(1)?, call.u8(2)?);
+    ///     let size = usize::try_from(size).map_err(|error| error.to_string())?;
+    ///     // SAFETY: the launch passes a buffer of this size, which nothing else accesses until the kernel returns.
+    ///     let bytes = unsafe { std::slice::from_raw_parts_mut(first, size) };
+    ///     bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(number));
+    ///     Ok(())
+    /// }
+    ///
+    /// fn main() -> Result<()> {
+    ///     let backend = HostBackend::builder().kernel(c"add".to_owned(), add).build();
+    ///     // The CPU beside an exporter: `gpu_interop::device_for_with_host(exporter.identity(), Arc::new(backend))`.
+    ///     let device = Device::open(&backend, 0)?;
+    ///     let kernel = device.load_module(ModuleImage::Builtin)?.kernel(c"add")?;
+    ///     let memory = device.allocate_exportable(4096)?;
+    ///     let stream = device.create_stream()?;
+    ///     stream.fill(&memory, 40)?;
+    ///     let args = [KernelArg::Buffer(memory.slice(..)?), KernelArg::U64(memory.size()), KernelArg::U8(2)];
+    ///     // SAFETY: the arguments are those that `add` takes.
+    ///     unsafe { stream.launch(&kernel, &LaunchConfig::linear(memory.size()), &args)? };
+    ///     stream.synchronize()?;
+    ///     let mut bytes = [0; 4096];
+    ///     stream.read(&memory, &mut bytes)?;
+    ///     assert_eq!(bytes, [42; 4096]);
+    ///     Ok(())
+    /// }
+    /// ```
     #[must_use]
     pub fn kernel(
         mut self,
         name: CString,
         function: impl Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.kernels.insert(name, HostKernel::new(function));
+        self.kernels.insert(name.clone(), HostKernel::new(name, function));
         self
     }
 

@@ -1,5 +1,6 @@
 //! Kernels: Rust functions, looked up by name.
 
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt;
@@ -15,21 +16,32 @@ type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
 
 /// Kernel of the host backend.
 #[derive(Clone)]
-pub struct HostKernel(Arc<Function>);
+pub struct HostKernel(Arc<Named<Function>>);
+
+/// A function and its name, in one allocation.
+struct Named<F: ?Sized> {
+    name: CString,
+    function: F,
+}
 
 impl HostKernel {
-    pub(crate) fn new(function: impl Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(function))
+    pub(crate) fn new(
+        name: CString,
+        function: impl Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Named { name, function }))
     }
 
+    /// Runs the function. Its message gets the kernel's name.
     pub(crate) fn call(&self, call: &KernelCall<'_>) -> Result<(), String> {
-        (self.0)(call)
+        let Named { name, function } = &*self.0;
+        function(call).map_err(|message| format!("`{}`: {message}", name.to_string_lossy()))
     }
 }
 
 impl fmt::Debug for HostKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HostKernel")
+        f.debug_tuple("HostKernel").field(&self.0.name).finish()
     }
 }
 
@@ -40,20 +52,52 @@ pub struct KernelCall<'a> {
     pub(crate) args: &'a [HostArg],
 }
 
-/// Methods that give the argument at an index if it has this type.
+/// Methods that give the argument at an index if it has this type, and the names of the types.
 macro_rules! arguments {
-    ($( $name:ident $variant:ident $what:literal )+) => { $(
-        #[doc = concat!("Returns the argument at `index`, ", $what, ".")]
-        ///
-        /// # Errors
-        /// A message if the argument is missing or of another type.
-        pub fn $name(&self, index: usize) -> Result<$name, String> {
-            match self.args.get(index) {
-                Some(HostArg::$variant(value)) => Ok(*value),
-                other => Err(format!(concat!("argument {} should be ", $what, ", not {:?}"), index, other)),
+    ($( $name:ident $variant:ident $what:literal )+) => {
+        impl KernelCall<'_> { $(
+            #[doc = concat!("Returns the argument at `index`, ", $what, ".")]
+            ///
+            /// # Errors
+            /// A message if the argument is missing or of another type.
+            pub fn $name(&self, index: usize) -> Result<$name, String> {
+                match self.args.get(index) {
+                    Some(HostArg::$variant(value)) => Ok(*value),
+                    other => Err(mismatch(index, other, $what)),
+                }
+            }
+        )+ }
+
+        /// Type of an argument, with its article.
+        fn type_of(arg: &HostArg) -> &'static str {
+            match arg {
+                $( HostArg::$variant(_) => $what, )+
+                HostArg::Ptr(_) => "a pointer",
+                HostArg::Value(_) => "a struct or an array",
             }
         }
-    )+ };
+    };
+}
+
+arguments! {
+    u8 U8 "a u8"
+    u16 U16 "a u16"
+    u32 U32 "a u32"
+    u64 U64 "a u64"
+    i8 I8 "an i8"
+    i16 I16 "an i16"
+    i32 I32 "an i32"
+    i64 I64 "an i64"
+    f32 F32 "an f32"
+    f64 F64 "an f64"
+}
+
+/// Message for an argument that is missing or of another type than `wanted`.
+fn mismatch(index: usize, found: Option<&HostArg>, wanted: &str) -> String {
+    match found {
+        Some(found) => format!("argument {index} is {}, not {wanted}", type_of(found)),
+        None => format!("argument {index} is missing; pass {wanted}"),
+    }
 }
 
 impl KernelCall<'_> {
@@ -69,28 +113,18 @@ impl KernelCall<'_> {
         self.args.len()
     }
 
-    /// Returns the address argument at `index` as a pointer.
+    /// Returns the buffer or address at `index` as a pointer to its first byte, valid until the kernel returns.
+    ///
+    /// The length is not passed: pass it as another argument. Nothing else, such as another stream, the exporting API or
+    /// the host, may access the memory meanwhile, unless all accesses are atomic.
     ///
     /// # Errors
-    /// A message if the argument is missing or not an address.
+    /// A message if the argument is missing or not a pointer.
     pub fn ptr(&self, index: usize) -> Result<*mut u8, String> {
         match self.args.get(index) {
             Some(HostArg::Ptr(address)) => host_ptr(*address),
-            other => Err(format!("argument {index} should be an address, not {other:?}")),
+            other => Err(mismatch(index, other, "a pointer")),
         }
-    }
-
-    arguments! {
-        u8 U8 "an unsigned 8-bit integer"
-        u16 U16 "an unsigned 16-bit integer"
-        u32 U32 "an unsigned 32-bit integer"
-        u64 U64 "an unsigned 64-bit integer"
-        i8 I8 "a signed 8-bit integer"
-        i16 I16 "a signed 16-bit integer"
-        i32 I32 "a signed 32-bit integer"
-        i64 I64 "a signed 64-bit integer"
-        f32 F32 "a 32-bit float"
-        f64 F64 "a 64-bit float"
     }
 
     /// Returns the struct or array at `index` ([`KernelArg::by_value`](gpu_interop_core::KernelArg::by_value)).
@@ -101,14 +135,18 @@ impl KernelCall<'_> {
     /// # Safety
     /// The kernel was launched with a `T` at `index`.
     pub unsafe fn value<T: Copy>(&self, index: usize) -> Result<T, String> {
-        let read = match self.args.get(index) {
-            // SAFETY: the caller's promise.
-            Some(HostArg::Value(value)) => unsafe { value.read() },
-            _ => None,
-        };
-        read.ok_or_else(|| {
-            format!("argument {index} should be a value of {} bytes, not {:?}", size_of::<T>(), self.args.get(index))
-        })
+        match self.args.get(index) {
+            Some(HostArg::Value(value)) => {
+                // SAFETY: the caller's promise.
+                unsafe { value.read() }.ok_or_else(|| {
+                    let (name, size, align) = (type_name::<T>(), size_of::<T>(), align_of::<T>());
+                    format!(
+                        "argument {index} differs in size or alignment from {name} ({size} bytes, aligned to {align})"
+                    )
+                })
+            }
+            other => Err(mismatch(index, other, "a struct or an array")),
+        }
     }
 
     /// Returns a slice of 32-bit words: their address at `index`, their number at `index + 1`.
@@ -163,11 +201,13 @@ pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
         }
         Ok(())
     }
-    BTreeMap::from([
-        (FILL_PATTERN.name.to_owned(), HostKernel::new(fill_pattern)),
-        (VERIFY_PATTERN.name.to_owned(), HostKernel::new(verify_pattern)),
-        (INCREMENT.name.to_owned(), HostKernel::new(increment)),
-    ])
+    [
+        HostKernel::new(FILL_PATTERN.name.to_owned(), fill_pattern),
+        HostKernel::new(VERIFY_PATTERN.name.to_owned(), verify_pattern),
+        HostKernel::new(INCREMENT.name.to_owned(), increment),
+    ]
+    .map(|kernel| (kernel.0.name.clone(), kernel))
+    .into()
 }
 
 #[cfg(test)]
@@ -202,9 +242,14 @@ mod tests {
             for index in 0..args.len() {
                 let right = std::mem::replace(&mut args[index], HostArg::F32(0.0));
                 let message = cpu_version.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
-                assert!(message.contains(&format!("argument {index} ")), "{:?}: {message}", kernel.name);
+                let name = kernel.name.to_str().expect("ASCII");
+                assert!(message.starts_with(&format!("`{name}`: argument {index} is an f32, not a")), "{message}");
                 args[index] = right;
             }
+            let last = args.pop().expect("an argument");
+            let message = cpu_version.call(&KernelCall { config: &config, args: &args }).expect_err("one too few");
+            let wanted = type_of(&last);
+            assert!(message.ends_with(&format!("argument {} is missing; pass {wanted}", args.len())), "{message}");
         }
     }
 

@@ -39,8 +39,11 @@
 //! * Copies and fills use atomic accesses, so streams and other processes may access the same bytes concurrently. A
 //!   concurrent read of a byte returns the old or the new value.
 //!
+//! # Kernels
+//! A kernel is a Rust function, registered by name: [`HostBackendBuilder::kernel`] has an example.
+//!
 //! # Requirements on the caller
-//! * Registered kernels ([`HostBackendBuilder::kernel`]) access only the memory of their arguments.
+//! * Registered kernels access only the memory of their arguments.
 //!
 //! # Platforms
 //! Linux and Windows.

@@ -59,6 +59,11 @@
 //! enqueues the next one has no such limit: enqueuing a wait frees the retained objects if no wait is pending. Waits
 //! enqueued by other libraries are not visible to this crate.
 //!
+//! Only memory, mappings, arrays, surfaces, textures, semaphores and modules are retained. Ranges of a mapping
+//! ([`MappedRange`], such as the buffers of a `SharedHeap` of `gpu-interop-vulkan`), borrowed memory, events, streams and
+//! graphs are freed without a wait, so that any number of them may be dropped. Those whose own work is pending count
+//! among the 64 if objects of the first kind are dropped, too.
+//!
 //! # Forking
 //! No driver works in a forked child process. Objects opened before the fork may be dropped in the child, which has no
 //! effect; synchronising a stream there is an error. Open devices after the fork, or start another program.

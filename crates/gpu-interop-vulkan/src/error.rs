@@ -15,7 +15,9 @@ pub(crate) fn driver(operation: &'static str, code: vk::Result) -> Error {
         vk::Result::ERROR_FEATURE_NOT_PRESENT => (ErrorKind::Unsupported, "a requested feature is missing"),
         vk::Result::ERROR_LAYER_NOT_PRESENT => (ErrorKind::Unsupported, "a requested layer is missing"),
         vk::Result::ERROR_FORMAT_NOT_SUPPORTED => {
-            (ErrorKind::Unsupported, "the device does not support this image, or not shared as this kind of handle")
+            let message = "the device does not support this image, or not shared as this kind of handle; choose another \
+                           format, usage or tiling";
+            (ErrorKind::Unsupported, message)
         }
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => (
             ErrorKind::DriverNotFound,
@@ -29,7 +31,11 @@ pub(crate) fn driver(operation: &'static str, code: vk::Result) -> Error {
         vk::Result::ERROR_DEVICE_LOST => {
             (ErrorKind::DeviceLost, "the device is lost: an earlier command crashed or exceeded the time limit")
         }
-        vk::Result::TIMEOUT | vk::Result::NOT_READY => (ErrorKind::Timeout, "the wait timed out"),
+        vk::Result::TIMEOUT | vk::Result::NOT_READY => {
+            let message = "the wait timed out; wait again, or check that the work was submitted and that what it waits for \
+                           is signalled; with validation, read the validation errors";
+            (ErrorKind::Timeout, message)
+        }
         _ => (ErrorKind::Driver, "the driver reported a failure"),
     };
     Error::new(kind, operation, message).with_code(i64::from(code.as_raw()), name(code))

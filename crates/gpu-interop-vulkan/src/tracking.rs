@@ -53,7 +53,9 @@ impl State {
                 return Ok(Self::Owned);
             }
             (Self::Owned, Release) => return Ok(Self::External),
-            (Self::New, Use | Release) => format!("the {object} has no layout yet; initialise it first"),
+            (Self::New, Use | Release) => {
+                format!("the {object} has no layout yet; initialise it first (initialize_image, initialize_video)")
+            }
             (Self::New, Acquire) => format!(
                 "the {object} was never released to the other API; initialise it, and release it before the other \
                  API uses it"

@@ -339,8 +339,13 @@ impl Stream {
 
     #[cold]
     fn other_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Error {
-        let error = Error::invalid(operation, format!("the {what} belongs to another device than the stream"))
-            .with_context("other device", device.raw.identity());
-        self.device().decorate(error)
+        let other = device.raw.identity();
+        let next = if other == self.device().raw.identity() {
+            "open the device once and clone it"
+        } else {
+            "use a stream of that device"
+        };
+        let message = format!("the {what} belongs to another device than the stream; {next}");
+        self.device().decorate(Error::invalid(operation, message).with_context("other device", other))
     }
 }

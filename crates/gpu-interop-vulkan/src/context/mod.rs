@@ -32,11 +32,15 @@ use submission::{Abandoned, Flight};
 pub use submission::{SemaphoreOp, Submission};
 pub use validation::ValidationLog;
 
-/// Options of a new [`HeadlessContext`].
+/// Options of a new [`HeadlessContext`]. Start from [`default()`](Self::default) and use the setters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeadlessOptions {
     /// Enables `VK_LAYER_KHRONOS_validation` with its detection of missing barriers, and collects its reports.
+    ///
+    /// Layers before 1.4.304, such as Debian 12's 1.3.239, may stall for 10 s where the host signals a timeline, as a
+    /// bridge does, and report `UNASSIGNED-VkSemaphore-state-timeout`. This is a defect of the layer, fixed upstream in
+    /// 2024. Install a newer layer, or turn validation off.
     pub validation: bool,
     /// The device to open; `None` selects the first GPU, or a CPU device if there is no GPU.
     pub device: Option<DeviceChoice>,
@@ -57,7 +61,7 @@ impl Default for HeadlessOptions {
 
 setters! {
     HeadlessOptions {
-        /// Enables or disables validation.
+        /// Enables or disables validation; see the field for a defect of old layers.
         validation: bool;
         /// Chooses the device.
         device: DeviceChoice;

@@ -23,6 +23,9 @@ use crate::semaphore::OwnedSemaphore;
 ///   [`HeadlessContext`](crate::HeadlessContext) keep;
 /// * work that the application submits itself, for which it calls [`free_after`](Self::free_after) or drops this object
 ///   only after its completion.
+///
+/// This calls no function of the compute driver that waits. Buffers of a heap are therefore not retained while a stream
+/// waits, and any number of them may be dropped meanwhile (front page of [`gpu_interop_core`], *Freeing*).
 #[derive(Debug)]
 pub struct SharedHeapBuffer {
     buffer: OwnedBuffer,

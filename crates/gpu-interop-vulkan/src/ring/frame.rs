@@ -77,6 +77,9 @@ impl Frame {
     /// done: the frame and the ring stay usable, with the frame's contents as that work leaves them. The error is
     /// returned, the panic continues.
     ///
+    /// A failure of the enqueued work itself, such as of a kernel, is not returned here or by [`wait`](Self::wait), but
+    /// by [`Stream::synchronize`] and [`Stream::synchronize_timeout`]: call one of them before trusting the data.
+    ///
     /// Blocks only on a driver whose streams cannot wait for memory, until Vulkan's half has completed; the timeline's
     /// [`Unsupported`](ErrorKind::Unsupported) error says so elsewhere.
     ///
@@ -191,6 +194,9 @@ impl Frame {
     }
 
     /// Blocks until all enqueued halves have completed.
+    ///
+    /// A failure of work that was enqueued, such as of a kernel, is not returned here, but by [`Stream::synchronize`] and
+    /// [`Stream::synchronize_timeout`]: call one of them before trusting the data.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. Otherwise as [`is_done`](Self::is_done).

@@ -112,7 +112,9 @@ impl FrameBuffer {
         Ok(Self { mapped, buffer: exported.buffer().clone() })
     }
 
-    /// Vulkan's side.
+    /// Vulkan's side. [`Frame::render`](crate::Frame::render) acquires and releases it. Do not do so yourself
+    /// ([`HeadlessContext::acquire`](crate::HeadlessContext::acquire)): the frame cannot be rendered until you release
+    /// the buffer again.
     #[must_use]
     pub fn buffer(&self) -> &OwnedBuffer {
         &self.buffer
@@ -172,7 +174,9 @@ impl FrameImage {
         Ok(Self { mapping, image: exported.image().clone() })
     }
 
-    /// Vulkan's side.
+    /// Vulkan's side. [`Frame::render`](crate::Frame::render) acquires and releases it. Do not do so yourself
+    /// ([`HeadlessContext::acquire_image`](crate::HeadlessContext::acquire_image)): the frame cannot be rendered until
+    /// you release the image again.
     #[must_use]
     pub fn image(&self) -> &OwnedImage {
         &self.image

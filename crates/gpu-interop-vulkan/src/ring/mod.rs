@@ -52,32 +52,36 @@ use crate::shared_timeline::shared_timeline;
 ///
 /// # Results
 /// Vulkan uses what compute wrote in a third half. The frame must be held until then, and that half submitted after the next
-/// frames were rendered, because the queue executes it in the order of submissions and waits for compute meanwhile. Hold at
-/// most one frame less than the ring has, or [`acquire`](Self::acquire) times out:
+/// frames were rendered, because the queue executes it in the order of submissions and waits for compute meanwhile.
+///
+/// Before [`acquire`](Self::acquire), hold at most one frame less than the ring has, or it times out. To have all frames in
+/// flight, finish the oldest one before `acquire`, as here and in `examples/frames_in_flight.rs`:
 ///
 /// ```no_run
 /// # use std::{collections::VecDeque, time::Duration};
 /// # use gpu_interop_core::{Result, Stream};
-/// # use gpu_interop_vulkan::{FrameRing, HeadlessContext, OwnedBuffer};
+/// # use gpu_interop_vulkan::{Frame, FrameRing, HeadlessContext, OwnedBuffer};
 /// # fn frames(ring: &FrameRing, context: &HeadlessContext, stream: &Stream, target: &OwnedBuffer) -> Result<()> {
+/// let finish = |mut frame: Frame| -> Result<()> {
+///     // `target` is a buffer of `MemoryPlacement::HostVisible`.
+///     let copied = frame
+///         .render(context, |commands, memory| commands.copy(memory.buffers()[0].buffer(), 0, target, 0, 4096))?;
+///     copied.wait(Duration::from_secs(1))?;
+///     let mut bytes = [0; 4096];
+///     target.read(0, &mut bytes)
+/// };
 /// let mut held = VecDeque::new();
 /// for number in 0..1_000 {
+///     if held.len() == ring.frames() {
+///         held.pop_front().map_or(Ok(()), finish)?;
+///     }
 ///     let mut frame = ring.acquire(Duration::from_secs(1))?;
 ///     frame.render(context, |commands, memory| commands.fill(memory.buffers()[0].buffer(), 0, 4096, number))?;
 ///     frame.compute(stream, |stream, memory| stream.fill_u32(memory.buffers()[0].slice(2048..)?, !number))?;
 ///     held.push_back(frame);
-///     if held.len() == ring.frames() - 1
-///         && let Some(mut oldest) = held.pop_front()
-///     {
-///         // `target` is a buffer of `MemoryPlacement::HostVisible`.
-///         let copied = oldest.render(context, |commands, memory| {
-///             commands.copy(memory.buffers()[0].buffer(), 0, target, 0, 4096)
-///         })?;
-///         copied.wait(Duration::from_secs(1))?;
-///         let mut bytes = [0; 4096];
-///         target.read(0, &mut bytes)?;
-///     }
 /// }
+/// held.into_iter().try_for_each(finish)?;
+/// stream.synchronize()?; // returns a failure of the stream's work
 /// # Ok(())
 /// # }
 /// ```

@@ -50,8 +50,9 @@ impl FrameSync {
 /// then either [`submit_render`](Self::submit_render), or its own submission with the values of
 /// [`render_sync`](Self::render_sync) and [`assume_rendered`](Self::assume_rendered).
 impl Frame {
-    /// Submits Vulkan's half on a context's queue: waits for the half before it, acquires the frame's memory, executes what
-    /// `record` records, releases the memory, and signals. Does not block, and does not need the returned submission.
+    /// Submits Vulkan's half on a context's queue, also a later one that only copies results back: waits for the half before
+    /// it, acquires the frame's memory, executes what `record` records, releases the memory, and signals. Does not block,
+    /// and does not need the returned submission.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn, or
@@ -135,6 +136,36 @@ impl Frame {
     /// Submits Vulkan's half (`vkQueueSubmit`): waits for the half before it, executes `commands`, and signals. Does not
     /// block. The command buffers may be recorded again when the ring returns the frame of this
     /// [`index`](Self::index) again.
+    ///
+    /// ```no_run
+    /// # use std::{error::Error, time::Duration};
+    /// # use gpu_interop_core::Stream;
+    /// # use gpu_interop_vulkan::{FrameRing, OwnershipTransfer, ash::vk};
+    /// # fn frame(
+    /// #     ring: &FrameRing,
+    /// #     stream: &Stream,
+    /// #     (queue, family): (vk::Queue, u32),
+    /// #     command_buffers: &[vk::CommandBuffer],
+    /// # ) -> Result<(), Box<dyn Error>> {
+    /// let (device, transfer) = (ring.interop().device(), OwnershipTransfer::all(family));
+    /// let mut frame = ring.acquire(Duration::from_secs(1))?;
+    /// // One for each frame of the ring, of a pool with `RESET_COMMAND_BUFFER`; a further half needs another.
+    /// let commands = command_buffers[frame.index()];
+    /// let buffer = frame.memory().buffers()[0].buffer().as_raw();
+    /// // SAFETY: the command buffer is of this family, and not pending, because the ring returned its frame; the buffer was
+    /// // created with `TRANSFER_DST`; no other thread uses the queue.
+    /// unsafe {
+    ///     device.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default())?;
+    ///     frame.record_acquire(commands, transfer)?;
+    ///     device.cmd_fill_buffer(commands, buffer, 0, vk::WHOLE_SIZE, 7);
+    ///     frame.record_release(commands, transfer)?;
+    ///     device.end_command_buffer(commands)?;
+    ///     frame.submit_render(queue, &[commands])?;
+    /// }
+    /// frame.compute(stream, |stream, memory| stream.fill_u32(memory.buffers()[0].slice(2048..)?, 8))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn; the

@@ -219,7 +219,7 @@ impl Slots {
         for part in &state.free {
             let at = part.timeline.value().map_or_else(|error| error.kind().to_string(), |value| value.to_string());
             let (index, last) = (part.memory.index(), part.last());
-            error = error.with_context("pending", format_args!("frame {index} at value {at} of {last}"));
+            error = error.with_context("pending", format_args!("index {index} at value {at} of {last}"));
         }
         if state.lost > 0 { error.with_context("frames lost", state.lost) } else { error }
     }

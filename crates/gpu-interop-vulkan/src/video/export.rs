@@ -82,6 +82,12 @@ setters! {
 /// The size of a plane without padding is the [`size`](PlaneLayout::size) of its [`plane_layout`](Self::plane_layout), in
 /// bytes; odd widths and heights of chroma are rounded up. In flight, initialise and release in recordings
 /// ([`Recording`](crate::Recording)) and use timelines instead of blocking calls.
+///
+/// For pictures in a [`FrameRing`](crate::FrameRing), add one linear image for each plane
+/// ([`FrameRingOptions::image`](crate::FrameRingOptions::image)), with the format
+/// [`VideoFormat::plane_vulkan_number`](gpu_interop_core::VideoFormat::plane_vulkan_number) and the size
+/// [`VideoFormat::plane_extent`](gpu_interop_core::VideoFormat::plane_extent). Their rows are at the pitch of
+/// [`OwnedImage::subresource_layout`].
 #[derive(Debug, Clone)]
 pub struct ExportableVideo {
     pub(super) spec: VideoSpec,
@@ -370,7 +376,9 @@ fn planar(interop: &VulkanInterop, options: &VideoOptions) -> Result<OwnedImage>
             .with_context("picture", format_args!("{video:?}"))
     };
     let Some(types) = exportable_as(handle, &features) else {
-        return Err(unsupported("the device cannot export this image as this kind of handle"));
+        return Err(unsupported(
+            "the device cannot export this image as this kind of handle; use PlaneStorage::Separate, or another kind",
+        ));
     };
     let linear = video.tiling == vk::ImageTiling::LINEAR && placement == MemoryPlacement::DeviceLocal;
     // See `ExportableImage::new`.

@@ -1,7 +1,7 @@
 //! Description of a picture, and its validation.
 
 use ash::vk;
-use gpu_interop_core::{Error, MemoryHandleKind, Result, VideoFormat};
+use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, VideoFormat};
 
 use crate::image::ImageSpec;
 use crate::interop::VulkanInterop;
@@ -106,7 +106,10 @@ impl VideoSpec {
                 .with_device(interop.identity())
                 .with_context("picture", format_args!("{self:?}")))
         };
-        let (features, limits) = interop.image_support(kind, &spec.query())?;
+        let (features, limits) = interop.image_support(kind, &spec.query()).map_err(|error| {
+            let storage = format!("{:?} (PlaneStorage::Separate works with every driver)", self.storage);
+            if error.kind() == ErrorKind::Unsupported { error.with_context("storage", storage) } else { error }
+        })?;
         if self.extent[0] > limits.max_extent.width || self.extent[1] > limits.max_extent.height {
             return unsupported("the device has no such image with so large an extent");
         }
@@ -120,7 +123,9 @@ impl VideoSpec {
                 _ => properties.optimal_tiling_features,
             };
             if !of_tiling.contains(vk::FormatFeatureFlags::DISJOINT) {
-                return unsupported("the device has no disjoint images of this format and tiling");
+                return unsupported(
+                    "the device has no disjoint images of this format and tiling; use PlaneStorage::Separate",
+                );
             }
             if features.dedicated_only {
                 return unsupported(
@@ -144,8 +149,6 @@ setters! {
 
 #[cfg(test)]
 mod tests {
-    use gpu_interop_core::ErrorKind;
-
     use super::*;
 
     const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSFER_DST;

@@ -117,7 +117,10 @@ fn disjoint_images_are_never_dedicated() {
     };
     assert!(new(Settings { dedicated_only: true, ..Settings::default() }).contains("PlaneStorage::Separate"));
     assert!(new(Settings { requires_dedicated: true, ..Settings::default() }).contains("PlaneStorage::Separate"));
-    assert!(new(Settings { disjoint: false, ..Settings::default() }).contains("no disjoint images"));
+    assert!(
+        new(Settings { disjoint: false, ..Settings::default() })
+            .contains("no disjoint images of this format and tiling; use PlaneStorage::Separate")
+    );
     let interop = start(Settings { requires_dedicated: true, ..Settings::default() });
     drop(ExportableVideo::new(&interop, &options(VideoFormat::Nv12, PlaneStorage::Joint)).expect("a picture"));
     let allocation =

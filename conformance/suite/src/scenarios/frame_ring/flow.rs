@@ -145,7 +145,7 @@ fn back_pressure(context: &Context) -> Verdict {
     for limit in [WATCH, WATCH / 4] {
         let error = times_out(limit, "an acquire with pending work", || rig.ring.acquire(limit).map(drop))?;
         let text = error.to_string();
-        for part in ["frames held: 0", "frames pending: 3", "frame 0 at value 0 of 2"] {
+        for part in ["frames held: 0", "frames pending: 3", "index 0 at value 0 of 2"] {
             ensure!(text.contains(part), "the error does not contain `{part}`: {text}");
         }
     }
