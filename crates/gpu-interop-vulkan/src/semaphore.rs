@@ -140,6 +140,9 @@ impl OwnedSemaphore {
 
     /// Sets the timeline to `value` from the host. Calls `vkSignalSemaphore`.
     ///
+    /// Work submitted with another object of the same payload, such as an import of this semaphore's export, is
+    /// unknown to this object: the application must order their signals.
+    ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one, or further above
     /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work submitted

@@ -132,7 +132,9 @@ impl HeadlessContext {
     /// ([`QueueKind::TransferOnly`]); `None` if the device has no such queue or [`HeadlessOptions::copying`] was not
     /// set.
     ///
-    /// An object released to the other API on one of the two contexts may be acquired on the other.
+    /// An object released to the other API on one of the two contexts may be acquired on the other. Two threads must
+    /// not release or acquire the same object on both contexts at once: only work of one queue is checked, and the
+    /// object's contents are undefined otherwise.
     #[must_use]
     pub fn copying(&self) -> Option<&Self> {
         self.inner.copying.as_ref()
