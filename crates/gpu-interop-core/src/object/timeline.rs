@@ -71,6 +71,11 @@ impl Path {
 ///
 /// Once closing the device has released a pending wait over a bridge, later signals over bridges are discarded: the
 /// streams then run without the data, also those that wait for a released stream by an event.
+///
+/// [`Stream::signal_timeline`]: crate::Stream::signal_timeline
+/// [`Stream::synchronize`]: crate::Stream::synchronize
+/// [`Stream::synchronize_timeout`]: crate::Stream::synchronize_timeout
+/// [`Stream::is_idle`]: crate::Stream::is_idle
 #[derive(Debug)]
 pub struct Timeline {
     side: Arc<Side>,

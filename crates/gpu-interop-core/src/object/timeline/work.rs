@@ -17,6 +17,10 @@ impl Stream {
     /// [`ErrorKind::Unsupported`] over a bridge to a driver without stream memory operations, unless the value has been
     /// reached: wait for it on the host first ([`Timeline::wait`]). Otherwise the driver's error. After an error
     /// nothing is enqueued.
+    ///
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+    /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
+    /// [`ExporterTimeline::max_difference`]: crate::ExporterTimeline::max_difference
     #[inline]
     pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
         self.check_not_recording(WAIT)?;
@@ -47,6 +51,9 @@ impl Stream {
     /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than the last one
     /// signalled through the same [`Timeline`] and the exporter's value at its creation; the failure of the timeline,
     /// if any; otherwise the driver's error. After an error nothing is enqueued.
+    ///
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+    /// [`ErrorKind::Overtaken`]: crate::ErrorKind::Overtaken
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
         self.check_not_recording(SIGNAL)?;
