@@ -116,7 +116,7 @@ impl Counter {
             }
             let rest = timeout.saturating_sub(start.elapsed());
             if rest.is_zero() {
-                return Err(Error::new(ErrorKind::Timeout, operation, "the wait timed out")
+                return Err(Error::new(ErrorKind::Timeout, operation, hresult::TIMED_OUT)
                     .with_context("value", value)
                     .with_context("present", present));
             }

@@ -52,11 +52,15 @@ pub(crate) fn driver(operation: &'static str, code: i32) -> Error {
     Error::new(kind, operation, message).with_code(code.into(), Some(name))
 }
 
+/// Message of a timeout.
+pub(crate) const TIMED_OUT: &str =
+    "the wait timed out; wait again, or check that the other side signals the fence or releases the mutex";
+
 /// Converts the code of a wait function; anything but 0 is an error.
 pub(crate) fn waited(operation: &'static str, code: i32) -> Result<(), Error> {
     match code.cast_unsigned() {
         0 => Ok(()),
-        WAIT_TIMEOUT => Err(Error::new(ErrorKind::Timeout, operation, "the wait timed out")
+        WAIT_TIMEOUT => Err(Error::new(ErrorKind::Timeout, operation, TIMED_OUT)
             .with_code(code.into(), Some("WAIT_TIMEOUT".into()))),
         WAIT_ABANDONED => Err(Error::new(
             ErrorKind::Driver,

@@ -10,6 +10,7 @@ use super::device_state::DeviceInner;
 use super::last_signalled::LastSignalled;
 use super::owned::Owned;
 use super::resource::Resource;
+use super::validate;
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::error::{Error, Result};
 use crate::handle::{Owner, SemaphoreHandleKind, SemaphorePayload};
@@ -160,8 +161,8 @@ impl ExternalSemaphore {
     #[cold]
     fn mismatch(&self, User { operation, device, .. }: User<'_>, payload: SemaphorePayload) -> Error {
         if !Arc::ptr_eq(&self.owned.device, device) {
-            return Error::invalid(operation, "the semaphore belongs to another device than the stream")
-                .with_context("semaphore's device", self.owned.device.raw.identity());
+            let (own, other) = (device.raw.identity(), self.owned.device.raw.identity());
+            return validate::other_device(operation, "semaphore", own, other);
         }
         Error::invalid(
             operation,

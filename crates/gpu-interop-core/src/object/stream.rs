@@ -339,13 +339,6 @@ impl Stream {
 
     #[cold]
     fn other_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Error {
-        let other = device.raw.identity();
-        let next = if other == self.device().raw.identity() {
-            "open the device once and clone it"
-        } else {
-            "use a stream of that device"
-        };
-        let message = format!("the {what} belongs to another device than the stream; {next}");
-        self.device().decorate(Error::invalid(operation, message).with_context("other device", other))
+        self.device().decorate(validate::other_device(operation, what, self.device().raw.identity(), device.raw.identity()))
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::capability::{Capabilities, Feature, Support};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
@@ -32,6 +32,19 @@ pub(super) fn semaphore_import(
     supported(OPERATION, capabilities.semaphore(handle.kind()), "semaphores of this kind cannot be imported")?;
     by_name(OPERATION, capabilities, handle.as_win32(), Feature::NamedSemaphores)?;
     request.validate(OPERATION, importer)
+}
+
+/// Error for an object that does not belong to the stream's device.
+#[cold]
+pub(super) fn other_device(
+    operation: &'static str,
+    what: &str,
+    of_stream: &DeviceIdentity,
+    of_object: &DeviceIdentity,
+) -> Error {
+    let remedy = if of_stream == of_object { "open the device once and clone it" } else { "use a stream of that device" };
+    Error::invalid(operation, format!("the {what} belongs to another device than the stream; {remedy}"))
+        .with_context("other device", of_object)
 }
 
 /// Rejects an object's name where the device requires a handle.
