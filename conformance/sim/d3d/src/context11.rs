@@ -125,7 +125,7 @@ methods! { Context11;
         slice_pitch: u32
     ) {
         let (to, layout, _) = resource(raw);
-        let rows = part_of(layout.subresource(subresource), layout.texel, area);
+        let rows = part_of(layout.subresource(subresource), layout.texel(subresource), area);
         let [width, height, slices] = rows.extent;
         let (pitch, slice_pitch) = (row_pitch as usize, slice_pitch as usize);
         // What the caller has is read now, and not behind its last row.
@@ -136,7 +136,7 @@ methods! { Context11;
 
     fn copy(context, target: *mut c_void, source: *mut c_void) {
         let ((to, layout, _), (from, of_source, _)) = (resource(target), resource(source));
-        assert_eq!((layout.size, layout.texel), (of_source.size, of_source.texel), "a copy of another resource's size");
+        assert_eq!((layout.size, layout.texel(0)), (of_source.size, of_source.texel(0)), "a copy of another resource's size");
         context.0.record(move |_| Part::copy((&from, 0), (&to, 0), layout.size));
     }
 
@@ -145,8 +145,8 @@ methods! { Context11;
         source_subresource: u32, area: *const D3D11_BOX
     ) {
         let ((to, of_target, _), (from, of_source, _)) = (resource(target), resource(source));
-        let rows = part_of(of_source.subresource(source_subresource), of_source.texel, area);
-        let origin = [x as usize * of_target.texel, y as usize, z as usize];
+        let rows = part_of(of_source.subresource(source_subresource), of_source.texel(source_subresource), area);
+        let origin = [x as usize * of_target.texel(target_subresource), y as usize, z as usize];
         let target = of_target.subresource(target_subresource).part(origin, rows.extent);
         context.0.record(move |_| rows.copy(&from, target, &to));
     }

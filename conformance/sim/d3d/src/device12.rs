@@ -58,6 +58,7 @@ impl Device12 {
             table.CreateSharedHandle = create_shared_handle;
             table.OpenSharedHandle = open_shared_handle;
             table.OpenSharedHandleByName = open_by_name;
+            table.GetCopyableFootprints = copyable_footprints;
         });
         state.object.store(device.as_raw(), Ordering::Relaxed);
         (device, state)
@@ -109,6 +110,30 @@ methods! { Device12;
         // What Direct3D answers to what the device does not have.
         let bytes = bytes.unwrap_or(u64::MAX);
         *info = D3D12_RESOURCE_ALLOCATION_INFO { SizeInBytes: bytes, Alignment: alignment };
+    }
+
+    /// The formats of planes are left out.
+    fn copyable_footprints(
+        _, desc: *const D3D12_RESOURCE_DESC, first: u32, count: u32, base: u64,
+        footprints: *mut D3D12_PLACED_SUBRESOURCE_FOOTPRINT, rows: *mut u32, row_sizes: *mut u64, total: *mut u64
+    ) {
+        assert!(rows.is_null() && row_sizes.is_null() && total.is_null(), "only footprints are simulated");
+        let layout = layout(&*desc).expect("a texture");
+        let mut end = base;
+        for (place, number) in (first..first + count).enumerate() {
+            let ([row, height, depth], texel) = (layout.subresource(number).extent, layout.texel(number));
+            let number_of = |count: usize| u32::try_from(count).expect("32 bits");
+            let (pitch, offset) = (row.next_multiple_of(256), end.next_multiple_of(512));
+            let footprint = D3D12_SUBRESOURCE_FOOTPRINT {
+                Width: number_of(row / texel),
+                Height: number_of(height),
+                Depth: number_of(depth),
+                RowPitch: number_of(pitch),
+                ..D3D12_SUBRESOURCE_FOOTPRINT::default()
+            };
+            footprints.add(place).write(D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: offset, Footprint: footprint });
+            end = offset + (pitch * height * depth) as u64;
+        }
     }
 
     fn create_queue(device, _: *const D3D12_COMMAND_QUEUE_DESC, iid: *const GUID, queue: *mut *mut c_void) -> HRESULT {

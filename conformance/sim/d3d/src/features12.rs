@@ -8,7 +8,7 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::core::HRESULT;
 
 use crate::E_INVALIDARG;
-use crate::layout::has_texels;
+use crate::layout::{has_texels, planes};
 use crate::object::methods;
 use crate::state12::Device12;
 
@@ -29,8 +29,11 @@ const STORAGE: D3D12_FORMAT_SUPPORT2 =
     D3D12_FORMAT_SUPPORT2(D3D12_FORMAT_SUPPORT2_UAV_TYPED_LOAD.0 | D3D12_FORMAT_SUPPORT2_UAV_TYPED_STORE.0);
 
 fn support(format: DXGI_FORMAT) -> D3D12_FEATURE_DATA_FORMAT_SUPPORT {
-    let (first, second) =
-        if has_texels(format) { (USES, STORAGE) } else { (D3D12_FORMAT_SUPPORT1_NONE, D3D12_FORMAT_SUPPORT2_NONE) };
+    let (first, second) = match planes(format) {
+        Some(_) => (D3D12_FORMAT_SUPPORT1_TEXTURE2D, D3D12_FORMAT_SUPPORT2_NONE),
+        None if has_texels(format) => (USES, STORAGE),
+        None => (D3D12_FORMAT_SUPPORT1_NONE, D3D12_FORMAT_SUPPORT2_NONE),
+    };
     D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: format, Support1: first, Support2: second }
 }
 

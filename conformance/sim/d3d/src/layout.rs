@@ -39,10 +39,11 @@ pub(crate) struct Rows {
 /// Layout of all subresources.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
+    /// Levels, or planes.
     levels: Vec<Rows>,
     layers: usize,
-    /// Bytes per texel.
-    pub(crate) texel: usize,
+    /// Bytes per texel of each level or plane.
+    texels: Vec<usize>,
     /// Size in bytes.
     pub(crate) size: usize,
 }
@@ -51,11 +52,33 @@ impl Layout {
     /// The layout of a buffer: one row.
     pub(crate) fn buffer(size: usize) -> Self {
         let rows = Rows { offset: 0, pitch: size, slice_pitch: size, extent: [size, 1, 1] };
-        Self { levels: vec![rows], layers: 1, texel: 1, size }
+        Self { levels: vec![rows], layers: 1, texels: vec![1], size }
+    }
+
+    /// The layout of a texture with planes: each as a texture of its own.
+    fn planar(texture: &Texture, planes: &[Plane]) -> Option<Self> {
+        let fits = |plane: &Plane| {
+            texture.width.is_multiple_of(plane.subsampling[0]) && texture.height.is_multiple_of(plane.subsampling[1])
+        };
+        if texture.levels != 1 || texture.depth != 1 || texture.height == 0 || !planes.iter().all(fits) {
+            return None;
+        }
+        let (mut levels, mut size) = (Vec::new(), 0_usize);
+        for Plane { texel, subsampling: [x, y] } in planes {
+            let (width, height) = (texture.width / x, texture.height / y);
+            let pitch = width.checked_next_multiple_of(BLOCK)?.checked_mul(*texel)?.checked_next_multiple_of(LINE)?;
+            let slice_pitch = pitch.checked_mul(height.checked_next_multiple_of(BLOCK)?)?;
+            levels.push(Rows { offset: size, pitch, slice_pitch, extent: [width * texel, height, 1] });
+            size = size.checked_add(slice_pitch)?;
+        }
+        Some(Self { levels, layers: 1, texels: planes.iter().map(|plane| plane.texel).collect(), size })
     }
 
     /// The layout of a texture; `None` if it exceeds the address space.
     pub(crate) fn texture(texture: &Texture) -> Option<Self> {
+        if let Some(planes) = planes(texture.format) {
+            return Self::planar(texture, planes);
+        }
         let texel = texel_size(texture.format);
         let mut offset = 0_usize;
         let level = |level: u32| {
@@ -70,8 +93,9 @@ impl Layout {
             offset = offset.checked_add(size)?;
             Some(rows)
         };
-        let levels = (0..texture.levels).map(level).collect::<Option<_>>()?;
-        Some(Self { levels, layers: if texture.layered { texture.depth } else { 1 }, texel, size: offset })
+        let levels = (0..texture.levels).map(level).collect::<Option<Vec<_>>>()?;
+        let (layers, texels) = (if texture.layered { texture.depth } else { 1 }, vec![texel; levels.len()]);
+        Some(Self { levels, layers, texels, size: offset })
     }
 
     /// Number of subresources.
@@ -79,7 +103,12 @@ impl Layout {
         self.levels.len() * self.layers
     }
 
-    /// A subresource by Direct3D's number: levels of the first layer, then of the next.
+    /// Bytes per texel of a subresource.
+    pub(crate) fn texel(&self, number: u32) -> usize {
+        self.texels[number as usize % self.texels.len()]
+    }
+
+    /// A subresource by Direct3D's number: levels of the first layer, then of the next; planes follow one another.
     ///
     /// # Panics
     /// If the subresource does not exist.
@@ -146,6 +175,26 @@ impl Rows {
     }
 }
 
+/// A plane of a format.
+pub(crate) struct Plane {
+    /// Bytes per texel.
+    texel: usize,
+    subsampling: [usize; 2],
+}
+
+/// The planes of NV12, P010, P016 and P208.
+pub(crate) fn planes(format: DXGI_FORMAT) -> Option<&'static [Plane]> {
+    const NV12: &[Plane] = &[Plane { texel: 1, subsampling: [1, 1] }, Plane { texel: 2, subsampling: [2, 2] }];
+    const P010: &[Plane] = &[Plane { texel: 2, subsampling: [1, 1] }, Plane { texel: 4, subsampling: [2, 2] }];
+    const P208: &[Plane] = &[Plane { texel: 1, subsampling: [1, 1] }, Plane { texel: 2, subsampling: [2, 1] }];
+    match format.0 {
+        103 => Some(NV12),
+        104 | 105 => Some(P010),
+        130 => Some(P208),
+        _ => None,
+    }
+}
+
 /// Bytes per texel.
 ///
 /// # Panics
@@ -178,7 +227,7 @@ pub(crate) fn is_typeless(format: DXGI_FORMAT) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
+    use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_NV12, DXGI_FORMAT_R8G8B8A8_UNORM};
 
     use super::*;
 
@@ -195,6 +244,26 @@ mod tests {
         assert_eq!((volume.subresource(0).extent, volume.subresource(1).extent), ([400, 37, 3], [200, 18, 1]));
         assert_eq!(rows(0).part([8, 1, 0], [4, 2, 1]).offset, 456);
         assert_eq!((rows(0).size(), volume.subresource(0).size()), (36 * 448 + 400, 2 * 17_920 + 36 * 448 + 400));
+    }
+
+    #[test]
+    fn planes_are_subresources() {
+        let texture = |width, height, levels| Texture {
+            width,
+            height,
+            depth: 1,
+            layered: true,
+            levels,
+            format: DXGI_FORMAT_NV12,
+        };
+        let layout = Layout::texture(&texture(100, 38, 1)).expect("a small one");
+        assert_eq!((layout.subresources(), layout.texel(0), layout.texel(1)), (2, 1, 2));
+        let [luma, chroma] = [0, 1].map(|plane| layout.subresource(plane));
+        assert_eq!((luma.offset, luma.pitch, luma.extent), (0, 128, [100, 38, 1]));
+        assert_eq!((chroma.offset, chroma.pitch, chroma.extent), (128 * 40, 128, [100, 19, 1]));
+        for rejected in [texture(101, 38, 1), texture(100, 37, 1), texture(100, 38, 2)] {
+            assert!(Layout::texture(&rejected).is_none(), "{rejected:?}");
+        }
     }
 
     #[test]

@@ -100,7 +100,7 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
         let backing = resource(raw);
         if location.Type == D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX {
             let subresource = location.Anonymous.SubresourceIndex;
-            let (rows, texel) = (backing.layout.subresource(subresource), backing.layout.texel);
+            let (rows, texel) = (backing.layout.subresource(subresource), backing.layout.texel(subresource));
             return Place { backing, subresource, rows, texel };
         }
         let placed = location.Anonymous.PlacedFootprint;

@@ -6,7 +6,7 @@ mod library;
 mod texture12;
 
 pub(crate) use gpu11::Gpu11;
-pub(crate) use gpu12::Gpu12;
+pub(crate) use gpu12::{Gpu12, Way};
 pub(crate) use library::Library;
 pub(crate) use texture12::Subresource;
 

@@ -49,8 +49,8 @@ impl Subresource<'_> {
         }
     }
 
-    /// A buffer as the other side.
-    fn in_buffer(&self, buffer: &ID3D12Resource) -> Verdict<D3D12_TEXTURE_COPY_LOCATION> {
+    /// A place in a buffer as the other side.
+    fn in_buffer(&self, buffer: &ID3D12Resource, offset: u64) -> Verdict<D3D12_TEXTURE_COPY_LOCATION> {
         let [width, height, depth] = self.extent;
         let pitch = u32::try_from(self.pitch())?;
         let footprint = D3D12_SUBRESOURCE_FOOTPRINT {
@@ -64,7 +64,7 @@ impl Subresource<'_> {
             pResource: ManuallyDrop::new(Some(buffer.clone())),
             Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
             Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 {
-                PlacedFootprint: D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: 0, Footprint: footprint },
+                PlacedFootprint: D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: offset, Footprint: footprint },
             },
         })
     }
@@ -79,7 +79,7 @@ impl Gpu12 {
             let start = row * to.pitch();
             staging.bytes(start..start + to.row())?.copy_from_slice(texels);
         }
-        self.copy_texture(to, to.in_buffer(&staging.resource)?, Way::Up)?;
+        self.copy_plane(to, &staging.resource, 0, Way::Up)?;
         self.give_back(staging);
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Gpu12 {
     /// Reads all texels of a subresource, tightly packed.
     pub(crate) fn read_texture(&self, from: Subresource<'_>) -> Verdict<Vec<u8>> {
         let mut staging = self.staging(Way::Down, from.pitch() * from.rows())?;
-        self.copy_texture(from, from.in_buffer(&staging.resource)?, Way::Down)?;
+        self.copy_plane(from, &staging.resource, 0, Way::Down)?;
         let mut found = Vec::with_capacity(from.row() * from.rows());
         for row in 0..from.rows() {
             let start = row * from.pitch();
@@ -97,8 +97,10 @@ impl Gpu12 {
         Ok(found)
     }
 
-    /// Copies a subresource to or from a buffer, and blocks until completion.
-    fn copy_texture(&self, of: Subresource<'_>, mut buffer: D3D12_TEXTURE_COPY_LOCATION, way: Way) -> Verdict {
+    /// Copies a subresource from or to a buffer, with the smallest row pitch that Direct3D allows, and blocks until
+    /// completion.
+    pub(crate) fn copy_plane(&self, of: Subresource<'_>, buffer: &ID3D12Resource, offset: u64, way: Way) -> Verdict {
+        let mut buffer = of.in_buffer(buffer, offset)?;
         let mut texture = of.location();
         let uses: Vec<ID3D12Resource> =
             [&buffer, &texture].into_iter().filter_map(|side| side.pResource.as_ref().cloned()).collect();
