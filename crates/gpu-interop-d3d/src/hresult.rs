@@ -60,8 +60,10 @@ pub(crate) const TIMED_OUT: &str =
 pub(crate) fn waited(operation: &'static str, code: i32) -> Result<(), Error> {
     match code.cast_unsigned() {
         0 => Ok(()),
-        WAIT_TIMEOUT => Err(Error::new(ErrorKind::Timeout, operation, TIMED_OUT)
-            .with_code(code.into(), Some("WAIT_TIMEOUT".into()))),
+        WAIT_TIMEOUT => {
+            Err(Error::new(ErrorKind::Timeout, operation, TIMED_OUT)
+                .with_code(code.into(), Some("WAIT_TIMEOUT".into())))
+        }
         WAIT_ABANDONED => Err(Error::new(
             ErrorKind::Driver,
             operation,

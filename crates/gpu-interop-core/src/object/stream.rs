@@ -339,6 +339,11 @@ impl Stream {
 
     #[cold]
     fn other_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Error {
-        self.device().decorate(validate::other_device(operation, what, self.device().raw.identity(), device.raw.identity()))
+        self.device().decorate(validate::other_device(
+            operation,
+            what,
+            self.device().raw.identity(),
+            device.raw.identity(),
+        ))
     }
 }

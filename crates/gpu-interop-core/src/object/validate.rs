@@ -42,7 +42,8 @@ pub(super) fn other_device(
     of_stream: &DeviceIdentity,
     of_object: &DeviceIdentity,
 ) -> Error {
-    let remedy = if of_stream == of_object { "open the device once and clone it" } else { "use a stream of that device" };
+    let remedy =
+        if of_stream == of_object { "open the device once and clone it" } else { "use a stream of that device" };
     Error::invalid(operation, format!("the {what} belongs to another device than the stream; {remedy}"))
         .with_context("other device", of_object)
 }
