@@ -106,6 +106,7 @@ mod loader;
 mod memory;
 
 mod ownership;
+mod patience;
 mod pending;
 mod pending_work;
 mod placement;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ash::vk;
-use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
+use gpu_interop_core::{Error, Result, SemaphorePayload};
 
 use super::lock::lock;
 use super::spare::{Parts, Spare};
@@ -13,7 +13,9 @@ use crate::begun::Begun;
 use crate::buffer::OwnedBuffer;
 use crate::error::{self, Checked};
 use crate::image::OwnedImage;
-use crate::pending_work::{PATIENCE, PendingWork, free_later, must_not_wait};
+use crate::interop::VulkanInterop;
+use crate::patience::{InUse, drop_in_use};
+use crate::pending_work::PendingWork;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
 use crate::tracking::{Command, Ownership, State};
 
@@ -247,6 +249,9 @@ pub(super) struct Abandoned {
 impl PendingWork for Abandoned {
     fn free_finished(&self) {
         let flights = std::mem::take(&mut *lock(&self.flights));
+        if flights.is_empty() {
+            return;
+        }
         let (mut pending, finished): (Vec<_>, Vec<_>) = flights.into_iter().partition(Flight::is_pending);
         lock(&self.flights).append(&mut pending);
         // Without the lock: an owner of a semaphore is code of the application.
@@ -256,32 +261,18 @@ impl PendingWork for Abandoned {
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
-        let flights = std::mem::take(self.flights.get_mut().unwrap_or_else(PoisonError::into_inner));
-        let Some(first) = flights.first() else { return };
-        let interop = first.spare.interop();
-        if interop.is_forked() {
-            return;
-        }
-        if must_not_wait(interop.keeps_device()) {
-            free_later(flights, finish);
-        } else {
-            finish(flights, PATIENCE);
-        }
+        drop_in_use(std::mem::take(self.flights.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }
 }
 
-/// Waits up to `patience` for abandoned work. Work that has not finished by then is leaked with its device: freeing
-/// either would be undefined behaviour, and an unlimited wait could hang the application.
-fn finish(abandoned: Vec<Flight>, patience: Duration) {
-    let deadline = Instant::now() + patience;
-    for flight in abandoned {
-        match flight.wait(deadline.saturating_duration_since(Instant::now())) {
-            // A failed wait proves nothing.
-            Err(error) if error.kind() != ErrorKind::DeviceLost => {
-                tracing::error!(%error, "submitted work did not finish; its device is leaked");
-                std::mem::forget(flight);
-            }
-            _ => drop(flight),
-        }
+impl InUse for Flight {
+    const LEAKED: &str = "submitted work did not finish; its device is leaked";
+
+    fn interop(&self) -> &VulkanInterop {
+        self.spare.interop()
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<()> {
+        Self::wait(self, timeout)
     }
 }

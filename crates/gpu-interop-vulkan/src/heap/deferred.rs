@@ -1,12 +1,13 @@
 //! Buffers that stay allocated until a timeline reaches a value.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpu_interop_core::{ErrorKind, Result};
 
 use crate::buffer::OwnedBuffer;
-use crate::pending_work::{PATIENCE, free_later, must_not_wait};
+use crate::interop::VulkanInterop;
+use crate::patience::{InUse, drop_in_use};
 use crate::semaphore::OwnedSemaphore;
 
 #[derive(Debug, Default)]
@@ -74,34 +75,20 @@ impl Deferred {
     }
 }
 
-impl Drop for Deferred {
-    fn drop(&mut self) {
-        let entries = std::mem::take(&mut self.entries.get_mut().unwrap_or_else(PoisonError::into_inner).list);
-        let Some(first) = entries.first() else { return };
-        let interop = first.semaphore.interop();
-        // In a forked process no drop calls the driver.
-        if interop.is_forked() {
-            return;
-        }
-        if must_not_wait(interop.keeps_device()) {
-            free_later(entries, finish);
-        } else {
-            finish(entries, PATIENCE);
-        }
+impl InUse for Entry {
+    const LEAKED: &str = "a timeline never reached its value; a buffer of a heap is leaked";
+
+    fn interop(&self) -> &VulkanInterop {
+        self.semaphore.interop()
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<()> {
+        self.semaphore.wait(self.value, timeout)
     }
 }
 
-/// Waits up to `patience` for the values, and leaks the buffers whose value is not reached by then.
-fn finish(entries: Vec<Entry>, patience: Duration) {
-    let deadline = Instant::now() + patience;
-    for entry in entries {
-        let waited: Result<()> = entry.semaphore.wait(entry.value, deadline.saturating_duration_since(Instant::now()));
-        match waited {
-            Err(error) if error.kind() != ErrorKind::DeviceLost => {
-                tracing::error!(%error, "a timeline never reached its value; a buffer of a heap is leaked");
-                std::mem::forget(entry);
-            }
-            _ => drop(entry),
-        }
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        drop_in_use(std::mem::take(&mut self.entries.get_mut().unwrap_or_else(PoisonError::into_inner).list));
     }
 }

@@ -10,7 +10,7 @@ use gpu_interop_core::{Error, ErrorKind, Result, Timeline};
 use super::memory::FrameMemory;
 use super::options::FrameSide;
 use crate::interop::VulkanInterop;
-use crate::pending_work::{PATIENCE, free_later, must_not_wait};
+use crate::patience::{PATIENCE, free_later, must_not_wait};
 use crate::semaphore::OwnedSemaphore;
 
 /// Time of polling without a pause: pauses are longer than short frames.
@@ -80,7 +80,7 @@ impl Drop for Part {
         // Mapped buffers wait for their streams, and submissions of a `HeadlessContext` keep their objects.
         let value = if self.memory.has_arrays() { self.last() } else { self.last_of_vulkan.load(Ordering::Relaxed) };
         let remains = Remains { memory: std::mem::take(&mut self.memory), semaphore: self.semaphore.clone(), value };
-        if must_not_wait(self.semaphore.interop().keeps_device()) && remains.are_pending() {
+        if must_not_wait(self.semaphore.interop()) && remains.are_pending() {
             free_later(remains, Remains::free);
         } else {
             let deadline = self.deadline.get_or_init(|| Instant::now() + PATIENCE);
