@@ -371,10 +371,7 @@ impl Lifetimes {
         let start = Instant::now();
         loop {
             self.collect(device);
-            let freed = {
-                let retired = lock(&self.retired);
-                retired.entries.is_empty() && retired.active_threads == 0
-            };
+            let freed = lock(&self.retired).is_empty();
             // The words are freed next, which may wait for streams, too.
             let blocks = device.frees_wait_for_streams() && !same_gpu::waiting(device, &self.slots).is_empty();
             if freed && self.bridges_are_idle(bridges) && !blocks {
