@@ -8,11 +8,12 @@ use std::time::Duration;
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
     D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_QUEUE_DESC, D3D12_HEAP_FLAG_NONE, D3D12_HEAP_PROPERTIES,
-    D3D12_HEAP_TYPE_READBACK, D3D12_HEAP_TYPE_UPLOAD, D3D12_RANGE, D3D12_RESOURCE_BARRIER, D3D12_RESOURCE_BARRIER_0,
-    D3D12_RESOURCE_BARRIER_TYPE_TRANSITION, D3D12_RESOURCE_DESC, D3D12_RESOURCE_DIMENSION_BUFFER,
-    D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_RESOURCE_STATE_GENERIC_READ,
-    D3D12_RESOURCE_STATES, D3D12_RESOURCE_TRANSITION_BARRIER, D3D12_TEXTURE_LAYOUT_ROW_MAJOR, ID3D12CommandAllocator,
-    ID3D12CommandList, ID3D12CommandQueue, ID3D12GraphicsCommandList, ID3D12Resource,
+    D3D12_HEAP_TYPE, D3D12_HEAP_TYPE_READBACK, D3D12_HEAP_TYPE_UPLOAD, D3D12_RANGE, D3D12_RESOURCE_BARRIER,
+    D3D12_RESOURCE_BARRIER_0, D3D12_RESOURCE_BARRIER_TYPE_TRANSITION, D3D12_RESOURCE_DESC,
+    D3D12_RESOURCE_DIMENSION_BUFFER, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COPY_SOURCE,
+    D3D12_RESOURCE_STATE_GENERIC_READ, D3D12_RESOURCE_STATES, D3D12_RESOURCE_TRANSITION_BARRIER,
+    D3D12_TEXTURE_LAYOUT_ROW_MAJOR, ID3D12CommandAllocator, ID3D12CommandList, ID3D12CommandQueue,
+    ID3D12GraphicsCommandList, ID3D12Resource,
 };
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use gpu_interop::d3d::windows::core::Interface;
@@ -140,13 +141,6 @@ impl Gpu12 {
             Way::Up => (D3D12_HEAP_TYPE_UPLOAD, D3D12_RESOURCE_STATE_GENERIC_READ),
             Way::Down => (D3D12_HEAP_TYPE_READBACK, D3D12_RESOURCE_STATE_COPY_DEST),
         };
-        let node = self.interop().node_mask();
-        let memory = D3D12_HEAP_PROPERTIES {
-            Type: heap,
-            CreationNodeMask: node,
-            VisibleNodeMask: node,
-            ..D3D12_HEAP_PROPERTIES::default()
-        };
         let desc = D3D12_RESOURCE_DESC {
             Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
             Width: size as u64,
@@ -157,18 +151,35 @@ impl Gpu12 {
             Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
             ..D3D12_RESOURCE_DESC::default()
         };
-        let mut resource: Option<ID3D12Resource> = None;
-        let device = self.interop().device();
-        // SAFETY: the descriptions are plain data that outlives the call.
-        unsafe {
-            let (memory, desc) = (&raw const memory, &raw const desc);
-            device.CreateCommittedResource(memory, D3D12_HEAP_FLAG_NONE, desc, state, None, &raw mut resource)?;
-        }
-        let resource = resource.ok_or_else(|| Stop::Failed("CreateCommittedResource returned no resource".into()))?;
+        let resource = self.unshared(heap, &desc, state)?;
         let mut address = std::ptr::null_mut();
         // SAFETY: the resource has one subresource, and is in memory that the host may map.
         unsafe { resource.Map(0, None::<*const D3D12_RANGE>, Some(&raw mut address)) }?;
         Ok(Staging { resource, address: address.cast(), size, way })
+    }
+
+    /// A committed resource that is not shared.
+    pub(crate) fn unshared(
+        &self,
+        heap: D3D12_HEAP_TYPE,
+        desc: &D3D12_RESOURCE_DESC,
+        state: D3D12_RESOURCE_STATES,
+    ) -> Verdict<ID3D12Resource> {
+        let node = self.interop().node_mask();
+        let memory = D3D12_HEAP_PROPERTIES {
+            Type: heap,
+            CreationNodeMask: node,
+            VisibleNodeMask: node,
+            ..D3D12_HEAP_PROPERTIES::default()
+        };
+        let mut resource: Option<ID3D12Resource> = None;
+        let device = self.interop().device();
+        // SAFETY: the descriptions are plain data that outlives the call.
+        unsafe {
+            let (memory, desc) = (&raw const memory, &raw const *desc);
+            device.CreateCommittedResource(memory, D3D12_HEAP_FLAG_NONE, desc, state, None, &raw mut resource)?;
+        }
+        resource.ok_or_else(|| Stop::Failed("CreateCommittedResource returned no resource".into()))
     }
 
     /// Returns staging memory that is no longer used.

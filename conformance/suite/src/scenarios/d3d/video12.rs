@@ -3,8 +3,8 @@
 use gpu_interop::d3d::d3d12::ExportableResource;
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
     D3D12_FEATURE_DATA_FORMAT_SUPPORT, D3D12_FEATURE_FORMAT_SUPPORT, D3D12_FORMAT_SUPPORT1_TEXTURE2D,
-    D3D12_HEAP_FLAG_NONE, D3D12_HEAP_PROPERTIES, D3D12_HEAP_TYPE_DEFAULT, D3D12_PLACED_SUBRESOURCE_FOOTPRINT,
-    D3D12_RESOURCE_DESC, D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_STATE_COMMON, ID3D12Resource,
+    D3D12_HEAP_TYPE_DEFAULT, D3D12_PLACED_SUBRESOURCE_FOOTPRINT, D3D12_RESOURCE_DESC,
+    D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_STATE_COMMON, ID3D12Resource,
 };
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use gpu_interop::d3d::{DxgiFormat, ResourceFlags, VideoTextureSpec};
@@ -86,13 +86,6 @@ fn texture(gpu: &Gpu12, spec: &VideoTextureSpec, format: DxgiFormat) -> Verdict<
     if !support.Support1.contains(D3D12_FORMAT_SUPPORT1_TEXTURE2D) {
         return Err(Stop::Unsupported(format!("the device has no textures of {format:?}")));
     }
-    let node = gpu.interop().node_mask();
-    let memory = D3D12_HEAP_PROPERTIES {
-        Type: D3D12_HEAP_TYPE_DEFAULT,
-        CreationNodeMask: node,
-        VisibleNodeMask: node,
-        ..D3D12_HEAP_PROPERTIES::default()
-    };
     let desc = D3D12_RESOURCE_DESC {
         Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
         Width: spec.extent()[0].into(),
@@ -103,14 +96,7 @@ fn texture(gpu: &Gpu12, spec: &VideoTextureSpec, format: DxgiFormat) -> Verdict<
         SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
         ..D3D12_RESOURCE_DESC::default()
     };
-    let mut resource: Option<ID3D12Resource> = None;
-    let (flags, state) = (D3D12_HEAP_FLAG_NONE, D3D12_RESOURCE_STATE_COMMON);
-    // SAFETY: the descriptions are plain data that outlives the call.
-    unsafe {
-        let (memory, desc) = (&raw const memory, &raw const desc);
-        device.CreateCommittedResource(memory, flags, desc, state, None, &raw mut resource)?;
-    }
-    resource.ok_or_else(|| Stop::Failed("CreateCommittedResource returned no resource".into()))
+    gpu.unshared(D3D12_HEAP_TYPE_DEFAULT, &desc, D3D12_RESOURCE_STATE_COMMON)
 }
 
 /// Offset, row pitch and extent of each plane.
