@@ -284,35 +284,6 @@ fn memory_is_reused_after_the_work_of_vulkan() {
     no_errors(&context);
 }
 
-/// The last objects of a heap and of a context are dropped in a host function, with work pending that is behind it.
-#[test]
-fn a_heap_dropped_in_a_host_function_waits_on_another_thread() {
-    let Some((context, device)) = open(true) else { return };
-    let heap = heap(&context, &device, MemoryPlacement::DeviceLocal);
-    let stream = device.create_stream().expect("stream");
-    let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
-    let buffer = heap.allocate(4096).expect("allocate");
-    buffer.free_after(&timeline, 2).expect("defer");
-    let op = |value| [SemaphoreOp { semaphore: &timeline, value }];
-    drop(context.submit(&op(1), &op(2), |recording| recording.fill(buffer.buffer(), 0, 4096, 7)).expect("submit"));
-    let (report, taken) = std::sync::mpsc::channel();
-    let objects = (buffer, heap, context);
-    stream
-        .launch_host_function(move || {
-            let start = Instant::now();
-            drop(objects);
-            report.send(start.elapsed()).expect("a receiver");
-        })
-        .expect("enqueued");
-    let taken = taken.recv_timeout(TIMEOUT).expect("it was called");
-    assert!(taken < Duration::from_millis(500), "the host function waited for {taken:?}");
-    stream.synchronize_timeout(TIMEOUT).expect("the function ends");
-    // Longer than a drop elsewhere waits. The device is destroyed afterwards, which the validation layer checks.
-    std::thread::sleep(Duration::from_millis(1_500));
-    timeline.signal(1).expect("signal");
-    timeline.wait(2, TIMEOUT).expect("it ends");
-}
-
 /// Many frames do not accumulate deferred buffers.
 #[test]
 fn deferred_buffers_are_freed_as_their_values_are_reached() {
