@@ -218,7 +218,8 @@ impl Submission {
     /// Blocks until the work has finished. Its writes are then visible to the host and to later submissions.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::Driver`] if the device is lost.
+    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) if the device is lost.
     pub fn wait(&self, timeout: Duration) -> Result<()> {
         self.flight.as_ref().map_or(Ok(()), |flight| flight.wait(timeout))
     }
