@@ -14,6 +14,8 @@ pub use crate::system::ResourceSnapshot;
 const RESIDENT_SLACK: u64 = 4 << 20;
 /// Number of counts, 10 ms apart, until resources have settled.
 const COUNTS: u32 = 200;
+/// Number of equal counts, 10 ms apart, after which a measurement that may be repeated ends.
+const STEADY: u32 = 20;
 /// The smallest difference of descriptors that is a leak at once.
 const EVIDENT: usize = 64;
 /// Number of measurements, all with growth, that count as a leak.
@@ -57,20 +59,31 @@ impl ResourceSnapshot {
     /// `mappings` more mapped regions, and less than `resident` more bytes of resident memory. After two seconds they
     /// are counted in any case: asynchronous releases, especially by threads, have had time to end.
     pub(crate) fn settled(before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
-        Self::settled_after(COUNTS, before, mappings, resident)
+        Self::settled_after([COUNTS; 2], before, mappings, resident)
     }
 
-    /// As [`Self::settled`], or after this number of counts, 10 ms apart.
-    fn settled_after(counts: u32, before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
-        for _ in 0..counts {
-            let now = Self::take()?;
-            let memory_settled = now.resident.saturating_sub(before.resident) < resident;
-            if now.descriptors <= before.descriptors && now.mappings <= before.mappings + mappings && memory_settled {
-                return Ok(now);
+    /// As [`Self::settled`], for a measurement that is repeated if the resources have grown: also returns them once they
+    /// stay equal for a fifth of a second.
+    pub(crate) fn settled_or_steady(before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
+        Self::settled_after([COUNTS, STEADY], before, mappings, resident)
+    }
+
+    /// As [`Self::settled`], but after the first number of counts, 10 ms apart, or the second number of equal ones.
+    fn settled_after([most, steady]: [u32; 2], before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
+        let (mut last, mut equal) = (Self::take()?, 0);
+        for _ in 0..most {
+            let memory_settled = last.resident.saturating_sub(before.resident) < resident;
+            let is_settled =
+                last.descriptors <= before.descriptors && last.mappings <= before.mappings + mappings && memory_settled;
+            if is_settled || equal == steady {
+                break;
             }
             sleep(Duration::from_millis(10));
+            let now = Self::take()?;
+            equal = if now == last { equal + 1 } else { 0 };
+            last = now;
         }
-        Self::take()
+        Ok(last)
     }
 
     /// Counts open descriptors as [`settled`](Self::settled) does, for a check of these only.
@@ -116,7 +129,9 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     let (mut before, mut descriptors, mut regions, mut bytes) = (first, Vec::new(), Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         several(cycles)?;
-        let after = ResourceSnapshot::settled_after(counts, &before, mapping_slack, RESIDENT_SLACK)?;
+        // The last measurement decides: it waits longer.
+        let steady = if round < ROUNDS { counts.min(STEADY) } else { counts };
+        let after = ResourceSnapshot::settled_after([counts, steady], &before, mapping_slack, RESIDENT_SLACK)?;
         if after.descriptors.abs_diff(before.descriptors) >= evident {
             return Err(Stop::Failed(differ(before.descriptors, after.descriptors)));
         }
