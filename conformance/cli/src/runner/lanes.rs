@@ -4,7 +4,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Turns of units, a number of which may be taken at the same time.
-pub(super) struct Turns {
+struct Turns {
     free: Mutex<usize>,
     freed: Condvar,
 }
@@ -14,14 +14,8 @@ pub(super) struct Turns {
 pub(super) struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    pub(super) fn new(free: usize) -> Self {
+    fn new(free: usize) -> Self {
         Self { free: Mutex::new(free), freed: Condvar::new() }
-    }
-
-    /// Adds one that may be taken beside the others.
-    pub(super) fn add(&self) {
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.freed.notify_one();
     }
 
     fn take(&self) -> Turn<'_> {
@@ -34,28 +28,29 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.add();
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
     }
 }
 
-/// Calls `run` for each unit, with one of `turns`, and with the result of `prepare`, which another thread calls for the next
-/// units meanwhile. That thread calls `last` at the end, and this function returns its result. There are never more than
-/// `most_turns`.
+/// Calls `run` for each unit, with one of this number of turns, and with the result of `prepare`, which another thread
+/// calls for the next units meanwhile. That thread calls `last` at the end, and this function returns its result.
 pub(super) fn side_by_side<T: Sync, P: Send, R: Send>(
-    most_turns: usize,
-    turns: &Turns,
+    turns: usize,
     units: &[T],
     prepare: &(impl Fn(&T) -> P + Sync),
     run: &(impl Fn(&T, P, Turn<'_>) + Sync),
     last: impl FnOnce() -> R + Send,
 ) -> R {
     // One more waits for its place in the queue.
-    let (sender, receiver) = sync_channel(most_turns / 2);
+    let (sender, receiver) = sync_channel(turns / 2);
+    let workers = 2 * turns;
+    let turns = &Turns::new(turns);
     let receiver = Arc::new(Mutex::new(receiver));
     // The scope propagates a worker's panic.
     std::thread::scope(|scope| {
         // Half of them wait for processes that exit.
-        for _ in 0..2 * most_turns {
+        for _ in 0..workers {
             let receiver = receiver.clone();
             scope.spawn(move || {
                 let next = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -91,7 +86,7 @@ mod tests {
         for jobs in [1, 2, 5] {
             let (units, ran) = (Vec::from_iter(0..20), Mutex::new(Vec::new()));
             let run = |unit: &i32, prepared: i32, _: Turn<'_>| ran.lock().expect("no panic").push((*unit, prepared));
-            let last = side_by_side(jobs, &Turns::new(jobs), &units, &|unit| 10 * unit, &run, || "last");
+            let last = side_by_side(jobs, &units, &|unit| 10 * unit, &run, || "last");
             let mut ran = ran.into_inner().expect("no panic");
             ran.sort_unstable();
             assert_eq!((ran, last), (units.iter().map(|unit| (*unit, 10 * unit)).collect(), "last"), "{jobs}");
@@ -107,7 +102,7 @@ mod tests {
             ended.store(true, Ordering::Relaxed);
             panic!("planted")
         };
-        let ran = catch_unwind(AssertUnwindSafe(|| side_by_side(2, &Turns::new(2), &units, &|_| (), &run, || ())));
+        let ran = catch_unwind(AssertUnwindSafe(|| side_by_side(2, &units, &|_| (), &run, || ())));
         assert!(ran.is_err() && ended.load(Ordering::Relaxed));
     }
 
@@ -132,7 +127,7 @@ mod tests {
                 }
                 most.fetch_max(at_once.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             };
-            side_by_side(jobs, &Turns::new(jobs), &units, &|_| (), &run, || ());
+            side_by_side(jobs, &units, &|_| (), &run, || ());
             assert_eq!(begun.into_inner(), units.len());
             let most = most.into_inner();
             assert!(most <= 2 * jobs && (jobs > 1 || most == 2), "{most} with {jobs} turns");

@@ -35,7 +35,7 @@ pub(crate) use progress::Progress;
 use case::{Ended, micros};
 use group::Held;
 use halt::Halt;
-use lanes::{Turn, Turns, side_by_side};
+use lanes::{Turn, side_by_side};
 use place::Drivers;
 use results::Results;
 use units::{Machine, units};
@@ -159,19 +159,17 @@ impl Plan {
         let (mut beside_waiting, alone): (Vec<_>, Vec<_>) = last.into_iter().partition(beside(Beside::Waiting));
         // Scenarios that count resources come last: most processes beside them have started by then.
         beside_waiting.sort_by_key(|unit| cases[unit[0]].scenario.counts_resources);
-        // Scenarios that mostly wait have one more turn once the busy ones have ended.
-        let few = jobs.div_ceil(2);
-        let turns_to_wait = Turns::new(few);
+        // As many that mostly wait run beside the busy ones: left for later, the start of their drivers would delay those
+        // that come last.
         let held = std::thread::scope(|scope| {
-            scope.spawn(|| side_by_side(few + 1, &turns_to_wait, &mostly_wait, &|_| None, &in_turn, || ()));
+            scope.spawn(|| side_by_side(jobs, &mostly_wait, &|_| None, &in_turn, || ()));
             let hold_last = || beside_waiting.iter().chain(&alone).take(MOST_HELD).map(hold).collect::<Vec<_>>();
-            let mut held = side_by_side(jobs, &Turns::new(jobs), &busy, &hold, &in_turn, hold_last);
-            turns_to_wait.add();
+            let mut held = side_by_side(jobs, &busy, &hold, &in_turn, hold_last);
             // No process starts beside scenarios that measure the free memory of the GPU.
             held.iter_mut().flatten().for_each(|held| held.wait_until_open(Scenario::TIME_LIMIT));
             let held = Mutex::new(held.into_iter());
             let next = |_: &Vec<usize>| held.lock().unwrap_or_else(PoisonError::into_inner).next().flatten();
-            side_by_side(1, &Turns::new(1), &beside_waiting, &next, &in_turn, || ());
+            side_by_side(1, &beside_waiting, &next, &in_turn, || ());
             held.into_inner().unwrap_or_else(PoisonError::into_inner)
         });
         for (unit, held) in alone.iter().zip(held.chain(std::iter::repeat_with(|| None))) {
