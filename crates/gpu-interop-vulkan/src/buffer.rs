@@ -107,7 +107,7 @@ impl Unbound {
     }
 
     fn bind_to(self, memory: Backing, state: Option<State>) -> Result<OwnedBuffer> {
-        let ownership = state.map(|state| Arc::new(Ownership::new(Object::Buffer, state)));
+        let ownership = state.map(|state| Arc::new(Ownership::new(Object::Buffer, self.raw, state)));
         // Built before the bind, so that a failure drops both in the right order.
         let inner = Inner { buffer: self, memory, ownership };
         let (device, memory) = (inner.buffer.interop.device(), &inner.memory);

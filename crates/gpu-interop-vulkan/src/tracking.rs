@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use ash::vk::Handle;
 use gpu_interop_core::{Error, Result};
 
 /// Type of the tracked object.
@@ -13,12 +14,18 @@ pub(crate) enum Object {
     Image,
 }
 
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Object {
+    fn name(self) -> &'static str {
+        match self {
             Self::Buffer => "buffer",
             Self::Image => "image",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -78,12 +85,14 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Ownership {
     object: Object,
+    /// The object's handle, for errors.
+    raw: u64,
     state: AtomicU8,
 }
 
 impl Ownership {
-    pub(crate) fn new(object: Object, state: State) -> Self {
-        Self { object, state: AtomicU8::new(state as u8) }
+    pub(crate) fn new(object: Object, raw: impl Handle, state: State) -> Self {
+        Self { object, raw: raw.as_raw(), state: AtomicU8::new(state as u8) }
     }
 
     pub(crate) fn get(&self) -> State {
@@ -99,14 +108,18 @@ impl Ownership {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// State after the command for an object in `state`, or an error that names the missing command.
+    /// State after the command for an object in `state`, or an error that names the missing command and the object.
     pub(crate) fn after(&self, operation: &'static str, state: State, command: Command) -> Result<State> {
-        state.after(operation, self.object, command)
+        let Self { object, raw, .. } = self;
+        state
+            .after(operation, *object, command)
+            .map_err(|error| error.with_context(object.name(), format_args!("{raw:#x}")))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ash::vk;
     use gpu_interop_core::ErrorKind;
 
     use super::Command::{Acquire, Initialize, Release, Use};
@@ -131,12 +144,14 @@ mod tests {
         ];
         for (state, command, expected) in cases {
             for object in [Object::Buffer, Object::Image] {
-                match (Ownership::new(object, state).after("op", state, command), expected) {
+                let shared = Ownership::new(object, vk::Buffer::from_raw(0x1234), state);
+                match (shared.after("op", state, command), expected) {
                     (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{command:?} on {state:?}"),
                     (Err(error), Err(words)) => {
                         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
                         let matches = error.message().contains(words) && error.message().contains(&object.to_string());
-                        assert!(matches, "{command:?} on {state:?}: {error}");
+                        let is_named = error.to_string().contains(&format!("{object}: 0x1234"));
+                        assert!(matches && is_named, "{command:?} on {state:?}: {error}");
                     }
                     (found, _) => panic!("{command:?} on {state:?}: {found:?}"),
                 }
@@ -147,7 +162,7 @@ mod tests {
     #[test]
     fn ownership_stores_every_state() {
         for state in [New, Owned, External] {
-            let shared = Ownership::new(Object::Image, state);
+            let shared = Ownership::new(Object::Image, vk::Image::null(), state);
             assert_eq!(shared.get(), state);
             for next in [New, Owned, External] {
                 shared.set(next);

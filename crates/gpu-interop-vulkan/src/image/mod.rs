@@ -120,7 +120,7 @@ impl Unbound {
     /// of the image's alignment, and 0 for a dedicated allocation.
     fn bind(self, memory: Memory, offset: u64, state: State) -> Result<OwnedImage> {
         // Built before the bind, so that a failure drops both in the right order.
-        let ownership = Arc::new(Ownership::new(Object::Image, state));
+        let ownership = Arc::new(Ownership::new(Object::Image, self.raw, state));
         let inner = Inner { image: self, memory, others: Vec::new(), offset, ownership };
         // SAFETY: both objects belong to this crate and to one device, and neither is bound yet; the memory's type and
         // size fit the image at the offset, which the caller has aligned; the image was created for the memory's handle

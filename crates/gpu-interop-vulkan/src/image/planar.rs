@@ -75,7 +75,7 @@ impl Planar<'_> {
         let mut memories = planes.iter().map(allocate).collect::<Result<Vec<_>>>()?;
         let memory = memories.remove(0);
         // Built before the bind, so that a failure drops image and memory in the right order.
-        let ownership = Arc::new(Ownership::new(Object::Image, State::New));
+        let ownership = Arc::new(Ownership::new(Object::Image, image.raw, State::New));
         let inner = Inner { image, memory, others: memories, offset: 0, ownership };
         let mut aspects = PLANES.map(|plane| vk::BindImagePlaneMemoryInfo::default().plane_aspect(plane));
         let binds: Vec<_> = [&inner.memory]
