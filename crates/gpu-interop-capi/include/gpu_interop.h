@@ -486,22 +486,22 @@
 #define GPI_LOG_OFF 0
 
 /**
- * Log level: failures that no function returns, such as those of destroying an object later.
+ * Log level: failures that no function returns.
  */
 #define GPI_LOG_ERROR 1
 
 /**
- * Log level: also warnings.
+ * Log level: also failures that the library works around, and driver objects that it leaks.
  */
 #define GPI_LOG_WARN 2
 
 /**
- * Log level: also decisions, such as that for a bridge.
+ * Log level: also the use of the host bridge where the driver cannot import a timeline.
  */
 #define GPI_LOG_INFO 3
 
 /**
- * Log level: also the selection of backends.
+ * Log level: also the selection of backends, and ignored failures.
  */
 #define GPI_LOG_DEBUG 4
 
@@ -1156,8 +1156,9 @@ typedef struct gpi_timeline {
 } gpi_timeline;
 
 /**
- * Called for each message, on any thread, also of the driver. `target` is the part of the library, `message` the text with its
- * values as " name=value"; both are UTF-8 and valid during the call only. The function must not call this library.
+ * Called for each message, on any thread, including the driver's threads. `target` is the Rust module or "gpu_interop::driver_call";
+ * `message` is the text, followed by its values as " name=value". Both are UTF-8 and valid during the call only. The function must
+ * not call this library.
  */
 typedef void (*gpi_log_function)(int32_t level, const char *target, const char *message, void *data);
 
@@ -2346,14 +2347,13 @@ gpi_status gpi_stream_signal_timeline(struct gpi_stream stream,
 gpi_status gpi_timeline_destroy(struct gpi_timeline timeline);
 
 /**
- * Sets the function that gets the messages of the library up to `level`, a `GPI_LOG_*`, and replaces the one before. A null
- * function, or `GPI_LOG_OFF`, ends it. When this function returns, the one before is not running any more, and is not called
- * again.
+ * Sets the function that receives the library's messages up to `level`, a `GPI_LOG_*`. A null function, or `GPI_LOG_OFF`,
+ * disables the log. Waits for running calls of the previous function, which is not called after this returns.
  *
  * Errors: `GPI_ERROR_INVALID_ARGUMENT` for an unknown level, or inside the application's function; `GPI_ERROR_SYSTEM` if the
  * program, written in Rust, has a subscriber of its own.
  *
- * Requires: The function may be called with `data` on any thread, until it is replaced.
+ * Requires: Calling `function` with `data` is valid on any thread until a later call of `gpi_set_log` returns.
  */
 gpi_status gpi_set_log(int32_t level,
                        gpi_log_function function,

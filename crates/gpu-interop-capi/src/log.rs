@@ -18,19 +18,20 @@ use crate::status::gpi_status;
 
 /// Log level: nothing.
 pub const GPI_LOG_OFF: i32 = 0;
-/// Log level: failures that no function returns, such as those of destroying an object later.
+/// Log level: failures that no function returns.
 pub const GPI_LOG_ERROR: i32 = 1;
-/// Log level: also warnings.
+/// Log level: also failures that the library works around, and driver objects that it leaks.
 pub const GPI_LOG_WARN: i32 = 2;
-/// Log level: also decisions, such as that for a bridge.
+/// Log level: also the use of the host bridge where the driver cannot import a timeline.
 pub const GPI_LOG_INFO: i32 = 3;
-/// Log level: also the selection of backends.
+/// Log level: also the selection of backends, and ignored failures.
 pub const GPI_LOG_DEBUG: i32 = 4;
 /// Log level: also every driver call with arguments, result and duration (target "gpu_interop::driver_call").
 pub const GPI_LOG_TRACE: i32 = 5;
 
-/// Called for each message, on any thread, also of the driver. `target` is the part of the library, `message` the text with its
-/// values as " name=value"; both are UTF-8 and valid during the call only. The function must not call this library.
+/// Called for each message, on any thread, including the driver's threads. `target` is the Rust module or "gpu_interop::driver_call";
+/// `message` is the text, followed by its values as " name=value". Both are UTF-8 and valid during the call only. The function must
+/// not call this library.
 pub type gpi_log_function =
     Option<unsafe extern "C" fn(level: i32, target: *const c_char, message: *const c_char, data: *mut c_void)>;
 
@@ -38,13 +39,15 @@ pub type gpi_log_function =
 struct Listener {
     function: unsafe extern "C" fn(i32, *const c_char, *const c_char, *mut c_void),
     data: *mut c_void,
+    level: i32,
 }
 
-// SAFETY: the caller of `gpi_set_log` promises that the function may be called on any thread.
+// SAFETY: by the contract of `gpi_set_log`, calling `function` with `data` is valid on any thread.
 unsafe impl Send for Listener {}
 // SAFETY: as above.
 unsafe impl Sync for Listener {}
 
+/// The level of the listener. An event that began before a change is compared with the listener itself.
 static LEVEL: AtomicI32 = AtomicI32::new(GPI_LOG_OFF);
 static LISTENER: RwLock<Option<Listener>> = RwLock::new(None);
 
@@ -53,26 +56,26 @@ thread_local! {
     static LISTENING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets the function that gets the messages of the library up to `level`, a `GPI_LOG_*`, and replaces the one before. A null
-/// function, or `GPI_LOG_OFF`, ends it. When this function returns, the one before is not running any more, and is not called
-/// again.
+/// Sets the function that receives the library's messages up to `level`, a `GPI_LOG_*`. A null function, or `GPI_LOG_OFF`,
+/// disables the log. Waits for running calls of the previous function, which is not called after this returns.
 ///
 /// Errors: `GPI_ERROR_INVALID_ARGUMENT` for an unknown level, or inside the application's function; `GPI_ERROR_SYSTEM` if the
 /// program, written in Rust, has a subscriber of its own.
 ///
 /// # Safety
-/// The function may be called with `data` on any thread, until it is replaced.
+/// Calling `function` with `data` is valid on any thread until a later call of `gpi_set_log` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpi_set_log(level: i32, function: gpi_log_function, data: *mut c_void) -> gpi_status {
     call("gpi_set_log", |operation| {
         if !(GPI_LOG_OFF..=GPI_LOG_TRACE).contains(&level) {
-            let error = Error::invalid(operation, "unknown level; pass a GPI_LOG_*");
+            let error = Error::invalid(operation, "unknown level; pass GPI_LOG_OFF to GPI_LOG_TRACE");
             return Err(error.with_context("level", level));
         }
         if LISTENING.get() {
-            return Err(Error::invalid(operation, "the log cannot be set by its own function"));
+            let message = "gpi_set_log was called inside the log function; call it after that function has returned";
+            return Err(Error::invalid(operation, message));
         }
-        let listener = function.filter(|_| level != GPI_LOG_OFF).map(|function| Listener { function, data });
+        let listener = function.filter(|_| level != GPI_LOG_OFF).map(|function| Listener { function, data, level });
         if listener.is_some() {
             static INSTALLED: OnceLock<bool> = OnceLock::new();
             let install = || tracing::subscriber::set_global_default(Log).is_ok();
@@ -83,7 +86,7 @@ pub unsafe extern "C" fn gpi_set_log(level: i32, function: gpi_log_function, dat
         }
         let on = listener.is_some();
         {
-            // Waits for the calls of the previous function. Level and function are set together.
+            // Waits for the calls of the previous function.
             let mut current = LISTENER.write().unwrap_or_else(PoisonError::into_inner);
             *current = listener;
             LEVEL.store(if on { level } else { GPI_LOG_OFF }, Ordering::Relaxed);
@@ -157,13 +160,14 @@ impl Subscriber for Log {
             return;
         }
         let listener = LISTENER.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Listener { function, data }) = *listener {
+        let level = number(*event.metadata().level());
+        // An event of a level that was enabled before may arrive here after a change.
+        if let Some(Listener { function, data, .. }) = listener.filter(|listener| level <= listener.level) {
             let mut text = Text::default();
             event.record(&mut text);
             let message = format!("{}{}", text.message, text.values).replace('\0', "\u{fffd}");
             let message = CString::new(message).unwrap_or_default();
             let target = CString::new(event.metadata().target()).unwrap_or_default();
-            let level = number(*event.metadata().level());
             // SAFETY: the promise of the caller of `gpi_set_log`, which waits for the lock before it returns.
             unsafe { function(level, target.as_ptr(), message.as_ptr(), data) };
         }
