@@ -4,6 +4,10 @@
 # The shared library is linked from the static one, because rustc passes a version script of its own to the linker, which
 # cannot be combined with one that names versions. CC selects the compiler, DESTDIR a staging folder.
 set -eu
+[ $# -eq 3 ] || {
+    echo "usage: install.sh STATIC_LIBRARY PREFIX VERSION" >&2
+    exit 2
+}
 
 static=$1
 prefix=$2
@@ -12,7 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=${DESTDIR:-}$prefix
 major=${version%%.*}
 short=$(echo "$version" | cut -d. -f1,2)
-# What rustc --print native-static-libs reports.
+# Libraries of `rustc --print native-static-libs`.
 private="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
 
 mkdir -p "$root/include" "$root/lib/pkgconfig" "$root/lib/cmake/gpu_interop"
