@@ -1,8 +1,9 @@
 //! The kernel's messages during each case.
 //!
-//! The log is read at the start and at the end of every case. A message between two of these moments belongs to the
-//! case that ran then. If several ran, it belongs to the one whose process it names. A message that names none of their
-//! processes belongs to the run, with the names of these cases.
+//! The log is read at the start and at the end of every case. A message that names the process of a running case, or a
+//! descendant of it, belongs to that case. A message that names another live process belongs to the run. Any other
+//! message belongs to the running case if there is exactly one; otherwise to the run, with the names of the running
+//! cases.
 
 mod event;
 mod record;
@@ -24,8 +25,8 @@ use source::Source;
 const DEFAULT: &str = "/dev/kmsg";
 /// The value of `--kernel-log` for the journal of systemd.
 const JOURNAL: &str = "journalctl";
-/// The number of messages of a case in a report.
-const MOST: usize = 200;
+/// The most messages of a case, or of the run, in a report: as many with an event, and as many without.
+const MAX_LINES: usize = 200;
 
 /// A message of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +36,7 @@ pub struct KernelLine {
     /// Its meaning, if it reports an error of a GPU or the end of a process.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub event: Option<KernelEvent>,
-    /// For a message of the run: the cases that ran at the time.
+    /// For a message of the run that a running case may have caused: the names of the cases that ran.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub during: Vec<String>,
 }
@@ -49,8 +50,8 @@ struct State {
     source: Option<Source>,
     open: BTreeMap<u64, Open>,
     next: u64,
-    /// Messages that belong to no one case.
-    rest: Vec<KernelLine>,
+    /// Messages of the run.
+    rest: Lines,
 }
 
 /// A running case.
@@ -58,7 +59,40 @@ struct State {
 struct Open {
     name: String,
     process: Option<u32>,
-    lines: Vec<KernelLine>,
+    lines: Lines,
+}
+
+/// Messages, as far as a report has them.
+#[derive(Debug, Default)]
+struct Lines {
+    kept: Vec<KernelLine>,
+    omitted: usize,
+}
+
+impl Lines {
+    /// Keeps a message, unless there are enough. Many messages without an event do not displace an error of the GPU.
+    fn push(&mut self, line: KernelLine) {
+        let alike = self.kept.iter().filter(|kept| kept.event.is_some() == line.event.is_some()).count();
+        if alike < MAX_LINES {
+            self.kept.push(line);
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    fn extend(&mut self, lines: Self) {
+        lines.kept.into_iter().for_each(|line| self.push(line));
+        self.omitted += lines.omitted;
+    }
+
+    /// The messages, and a line with the number of omitted ones.
+    fn finish(self) -> Vec<KernelLine> {
+        let Self { mut kept, omitted } = self;
+        if omitted > 0 {
+            kept.push(KernelLine { text: format!("[{omitted} messages omitted]"), event: None, during: Vec::new() });
+        }
+        kept
+    }
 }
 
 /// The owner of a message.
@@ -78,8 +112,8 @@ pub(crate) struct Window<'a> {
 }
 
 impl KernelLog {
-    /// Follows a file, or the journal of systemd if that is named; without a name the kernel's log if this process may read
-    /// it, and the journal otherwise.
+    /// Follows the named file, or systemd's journal for the name `journalctl`. Without a name, follows `/dev/kmsg` if this
+    /// process may read it, and the journal otherwise; without either, there are no messages.
     ///
     /// # Errors
     /// If a named source cannot be read.
@@ -109,15 +143,15 @@ impl KernelLog {
         state.read();
         let number = state.next;
         state.next += 1;
-        state.open.insert(number, Open { name, process: None, lines: Vec::new() });
+        state.open.insert(number, Open { name, process: None, lines: Lines::default() });
         Window { log: self, number }
     }
 
-    /// Messages that belong to no one case. Called at the end of the run.
+    /// The messages of the run. Called at its end.
     pub(crate) fn rest(&self) -> Vec<KernelLine> {
         let mut state = self.state();
         state.read();
-        std::mem::take(&mut state.rest)
+        std::mem::take(&mut state.rest).finish()
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -137,7 +171,7 @@ impl Window<'_> {
     pub(crate) fn end(self) -> Vec<KernelLine> {
         let mut state = self.log.state();
         state.read();
-        state.open.remove(&self.number).map(|open| open.lines).unwrap_or_default()
+        state.open.remove(&self.number).map(|open| open.lines.finish()).unwrap_or_default()
     }
 }
 
@@ -159,15 +193,13 @@ impl State {
             let event = event::recognise(&text);
             let process = event::process(&text).filter(|_| record::shares_process_ids());
             let line = KernelLine { text, event, during: Vec::new() };
-            let (lines, line) = match self.owner(process) {
-                Owner::Case(number) => match self.open.get_mut(&number) {
-                    Some(open) => (&mut open.lines, line),
-                    None => continue,
-                },
-                Owner::Run(during) => (&mut self.rest, KernelLine { during, ..line }),
-            };
-            if lines.len() < MOST {
-                lines.push(line);
+            match self.owner(process) {
+                Owner::Case(number) => {
+                    if let Some(open) = self.open.get_mut(&number) {
+                        open.lines.push(line);
+                    }
+                }
+                Owner::Run(during) => self.rest.push(KernelLine { during, ..line }),
             }
         }
     }
@@ -236,6 +268,28 @@ mod tests {
             (both.text.as_str(), both.during.as_slice()),
             ("during both", ["b".to_owned(), "c".to_owned()].as_slice())
         );
+    }
+
+    /// Also of a case that did not begin.
+    #[test]
+    fn an_error_of_the_gpu_is_kept_behind_many_other_messages() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        for is_begun in [true, false] {
+            let window = log.begin("a".into());
+            (0..MAX_LINES + 5).for_each(|number| writeln!(file, "noise {number}").expect("written"));
+            writeln!(file, "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.").expect("written");
+            let lines = if is_begun {
+                window.end()
+            } else {
+                log.begin("b".into()).end();
+                drop(window);
+                log.rest()
+            };
+            assert_eq!(lines.len(), MAX_LINES + 2, "{is_begun}");
+            assert_eq!(lines[MAX_LINES].event.as_ref().and_then(|event| event.code), Some(79));
+            assert_eq!(lines[MAX_LINES + 1].text, "[5 messages omitted]");
+        }
     }
 
     #[test]
