@@ -4,6 +4,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pyo3::ffi;
@@ -94,9 +95,30 @@ struct Versioned {
 #[repr(C)]
 struct Managed<T> {
     raw: T,
-    // Shape, then strides. `raw` points into it; it is never moved or resized.
-    _lengths: Box<[i64]>,
+    // `raw` points into them.
+    _lengths: Lengths,
     _backing: Arc<Backing>,
+}
+
+/// Shape, then strides. Raw, because moving a `Box` invalidates pointers into it.
+struct Lengths(NonNull<[i64]>);
+
+impl Lengths {
+    fn new(layout: &Layout) -> Self {
+        let lengths: Box<[i64]> = layout.shape.iter().chain(&layout.strides).copied().collect();
+        Self(NonNull::from(Box::leak(lengths)))
+    }
+
+    fn shape(&self) -> *mut i64 {
+        self.0.as_ptr().cast()
+    }
+}
+
+impl Drop for Lengths {
+    fn drop(&mut self) {
+        // SAFETY: from the box of `new`, and freed once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// A tensor to export.
@@ -111,13 +133,14 @@ pub(crate) struct Export<'a> {
     pub(crate) copied: bool,
 }
 
-/// Creates a capsule that owns a reference to the memory: the consumer's deleter releases it, or the capsule itself if no
-/// consumer took it. Either may happen on any thread, without the GIL, after every other object is gone.
+/// Creates a capsule that owns a reference to the memory. The consumer calls the tensor's deleter; if no consumer took the
+/// tensor, the capsule's destructor does. The deleter may run on any thread, without the GIL, after every other object is
+/// gone. The destructor runs with the GIL.
 pub(crate) fn capsule<'py>(py: Python<'py>, export: &Export<'_>, versioned: bool) -> PyResult<Bound<'py, PyAny>> {
     if versioned {
         let flag = |set: bool, flag: u64| if set { flag } else { 0 };
         let flags = flag(export.read_only, READ_ONLY) | flag(export.copied, IS_COPIED);
-        create(py, export, VERSIONED, release_capsule::<Versioned>, |tensor| Versioned {
+        create(py, export, |tensor| Versioned {
             version: VERSION,
             context: std::ptr::null_mut(),
             deleter: Some(delete::<Versioned>),
@@ -125,7 +148,7 @@ pub(crate) fn capsule<'py>(py: Python<'py>, export: &Export<'_>, versioned: bool
             tensor,
         })
     } else {
-        create(py, export, LEGACY, release_capsule::<Legacy>, |tensor| Legacy {
+        create(py, export, |tensor| Legacy {
             tensor,
             context: std::ptr::null_mut(),
             deleter: Some(delete::<Legacy>),
@@ -159,26 +182,24 @@ impl Kind for Versioned {
 fn create<'py, T: Kind>(
     py: Python<'py>,
     export: &Export<'_>,
-    name: &'static CStr,
-    release: unsafe extern "C" fn(*mut ffi::PyObject),
     build: impl FnOnce(Tensor) -> T,
 ) -> PyResult<Bound<'py, PyAny>> {
     let layout = export.layout;
-    let mut lengths: Box<[i64]> = layout.shape.iter().chain(&layout.strides).copied().collect();
-    let (shape, strides) = lengths.split_at_mut(layout.shape.len());
+    let lengths = Lengths::new(layout);
     let tensor = Tensor {
         data: std::ptr::with_exposed_provenance_mut(usize::try_from(export.address)?),
         device: export.device,
         ndim: i32::try_from(layout.shape.len())?,
         dtype: DataType { code: layout.dtype.code, bits: layout.dtype.bits, lanes: 1 },
-        shape: shape.as_mut_ptr(),
-        strides: strides.as_mut_ptr(),
+        shape: lengths.shape(),
+        // Inside the array, or its end.
+        strides: lengths.shape().wrapping_add(layout.shape.len()),
         byte_offset: 0,
     };
     let managed = Managed { raw: build(tensor), _lengths: lengths, _backing: export.backing.clone() };
     let pointer = Box::into_raw(Box::new(managed));
-    // SAFETY: the GIL is held; the pointer is not null, the name is static, and `release` fits a capsule of this name.
-    let object = unsafe { ffi::PyCapsule_New(pointer.cast(), name.as_ptr(), Some(release)) };
+    // SAFETY: the GIL is held; the pointer is not null, the name is static, and the destructor is that of this name.
+    let object = unsafe { ffi::PyCapsule_New(pointer.cast(), T::NAME.as_ptr(), Some(release_capsule::<T>)) };
     if object.is_null() {
         // SAFETY: the pointer came from the box above, and no capsule refers to it.
         drop(unsafe { Box::from_raw(pointer) });
