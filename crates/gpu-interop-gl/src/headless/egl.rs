@@ -1,6 +1,7 @@
 //! EGL functions and constants for a context without a window.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
 
 use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
 use libloading::Library;
@@ -63,9 +64,13 @@ macro_rules! symbol {
     ($library:expr, $name:literal) => {
         // SAFETY: the EGL function of this name has the type that the field of `Egl` declares.
         *unsafe { $library.get(concat!($name, "\0").as_bytes()) }.map_err(|error| {
-            Error::new(ErrorKind::SymbolMissing, OPERATION, concat!("the EGL library has no ", $name))
-                .with_context("library", LIBRARY)
-                .with_source(error)
+            Error::new(
+                ErrorKind::SymbolMissing,
+                OPERATION,
+                concat!("the EGL library has no ", $name, "; install a newer libglvnd"),
+            )
+            .with_context("library", LIBRARY)
+            .with_source(error)
         })?
     };
 }
@@ -75,16 +80,22 @@ const OPERATION: &str = "HeadlessContext::new";
 impl Egl {
     /// Loads the library, and the extension functions that enumerate devices without a window system.
     pub(super) fn load() -> Result<Self> {
+        static LOADED: OnceLock<Library> = OnceLock::new();
         // SAFETY: the name is that of the EGL library, which is safe to load at run time.
-        let library = unsafe { Library::new(LIBRARY) }.map_err(|error| {
+        let load = || unsafe { Library::new(LIBRARY) };
+        let failed = |error: libloading::Error| {
             let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             let message = "the EGL library is missing; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri for a \
                            CPU driver) and your GPU's OpenGL driver";
-            Error::new(ErrorKind::DriverNotFound, OPERATION, message)
-                .with_attempts([LoadAttempt::new(LIBRARY, reason)])
-        })?;
-        // Never unloaded.
-        let library: &'static Library = Box::leak(Box::new(library));
+            Error::new(ErrorKind::DriverNotFound, OPERATION, message).with_attempts([LoadAttempt::new(LIBRARY, reason)])
+        };
+        let library = match LOADED.get() {
+            Some(library) => library,
+            None => {
+                let library = load().map_err(failed)?;
+                LOADED.get_or_init(|| library)
+            }
+        };
         let query_string: unsafe extern "C" fn(Object, c_int) -> *const c_char = symbol!(library, "eglQueryString");
         let get_proc_address: unsafe extern "C" fn(*const c_char) -> *const c_void =
             symbol!(library, "eglGetProcAddress");
@@ -101,12 +112,10 @@ impl Egl {
             // SAFETY: the name is NUL-terminated.
             let address = unsafe { get_proc_address(name.as_ptr()) };
             if address.is_null() {
-                return Err(Error::new(
-                    ErrorKind::SymbolMissing,
-                    OPERATION,
-                    "EGL lists an extension but lacks its function",
-                )
-                .with_context("function", name.to_string_lossy()));
+                let message =
+                    "EGL lists an extension but lacks its function; install a newer libglvnd and OpenGL driver";
+                return Err(Error::new(ErrorKind::SymbolMissing, OPERATION, message)
+                    .with_context("function", name.to_string_lossy()));
             }
             Ok(address)
         };
@@ -213,8 +222,12 @@ impl Egl {
         let (mut config, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: the display is initialised, the list ends with `NONE`, and `config` has space for one.
         let chosen = unsafe { (self.choose_config)(display, attributes.as_ptr(), &raw mut config, 1, &raw mut count) };
-        if chosen == 0 || count == 0 {
+        if chosen == 0 {
             return Err(self.failed("eglChooseConfig"));
+        }
+        if count == 0 {
+            let message = "the EGL device has no configuration for OpenGL; install its OpenGL driver";
+            return Err(Error::unsupported("eglChooseConfig", message));
         }
         Ok(config)
     }
@@ -305,7 +318,7 @@ impl Egl {
 }
 
 fn missing_extension(extension: &'static str) -> Error {
-    Error::unsupported(OPERATION, format!("EGL has no {extension}; use a newer one (libglvnd and the vendor's driver)"))
+    Error::unsupported(OPERATION, format!("EGL lacks {extension}; install a newer libglvnd and OpenGL driver"))
 }
 
 /// Splits a list of extensions.
