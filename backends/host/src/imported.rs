@@ -22,7 +22,7 @@ impl ImportedMemory {
         let memory = sys::of_memory(OPERATION, request.handle())?;
         let borrowed = sys::borrow(&memory);
         sys::check_is_memory(borrowed).map_err(|other| {
-            rejected("the host backend maps CPU memory only, and the handle is of another kind")
+            rejected("the host backend cannot map the handle as CPU memory; export the memory from the host backend or a CPU driver")
                 .with_context("handle", other)
         })?;
         if shared_semaphore::is_semaphore(borrowed) {

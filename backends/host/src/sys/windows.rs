@@ -66,7 +66,7 @@ pub(crate) fn of_memory(operation: &'static str, handle: &MemoryHandle) -> Resul
 pub(crate) fn of_semaphore(operation: &'static str, handle: &SemaphoreHandle) -> Result<Owned> {
     match handle {
         SemaphoreHandle::OpaqueWin32(object) | SemaphoreHandle::TimelineWin32(object) => of_object(operation, object),
-        _ => Err(Error::unsupported(operation, "the host backend imports opaque Win32 handles only")),
+        _ => Err(Error::unsupported(operation, "the host backend imports opaque and timeline Win32 handles only")),
     }
 }
 
@@ -78,8 +78,9 @@ fn of_object(operation: &'static str, object: &Win32Object) -> Result<Owned> {
             // SAFETY: the name ends with a NUL, and lives for the call.
             let opened = unsafe { OpenFileMappingW(FILE_MAP_ALL_ACCESS, 0, name.as_utf16().as_ptr()) };
             owned(opened).map_err(|source| {
-                Error::new(ErrorKind::ImportRejected, "OpenFileMappingW", "no shared memory has this name")
-                    .with_source(source)
+                let message = "cannot open the shared memory of this name; keep the exporter's handle open, and give this \
+                               process read and write access";
+                Error::new(ErrorKind::ImportRejected, "OpenFileMappingW", message).with_source(source)
             })
         }
         _ => Err(Error::unsupported(operation, "the host backend imports handles and names only")),
@@ -160,7 +161,9 @@ fn whole_view(memory: Borrowed<'_>) -> io::Result<View> {
     // Pages can be reserved without memory (`SEC_RESERVE`), and accessing such a page is an access violation. Committed
     // pages of a file mapping stay committed.
     if region.State != MEM_COMMIT {
-        return Err(io::Error::other("the pages of the file mapping are reserved, not committed"));
+        return Err(io::Error::other(
+            "the pages of the file mapping are reserved, not committed; create it without SEC_RESERVE",
+        ));
     }
     view.length = region.RegionSize;
     Ok(view)
@@ -228,10 +231,10 @@ pub(crate) fn map(memory: Borrowed<'_>, offset: u64, length: usize) -> Result<No
     })
 }
 
-/// Unmaps a mapping of [`map`].
+/// Unmaps a view.
 ///
 /// # Safety
-/// `base` is a whole mapping of [`map`] that is not used afterwards.
+/// `base` is the start of a view of [`map`] or [`whole_view`] that is not used afterwards.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, _length: usize) -> io::Result<()> {
     let view = MEMORY_MAPPED_VIEW_ADDRESS { Value: base.as_ptr().cast::<c_void>() };
     // SAFETY: the caller's promise.
@@ -245,7 +248,9 @@ pub(crate) fn sleep(word: &AtomicU32, expected: u32, longest: Duration) {
 
 fn sleep_on(Word { word, expected, shared }: Word<'_>, longest: Duration) {
     let longest = if shared { longest.min(POLL_INTERVAL) } else { longest };
-    let longest = u32::try_from(longest.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
+    // One more would mean to sleep without an end.
+    const MOST: u32 = u32::MAX - 1;
+    let longest = u32::try_from(longest.as_micros().div_ceil(1000)).unwrap_or(MOST).min(MOST);
     // SAFETY: both addresses point to four bytes that live for the call.
     unsafe { WaitOnAddress(word.as_ptr().cast::<c_void>(), (&raw const expected).cast(), size_of::<u32>(), longest) };
 }
