@@ -66,7 +66,8 @@ pub(crate) struct List {
 
 // SAFETY: the library accepts the address from any thread.
 unsafe impl Send for List {}
-// SAFETY: a shared reference only reads the list, which NVIDIA documents as safe from several threads.
+// SAFETY: methods with `&self` only read the list, which NVIDIA documents as safe from several threads. A caller that
+// writes through the raw handle must exclude other users.
 unsafe impl Sync for List {}
 
 impl fmt::Debug for List {
@@ -77,7 +78,7 @@ impl fmt::Debug for List {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: created once, freed once; nothing uses it any more.
+        // SAFETY: `self` owns the list, which `create` or `reconcile` returned, and whose module is dropped after this call.
         unsafe { (self.functions.free)(self.as_raw()) };
     }
 }
@@ -135,13 +136,13 @@ impl List {
         unsafe { get(self.functions, self.as_raw(), key) }
     }
 
-    /// As [`List::get`]; empty also for an attribute unknown to this library or not valid for lists of this type.
+    /// As [`List::get`]; empty also for an attribute that [`find`] does not find.
     pub(crate) fn get_if_known<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
         // SAFETY: the list is live as long as `self`.
         unsafe { get_if_known(self.functions, self.as_raw(), key) }
     }
 
-    /// `true` if this library knows an attribute.
+    /// `true` if this library knows an attribute for lists of this type.
     pub(crate) fn knows(&self, key: u32) -> Result<bool> {
         // SAFETY: the list is live as long as `self`.
         Ok(unsafe { find::<u8>(self.functions, self.as_raw(), key) }?.is_some())
@@ -151,25 +152,29 @@ impl List {
     pub(crate) fn reconcile(first: &Self, others: &[&Self]) -> Result<Self> {
         let (name, reconcile) = first.functions.reconcile;
         if others.iter().any(|other| !Arc::ptr_eq(&first.module, &other.module)) {
-            return Err(Error::invalid(name, "the attribute lists belong to different modules"));
+            return Err(Error::invalid(
+                name,
+                "the attribute lists belong to different modules; create them from one module",
+            ));
         }
         let raws: Vec<Handle> = [first].into_iter().chain(others.iter().copied()).map(Self::as_raw).collect();
         if raws.iter().enumerate().any(|(index, raw)| raws[..index].contains(raw)) {
-            return Err(Error::invalid(name, "an attribute list is named twice"));
+            return Err(Error::invalid(name, "an attribute list is passed twice; pass each list once"));
         }
         let (mut reconciled, mut conflict) = (0, 0);
         let outputs = (&raw mut reconciled, &raw mut conflict);
         // SAFETY: the lists are live; array and outputs are valid for the call.
         let result = unsafe { reconcile.traced(name, (raws.as_ptr(), raws.len(), outputs.0, outputs.1)) };
         let own = |raw| Self { functions: first.functions, raw, module: first.module.clone() };
-        // The caller frees the conflict list with any status code. NVIDIA's guides forbid to read it, and a read may
+        // The caller frees the conflict list with any status code. NVIDIA's guides forbid reading it, and a read may
         // abort.
         let _conflict = NonNull::new(with_exposed_provenance_mut(conflict)).map(own);
         check_reconciled(name, result)?;
         Ok(own(not_null(name, reconciled)?))
     }
 
-    /// The names of those attributes in `keys` for which lists have different values.
+    /// The names of those attributes in `keys` for which lists have different values. A list whose value cannot be read is
+    /// skipped.
     pub(crate) fn differences(lists: &[&Self], keys: &[(u32, &'static str)]) -> Vec<&'static str> {
         let differs = |key: u32| {
             let mut values =
@@ -183,7 +188,7 @@ impl List {
 
 /// The error for an empty set of lists.
 pub(crate) fn no_list(operation: &'static str) -> Error {
-    Error::invalid(operation, "there must be at least one attribute list")
+    Error::invalid(operation, "pass at least one attribute list")
 }
 
 fn aligned(bytes: &[u8]) -> Vec<u64> {
@@ -211,9 +216,9 @@ pub(crate) unsafe fn get<T: Plain>(functions: ListFunctions, list: Handle, key: 
         return Ok(Vec::new());
     }
     if !pair.length.is_multiple_of(size_of::<T>()) {
-        let error =
-            Error::new(ErrorKind::Driver, name, "the library returned a value whose size differs from its header");
-        return Err(named(error.with_context("length", pair.length)));
+        let message = "the library returned a value whose size is not a multiple of its type's size in NVIDIA's headers; \
+                       the library may be newer than this crate supports";
+        return Err(named(Error::new(ErrorKind::Driver, name, message).with_context("length", pair.length)));
     }
     let value = pair.value.cast::<T>();
     // SAFETY: the library returned that many bytes, which live as long as the list and are not written; every bit
@@ -221,7 +226,7 @@ pub(crate) unsafe fn get<T: Plain>(functions: ListFunctions, list: Handle, key: 
     Ok((0..pair.length / size_of::<T>()).map(|index| unsafe { value.add(index).read_unaligned() }).collect())
 }
 
-/// As [`get`]; empty for an attribute unknown to an older library.
+/// As [`get`]; empty for an attribute that [`find`] does not find.
 ///
 /// # Safety
 /// As for [`get`].
@@ -230,7 +235,8 @@ pub(crate) unsafe fn get_if_known<T: Plain>(functions: ListFunctions, list: Hand
     Ok(unsafe { find(functions, list, key) }?.unwrap_or_default())
 }
 
-/// As [`get`]; `None` for an attribute unknown to this library, which rejects it with a documented code.
+/// As [`get`]; `None` if the library rejects the attribute with the documented code: it is unknown, or not valid for lists
+/// of this type.
 ///
 /// # Safety
 /// As for [`get`].
