@@ -17,13 +17,13 @@ use crate::peer::{Channel, Incoming};
 
 /// Time that this process waits for the next call.
 const IDLE: Duration = Duration::from_secs(60);
-/// Descriptors are passed to the driver with numbers from here on, which are not used otherwise in this process.
-const NUMBERS: RawFd = 600;
+/// The lowest number of a descriptor that is passed to the driver. Nothing else in this process uses numbers this high.
+const FIRST_LENT: RawFd = 600;
 /// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`.
 const RANGE_AS_DMA_BUF: u32 = 1;
 const DMA_BUF_SIZE: usize = 2 << 20;
 
-/// Serves calls until the other side has ended.
+/// Serves calls until the other side has ended, or no call arrives for [`IDLE`].
 pub(crate) fn serve(library: &Path, device: c_int) -> Verdict {
     // This process is expected to crash; a core dump would be useless.
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
@@ -98,7 +98,7 @@ impl Caller {
                 lent.settle();
                 self.driver.text(code)
             }
-            // Without a kept object there is no result.
+            // These calls need a kept object.
             RawCall::MapBuffer { .. }
             | RawCall::MapMipmappedArray { .. }
             | RawCall::DestroyWhileMapped
@@ -122,7 +122,7 @@ impl Caller {
             RawCall::Wait { value, batch } => self.wait(value, batch),
             RawCall::ExportDmaBuf => {
                 return Ok(match self.export_dma_buf() {
-                    Ok(fd) => ("accepted".into(), Some(fd)),
+                    Ok(fd) => (self.driver.text(SUCCESS), Some(fd)),
                     Err(text) => (text, None),
                 });
             }
@@ -289,14 +289,15 @@ impl Caller {
         if is_open(lent.number) {
             return Ok(format!("{text}; {}, so closing it is right here", lent.settle()));
         }
-        // Another thread may do this by chance.
-        let stranger = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), lent.number)?;
-        if stranger.as_raw_fd() != lent.number {
+        // Takes the freed number, as another thread may by chance.
+        let recycled = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), lent.number)?;
+        if recycled.as_raw_fd() != lent.number {
             return Ok(format!("{text}; the driver closed the descriptor and reused its number"));
         }
-        let number = stranger.into_raw_fd();
-        // SAFETY: open, and closed by no other code in this process. Its owner is bypassed on purpose.
-        unsafe { rustix::io::close(lent.number) };
+        let number = recycled.into_raw_fd();
+        // SAFETY: open; `into_raw_fd` has given up ownership, so nothing else closes this number.
+        unsafe { rustix::io::close(number) };
+        // Open only if a thread of the driver has taken the number once more.
         let harm = if is_open(number) { "did no harm" } else { "closed another file's descriptor" };
         Ok(format!("{text}; the driver closed the descriptor, and closing it as documented {harm}"))
     }
@@ -309,7 +310,7 @@ struct Lent {
 
 impl Lent {
     fn new(fd: OwnedFd) -> Verdict<Self> {
-        Ok(Self { number: rustix::io::fcntl_dupfd_cloexec(&fd, NUMBERS)?.into_raw_fd() })
+        Ok(Self { number: rustix::io::fcntl_dupfd_cloexec(&fd, FIRST_LENT)?.into_raw_fd() })
     }
 
     /// Reports whether the driver closed it, and closes it otherwise.
@@ -324,6 +325,5 @@ impl Lent {
 }
 
 fn is_open(number: RawFd) -> bool {
-    // SAFETY: the borrow lives for one call, which returns EBADF for a number that is not open.
-    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok()
+    Path::new("/proc/self/fd").join(number.to_string()).symlink_metadata().is_ok()
 }
