@@ -1,4 +1,4 @@
-//! `--shard`: a part of the cases, chosen by their durations so that all shards end together.
+//! `--shard`: a subset of the cases, balanced by duration so that all shards end at about the same time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub(crate) struct Durations {
 }
 
 impl Durations {
-    /// Those in the command, of this project's own reports.
+    /// Those compiled into the command: `conformance/durations.txt`.
     pub(crate) fn built_in() -> Self {
         let line = |line: &str| {
             let (name, duration) = line.split_once(' ')?;
@@ -96,13 +96,14 @@ pub(crate) fn select<'a>(
 ) -> Verdict<(Vec<Case<'a>>, report::Shard)> {
     let ShardNumber { index, count } = number;
     let shards = assign(cases, count, durations);
-    let positions: Vec<usize> = (0..cases.len()).filter(|place| shards[*place] == index - 1).collect();
+    let positions: Vec<usize> = (0..cases.len()).filter(|position| shards[*position] == index - 1).collect();
     if positions.is_empty() {
+        let total = cases.len();
         let message =
-            format!("--shard {index}/{count}: no case is left for it; there are {}: use fewer shards", cases.len());
+            format!("--shard {index}/{count}: the shard is empty, because there are {total} cases; use fewer shards");
         return Err(Stop::Failed(message));
     }
-    let selected = positions.iter().map(|place| cases[*place]).collect();
+    let selected = positions.iter().map(|position| cases[*position]).collect();
     let shard = report::Shard {
         index,
         count,
@@ -117,17 +118,18 @@ pub(crate) fn select<'a>(
 /// The shard of each case. The longest case comes first, and each goes to the shard with the shortest total duration. The
 /// result is the same on every machine.
 fn assign(cases: &[Case<'_>], count: usize, durations: &Durations) -> Vec<usize> {
-    // Two processes run cases at the same time, except those marked `alone`.
+    // By default two processes share the busy cases. No second busy process runs beside a case that is marked
+    // `beside_waiting` or `alone`, so that it counts twice.
     let cost = |case: &Case<'_>| durations.of(case) * if case.scenario.beside >= Beside::Waiting { 2 } else { 1 };
     let mut order: Vec<(u64, usize)> = cases.iter().map(cost).zip(0..).collect();
-    order.sort_by_key(|(cost, place)| (Reverse(*cost), *place));
+    order.sort_by_key(|(cost, position)| (Reverse(*cost), *position));
     let (mut shards, mut loads) = (vec![0; cases.len()], vec![(0, 0); count]);
-    for (cost, place) in order {
+    for (cost, position) in order {
         // Of equal loads the shard with fewer cases, then the first.
         let least = (0..count).min_by_key(|shard| loads[*shard]).unwrap_or_default();
         loads[least].0 += cost;
         loads[least].1 += 1;
-        shards[place] = least;
+        shards[position] = least;
     }
     shards
 }
@@ -159,7 +161,7 @@ mod tests {
     fn shards_end_together() {
         let durations = durations(&[("a.1", 50), ("a.2", 10), ("a.3", 10), ("a.4", 10), ("a.5", 10), ("a.6", 10)]);
         assert_eq!(assign(&cases(), 2, &durations), [0, 1, 1, 1, 1, 1]);
-        // Unknown cases have the median duration, and those without one are distributed as well.
+        // Without any known duration, cases are distributed evenly.
         assert_eq!(assign(&cases(), 3, &Durations::new(BTreeMap::new())), [0, 1, 2, 0, 1, 2]);
     }
 
