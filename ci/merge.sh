@@ -6,7 +6,7 @@
 # FOLDER has one folder per machine, each the --results of a run.sh. Prints the summary of each, and merges their
 # reports into FOLDER/merged.html, one page for a browser, and FOLDER/merged.json.
 #
-#   --expect COUNT   fail unless there are just so many machines: one that died has left nothing to fail by
+#   --expect COUNT   fail unless there are exactly COUNT machines: a machine that crashed left no result that could fail
 #
 # The shards of a run (--shard) are joined to one report, which proves that no case is lost or doubled.
 #

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Runs an example in a window of a virtual display (Xvfb), and looks at the screen.
+"""Runs an example in a window of a virtual display (Xvfb), and checks its picture.
 
-window.py PROGRAM PNG [ARGUMENT...]: the program must show a picture with both dark and bright parts. The screen is
-written to PNG.
+window.py PROGRAM PNG [ARGUMENT...]: the program must show a picture (see is_a_picture). The screen is written to PNG.
 """
 
 import os
@@ -14,7 +13,7 @@ import time
 import zlib
 from pathlib import Path
 
-# As the window.
+# The size of the window of the examples that CI runs.
 WIDTH, HEIGHT = 256, 256
 # Seconds until the window must show the picture.
 PATIENCE = 60
@@ -41,7 +40,7 @@ def png(rows):
 
 
 def is_a_picture(rows):
-    """Several hundred colours, and both dark and bright pixels."""
+    """More than 200 colours, and between 1 % and 90 % bright pixels."""
     pixels = [row[at : at + 3] for row in rows for at in range(0, len(row), 3)]
     bright = sum(max(pixel) > 128 for pixel in pixels)
     return len(set(pixels)) > 200 and len(pixels) // 100 < bright < len(pixels) * 9 // 10
@@ -55,20 +54,27 @@ def main(program, picture, *arguments):
         os.close(writer)
         shown = None
         try:
-            environment = {**os.environ, "DISPLAY": ":" + os.read(reader, 16).decode().strip()}
+            number = os.read(reader, 16).decode().strip()
+            if not number:
+                sys.exit("Xvfb did not start; is the package xvfb complete?")
+            environment = {**os.environ, "DISPLAY": f":{number}"}
             with subprocess.Popen([program, "--frames", "100000", *arguments], env=environment) as example:
-                start = time.monotonic()
-                while shown is None and example.poll() is None and time.monotonic() - start < PATIENCE:
-                    time.sleep(0.5)
-                    rows = screen(Path(folder) / "Xvfb_screen0")
-                    Path(picture).write_bytes(png(rows))
-                    shown = rows if is_a_picture(rows) else None
-                example.terminate()
+                try:
+                    start = time.monotonic()
+                    while shown is None and example.poll() is None and time.monotonic() - start < PATIENCE:
+                        time.sleep(0.5)
+                        rows = screen(Path(folder) / "Xvfb_screen0")
+                        Path(picture).write_bytes(png(rows))
+                        shown = rows if is_a_picture(rows) else None
+                    ended = example.poll()
+                finally:
+                    example.terminate()
         finally:
             display.terminate()
             display.wait()
     if shown is None:
-        sys.exit(f"{program}: no picture on the screen; see {picture}")
+        reason = f"it ended with status {ended}" if ended is not None else f"not within {PATIENCE} s"
+        sys.exit(f"{program}: no picture on the screen: {reason}; {picture} has the last screen, if there was one")
     print(f"{Path(program).name}: a picture in a window, {picture}")
 
 
