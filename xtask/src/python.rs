@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::fast::lint;
 use crate::run::{Outcome, Run, cargo, run};
 use crate::session::{Session, build};
 use crate::venv;
@@ -25,11 +26,12 @@ pub(crate) fn check(session: &Session) -> Outcome {
     cargo("fmt --check").within(&folder).check()?;
     tool("ruff", "check --quiet .").check()?;
     tool("ruff", "format --quiet --check .").check()?;
-    // The target folder of the workspace, so that common dependencies are built once.
-    let shared = |command: Run| command.env("CARGO_TARGET_DIR", &session.target);
-    shared(cargo("clippy --quiet --locked").args(["--", "-D", "warnings"]).within(&folder)).check()?;
+    // In the target folders of the workspace, so that common dependencies are built once.
+    lint(session, "clippy --quiet --locked").args(["--", "-D", "warnings"]).within(&folder).check()?;
     let wheel = built_wheel(&session.target.join("python-wheel"), |out| {
-        shared(tool("maturin", "build --quiet --locked --profile dev --compatibility linux --out").arg(out))
+        tool("maturin", "build --quiet --locked --profile dev --compatibility linux --out")
+            .arg(out)
+            .env("CARGO_TARGET_DIR", &session.target)
     })?;
     tool("pip", "install --quiet --no-index --no-deps --force-reinstall").arg(wheel).check()?;
     tool("python", "-m mypy --strict python examples").check()?;
