@@ -179,3 +179,36 @@ impl Subscriber for Log {
 
     fn exit(&self, _: &Id) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::GPI_SUCCESS;
+
+    /// Counts the messages of this test.
+    unsafe extern "C" fn count(_: i32, target: *const c_char, _: *const c_char, data: *mut c_void) {
+        // SAFETY: the target is NUL-terminated, and the data is the test's counter.
+        unsafe {
+            if std::ffi::CStr::from_ptr(target) == c"log::tests" {
+                (*data.cast::<AtomicI32>()).fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// As between the change of the listener and the end of `gpi_set_log`: events of the earlier level still arrive.
+    #[test]
+    fn an_event_above_the_level_of_a_new_function_is_not_passed_on() {
+        static COUNTED: AtomicI32 = AtomicI32::new(0);
+        let data = (&raw const COUNTED).cast_mut().cast();
+        let say = || tracing::trace!(target: "log::tests", "a message");
+        // SAFETY: the counter lives as long as the process, and the function may be called on any thread.
+        assert_eq!(unsafe { gpi_set_log(GPI_LOG_TRACE, Some(count), data) }, GPI_SUCCESS);
+        say();
+        assert_eq!(COUNTED.load(Ordering::Relaxed), 1);
+        *LISTENER.write().expect("no panic") = Some(Listener { function: count, data, level: GPI_LOG_ERROR });
+        say();
+        assert_eq!(COUNTED.load(Ordering::Relaxed), 1, "a message of TRACE to a function of level ERROR");
+        // SAFETY: without a function.
+        assert_eq!(unsafe { gpi_set_log(GPI_LOG_OFF, None, std::ptr::null_mut()) }, GPI_SUCCESS);
+    }
+}
