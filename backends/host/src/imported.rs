@@ -22,8 +22,9 @@ impl ImportedMemory {
         let memory = sys::of_memory(OPERATION, request.handle())?;
         let borrowed = sys::borrow(&memory);
         sys::check_is_memory(borrowed).map_err(|other| {
-            rejected("the host backend cannot map the handle as CPU memory; export the memory from the host backend or a CPU driver")
-                .with_context("handle", other)
+            let message = "the host backend cannot map the handle as CPU memory; export the memory from the host backend or \
+                           a Vulkan driver for the CPU";
+            rejected(message).with_context("handle", other)
         })?;
         if shared_semaphore::is_semaphore(borrowed) {
             return Err(rejected("the handle is a semaphore of the host backend, not memory"));

@@ -96,7 +96,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "no_isolate")]
     isolate_each: bool,
     /// The number of processes that run scenarios in parallel. Default: the number of cores, at most 2. More slow a GPU down.
-    /// Half as many others run scenarios that mostly wait, and about half as many start meanwhile.
+    /// As many others run scenarios that mostly wait, and about half as many start meanwhile.
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
     /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each repetition.

@@ -1156,9 +1156,9 @@ typedef struct gpi_timeline {
 } gpi_timeline;
 
 /**
- * Called for each message, on any thread, including the driver's threads. `target` is the Rust module or "gpu_interop::driver_call";
- * `message` is the text, followed by its values as " name=value". Both are UTF-8 and valid during the call only. The function must
- * not call this library.
+ * Called for each message, on any thread, including threads of the driver. `target` is the Rust module, or
+ * "gpu_interop::driver_call"; `message` is the text, followed by its values as " name=value". Both are UTF-8 and valid during
+ * the call only. The function must not call this library.
  */
 typedef void (*gpi_log_function)(int32_t level, const char *target, const char *message, void *data);
 
@@ -2350,8 +2350,8 @@ gpi_status gpi_timeline_destroy(struct gpi_timeline timeline);
  * Sets the function that receives the library's messages up to `level`, a `GPI_LOG_*`. A null function, or `GPI_LOG_OFF`,
  * disables the log. Waits for running calls of the previous function, which is not called after this returns.
  *
- * Errors: `GPI_ERROR_INVALID_ARGUMENT` for an unknown level, or inside the application's function; `GPI_ERROR_SYSTEM` if the
- * program, written in Rust, has a subscriber of its own.
+ * Errors: `GPI_ERROR_INVALID_ARGUMENT` for an unknown level, or inside the application's function; `GPI_ERROR_SYSTEM` if
+ * the program, written in Rust, has a subscriber of its own.
  *
  * Requires: Calling `function` with `data` is valid on any thread until a later call of `gpi_set_log` returns.
  */

@@ -29,9 +29,9 @@ pub const GPI_LOG_DEBUG: i32 = 4;
 /// Log level: also every driver call with arguments, result and duration (target "gpu_interop::driver_call").
 pub const GPI_LOG_TRACE: i32 = 5;
 
-/// Called for each message, on any thread, including the driver's threads. `target` is the Rust module or "gpu_interop::driver_call";
-/// `message` is the text, followed by its values as " name=value". Both are UTF-8 and valid during the call only. The function must
-/// not call this library.
+/// Called for each message, on any thread, including threads of the driver. `target` is the Rust module, or
+/// "gpu_interop::driver_call"; `message` is the text, followed by its values as " name=value". Both are UTF-8 and valid during
+/// the call only. The function must not call this library.
 pub type gpi_log_function =
     Option<unsafe extern "C" fn(level: i32, target: *const c_char, message: *const c_char, data: *mut c_void)>;
 
@@ -59,8 +59,8 @@ thread_local! {
 /// Sets the function that receives the library's messages up to `level`, a `GPI_LOG_*`. A null function, or `GPI_LOG_OFF`,
 /// disables the log. Waits for running calls of the previous function, which is not called after this returns.
 ///
-/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for an unknown level, or inside the application's function; `GPI_ERROR_SYSTEM` if the
-/// program, written in Rust, has a subscriber of its own.
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for an unknown level, or inside the application's function; `GPI_ERROR_SYSTEM` if
+/// the program, written in Rust, has a subscriber of its own.
 ///
 /// # Safety
 /// Calling `function` with `data` is valid on any thread until a later call of `gpi_set_log` returns.

@@ -70,8 +70,8 @@ impl HeadlessContext {
     /// # Errors
     /// On every error the earlier context is current again with its surfaces, and its API is bound.
     /// * [`ErrorKind::DriverNotFound`]: the EGL library is missing.
-    /// * [`ErrorKind::Unsupported`], [`ErrorKind::SymbolMissing`]: EGL lacks an extension or a function for contexts without a
-    ///   window system.
+    /// * [`ErrorKind::Unsupported`], [`ErrorKind::SymbolMissing`]: EGL lacks an extension or a function for contexts
+    ///   without a window system.
     /// * [`ErrorKind::Driver`]: EGL cannot list its devices, or cannot make the context current.
     /// * [`ErrorKind::NoDevice`]: no EGL device matches or is usable; [`Error::attempts`] has the reason for each.
     pub fn new(options: &HeadlessOptions) -> Result<Self> {

@@ -85,8 +85,8 @@ impl Egl {
         let load = || unsafe { Library::new(LIBRARY) };
         let failed = |error: libloading::Error| {
             let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            let message = "the EGL library is missing; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri for a \
-                           CPU driver) and your GPU's OpenGL driver";
+            let message = "the EGL library is missing; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri \
+                           for a CPU driver) and your GPU's OpenGL driver";
             Error::new(ErrorKind::DriverNotFound, OPERATION, message).with_attempts([LoadAttempt::new(LIBRARY, reason)])
         };
         let library = match LOADED.get() {
