@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
-use crate::session::{Session, Step, build, changed};
+use crate::session::{Session, Step, build, changed, lint};
 use crate::{circles, files, outside, package, python, source, windows};
 
 /// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long.
@@ -63,11 +63,6 @@ fn clippy(session: &Session) -> Outcome {
     lint(session, "clippy --workspace --all-targets --features gpu-interop-conformance-cli/wgpu")
         .args(["--", "-D", "warnings"])
         .check()
-}
-
-/// Cargo with a target folder for metadata: Cargo locks the other one while it builds the tests.
-pub(crate) fn lint(session: &Session, line: &str) -> Run {
-    cargo(line).env("CARGO_TARGET_DIR", session.target.join("lints"))
 }
 
 fn features(session: &Session) -> Outcome {

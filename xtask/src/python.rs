@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::fast::lint;
 use crate::run::{Outcome, Run, cargo, run};
-use crate::session::{Session, build};
+use crate::session::{Session, build, lint};
 use crate::venv;
 
 const CRATE: &str = "crates/gpu-interop-python";

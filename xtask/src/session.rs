@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::background::{Background, Priority};
-use crate::run::{Outcome, cargo, run};
+use crate::run::{Outcome, Run, cargo, run};
 
 /// A named part of a run.
 #[derive(Debug)]
@@ -137,6 +137,11 @@ fn cpu_time() -> Duration {
     let ticks =
         |field: usize| -> Option<u64> { fields.rsplit_once(')')?.1.split_whitespace().nth(field - 3)?.parse().ok() };
     Duration::from_millis(10 * (ticks(16).unwrap_or(0) + ticks(17).unwrap_or(0)))
+}
+
+/// Cargo with a target folder for metadata: Cargo locks the other one while it builds the tests.
+pub(crate) fn lint(session: &Session, line: &str) -> Run {
+    cargo(line).env("CARGO_TARGET_DIR", session.target.join("lints"))
 }
 
 /// The command and the libraries that it loads. Built with the tests, so that all have the same dependencies with the
