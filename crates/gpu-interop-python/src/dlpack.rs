@@ -148,11 +148,7 @@ pub(crate) fn capsule<'py>(py: Python<'py>, export: &Export<'_>, versioned: bool
             tensor,
         })
     } else {
-        create(py, export, |tensor| Legacy {
-            tensor,
-            context: std::ptr::null_mut(),
-            deleter: Some(delete::<Legacy>),
-        })
+        create(py, export, |tensor| Legacy { tensor, context: std::ptr::null_mut(), deleter: Some(delete::<Legacy>) })
     }
 }
 
