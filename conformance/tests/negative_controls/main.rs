@@ -103,8 +103,12 @@ fn tests() -> Vec<Trial> {
             let (output, report) = run(&fault.backend(), &["--filter", &format!("{scenario}@native")])?;
             let case = only(&report)?;
             let found = [&case.reason, &case.log].map(|text| text.as_deref().unwrap_or_default());
+            let says = |words| found.iter().any(|text| text.contains(words));
+            // A descriptor that is closed between its check and its owner's drop: Rust's standard library sees it first.
+            let is_aborted =
+                fault == Fault::ClosesTwice && case.outcome == Outcome::Crashed && says("IO Safety violation");
             check(
-                case.outcome == outcome && found.iter().any(|text| text.contains(reason)),
+                (case.outcome == outcome && says(reason)) || is_aborted,
                 format!("{scenario} saw something else: {case:?}"),
             )?;
             check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
