@@ -7,12 +7,12 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpu_interop::vulkan::ash::vk::BufferUsageFlags;
 use gpu_interop::vulkan::{HeadlessContext, OwnedSemaphore, SemaphoreOp, SharedHeap, SharedHeapOptions, VulkanInterop};
 
-use common::open;
+use common::{drop_in_host_function, open};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -43,17 +43,7 @@ fn a_heap_and_a_context_are_freed_by_a_thread() {
     buffer.free_after(&timeline, 2).expect("defer");
     let op = |value| [SemaphoreOp { semaphore: &timeline, value }];
     drop(context.submit(&op(1), &op(2), |recording| recording.fill(buffer.buffer(), 0, 4096, 7)).expect("submit"));
-    let (report, taken) = channel();
-    let objects = (buffer, heap, context);
-    let function = move || {
-        let start = Instant::now();
-        drop(objects);
-        report.send(start.elapsed()).expect("a receiver");
-    };
-    stream.launch_host_function(function).expect("enqueued");
-    let taken = taken.recv_timeout(TIMEOUT).expect("it was called");
-    assert!(taken < Duration::from_millis(500), "the host function waited for {taken:?}");
-    stream.synchronize_timeout(TIMEOUT).expect("the function ends");
+    drop_in_host_function(&stream, (buffer, heap, context), TIMEOUT);
     std::thread::sleep(Duration::from_millis(1_500));
     timeline.signal(1).expect("signal");
     drop((timeline, stream, device));

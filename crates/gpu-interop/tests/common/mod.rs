@@ -1,7 +1,10 @@
-//! The devices of the tests.
+//! The devices of the tests, and drops in host functions.
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::{HeadlessContext, HeadlessOptions};
-use gpu_interop::{Device, ErrorKind};
+use gpu_interop::{Device, ErrorKind, Stream};
 
 /// Vulkan, with validation if asked for and installed, and the compute device of the same GPU. `None`, with a printed
 /// reason, without Vulkan.
@@ -22,6 +25,23 @@ pub(crate) fn open(validation: bool) -> Option<(HeadlessContext, Device)> {
         }
         Err(error) => panic!("Vulkan is installed but fails: {error}"),
     }
+}
+
+/// Drops objects in a host function, which does not wait for their work.
+#[allow(dead_code, reason = "a test uses a part of this module")]
+pub(crate) fn drop_in_host_function(stream: &Stream, objects: impl Send + 'static, timeout: Duration) {
+    let (report, taken) = channel();
+    let function = move || {
+        assert!(gpu_interop::in_host_function());
+        let start = Instant::now();
+        drop(objects);
+        report.send(start.elapsed()).expect("a receiver");
+    };
+    stream.launch_host_function(function).expect("enqueued");
+    let taken = taken.recv_timeout(timeout).expect("it was called");
+    assert!(taken < Duration::from_millis(500), "the host function waited for {taken:?}");
+    assert!(!gpu_interop::in_host_function());
+    stream.synchronize_timeout(timeout).expect("the function ends");
 }
 
 /// Number of open descriptors of this process.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use gpu_interop::vulkan::{Frame, FrameRing, HeadlessContext, VulkanInterop};
 use gpu_interop::{Device, ErrorKind, Result, Stream};
 
+use crate::common::drop_in_host_function;
 use crate::flaky::{self, Switches};
 use crate::{TIMEOUT, close, compute, fails, open, options, read, render, ring};
 
@@ -160,18 +161,7 @@ fn a_ring_dropped_in_a_host_function_is_freed_after_its_work() {
         let mut frame = ring.acquire(TIMEOUT).expect("a frame");
         drop(render(&mut frame, &owned, word));
     }
-    let (report, taken) = mpsc::channel();
-    let function = move || {
-        assert!(gpu_interop::in_host_function());
-        let start = Instant::now();
-        drop(ring);
-        report.send(start.elapsed()).expect("a receiver");
-    };
-    stream.launch_host_function(function).expect("enqueued");
-    let taken = taken.recv_timeout(TIMEOUT).expect("it was called");
-    assert!(taken < Duration::from_millis(500), "the host function waited for {taken:?}");
-    assert!(!gpu_interop::in_host_function());
-    stream.synchronize_timeout(TIMEOUT).expect("the function ends");
+    drop_in_host_function(&stream, ring, TIMEOUT);
     assert!(dropped.try_recv().is_err(), "freed with work pending");
     // Later than a drop elsewhere waits.
     std::thread::sleep(Duration::from_millis(1_500));
