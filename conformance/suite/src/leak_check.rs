@@ -40,19 +40,9 @@ impl ResourceSnapshot {
 
     /// Counts the resources once descriptors and mappings stay equal for a moment: asynchronous releases have ended.
     pub(crate) fn at_rest() -> Verdict<Self> {
-        let (mut before, mut equal) = (Self::take()?, 0);
-        for _ in 0..200 {
-            sleep(Duration::from_millis(10));
-            let now = Self::take()?;
-            equal =
-                if (now.descriptors, now.mappings) == (before.descriptors, before.mappings) { equal + 1 } else { 0 };
-            before = now;
-            // On a loaded machine the threads that release may pause.
-            if equal == 5 {
-                break;
-            }
-        }
-        Ok(before)
+        // On a loaded machine the threads that release may pause.
+        let is_equal = |now: &Self, last: &Self| (now.descriptors, now.mappings) == (last.descriptors, last.mappings);
+        Self::counted([COUNTS, 5], is_equal, |_| false)
     }
 
     /// Counts the resources once they are within the bounds of a check: as many descriptors as in `before`, at most
@@ -69,18 +59,27 @@ impl ResourceSnapshot {
     }
 
     /// As [`Self::settled`], but after the first number of counts, 10 ms apart, or the second number of equal ones.
-    fn settled_after([most, steady]: [u32; 2], before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
+    fn settled_after(counts: [u32; 2], before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
+        Self::counted(counts, Self::eq, |now| {
+            let memory_settled = now.resident.saturating_sub(before.resident) < resident;
+            now.descriptors <= before.descriptors && now.mappings <= before.mappings + mappings && memory_settled
+        })
+    }
+
+    /// Counts, 10 ms apart, until a count settles it or `steady` counts are equal to the one before, `most` times at most.
+    fn counted(
+        [most, steady]: [u32; 2],
+        is_equal: impl Fn(&Self, &Self) -> bool,
+        is_settled: impl Fn(&Self) -> bool,
+    ) -> Verdict<Self> {
         let (mut last, mut equal) = (Self::take()?, 0);
         for _ in 0..most {
-            let memory_settled = last.resident.saturating_sub(before.resident) < resident;
-            let is_settled =
-                last.descriptors <= before.descriptors && last.mappings <= before.mappings + mappings && memory_settled;
-            if is_settled || equal == steady {
+            if is_settled(&last) || equal == steady {
                 break;
             }
             sleep(Duration::from_millis(10));
             let now = Self::take()?;
-            equal = if now == last { equal + 1 } else { 0 };
+            equal = if is_equal(&now, &last) { equal + 1 } else { 0 };
             last = now;
         }
         Ok(last)
