@@ -81,8 +81,6 @@ impl Egl {
     /// Loads the library, and the extension functions that enumerate devices without a window system.
     pub(super) fn load() -> Result<Self> {
         static LOADED: OnceLock<Library> = OnceLock::new();
-        // SAFETY: the name is that of the EGL library, which is safe to load at run time.
-        let load = || unsafe { Library::new(LIBRARY) };
         let failed = |error: libloading::Error| {
             let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             let message = "the EGL library is missing; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri \
@@ -92,7 +90,8 @@ impl Egl {
         let library = match LOADED.get() {
             Some(library) => library,
             None => {
-                let library = load().map_err(failed)?;
+                // SAFETY: the name is that of the EGL library, which is safe to load at run time.
+                let library = unsafe { Library::new(LIBRARY) }.map_err(failed)?;
                 LOADED.get_or_init(|| library)
             }
         };
