@@ -20,7 +20,8 @@ pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
 
 /// Fails if `path` cannot be written. An existing file is unchanged.
 pub(crate) fn check_writable(path: &Path) -> Verdict {
-    let is_new = !path.exists();
+    // A link stays, also one to a file that does not exist.
+    let is_new = path.symlink_metadata().is_err();
     std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, &error))?;
     if is_new {
         std::fs::remove_file(path).map_err(|error| cannot_write(path, &error))?;
@@ -33,8 +34,10 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
     write_bytes(path, text.as_bytes())
 }
 
-/// Writes a file atomically.
+/// Writes a file atomically. A link stays; its file is written.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Verdict {
+    let linked = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+    let path = linked.as_deref().unwrap_or(path);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         if !path.exists() || path.is_file() {

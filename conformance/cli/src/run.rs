@@ -20,7 +20,7 @@ use crate::filter::glob;
 use crate::flakes::Flakes;
 use crate::interrupt;
 use crate::output::say;
-use crate::report::{Environment, Merged, Report, Shard, html, junit, merge, text};
+use crate::report::{Environment, Merged, NotRead, Report, Shard, html, junit, merge, text};
 use crate::requirement;
 use crate::runner::{self, Case, Isolation, Journal, Plan, Progress};
 use crate::shard::{self, Durations, ShardNumber};
@@ -100,7 +100,7 @@ pub(crate) struct RunArgs {
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
     /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each repetition.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
     timeout: Option<u64>,
     /// Seed of the data.
     #[arg(long, default_value_t = 1)]
@@ -210,6 +210,9 @@ pub(crate) enum CommandHash {
     Omitted,
 }
 
+/// The greatest time limit, seconds.
+const YEAR: u64 = 365 * 24 * 60 * 60;
+
 /// Runs the suite and returns the exit status.
 pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u8> {
     let required = requirement::parse(suite, &args.require)?;
@@ -252,8 +255,7 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     let journal = args.journal()?;
     interrupt::listen()?;
     let hash = (hash == CommandHash::Recorded).then(Hash::start);
-    let mut reports = Vec::new();
-    loop {
+    let one = |plan: &Plan| {
         let passed_over = passed_over.clone();
         let environment = if plan.isolation != Isolation::None {
             Environment { passed_over, ..runner::discover(&backend, plan.device, &plan.exporters)? }
@@ -262,19 +264,37 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
             Environment { passed_over, ..Environment::found(found) }
         };
         requirement::check(&required, &environment)?;
-        reports.push(run_on(suite.scenarios(), under_test, args, &plan, &environment, &cases, journal.as_ref())?);
-        plan.device += 1;
-        let is_last = matches!(args.device, Devices::One(_)) || plan.device >= environment.devices.len();
-        let has_stopped = reports.last().is_some_and(|report: &Report| report.stopped.is_some());
-        if is_last || has_stopped || interrupt::is_interrupted() {
-            break;
+        let report = run_on(suite.scenarios(), under_test, args, plan, &environment, &cases, journal.as_ref())?;
+        Ok((report, environment.devices.len()))
+    };
+    let (mut reports, mut not_run) = (Vec::new(), None);
+    loop {
+        match one(&plan) {
+            Ok((report, devices)) => {
+                let has_stopped = report.stopped.is_some();
+                reports.push(report);
+                plan.device += 1;
+                let is_last = matches!(args.device, Devices::One(_)) || plan.device >= devices;
+                if is_last || has_stopped || interrupt::is_interrupted() {
+                    break;
+                }
+            }
+            Err(stop) if reports.is_empty() => return Err(stop),
+            // The reports of the devices before it are written.
+            Err(stop) => {
+                not_run = Some(format!("device {}: {}", plan.device, stop.reason()));
+                break;
+            }
         }
     }
     let hash = hash.and_then(Hash::finish);
     for host in reports.iter_mut().filter_map(|report: &mut Report| report.host.as_mut()) {
         host.command_sha256.clone_from(&hash);
     }
-    let merged = Merged::of_devices(reports);
+    let mut merged = Merged::of_devices(reports);
+    merged.not_read.extend(
+        not_run.as_ref().map(|reason| NotRead { source: format!("device {}", plan.device), reason: reason.clone() }),
+    );
     if let Some(path) = &args.json {
         let text = match (args.device, merged.reports.as_slice()) {
             (Devices::One(_), [only]) => to_json(&only.report),
@@ -297,6 +317,12 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         write_file(path, &junit::render(&judged.reports, args.flaky)?)?;
     }
     let status = merge::judge(&judged, &required, args.flaky);
+    if let Some(reason) = not_run {
+        if matches!(status, Ok(0) | Err(_)) {
+            return Err(Stop::Failed(reason));
+        }
+        eprintln!("conformance: {reason}");
+    }
     if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
         return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gpu_interop_conformance_cli::Report;
+use gpu_interop_conformance_cli::{Merged, Report};
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("a_run_killed_at_20_random_moments_continues", killed),
         Trial::test("a_journal_is_of_one_run", other_run),
         Trial::test("a_lost_gpu_is_no_end_of_a_journal", after_a_lost_gpu),
+        Trial::test("an_error_of_a_later_device_loses_no_report", later_device),
     ]
 }
 
@@ -130,11 +131,55 @@ fn other_run() -> Result<(), Failed> {
     refused(&["--journal", &file], "has the journal of another run")?;
     refused(&["--resume", &file, "--seed", "2"], "--seed or --repeat differ")?;
     refused(&["--resume", &file, "--shard", "1/2"], "--shard or --durations differ")?;
+    // A journal of another run stays as it is, also with half a line.
+    let torn = std::fs::read_to_string(&journal)? + "{\"case\"";
+    std::fs::write(&journal, &torn)?;
+    refused(&["--resume", &file, "--seed", "2"], "--seed or --repeat differ")?;
+    check(std::fs::read_to_string(&journal)? == torn, "the journal of another run was changed")?;
     std::fs::write(&journal, "{\n\"a\": 1\n}\n")?;
     refused(&["--resume", &file], "line 1 is not one of a journal")?;
     // Without a file a run begins.
     std::fs::remove_file(&journal)?;
     check(run(&["--resume", &file])?.0 == Some(0) && journal.exists(), "a run without a journal")
+}
+
+/// The reports of the devices before it are written, and their failures determine the exit status.
+fn later_device() -> Result<(), Failed> {
+    for (fault, expected) in [("", 2), (FAULT, 1)] {
+        let folder = tempfile::tempdir()?;
+        let (journal, json) = (folder.path().join("journal.jsonl"), folder.path().join("report.json"));
+        let run = |option: &str| -> Result<(Option<i32>, String, Merged), Failed> {
+            let run = Run::cuda().two_devices().exporter("native").filter("{identity.json,memory.fill}");
+            let mut command = run.env("GPU_INTEROP_SIM_FAIL", fault).command(&json)?;
+            let output = command.args(["--device", "all", option]).arg(&journal).output()?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            Ok((output.status.code(), said, serde_json::from_str(&std::fs::read_to_string(&json)?)?))
+        };
+        let (status, said, whole) = run("--journal")?;
+        check(whole.reports.len() == 2 && status.is_some_and(|status| status < 2), said)?;
+        // The clock of the second device does not include the first.
+        let (mut lines, mut last) = (String::new(), 0);
+        for line in std::fs::read_to_string(&journal)?.lines() {
+            let mut value: Value = serde_json::from_str(line)?;
+            if value["case"]["device"] == 1 {
+                last = value["case"]["at_us"].as_u64().ok_or("a time")?;
+            }
+            if value["run"]["device"] == 1 {
+                value["run"]["report"]["seed"] = 7.into();
+            }
+            lines += &format!("{value}\n");
+        }
+        let took = whole.reports[1].report.duration_us;
+        check(last > 0 && last <= took, format!("{last} of {took} us"))?;
+        std::fs::write(&journal, lines)?;
+        std::fs::remove_file(&json)?;
+        let (status, said, merged) = run("--resume")?;
+        check(status == Some(expected), format!("{status:?}: {said}"))?;
+        check(said.contains("device 1: --resume") && said.contains("--seed or --repeat differ"), said)?;
+        check(merged.reports.len() == 1 && merged.not_read.len() == 1, format!("{merged:?}"))?;
+        check(merged.not_read[0].source == "device 1", format!("{:?}", merged.not_read))?;
+    }
+    Ok(())
 }
 
 /// After a restart of the machine the rest runs, but not the case that lost the GPU.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use gpu_interop_conformance_cli::{CaseReport, Merged, Report};
+use gpu_interop_conformance_cli::{CaseReport, Cause, Merged, Report, Stopped};
 use gpu_interop_test_support::this_program;
 use libtest_mimic::{Failed, Trial};
 
@@ -13,6 +13,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("four_shards_equal_one_run", four),
         Trial::test("a_lost_or_doubled_shard_is_found", proof),
+        Trial::test("nothing_of_a_later_shard_is_lost", all_of_each),
         Trial::test("a_list_selects_cases", lists),
     ]
 }
@@ -79,6 +80,16 @@ fn four() -> Result<(), Failed> {
             joined.summary == one.summary && joined.shards.len() == 4 && joined.shard.is_none(),
             format!("{joined:?}"),
         )?;
+        let page = tempfile::tempdir()?;
+        std::fs::create_dir(folder.path().join("night"))?;
+        for name in &names {
+            std::fs::rename(folder.path().join(name), folder.path().join("night").join(name))?;
+        }
+        let night = folder.path().join("night");
+        let output = this_program()?.arg("site").arg(&night).arg("--output").arg(page.path()).output()?;
+        std::fs::remove_dir_all(night)?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        check(said.contains("1 machines, 1 runs"), said.as_ref())?;
         // A joined report can be merged again.
         let (status, said, again) = merge(folder.path(), &["merged.json".to_owned()])?;
         check(status == Some(0) && again.reports == merged.reports, said)?;
@@ -127,6 +138,54 @@ fn proof() -> Result<(), Failed> {
         }
     })?;
     refused(&with("durations.json"), "different durations")
+}
+
+/// Early ends, messages of the kernel and continuations of each shard; shards of different commands are not one run.
+fn all_of_each() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let names = shards(folder.path(), &[])?;
+    let paths: Vec<_> = names.iter().map(|name| folder.path().join(name)).collect();
+    let mut reports = Vec::new();
+    for path in &paths {
+        reports.push(serde_json::from_str::<Report>(&std::fs::read_to_string(path)?)?);
+    }
+    let write = |index: usize, report: &Report| {
+        std::fs::write(&paths[index], serde_json::to_string(report).unwrap_or_default())
+    };
+    for (number, report) in reports.iter_mut().enumerate() {
+        report.kernel_log = serde_json::from_str(&format!(r#"[{{"text": "message {number}"}}]"#))?;
+        report.resumed = vec![format!("2026-03-0{}T00:00:00Z", 4 - number).parse()?];
+        let cause = if number == 2 { Cause::GpuLost } else { Cause::MaxFailures };
+        report.stopped = (number > 0).then(|| Stopped { cause, reason: "an end".into() });
+        write(number, report)?;
+    }
+    let (status, said, merged) = merge(folder.path(), &names)?;
+    check(status == Some(0) && merged.reports.len() == 1, said)?;
+    let joined = &merged.reports[0].report;
+    let messages: Vec<&str> = joined.kernel_log.iter().map(|line| line.text.as_str()).collect();
+    check(messages == ["message 0", "message 1", "message 2", "message 3"], format!("{messages:?}"))?;
+    check(joined.resumed.len() == 4 && joined.resumed.is_sorted(), format!("{:?}", joined.resumed))?;
+    let expected = Stopped { cause: Cause::GpuLost, reason: "shard 3: an end".into() };
+    check(joined.stopped == Some(expected), format!("{:?}", joined.stopped))?;
+    let output = this_program()?.args(["merge", "--fail"]).args(&paths).output()?;
+    check(output.status.code() == Some(3), output.status.to_string())?;
+
+    let build = |report: &mut Report| report.build = Some("other".into());
+    let tool = |report: &mut Report| report.tool.version = "0.0.0".into();
+    let command = |report: &mut Report| {
+        if let Some(host) = &mut report.host {
+            host.command_sha256 = Some("0".repeat(64));
+        }
+    };
+    for change in [build, tool, command] {
+        let mut other = reports[1].clone();
+        change(&mut other);
+        write(1, &other)?;
+        let (status, said, merged) = merge(folder.path(), &names)?;
+        let reason = "these are missing: 2; shards of the same cases are of another build or command";
+        check(status == Some(2) && said.contains(reason) && merged.reports.len() == 4, said)?;
+    }
+    Ok(())
 }
 
 fn lists() -> Result<(), Failed> {

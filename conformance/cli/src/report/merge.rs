@@ -80,11 +80,11 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
         write_file(path, &markdown::render(&merged))?;
     }
     let status = if args.fail { judge(&merged, &[], args.flaky)? } else { 0 };
-    match merged.not_read.len() {
-        0 => Ok(status),
-        _ if status != 0 => Ok(status),
-        missing => Err(Stop::Failed(format!("the rest was merged without {missing} that could not be read"))),
+    if status == 0 && !merged.not_read.is_empty() {
+        let missing: Vec<&str> = merged.not_read.iter().map(|missing| missing.source.as_str()).collect();
+        return Err(Stop::Failed(format!("the rest was merged; these are missing: {}", missing.join(", "))));
     }
+    Ok(status)
 }
 
 /// The exit status of the runs: a lost GPU before a failure, a failure before a run of nothing.

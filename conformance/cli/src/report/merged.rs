@@ -24,15 +24,15 @@ pub struct Merged {
     pub reports: Vec<Sourced<Report>>,
     /// The reports of `conformance bench`.
     pub benches: Vec<Sourced<BenchReport>>,
-    /// Files that could not be read: their machines are missing here.
+    /// Files that could not be read, and devices without a run: they are missing here.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub not_read: Vec<NotRead>,
 }
 
-/// A file that is missing or not a report.
+/// A file that is missing or not a report, or a device of `--device all` on which the run was impossible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotRead {
-    /// The file, as in [`Sourced::source`].
+    /// The file, as in [`Sourced::source`], or the device.
     pub source: String,
     /// The reason.
     pub reason: String,
@@ -49,7 +49,7 @@ pub struct Sourced<T> {
 
 impl Merged {
     /// No reports.
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             schema: MERGED_SCHEMA,
             tool: Tool::this(),

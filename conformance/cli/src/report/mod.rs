@@ -10,7 +10,7 @@ pub(crate) mod merge;
 mod merged;
 pub(crate) mod schema;
 mod selection;
-mod shards;
+pub(crate) mod shards;
 mod stopped;
 pub(crate) mod text;
 

@@ -1,20 +1,29 @@
 //! Joining the reports of shards to that of one run.
 
-use super::{CaseReport, JoinedShard, Merged, NotRead, Report, Shard, Sourced, Tool, summarize};
+use super::{CaseReport, Cause, JoinedShard, Merged, NotRead, Report, Shard, Sourced, Stopped, Tool, summarize};
 use crate::sha256;
 
 /// Replaces the shards of each run by one report, if all are present and no case is lost or doubled. Otherwise the shards
 /// stay, and the reason is added to the files that were not read.
-pub(super) fn join(merged: &mut Merged) {
+pub(crate) fn join(merged: &mut Merged) {
     let mut runs: Vec<Vec<Sourced<Report>>> = Vec::new();
     let mut joined = Vec::new();
     for sourced in std::mem::take(&mut merged.reports) {
-        match runs.iter_mut().find(|run| run.first().is_some_and(|first| is_same(&first.report, &sourced.report))) {
+        match runs.iter_mut().find(|run| begins(run, |first| is_same(first, &sourced.report))) {
             Some(run) => run.push(sourced),
             None => runs.push(vec![sourced]),
         }
     }
-    for mut run in runs {
+    // A missing shard may be there, of another build.
+    let others: Vec<&str> = (runs.iter().map(|run| {
+        let of_others = |other: &Vec<Sourced<Report>>| {
+            let one = run.first().map(|first| &first.report);
+            one.is_some_and(|one| begins(other, |first| has_same_cases(one, first) && !is_same(one, first)))
+        };
+        if runs.iter().any(of_others) { "; shards of the same cases are of another build or command" } else { "" }
+    }))
+    .collect();
+    for (mut run, others) in runs.into_iter().zip(others) {
         if run.iter().any(|sourced| sourced.report.shard.is_none()) {
             joined.append(&mut run);
             continue;
@@ -24,6 +33,7 @@ pub(super) fn join(merged: &mut Merged) {
         match one(&run) {
             Ok(report) => joined.push(Sourced { source, report }),
             Err(reason) => {
+                let reason = format!("{reason}{others}");
                 eprintln!("conformance: {source}: {reason}");
                 merged.not_read.push(NotRead { source, reason });
                 joined.append(&mut run);
@@ -33,8 +43,19 @@ pub(super) fn join(merged: &mut Merged) {
     merged.reports = joined;
 }
 
+/// `true` if the first report of a run is such.
+fn begins(run: &[Sourced<Report>], is_such: impl Fn(&Report) -> bool) -> bool {
+    run.first().is_some_and(|first| is_such(&first.report))
+}
+
 /// `true` for shards of one run. Reports without a shard are runs of their own.
 fn is_same(a: &Report, b: &Report) -> bool {
+    let command = |report: &Report| report.host.as_ref().and_then(|host| host.command_sha256.clone());
+    has_same_cases(a, b) && (&a.build, &a.tool, command(a)) == (&b.build, &b.tool, command(b))
+}
+
+/// `true` for shards of the same cases on the same driver and device.
+fn has_same_cases(a: &Report, b: &Report) -> bool {
     let run = |shard: &Shard| (shard.count, shard.total, shard.cases_sha256.clone());
     let (Some(one), Some(other)) = (&a.shard, &b.shard) else { return false };
     run(one) == run(other)
@@ -64,18 +85,34 @@ fn one(run: &[Sourced<Report>]) -> Result<Report, String> {
     }
     let results = in_order(run, shard)?;
     let total_us = run.iter().map(|sourced| sourced.report.duration_us).max().unwrap_or_default();
+    let mut resumed: Vec<_> = run.iter().flat_map(|sourced| sourced.report.resumed.iter().copied()).collect();
+    resumed.sort_unstable();
     Ok(Report {
         tool: Tool::this(),
         started: run.iter().filter_map(|sourced| sourced.report.started).min(),
         shard: None,
         shards: run.iter().zip(&numbers).map(|(sourced, index)| about(&sourced.report, *index)).collect(),
-        stopped: run.iter().find_map(|sourced| sourced.report.stopped.clone()),
-        resumed: Vec::new(),
+        stopped: stopped(run),
+        resumed,
         summary: summarize(&results),
         results,
+        kernel_log: run.iter().flat_map(|sourced| sourced.report.kernel_log.iter().cloned()).collect(),
         duration_us: total_us,
         ..first.clone()
     })
+}
+
+/// The gravest early end of the shards, with the shard's number.
+fn stopped(run: &[Sourced<Report>]) -> Option<Stopped> {
+    let ends =
+        run.iter().filter_map(|Sourced { report, .. }| Some((report.shard.as_ref()?.index, report.stopped.as_ref()?)));
+    let gravity = |cause| match cause {
+        Cause::GpuLost => 0,
+        Cause::MaxFailures => 1,
+        Cause::Interrupted => 2,
+    };
+    ends.min_by_key(|(_, end)| gravity(end.cause))
+        .map(|(index, end)| Stopped { cause: end.cause, reason: format!("shard {index}: {}", end.reason) })
 }
 
 fn about(report: &Report, index: usize) -> JoinedShard {

@@ -25,7 +25,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     /// The lines of an earlier process.
     earlier: Vec<Line>,
-    began: Instant,
+    /// The begin of the run on the device.
+    began: Mutex<Instant>,
     lines: Mutex<Option<Sender<Vec<u8>>>>,
     writer: Option<JoinHandle<std::io::Result<()>>>,
 }
@@ -41,7 +42,7 @@ impl Journal {
             return Err(Stop::Failed(format!("{} {text}", path.display())));
         }
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot(path, &error))?;
-        Self::write_to(path, file, Vec::new())
+        Self::write_to(path, file, None, Vec::new())
     }
 
     /// Continues the journal of a killed run. Without a file, or with an empty one, a new one begins.
@@ -53,28 +54,26 @@ impl Journal {
         let (lines, length) = resume::parse(&bytes).map_err(|reason| {
             Stop::Failed(format!("--resume {}: {reason}; name a file that --journal wrote", path.display()))
         })?;
-        let open = || {
-            let file = OpenOptions::new().append(true).open(path)?;
-            // The killed process may have written half a line.
-            file.set_len(length)?;
-            Ok(file)
-        };
-        Self::write_to(path, open().map_err(|error: std::io::Error| cannot(path, &error))?, lines)
+        let file = OpenOptions::new().append(true).open(path).map_err(|error| cannot(path, &error))?;
+        Self::write_to(path, file, Some(length), lines)
     }
 
-    fn write_to(path: &Path, file: File, earlier: Vec<Line>) -> Verdict<Self> {
+    fn write_to(path: &Path, file: File, length: Option<u64>, earlier: Vec<Line>) -> Verdict<Self> {
         sync_folder(path);
         let (sender, receiver) = mpsc::channel();
-        let writer = std::thread::Builder::new().name("journal".into()).spawn(move || write(file, &receiver))?;
-        let lines = Mutex::new(Some(sender));
-        Ok(Self { path: path.into(), earlier, began: Instant::now(), lines, writer: Some(writer) })
+        let writer =
+            std::thread::Builder::new().name("journal".into()).spawn(move || write(file, length, &receiver))?;
+        let (began, lines) = (Mutex::new(Instant::now()), Mutex::new(Some(sender)));
+        Ok(Self { path: path.into(), earlier, began, lines, writer: Some(writer) })
     }
 
-    /// Begins or continues the run on a device. `report` has no results; `cases` are the names of all cases.
+    /// Begins or continues the run on a device, and its clock. `report` has no results; `cases` are the names of all
+    /// cases.
     ///
     /// # Errors
     /// If the journal is of another run.
     pub(super) fn begin(&self, device: usize, report: &Report, cases: &[String]) -> Verdict<Earlier> {
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         match resume::earlier(&self.earlier, device, report, cases) {
             Ok(Some(earlier)) => {
                 self.add(&Line::Resumed { device, at: Utc::now().trunc_subsecs(0) });
@@ -94,12 +93,16 @@ impl Journal {
 
     /// Adds the first run of a case that runs again.
     pub(super) fn failed(&self, device: usize, case: CaseReport) {
-        self.add(&Line::Failed { device, at_us: micros(self.began.elapsed()), case });
+        self.add(&Line::Failed { device, at_us: self.at_us(), case });
     }
 
     /// Adds a result.
     pub(super) fn case(&self, device: usize, case: CaseReport) {
-        self.add(&Line::Case { device, at_us: micros(self.began.elapsed()), case });
+        self.add(&Line::Case { device, at_us: self.at_us(), case });
+    }
+
+    fn at_us(&self) -> u64 {
+        micros(self.began.lock().unwrap_or_else(PoisonError::into_inner).elapsed())
     }
 
     fn add(&self, line: &Line) {
@@ -133,9 +136,13 @@ impl Drop for Journal {
     }
 }
 
-/// Writes lines, and syncs those that have arrived together.
-fn write(mut file: File, lines: &Receiver<Vec<u8>>) -> std::io::Result<()> {
+/// Writes lines, and syncs those that have arrived together. An earlier journal is cut to `length` before the first of
+/// them, for the killed process may have written half a line; one of another run gets none and stays as it is.
+fn write(mut file: File, mut length: Option<u64>, lines: &Receiver<Vec<u8>>) -> std::io::Result<()> {
     while let Ok(mut bytes) = lines.recv() {
+        if let Some(length) = length.take() {
+            file.set_len(length)?;
+        }
         bytes.extend(lines.try_iter().flatten());
         file.write_all(&bytes)?;
         match file.sync_data() {

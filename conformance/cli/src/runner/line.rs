@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{CaseReport, Report};
 
-/// A line of the journal. `device` is the ordinal.
+/// A line of the journal. `device` is the ordinal, `at_us` the time since the run on the device began or continued,
+/// microseconds.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {

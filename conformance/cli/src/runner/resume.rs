@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, SubsecRound, Utc};
+use serde::de::IgnoredAny;
 
 use super::line::Line;
 use crate::report::{CaseReport, Report};
@@ -23,13 +24,16 @@ pub(super) struct Earlier {
 }
 
 /// The lines, and their length in bytes. An incomplete last line is left out: the process was killed, or the machine lost
-/// power, during its write.
+/// power, during its write. A whole JSON value that is no line is an error: another version of the command wrote it.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
     let (mut lines, mut length, mut torn) = (Vec::new(), 0, None);
     for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
         match (line.ends_with(b"\n"), serde_json::from_slice(line)) {
             (true, Ok(line)) if torn.is_none() => lines.push(line),
             (true, Ok(_)) => return Err(torn.unwrap_or_default()),
+            (true, Err(error)) if is_json(line) => {
+                return Err(format!("line {number} is not one of a journal: {error}"));
+            }
             (_, Err(error)) => {
                 torn.get_or_insert(format!("line {number} is not one of a journal: {error}"));
             }
@@ -46,6 +50,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
         Some(reason) if lines.is_empty() && bytes.contains(&b'\n') => Err(reason),
         _ => Ok((lines, u64::try_from(length).unwrap_or(u64::MAX))),
     }
+}
+
+fn is_json(line: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }
 
 /// The results of a device in an earlier journal, if it has any. The error names a difference between that run and this
@@ -66,7 +74,7 @@ pub(super) fn earlier(
                 }
                 found = Some(Earlier { started: before.started, ..Earlier::default() });
             }
-            // `all` devices share a journal and a clock, which starts with each process.
+            // `all` devices share a journal. The clock starts with each device and process.
             Line::Resumed { device: of, at } if *of == device => {
                 if let Some(found) = &mut found {
                     found.resumed.push(*at);
@@ -145,5 +153,7 @@ mod tests {
         assert!(parsed("{\n  \"schema\": 1\n}\n").is_err());
         let broken = format!("{}{{}}\n{}", line(0), line(1));
         assert!(parsed(&broken).is_err_and(|reason| reason.starts_with("line 2 ")), "a line between others");
+        let newer = format!("{}{{\"paused\":{{}}}}\n", line(0));
+        assert!(parsed(&newer).is_err_and(|reason| reason.starts_with("line 2 ")), "a last line of another version");
     }
 }

@@ -1,11 +1,12 @@
 //! The reports in a folder.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::bench::BenchReport;
-use crate::report::{NotRead, Report, merge};
+use crate::report::{Merged, NotRead, Report, Sourced, merge, shards};
 
 /// A report and its file, relative to the folder.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) struct Collected {
     pub(super) not_read: Vec<NotRead>,
 }
 
-/// Reads all JSON files in a folder and below it.
+/// Reads all JSON files in a folder and below it. Shards of one run, which are in the same folder, are joined.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -30,27 +31,31 @@ pub(super) fn collect(folder: &Path) -> Verdict<Collected> {
     let mut files = Vec::new();
     walk(folder, &mut files).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
     files.sort();
+    let mut folders: BTreeMap<&Path, Merged> = BTreeMap::new();
+    for path in &files {
+        let merged = folders.entry(path.parent().unwrap_or(folder)).or_insert_with(Merged::empty);
+        let file = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        match std::fs::read(path).map_err(|error| error.to_string()).and_then(|bytes| merge::parse_bytes(&bytes)) {
+            Ok(found) => add(merged, &file, found),
+            Err(reason) => merged.not_read.push(NotRead { source: file, reason }),
+        }
+    }
     let mut all = Collected::default();
-    for path in files {
-        let file = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-        let parsed =
-            std::fs::read(&path).map_err(|error| error.to_string()).and_then(|bytes| merge::parse_bytes(&bytes));
-        let mut merged = match parsed {
-            Ok(merged) => merged,
-            Err(reason) => {
-                all.not_read.push(NotRead { source: file, reason });
-                continue;
-            }
-        };
-        let named = |source: &str| if source.is_empty() { file.clone() } else { format!("{file}: {source}") };
-        let runs =
-            merged.reports.drain(..).map(|sourced| Found { file: named(&sourced.source), report: sourced.report });
-        all.runs.extend(runs);
-        let benches = merged.benches.drain(..);
-        all.benches.extend(benches.map(|sourced| Found { file: named(&sourced.source), report: sourced.report }));
+    for mut merged in folders.into_values() {
+        shards::join(&mut merged);
+        all.runs.extend(merged.reports.into_iter().map(|Sourced { source, report }| Found { file: source, report }));
+        all.benches.extend(merged.benches.into_iter().map(|Sourced { source, report }| Found { file: source, report }));
         all.not_read.append(&mut merged.not_read);
     }
     Ok(all)
+}
+
+/// Adds the reports of a file, which their sources name.
+fn add(merged: &mut Merged, file: &str, found: Merged) {
+    let named = |source: String| if source.is_empty() { file.to_owned() } else { format!("{file}: {source}") };
+    merged.reports.extend(found.reports.into_iter().map(|each| Sourced { source: named(each.source), ..each }));
+    merged.benches.extend(found.benches.into_iter().map(|each| Sourced { source: named(each.source), ..each }));
+    merged.not_read.extend(found.not_read);
 }
 
 /// The JSON files in a folder and below it, without following links to folders.
