@@ -2,6 +2,7 @@
 
 use gpu_interop::Error;
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 
 use crate::error::exception;
 
@@ -66,32 +67,76 @@ impl Dtype {
         self.kind.map(|kind| format!("{order}{kind}{}", self.size()))
     }
 
-    /// Reads a name (`"float32"`), a `typestr` (`"<f4"`), or a type of numpy, torch, CuPy or JAX.
+    /// Reads a name (`"float32"`), a `typestr` (`"<f4"`), or a type of numpy, torch, CuPy, JAX or Python.
     pub(crate) fn parse(given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let text = match given.extract::<String>() {
-            Ok(text) => text,
+        let (text, order) = match (builtin(given), given.extract::<String>()) {
+            (Some(name), _) => (name.to_owned(), None),
+            (None, Ok(text)) => (text, None),
             // numpy's dtypes have a name, its scalar types are classes, and torch's types print as `torch.float32`.
-            Err(_) => match given.getattr("name").or_else(|_| given.getattr("__name__")) {
-                Ok(name) => name.extract()?,
-                Err(_) => given.str()?.to_string(),
+            (None, Err(_)) => match given.getattr("name").or_else(|_| given.getattr("__name__")) {
+                Ok(name) => (name.extract()?, byte_order(given)),
+                Err(_) => (given.str()?.to_string(), None),
             },
         };
+        let reject = |message: String| Err(exception(&Error::invalid("dtype", message).with_context("given", &text)));
         let name = text.rsplit('.').next().unwrap_or_default();
         // Aliases of numpy and torch.
         let name = match name {
-            "float" => "float32",
+            "float" if text == "torch.float" => "float32",
+            "float" | "int" => {
+                return reject(format!(
+                    "this name has different sizes in torch and numpy; pass \"{name}32\" as in torch, or \"{name}64\" as in \
+                     numpy"
+                ));
+            }
             "half" => "float16",
             "double" => "float64",
             "bool_" => "bool",
             other => other,
         };
-        let short = |dtype: &Self| {
-            dtype.typestr().is_some_and(|typestr| typestr == name || (!name.is_empty() && typestr[1..] == *name))
+        let (order, found) = match name.strip_prefix(['<', '>', '=', '|']) {
+            Some(short) => (name.chars().next(), ALL.iter().find(|dtype| dtype.is_short(short))),
+            None => (order, ALL.iter().find(|dtype| dtype.name == name || dtype.is_short(name))),
         };
-        ALL.iter().find(|dtype| dtype.name == name || short(dtype)).copied().ok_or_else(|| {
-            let names: Vec<_> = ALL.iter().map(|dtype| dtype.name).collect();
-            let message = format!("unknown type of elements; use one of {}", names.join(", "));
-            exception(&Error::invalid("dtype", message).with_context("given", text))
-        })
+        match found {
+            // A byte has no order.
+            Some(dtype) if order == Some(OTHER_ORDER) && dtype.bits > 8 => {
+                let message = "the elements do not have the byte order of this machine, as those of tensors do; pass \
+                               dtype.newbyteorder(\"=\"), and convert arrays before their bytes are copied here: \
+                               array.astype(array.dtype.newbyteorder(\"=\"))";
+                let shown = given.str()?;
+                Err(exception(&Error::invalid("dtype", message).with_context("given", shown)))
+            }
+            Some(dtype) => Ok(*dtype),
+            None => {
+                let names: Vec<_> = ALL.iter().map(|dtype| dtype.name).collect();
+                reject(format!("unknown type of elements; use one of {}", names.join(", ")))
+            }
+        }
     }
+
+    /// True for the end of the `typestr`, without the byte order.
+    fn is_short(&self, text: &str) -> bool {
+        self.typestr().is_some_and(|typestr| !text.is_empty() && typestr[1..] == *text)
+    }
+}
+
+/// The byte order that this machine does not have, in numpy's characters.
+const OTHER_ORDER: char = if cfg!(target_endian = "little") { '>' } else { '<' };
+
+/// The byte order of a dtype of numpy; `None` for types without.
+fn byte_order(given: &Bound<'_, PyAny>) -> Option<char> {
+    given.getattr("byteorder").ok()?.extract::<char>().ok()
+}
+
+/// The name of a type of Python, as in numpy.
+fn builtin(given: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let py = given.py();
+    let types = [
+        (py.get_type::<PyFloat>(), "float64"),
+        (py.get_type::<PyInt>(), "int64"),
+        (py.get_type::<PyBool>(), "bool"),
+        (py.get_type::<PyComplex>(), "complex128"),
+    ];
+    types.into_iter().find(|(class, _)| given.is(class)).map(|(_, name)| name)
 }

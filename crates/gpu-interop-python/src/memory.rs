@@ -67,6 +67,10 @@ impl PyMemory {
 
     /// A view of the memory as elements. ``strides`` count elements, as in torch; ``offset`` counts bytes. Consumers wait
     /// for the work on ``stream``, a :class:`Stream`; by default the device's default stream.
+    ///
+    /// ``dtype`` is a name such as ``"float32"`` or ``"<f4"``, or a type of numpy, torch, CuPy or JAX, in the byte order of
+    /// this machine. Python's ``float``, ``int``, ``bool`` and ``complex`` are ``"float64"``, ``"int64"``, ``"bool"`` and
+    /// ``"complex128"``, as in numpy.
     #[pyo3(signature = (shape, dtype, strides=None, offset=0, *, readonly=false, stream=None))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments.
     fn tensor<'py>(

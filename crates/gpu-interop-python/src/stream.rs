@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop::backend::{RawEvent, RawStream};
-use gpu_interop::{Error, Event, Result, Stream};
+use gpu_interop::{Error, ErrorKind, Event, Result, Stream};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 
 use crate::convert::{bytes_of, detached_drop};
 use crate::device::{PyDevice, Shared};
@@ -74,6 +75,7 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
         let stream = unsafe { shared.device.stream_from_raw(RawStream::new(raw)) };
         return Ok(Arc::new(Flow::new(stream)));
     }
+    check_device(operation, shared, object)?;
     // Dropped after the lock is released: the owner of a stream may run code of Python.
     let _evicted;
     let mut lent = shared.lent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,6 +95,40 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
     Ok(flow)
 }
 
+/// Rejects a stream that says it is on another GPU: its number would name another stream here, or none.
+fn check_device(operation: &'static str, shared: &Shared, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+    match (ordinal_of(stream), shared.device.ordinal()) {
+        (Some(theirs), Some(ours)) if theirs != ours => {
+            let backend = &shared.device.backend().name;
+            let message = format!(
+                "the stream is on another GPU than the timeline; pass a stream of the timeline's device, or use a timeline \
+                 of the stream's: gpu_interop.open({theirs}, backend=\"{backend}\")"
+            );
+            let error = Error::new(ErrorKind::DeviceMismatch, operation, message)
+                .with_backend(backend)
+                .with_device(shared.device.identity())
+                .with_context("stream's device", theirs)
+                .with_context("timeline's device", ours);
+            Err(exception(&error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The ordinal of the device that a stream of another library says it is on. The libraries count devices as the driver does
+/// in this process. `None` if it does not say, as CuPy's default stream, whose number is -1.
+fn ordinal_of(stream: &Bound<'_, PyAny>) -> Option<usize> {
+    let py = stream.py();
+    let number =
+        |object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>| object.getattr_opt(name).ok()??.extract::<usize>().ok();
+    // torch, CuPy; then the device's object of torch, and of cuda.core.
+    let device_id = intern!(py, "device_id");
+    number(stream, intern!(py, "device_index")).or_else(|| number(stream, device_id)).or_else(|| {
+        let device = stream.getattr_opt(intern!(py, "device")).ok()??;
+        number(&device, intern!(py, "index")).or_else(|| number(&device, device_id))
+    })
+}
+
 /// The driver's stream of an object, and whether the object owns it.
 fn raw_stream(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<(usize, bool)> {
     if !object.is_instance_of::<PyBool>() {
@@ -100,10 +136,14 @@ fn raw_stream(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<(u
             let (_version, raw): (u32, usize) = method.call0()?.extract()?;
             return Ok((raw, true));
         }
-        for attribute in ["cuda_stream", "ptr"] {
-            if let Ok(raw) = object.getattr(attribute) {
-                return Ok((raw.extract()?, true));
-            }
+        if let Ok(raw) = object.getattr("cuda_stream") {
+            return Ok((raw.extract()?, true));
+        }
+        // Memory and events have a `ptr`, too, here and in CuPy.
+        if object.hasattr("wait_event")?
+            && let Ok(raw) = object.getattr("ptr")
+        {
+            return Ok((raw.extract()?, true));
         }
         if let Ok(raw) = object.extract::<usize>() {
             return Ok((raw, false));

@@ -75,7 +75,8 @@ impl PyTimeline {
     /// Makes later work on ``stream`` wait until the timeline has reached ``value``. The host does not wait.
     ///
     /// ``stream`` is a :class:`Stream`, a stream of torch or CuPy, the address of a driver's stream, which must live until
-    /// its work has completed and :meth:`Device.collect` was called, or ``None`` for the device's default stream.
+    /// its work has completed and :meth:`Device.collect` was called, or ``None`` for the device's default stream. A stream
+    /// that says it is on another GPU raises :class:`DeviceMismatch`.
     fn wait(&self, py: Python<'_>, stream: &Bound<'_, PyAny>, value: u64) -> PyResult<()> {
         let flow = stream::resolve("Timeline.wait", &self.shared, stream)?;
         py.detach(|| flow.stream.wait_timeline(&self.timeline, value)).raised()

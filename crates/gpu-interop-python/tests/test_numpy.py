@@ -139,10 +139,51 @@ def test_copies_are_copies(memory: gpu_interop.Memory) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    ["float32", "f4", "<f4", "float", numpy.float32, numpy.dtype("float32"), "torch.float32"],
+    [
+        "float32",
+        "f4",
+        "<f4",
+        "=f4",
+        numpy.float32,
+        numpy.dtype("float32"),
+        numpy.dtype("<f4"),
+        "torch.float32",
+        "torch.float",
+    ],
 )
 def test_names_of_types(memory: gpu_interop.Memory, given: Any) -> None:
     assert memory.tensor(4, given).dtype == "float32"
+
+
+@pytest.mark.parametrize("given", [float, int, bool, complex])
+def test_types_of_python_are_those_of_numpy(memory: gpu_interop.Memory, given: Any) -> None:
+    assert memory.tensor(4, given).dtype == numpy.dtype(given).name
+
+
+@pytest.mark.parametrize("given", ["float", "int", "numpy.float"])
+def test_names_that_differ_between_libraries(memory: gpu_interop.Memory, given: str) -> None:
+    with pytest.raises(gpu_interop.InvalidArgument, match=rf'{given[-3:]}32".*{given[-3:]}64"'):
+        memory.tensor(4, given)
+
+
+def foreign(name: str) -> numpy.dtype[Any]:
+    """A type whose bytes are in the order that this machine does not have."""
+    return numpy.dtype(name).newbyteorder("S")
+
+
+@pytest.mark.parametrize("name", [dtype for dtype in DTYPES if numpy.dtype(dtype).itemsize > 1])
+def test_the_other_byte_order_is_rejected(memory: gpu_interop.Memory, name: str) -> None:
+    for given in (foreign(name), foreign(name).str):
+        with pytest.raises(gpu_interop.InvalidArgument, match=r"newbyteorder\(\"=\"\)") as caught:
+            memory.tensor(4, given)
+        assert foreign(name).str in str(caught.value)
+    native = foreign(name).newbyteorder("=")
+    assert memory.tensor(4, native).dtype == memory.tensor(4, native.str).dtype == name
+
+
+@pytest.mark.parametrize("given", ["<u1", ">u1", "=u1", "|u1", "u1", numpy.dtype(">u1"), foreign("uint8")])
+def test_bytes_have_no_order(memory: gpu_interop.Memory, given: Any) -> None:
+    assert memory.tensor(4, given).dtype == "uint8"
 
 
 def test_no_copy_means_no_time(device: gpu_interop.Device) -> None:

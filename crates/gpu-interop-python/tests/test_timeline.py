@@ -81,7 +81,8 @@ def test_foreign_streams_are_rejected_on_the_cpu(timeline: gpu_interop.Timeline,
 @pytest.mark.parametrize("attribute", ["cuda_stream", "ptr", "__cuda_stream__"])
 def test_streams_of_others_are_recognised(timeline: gpu_interop.Timeline, attribute: str) -> None:
     """The host backend recognises the protocols, and rejects them."""
-    stream = type("Stream", (), {attribute: (lambda self: (0, 64)) if attribute.startswith("_") else 64})()
+    value = (lambda self: (0, 64)) if attribute.startswith("_") else 64
+    stream = type("Stream", (), {attribute: value, "wait_event": None})()
     with pytest.raises(gpu_interop.InvalidArgument, match="no streams of other libraries"):
         timeline.wait(stream, 1)
 

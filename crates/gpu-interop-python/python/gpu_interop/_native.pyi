@@ -26,6 +26,10 @@ _HandleKind: TypeAlias = Literal[
     "d3d11_resource_kmt",
 ]
 
+#: Type of elements: a name such as "float32" or "<f4", or a type of numpy, torch, CuPy or JAX, in the byte order of
+#: this machine. Python's float, int, bool and complex are "float64", "int64", "bool" and "complex128", as in numpy.
+_Dtype: TypeAlias = object
+
 #: A stream of this library, a stream of torch or CuPy, the address of a driver's stream, or None for the default one.
 _AnyStream: TypeAlias = Any
 
@@ -146,7 +150,7 @@ class Memory:
     def tensor(
         self,
         shape: int | Sequence[int],
-        dtype: object,
+        dtype: _Dtype,
         strides: Sequence[int] | None = None,
         offset: int = 0,
         *,
@@ -164,7 +168,7 @@ class TensorBase:
         cls,
         memory: Memory,
         shape: int | Sequence[int],
-        dtype: object,
+        dtype: _Dtype,
         strides: Sequence[int] | None = None,
         offset: int = 0,
         readonly: bool = False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import gpu_interop
@@ -112,6 +113,9 @@ class Foreign:
         else:
             setattr(self, protocol, stream.ptr)
 
+    def wait_event(self, event: object) -> None:
+        raise NotImplementedError
+
 
 @pytest.mark.parametrize("protocol", ["cuda_stream", "ptr", "__cuda_stream__", "integer", "own"])
 def test_timelines_take_streams_of_others(
@@ -132,6 +136,72 @@ def test_timelines_take_streams_of_others(
         assert words(device, memory) == {(value + 1) * 0x01010101}
     del stream
     device.collect()
+
+
+class Parts:
+    """An object with these attributes."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.__dict__.update(parts)
+
+
+#: How streams of other libraries say the device that they are on.
+SAYS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "torch": lambda number: {"device_index": number, "device": Parts(type="cuda", index=number)},
+    "torch's device": lambda number: {"device": Parts(type="cuda", index=number)},
+    "cupy": lambda number: {"device_id": number},
+    "cuda.core": lambda number: {"device": Parts(device_id=number)},
+}
+
+
+def on_device(stream: gpu_interop.Stream, protocol: str, parts: dict[str, Any]) -> Foreign:
+    foreign = Foreign(stream, protocol)
+    foreign.__dict__.update(parts)
+    return foreign
+
+
+@pytest.mark.parametrize("says", SAYS)
+@pytest.mark.parametrize("protocol", ["cuda_stream", "ptr", "__cuda_stream__"])
+def test_streams_of_another_gpu_are_rejected(device: gpu_interop.Device, protocol: str, says: str) -> None:
+    assert device.ordinal is not None
+    own, timeline = device.stream(), device.timeline(1)
+    # Also of a stream that was used before under the same number.
+    timeline.wait(on_device(own, protocol, SAYS[says](device.ordinal)), 1)
+    other = on_device(own, protocol, SAYS[says](device.ordinal + 1))
+    for use in (timeline.wait, timeline.signal):
+        with pytest.raises(gpu_interop.DeviceMismatch, match=r"gpu_interop\.open\(") as caught:
+            use(other, 1)
+        assert f"stream's device: {device.ordinal + 1}" in str(caught.value)
+        assert f"timeline's device: {device.ordinal}" in str(caught.value)
+        assert caught.value.device is not None
+    assert timeline.value == 1
+    own.synchronize(10)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        # CuPy's default stream, and an external one without a device.
+        {"device_id": -1},
+        # torch.device("cuda")
+        {"device": Parts(type="cuda", index=None)},
+        {"device": "cuda", "device_index": None},
+    ],
+)
+def test_streams_may_leave_their_device_unsaid(device: gpu_interop.Device, parts: dict[str, Any]) -> None:
+    own, timeline = device.stream(), device.timeline()
+    timeline.signal(on_device(own, "ptr", parts), 1)
+    timeline.host_wait(1, 10)
+
+
+def test_an_address_of_something_else_is_no_stream(device: gpu_interop.Device, memory: gpu_interop.Memory) -> None:
+    timeline = device.timeline()
+    # As CuPy's MemoryPointer and Event.
+    for given in (memory, Parts(ptr=memory.ptr, mem=None), Parts(ptr=memory.ptr, synchronize=None)):
+        with pytest.raises(gpu_interop.InvalidArgument, match="not a stream"):
+            timeline.signal(given, 1)
+    assert timeline.value == 0
 
 
 def test_many_streams_of_others(device: gpu_interop.Device) -> None:
