@@ -54,8 +54,8 @@ pub struct Scenario {
     /// `true` if it counts the descriptors, mappings, threads or memory of its process during many cycles. It shares its
     /// process with such scenarios only, because late releases of others would be counted.
     pub counts_resources: bool,
-    /// `true` if it must not share its process with other scenarios: it leaves work or threads behind.
-    pub own_process: bool,
+    /// `true` if no other scenario may run after it in its process: it leaves work or threads behind.
+    pub last_in_process: bool,
     /// `true` if a host thread signals a timeline while another waits for it, which deadlocks old validation layers of
     /// Vulkan.
     pub signals_by_host: bool,
@@ -89,7 +89,7 @@ impl Scenario {
             time_limit: Self::TIME_LIMIT,
             beside: Beside::Any,
             counts_resources: false,
-            own_process: false,
+            last_in_process: false,
             signals_by_host: false,
             many_streams: false,
             source: None,
@@ -150,8 +150,8 @@ impl Scenario {
         Self { counts_resources: true, ..self }
     }
 
-    pub(crate) const fn own_process(self) -> Self {
-        Self { own_process: true, ..self }
+    pub(crate) const fn last_in_process(self) -> Self {
+        Self { last_in_process: true, ..self }
     }
 
     pub(crate) const fn mostly_waits(self) -> Self {
@@ -175,7 +175,7 @@ impl Scenario {
 ///
 /// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see
 /// [`need!`](crate::need::need)), `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `mostly_waits`,
-/// `beside_waiting`, `counts_resources`, `own_process`, `signals_by_host`, `many_streams`. The function is a path or a
+/// `beside_waiting`, `counts_resources`, `last_in_process`, `signals_by_host`, `many_streams`. The function is a path or a
 /// closure that captures nothing. A table may begin with `all need [...];`.
 macro_rules! scenarios {
     (all need [$($common:tt)*]; $($rows:tt)+) => {

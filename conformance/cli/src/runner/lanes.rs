@@ -9,8 +9,8 @@ struct Turns {
     freed: Condvar,
 }
 
-/// The turn of a unit. The next unit runs once this is dropped, which may be before the process of this one has exited: that
-/// takes as long as several short scenarios.
+/// The turn of a unit. The next unit runs once this is dropped, which may be before the last scenario of this one, if that
+/// mostly waits, and before its process has exited: that takes as long as several short scenarios.
 pub(super) struct Turn<'a>(&'a Turns);
 
 impl Turns {
@@ -44,12 +44,12 @@ pub(super) fn side_by_side<T: Sync, P: Send, R: Send>(
 ) -> R {
     // One more waits for its place in the queue.
     let (sender, receiver) = sync_channel(turns / 2);
-    let workers = 2 * turns;
+    let workers = 3 * turns;
     let turns = &Turns::new(turns);
     let receiver = Arc::new(Mutex::new(receiver));
     // The scope propagates a worker's panic.
     std::thread::scope(|scope| {
-        // Half of them wait for processes that exit.
+        // The others wait for last scenarios, and for processes that exit.
         for _ in 0..workers {
             let receiver = receiver.clone();
             scope.spawn(move || {
@@ -130,7 +130,7 @@ mod tests {
             side_by_side(jobs, &units, &|_| (), &run, || ());
             assert_eq!(begun.into_inner(), units.len());
             let most = most.into_inner();
-            assert!(most <= 2 * jobs && (jobs > 1 || most == 2), "{most} with {jobs} turns");
+            assert!(most <= 3 * jobs && (jobs > 1 || most > 1), "{most} with {jobs} turns");
         }
     }
 }

@@ -32,6 +32,17 @@ impl Machine {
         if self.cpu && scenario.beside == Beside::Waiting { Beside::Any } else { scenario.beside }
     }
 
+    /// `true` if `last`, marked `last_in_process`, may run after `others` in their process.
+    fn may_end_with<'a>(self, mut others: impl Iterator<Item = &'a Case<'a>>, last: &Case<'_>) -> bool {
+        let (_, [_, layer, queues]) = self.kind(last);
+        others.all(|other| {
+            // Those that come later run one at a time: one that mostly waits would delay them.
+            let (beside, [_, other_layer, other_queues]) = self.kind(other);
+            let is_alike = (other.exporter, other_layer, other_queues) == (last.exporter, layer, queues);
+            is_alike && beside <= Beside::All && !other.scenario.last_in_process
+        })
+    }
+
     /// What all scenarios of a process have in common.
     fn kind(self, case: &Case<'_>) -> (Beside, [bool; 3]) {
         let Scenario { counts_resources, signals_by_host, many_streams, .. } = *case.scenario;
@@ -40,8 +51,9 @@ impl Machine {
     }
 }
 
-/// Distributes cases over processes: one exporter a process, a group such as `memory.*` together, except scenarios
-/// marked `own_process`. The units that take longest come first, so that all processes end together.
+/// Distributes cases over processes: one exporter a process, a group such as `memory.*` together. A scenario marked
+/// `last_in_process` is the last one of a process of others, which saves a start, as far as there are such processes. The
+/// units that take longest come first, so that all processes end together.
 pub(super) fn units(
     isolation: Isolation,
     jobs: usize,
@@ -51,12 +63,17 @@ pub(super) fn units(
 ) -> Vec<Vec<usize>> {
     let durations = Durations::built_in();
     let cost = |unit: &Vec<usize>| unit.iter().map(|index| durations.of(&cases[*index])).sum::<u64>();
-    let (mut units, mut groups) = (Vec::new(), BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new());
+    let (mut units, mut last) = (Vec::new(), Vec::new());
+    let mut groups = BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new();
     for index in indices {
         let case = &cases[*index];
         let scenario = case.scenario;
-        if scenario.own_process || isolation != Isolation::Shared {
+        if isolation != Isolation::Shared {
             units.push(vec![*index]);
+            continue;
+        }
+        if scenario.last_in_process {
+            last.push(*index);
             continue;
         }
         let group = scenario.id.split('.').next().unwrap_or_default();
@@ -75,6 +92,16 @@ pub(super) fn units(
             }
         }
         units.extend(shared.into_iter().map(|(_, unit)| unit).filter(|unit| !unit.is_empty()));
+    }
+    units.sort_by_cached_key(|unit| Reverse(cost(unit)));
+    last.sort_by_cached_key(|index| Reverse(durations.of(&cases[*index])));
+    for index in last {
+        let fits =
+            |unit: &&mut Vec<usize>| machine.may_end_with(unit.iter().map(|index| &cases[*index]), &cases[index]);
+        match units.iter_mut().find(fits) {
+            Some(unit) => unit.push(index),
+            None => units.push(vec![index]),
+        }
     }
     units.sort_by_cached_key(|unit| Reverse(cost(unit)));
     units
@@ -111,11 +138,22 @@ mod tests {
             assert_eq!(all, indices, "{isolation:?}, {jobs}");
             for unit in &units {
                 let kind = |index: &usize| (machine.kind(&cases[*index]), cases[*index].exporter);
-                assert!(unit.iter().all(|index| kind(index) == kind(&unit[0])), "{unit:?}");
-                let single =
-                    isolation != Isolation::Shared || unit.iter().any(|index| cases[*index].scenario.own_process);
-                assert!(!single || unit.len() == 1, "{unit:?}");
+                let is_last = |index: &usize| cases[*index].scenario.last_in_process;
+                let (last, others) = unit.split_last().expect("no empty unit");
+                assert!(others.iter().all(|index| kind(index) == kind(&unit[0]) && !is_last(index)), "{unit:?}");
+                assert!(is_last(last) || kind(last) == kind(&unit[0]), "{unit:?}");
+                assert!(others.is_empty() || isolation == Isolation::Shared, "{unit:?}");
+                if let Some(first) = others.first().filter(|_| is_last(last)) {
+                    let ((beside, [_, layer, queues]), exporter) = kind(first);
+                    let ((_, [_, last_layer, last_queues]), last_exporter) = kind(last);
+                    assert_eq!((layer, queues, exporter), (last_layer, last_queues, last_exporter), "{unit:?}");
+                    assert!(beside <= Beside::All, "{unit:?}");
+                }
             }
+            // Starts are saved.
+            let alone = units.iter().filter(|unit| cases[unit[0]].scenario.last_in_process).count();
+            let all = cases.iter().filter(|case| case.scenario.last_in_process).count();
+            assert!(if isolation == Isolation::Shared { alone < all / 2 } else { alone == all }, "{alone} of {all}");
             let durations = Durations::built_in();
             let costs: Vec<u64> =
                 units.iter().map(|unit| unit.iter().map(|index| durations.of(&cases[*index])).sum()).collect();

@@ -22,10 +22,10 @@ scenarios! {
         needs [StreamMemoryOperations32], mostly_waits;
     "lifetime.free_while_a_stream_waits", Any,
         "Dropping unused objects while a stream has a pending external wait does not block; all are freed afterwards.",
-        free_while_a_stream_waits, needs [StreamMemoryOperations32], own_process, mostly_waits;
+        free_while_a_stream_waits, needs [StreamMemoryOperations32], last_in_process, mostly_waits;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
-        drop_everything_with_work_pending, needs [StreamMemoryOperations32], own_process, mostly_waits;
+        drop_everything_with_work_pending, needs [StreamMemoryOperations32], last_in_process, mostly_waits;
 }
 
 const SIZE: usize = 64 << 10;

@@ -16,7 +16,7 @@ scenarios! {
         needs [shared timelines];
     "semaphore.wrong_kind", Any,
         "A binary semaphore declared as a timeline, and the reverse, are harmless; a rejected handle stays usable.",
-        wrong_kind, needs [shared binaries, shared timelines], own_process;
+        wrong_kind, needs [shared binaries, shared timelines], last_in_process;
     "semaphore.other_device", Any, "A semaphore of another device is rejected.", other_device, needs [shared timelines];
     "semaphore.failed_batch", Any, "A batch with one bad entry signals none of its semaphores.", failed_batch,
         needs [shared timelines];

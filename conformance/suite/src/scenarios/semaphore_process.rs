@@ -17,7 +17,7 @@ scenarios! {
         needs [shared binaries], mostly_waits;
     "semaphore.peer_killed", Any,
         "A wait for a killed process times out instead of hanging, and the semaphore still works.", peer_killed,
-        needs [shared timelines], own_process, mostly_waits;
+        needs [shared timelines], last_in_process, mostly_waits;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =

@@ -12,7 +12,7 @@ by_strategy! {
         dropped_pending, mostly_waits;
     "dropped_for_ever",
         "Dropping everything with a wait that is never met ends in bounded time, and the exporter's value is unchanged.",
-        dropped_for_ever, own_process, mostly_waits;
+        dropped_for_ever, last_in_process, mostly_waits;
 }
 
 const SIZE: usize = 4096;

@@ -18,7 +18,7 @@ by_strategy! {
     "exporter_killed",
         "Killing an exporter with pending work fails its timeline in bounded time, hangs no stream with many enqueued turns, \
          and keeps its data.",
-        exporter_killed, own_process, mostly_waits;
+        exporter_killed, last_in_process, mostly_waits;
 }
 
 pub(crate) const ROLES: &[(&str, Role)] =
