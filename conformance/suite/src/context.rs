@@ -13,7 +13,7 @@ use crate::need::{Need, Setup};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
-use crate::service::Request;
+use crate::service::{self, Request};
 
 /// The device under test, the exporter, and the seed of the data.
 pub struct Context {
@@ -294,7 +294,9 @@ impl Context {
         })
     }
 
-    /// Starts another process with the same backend, exporter and seed.
+    /// Starts another process with the same backend, exporter and seed. Drivers start faster with few hardware queues, and
+    /// CUDA gets one there ([`CONNECTIONS_VARIABLE`](crate::CONNECTIONS_VARIABLE)), unless this process's environment sets
+    /// another number: no stream of that process may wait for another one of it.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -302,7 +304,7 @@ impl Context {
         self.spawn_peer_with(role, &[])
     }
 
-    /// Starts such a process with these environment variables.
+    /// Starts such a process with these environment variables, which may also set the number of hardware queues.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -315,7 +317,7 @@ impl Context {
             device: self.ordinal,
             signals_by_host: self.signals_by_host,
         };
-        Peer::start(&request, environment)
+        Peer::start(&request, &[service::one_queue().as_slice(), environment].concat())
     }
 
     /// Lists the errors of the exporter's own checks; outlives the context.

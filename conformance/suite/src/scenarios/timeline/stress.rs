@@ -172,15 +172,16 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     let streams = context.streams(4 * THREADS)?;
     drop(streams);
     cycles(CYCLES / 10)?;
-    // Threads of streams and bridges end some time after the objects that they serve.
-    std::thread::sleep(Duration::from_millis(200));
-    context.device().collect();
+    let (mut last, mut equal) = (0, 0);
+    collect_until(context, |running| {
+        equal = if running == last { equal + 1 } else { 0 };
+        last = running;
+        equal == 5
+    })?;
     let (mut before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
     for round in 1..=ROUNDS {
         cycles(CYCLES)?;
-        // Objects dropped just before their stream was idle are kept until the next collection.
-        std::thread::sleep(Duration::from_millis(200));
-        context.device().collect();
+        collect_until(context, |now| now <= running)?;
         let settled = if round < ROUNDS { ResourceSnapshot::settled_or_steady } else { ResourceSnapshot::settled };
         let after = settled(&before, SLACK, u64::MAX)?;
         match after.check_since(&before, SLACK) {
@@ -195,6 +196,20 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     while system::threads()? > running {
         ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", system::threads()?);
         std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Collects until the number of threads is as wanted, for at most a fifth of a second: threads of streams and bridges end
+/// some time after the objects that they serve, and objects dropped just before their stream was idle are kept until the
+/// next collection.
+fn collect_until(context: &Context, mut is_wanted: impl FnMut(usize) -> bool) -> Verdict {
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(10));
+        context.device().collect();
+        if is_wanted(system::threads()?) {
+            break;
+        }
     }
     Ok(())
 }
