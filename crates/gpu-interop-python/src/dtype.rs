@@ -73,16 +73,20 @@ impl Dtype {
             (Some(name), _) => (name.to_owned(), None),
             (None, Ok(text)) => (text, None),
             // numpy's dtypes have a name, its scalar types are classes, and torch's types print as `torch.float32`.
-            (None, Err(_)) => match given.getattr("name").or_else(|_| given.getattr("__name__")) {
-                Ok(name) => (name.extract()?, byte_order(given)),
-                Err(_) => (given.str()?.to_string(), None),
-            },
+            (None, Err(_)) => {
+                let text = |attribute| given.getattr(attribute)?.extract::<String>();
+                match text("name").or_else(|_| text("__name__")) {
+                    Ok(name) => (name, byte_order(given)),
+                    Err(_) => (given.str()?.to_string(), None),
+                }
+            }
         };
         let reject = |message: String| Err(exception(&Error::invalid("dtype", message).with_context("given", &text)));
         let name = text.rsplit('.').next().unwrap_or_default();
         // Aliases of numpy and torch.
         let name = match name {
             "float" if text == "torch.float" => "float32",
+            "int" if text == "torch.int" => "int32",
             "float" | "int" => {
                 return reject(format!(
                     "this name has different sizes in torch and numpy; pass \"{name}32\" as in torch, or \"{name}64\" as in \
@@ -102,7 +106,7 @@ impl Dtype {
             // A byte has no order.
             Some(dtype) if order == Some(OTHER_ORDER) && dtype.bits > 8 => {
                 let message = "the elements do not have the byte order of this machine, as those of tensors do; pass \
-                               dtype.newbyteorder(\"=\"), and convert arrays before their bytes are copied here: \
+                               dtype.newbyteorder(\"=\") or a name with \"=\", and convert arrays before their bytes are copied here: \
                                array.astype(array.dtype.newbyteorder(\"=\"))";
                 let shown = given.str()?;
                 Err(exception(&Error::invalid("dtype", message).with_context("given", shown)))

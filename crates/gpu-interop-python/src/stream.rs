@@ -102,7 +102,8 @@ fn check_device(operation: &'static str, shared: &Shared, stream: &Bound<'_, PyA
             let backend = &shared.device.backend().name;
             let message = format!(
                 "the stream is on another GPU than the timeline; pass a stream of the timeline's device, or use a timeline \
-                 of the stream's: gpu_interop.open({theirs}, backend=\"{backend}\")"
+                 of the stream's: gpu_interop.open({theirs}, backend=\"{backend}\"); if it is a torch.cuda.ExternalStream, \
+                 create it with its device"
             );
             let error = Error::new(ErrorKind::DeviceMismatch, operation, message)
                 .with_backend(backend)
@@ -150,7 +151,7 @@ fn raw_stream(operation: &'static str, object: &Bound<'_, PyAny>) -> PyResult<(u
         }
     }
     let message = "not a stream; pass a gpu_interop.Stream, an object with __cuda_stream__(), cuda_stream (torch) or ptr \
-                   (CuPy), the address as an integer, or None for the device's default stream";
+                   and wait_event (CuPy), the address as an integer, or None for the device's default stream";
     let given = object.repr().map_or_else(|_| String::new(), |text| text.to_string());
     Err(exception(&Error::invalid(operation, message).with_context("given", given)))
 }
@@ -187,7 +188,8 @@ impl PyStream {
         PyDevice::of(&self.shared)
     }
 
-    /// Address of the driver's stream, for ``torch.cuda.ExternalStream(stream.ptr)`` and ``cupy.cuda.ExternalStream``.
+    /// Address of the driver's stream, for ``torch.cuda.ExternalStream(stream.ptr, device=...)`` and
+    /// ``cupy.cuda.ExternalStream``. Without ``device``, torch takes its current device as the stream's.
     #[getter]
     fn ptr(&self) -> PyResult<usize> {
         Ok(self.flow("Stream.ptr")?.stream.as_raw().get())

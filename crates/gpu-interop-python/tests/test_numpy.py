@@ -186,6 +186,12 @@ def test_bytes_have_no_order(memory: gpu_interop.Memory, given: Any) -> None:
     assert memory.tensor(4, given).dtype == "uint8"
 
 
+@pytest.mark.parametrize("given", [type(numpy.dtype("float32")), dict, object(), None, 4])
+def test_what_is_no_type_is_rejected(memory: gpu_interop.Memory, given: Any) -> None:
+    with pytest.raises(gpu_interop.InvalidArgument, match="unknown type of elements"):
+        memory.tensor(4, given)
+
+
 def test_no_copy_means_no_time(device: gpu_interop.Device) -> None:
     """A gigabyte is seen without being touched."""
     memory = device.allocate(1 << 30)
