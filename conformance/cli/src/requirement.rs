@@ -1,10 +1,10 @@
 //! The backends and exporters that a run must use (`--require`), and the exit status.
 
-use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, Stop, Suite, Verdict};
+use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, Outcome, Stop, Suite, Verdict};
 
 use crate::exit_status::{FAILED, GPU_LOST};
 use crate::flakes::Flakes;
-use crate::report::{Cause, Environment, Report};
+use crate::report::{CaseReport, Cause, Environment, Report};
 use gpu_interop_conformance::ensure;
 
 /// A requirement of `--require`.
@@ -77,13 +77,18 @@ pub(crate) fn status_of(report: &Report, required: &[Requirement], flakes: Flake
     if let Some(stopped) = &report.stopped {
         return Err(Stop::Failed(format!("{stopped}; remaining scenarios count as skipped")));
     }
-    ensure!(
-        report.results.iter().any(|case| case.outcome.ran()),
-        "nothing ran: every scenario was skipped or is unsupported, for the reasons above"
-    );
+    let has_run = |exporter: Option<ExporterName>| {
+        let is_of = |case: &&CaseReport| exporter.is_none() || case.exporter == exporter;
+        let mut cases = report.results.iter().filter(is_of);
+        // All cases of a shard may be unsupported: `merge --fail` judges the joined run.
+        let is_left_to_others =
+            report.shard.is_some() && cases.clone().all(|case| case.outcome == Outcome::Unsupported);
+        is_left_to_others || cases.any(|case| case.outcome.ran())
+    };
+    ensure!(has_run(None), "nothing ran: every scenario was skipped or is unsupported, for the reasons above");
     for requirement in required {
         let Requirement::Exporter(name) = requirement else { continue };
-        if !report.results.iter().any(|case| case.exporter == Some(*name) && case.outcome.ran()) {
+        if !has_run(Some(*name)) {
             return Err(Stop::Failed(format!("--require {name}: no scenario ran with this exporter")));
         }
     }

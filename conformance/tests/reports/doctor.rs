@@ -47,7 +47,7 @@ const SOUND: [(&str, &str); 17] = [
     ("dev/dri/renderD128", ""),
 ];
 
-const PLANTS: [Plant; 17] = [
+const PLANTS: [Plant; 18] = [
     Plant {
         files: &[(".dockerenv", "")],
         removed: &["usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0"],
@@ -77,6 +77,7 @@ const PLANTS: [Plant; 17] = [
     Plant { files: &[("sys/class/kfd/kfd/dev", "")], removed: &["dev/kfd"], id: "kfd_missing", ..NOTHING },
     Plant { files: &[("sys/class/drm/renderD129/device/vendor", "0x1002\n")], id: "dri_missing", ..NOTHING },
     Plant { variables: &[("CUDA_VISIBLE_DEVICES", "1")], id: "devices_hidden", ..NOTHING },
+    Plant { variables: &[("CUDA_VISIBLE_DEVICES", "0,0")], id: "devices_hidden", ..NOTHING },
     Plant { variables: &[("HIP_VISIBLE_DEVICES", "-1")], id: "devices_hidden", ..NOTHING },
     Plant {
         files: &[("usr/local/cuda/lib64/stubs/libcuda.so.1", "")],

@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use crate::examined::System;
 
+const NVIDIA: &str = "NVIDIA";
 /// Variables that hide GPUs of AMD.
 const OF_AMD: [&str; 4] = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
@@ -10,7 +11,7 @@ const OF_AMD: [&str; 4] = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_
 pub(super) fn faults(system: &System) -> Vec<Fault> {
     let mut faults = Vec::new();
     let nvidia = nvidia(system);
-    faults.extend(hidden(system, "CUDA_VISIBLE_DEVICES", "NVIDIA", &nvidia));
+    faults.extend(hidden(system, "CUDA_VISIBLE_DEVICES", NVIDIA, &nvidia));
     let amd = vec![String::new(); amd(system)];
     for name in OF_AMD {
         if name != "CUDA_VISIBLE_DEVICES" || nvidia.is_empty() {
@@ -53,13 +54,20 @@ fn hidden(system: &System, variable: &str, vendor: &str, gpus: &[String]) -> Opt
     };
     let entries: Vec<&str> = value.split(',').map(str::trim).collect();
     let visible = entries.iter().take_while(|entry| is_visible(entry)).count();
+    let remedy = format!("unset {variable}, or list the devices that the run needs");
+    let shown = &entries[..visible];
+    // Measured with driver 580.
+    let twice = shown.iter().enumerate().find_map(|(place, entry)| shown[..place].contains(entry).then_some(entry));
+    if let Some(entry) = twice.filter(|_| vendor == NVIDIA) {
+        let cause = format!("{variable}={value} lists `{entry}` twice: cuInit fails with CUDA_ERROR_INVALID_DEVICE");
+        return Some(Fault::error("devices_hidden", cause, remedy));
+    }
     if count == 0 || visible >= count {
         return None;
     }
     let wrong = entries.get(visible).filter(|entry| !entry.is_empty() && **entry != "-1");
     let wrong = wrong.map(|entry| format!("; `{entry}` is none of them")).unwrap_or_default();
     let cause = format!("{variable}={value} shows {visible} of {count} GPUs of {vendor}{wrong}");
-    let remedy = format!("unset {variable}, or list the devices that the run needs");
     Some(match visible {
         0 => Fault::error("devices_hidden", cause, remedy),
         _ => Fault::warning("devices_hidden", cause, remedy),

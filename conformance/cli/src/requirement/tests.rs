@@ -7,7 +7,7 @@ use gpu_interop_conformance::{ExporterDetail, ExporterReport, Outcome};
 
 use super::*;
 use crate::exit_status::NOT_RUN;
-use crate::report::{CaseReport, SCHEMA, Stopped, Tool, summarize};
+use crate::report::{CaseReport, SCHEMA, Shard, Stopped, Tool, summarize};
 
 fn backend() -> BackendInfo {
     BackendInfo::new("host", "none")
@@ -77,6 +77,31 @@ fn every_outcome_has_its_exit_status() {
         assert_eq!(status(vec![case("a.b", None, outcome)], &[]), alone(outcome), "{outcome}");
     }
     assert_eq!(status(Vec::new(), &[]), 2, "a run of nothing");
+}
+
+/// Its other cases are in other shards.
+#[test]
+fn a_shard_may_have_nothing_to_run() {
+    let native = [Requirement::Exporter(ExporterName::Native)];
+    for outcome in Outcome::ALL {
+        let mut run = report(vec![case("a.b", None, outcome)]);
+        let shard = Shard {
+            index: 1,
+            count: 2,
+            total: 2,
+            cases_sha256: String::new(),
+            durations_sha256: String::new(),
+            positions: vec![0],
+        };
+        run.shard = Some(shard);
+        let expected = if outcome == Outcome::Unsupported { 0 } else { alone(outcome) };
+        for required in [&[], native.as_slice()] {
+            assert_eq!(status_of(&run, required, Flakes::Report).unwrap_or(NOT_RUN), expected, "{outcome}");
+        }
+        run.results.push(case("a.c", Some(ExporterName::Native), Outcome::Skipped));
+        let skipped = status_of(&run, &native, Flakes::Report).unwrap_or(NOT_RUN);
+        assert_eq!(skipped, if outcome.is_failure() { 1 } else { 2 }, "{outcome}");
+    }
 }
 
 #[test]
