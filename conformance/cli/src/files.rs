@@ -36,11 +36,13 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
 
 /// Writes a file atomically. A link stays; its file is written.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Verdict {
-    let linked = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+    // Such as /dev/stdout, which may be a link to a file that has other contents, too.
+    let is_special = path.starts_with("/dev") || path.starts_with("/proc");
+    let linked = if is_special { None } else { linked(path) };
     let path = linked.as_deref().unwrap_or(path);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
-        if !path.exists() || path.is_file() {
+        if !is_special && (!path.exists() || path.is_file()) {
             let mut file = system::readable_file().tempfile_in(folder)?;
             std::io::Write::write_all(&mut file, bytes)?;
             file.persist(path)?;
@@ -50,6 +52,12 @@ pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Verdict {
         std::fs::write(path, bytes)
     };
     write().map_err(|error| cannot_write(path, &error))
+}
+
+/// The file that a link leads to, whether it exists or not. `None` if the path is no link.
+fn linked(path: &Path) -> Option<PathBuf> {
+    let target = path.read_link().ok()?;
+    Some(path.canonicalize().unwrap_or_else(|_| path.parent().unwrap_or(Path::new("")).join(target)))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {

@@ -96,7 +96,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "no_isolate")]
     isolate_each: bool,
     /// The number of processes that run scenarios in parallel. Default: the number of cores, at most 2. More slow a GPU down.
-    /// As many others run scenarios that mostly wait, and about half as many start meanwhile.
+    /// Others run scenarios that mostly wait, start or exit meanwhile.
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
     /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each repetition.
@@ -267,24 +267,26 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         let report = run_on(suite.scenarios(), under_test, args, plan, &environment, &cases, journal.as_ref())?;
         Ok((report, environment.devices.len()))
     };
-    let (mut reports, mut not_run) = (Vec::new(), None);
+    let (mut reports, mut not_run, mut count) = (Vec::new(), Vec::new(), 0);
     loop {
+        let mut has_stopped = false;
         match one(&plan) {
             Ok((report, devices)) => {
-                let has_stopped = report.stopped.is_some();
+                (count, has_stopped) = (devices, report.stopped.is_some());
                 reports.push(report);
-                plan.device += 1;
-                let is_last = matches!(args.device, Devices::One(_)) || plan.device >= devices;
-                if is_last || has_stopped || interrupt::is_interrupted() {
-                    break;
-                }
             }
             Err(stop) if reports.is_empty() => return Err(stop),
-            // The reports of the devices before it are written.
+            // The reports of the other devices are written.
             Err(stop) => {
-                not_run = Some(format!("device {}: {}", plan.device, stop.reason()));
-                break;
+                let missing = NotRead { source: format!("device {}", plan.device), reason: stop.reason().to_owned() };
+                eprintln!("conformance: {}: {}", missing.source, missing.reason);
+                not_run.push(missing);
             }
+        }
+        plan.device += 1;
+        let is_last = matches!(args.device, Devices::One(_)) || plan.device >= count;
+        if is_last || has_stopped || interrupt::is_interrupted() {
+            break;
         }
     }
     let hash = hash.and_then(Hash::finish);
@@ -292,9 +294,8 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         host.command_sha256.clone_from(&hash);
     }
     let mut merged = Merged::of_devices(reports);
-    merged.not_read.extend(
-        not_run.as_ref().map(|reason| NotRead { source: format!("device {}", plan.device), reason: reason.clone() }),
-    );
+    let missing: Vec<String> = not_run.iter().map(|missing| missing.source.clone()).collect();
+    merged.not_read.extend(not_run);
     if let Some(path) = &args.json {
         let text = match (args.device, merged.reports.as_slice()) {
             (Devices::One(_), [only]) => to_json(&only.report),
@@ -317,11 +318,8 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         write_file(path, &junit::render(&judged.reports, args.flaky)?)?;
     }
     let status = merge::judge(&judged, &required, args.flaky);
-    if let Some(reason) = not_run {
-        if matches!(status, Ok(0) | Err(_)) {
-            return Err(Stop::Failed(reason));
-        }
-        eprintln!("conformance: {reason}");
+    if !missing.is_empty() && matches!(status, Ok(0) | Err(_)) {
+        return Err(Stop::Failed(format!("the run was impossible on {}, for the reasons above", missing.join(", "))));
     }
     if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
         return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));

@@ -294,9 +294,9 @@ impl Context {
         })
     }
 
-    /// Starts another process with the same backend, exporter and seed. Drivers start faster with few hardware queues, and
-    /// CUDA gets one there ([`CONNECTIONS_VARIABLE`](crate::CONNECTIONS_VARIABLE)), unless this process's environment sets
-    /// another number: no stream of that process may wait for another one of it.
+    /// Starts another process with the same backend, exporter and seed. Its streams must not wait for each other: CUDA has
+    /// one hardware queue there, with which it starts faster, unless
+    /// [`CONNECTIONS_VARIABLE`](crate::CONNECTIONS_VARIABLE) is set in the environment.
     ///
     /// # Errors
     /// If it cannot be started.

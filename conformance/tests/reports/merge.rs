@@ -126,12 +126,12 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
     let [missing, bad] = ["missing.json", "newer.json"].map(|name| folder.path().join(name));
     let files = [text(&missing)?, &good, text(&bad)?, "--html", text(&page)?, "--json", text(&all)?];
     let (status, said) = merge(&files)?;
-    assert!(status == Some(2) && said.contains("these are missing: "), "{said}");
+    assert!(status == Some(2) && said.contains("missing or incomplete: missing.json, newer.json"), "{said}");
     let merged: Merged = serde_json::from_value(json(&all)?)?;
     assert_eq!((merged.reports.len(), merged.not_read.len()), (1, 2));
     let page = html::parse(&std::fs::read_to_string(&page)?)?;
     let title = page.named("title")[0].text();
-    assert!(title.ends_with("; 2 missing"), "{title}");
+    assert!(title.ends_with("; 2 missing or incomplete"), "{title}");
     for missing in &merged.not_read {
         assert!(page.text().contains(&format!("{}: {}", missing.source, missing.reason)), "{missing:?}");
     }

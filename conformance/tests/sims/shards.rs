@@ -182,7 +182,7 @@ fn all_of_each() -> Result<(), Failed> {
         change(&mut other);
         write(1, &other)?;
         let (status, said, merged) = merge(folder.path(), &names)?;
-        let reason = "these are missing: 2; shards of the same cases are of another build or command";
+        let reason = "these are missing: 2; shards of the same cases have another --build, command or version";
         check(status == Some(2) && said.contains(reason) && merged.reports.len() == 4, said)?;
     }
     Ok(())

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     let status = if args.fail { judge(&merged, &[], args.flaky)? } else { 0 };
     if status == 0 && !merged.not_read.is_empty() {
         let missing: Vec<&str> = merged.not_read.iter().map(|missing| missing.source.as_str()).collect();
-        return Err(Stop::Failed(format!("the rest was merged; these are missing: {}", missing.join(", "))));
+        return Err(Stop::Failed(format!("the rest was merged; missing or incomplete: {}", missing.join(", "))));
     }
     Ok(status)
 }
@@ -145,7 +145,11 @@ fn add_bytes(merged: &mut Merged, bytes: &[u8], source: String) -> Result<(), St
         let mut inner: Merged = parse(value, MERGED_SCHEMA)?;
         merged.reports.append(&mut inner.reports);
         merged.benches.append(&mut inner.benches);
-        merged.not_read.append(&mut inner.not_read);
+        let named = |missing: NotRead| match source.as_str() {
+            "" => missing,
+            file => NotRead { source: format!("{file}: {}", missing.source), ..missing },
+        };
+        merged.not_read.extend(inner.not_read.into_iter().map(named));
     } else {
         return Err("this is not a report; pass a file that `run`, `bench` or `merge` wrote with --json".into());
     }

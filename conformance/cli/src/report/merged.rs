@@ -24,15 +24,16 @@ pub struct Merged {
     pub reports: Vec<Sourced<Report>>,
     /// The reports of `conformance bench`.
     pub benches: Vec<Sourced<BenchReport>>,
-    /// Files that could not be read, and devices without a run: they are missing here.
+    /// Files that could not be read, shards that could not be joined, and devices without a run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub not_read: Vec<NotRead>,
 }
 
-/// A file that is missing or not a report, or a device of `--device all` on which the run was impossible.
+/// A file that is missing or not a report, shards that could not be joined, or a device of `--device all` on which the run
+/// was impossible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotRead {
-    /// The file, as in [`Sourced::source`], or the device.
+    /// The file or files, as in [`Sourced::source`], or the device.
     pub source: String,
     /// The reason.
     pub reason: String,

@@ -1,6 +1,6 @@
 //! Joining the reports of shards to that of one run.
 
-use super::{CaseReport, Cause, JoinedShard, Merged, NotRead, Report, Shard, Sourced, Stopped, Tool, summarize};
+use super::{CaseReport, Cause, JoinedShard, Merged, NotRead, Report, Shard, Sourced, Stopped, summarize};
 use crate::sha256;
 
 /// Replaces the shards of each run by one report, if all are present and no case is lost or doubled. Otherwise the shards
@@ -14,13 +14,17 @@ pub(crate) fn join(merged: &mut Merged) {
             None => runs.push(vec![sourced]),
         }
     }
-    // A missing shard may be there, of another build.
+    // A missing shard may be there, of another build or without the hash of its command.
     let others: Vec<&str> = (runs.iter().map(|run| {
         let of_others = |other: &Vec<Sourced<Report>>| {
             let one = run.first().map(|first| &first.report);
             one.is_some_and(|one| begins(other, |first| has_same_cases(one, first) && !is_same(one, first)))
         };
-        if runs.iter().any(of_others) { "; shards of the same cases are of another build or command" } else { "" }
+        if runs.iter().any(of_others) {
+            "; shards of the same cases have another --build, command or version"
+        } else {
+            ""
+        }
     }))
     .collect();
     for (mut run, others) in runs.into_iter().zip(others) {
@@ -88,7 +92,6 @@ fn one(run: &[Sourced<Report>]) -> Result<Report, String> {
     let mut resumed: Vec<_> = run.iter().flat_map(|sourced| sourced.report.resumed.iter().copied()).collect();
     resumed.sort_unstable();
     Ok(Report {
-        tool: Tool::this(),
         started: run.iter().filter_map(|sourced| sourced.report.started).min(),
         shard: None,
         shards: run.iter().zip(&numbers).map(|(sourced, index)| about(&sourced.report, *index)).collect(),

@@ -141,7 +141,7 @@ impl<'a> Held<'a> {
 
 /// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`. `held` is the
 /// process of the first one, if it was started before. `turn` ends when the last case has passed, before its process has
-/// exited, or when others that do not mostly wait have ended before it; after a failure, when that has been reported.
+/// exited; after a failure, when that has been reported. If only the last case mostly waits, `turn` ends before it.
 pub(super) fn run<'a>(
     options: Options<'a>,
     cases: &[Case<'_>],
@@ -190,12 +190,12 @@ pub(super) fn run<'a>(
             end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });
             sensors = after;
             usable = !end.outcome.is_failure();
-            if cases[done].scenario.beside != Beside::All && mostly_wait(&cases[done + 1..]) {
-                turn = None;
-            }
             ended(done, Process::with_history(end, &cases[first..done]), took);
             // The process of a run that stops ends as well.
             usable &= options.halt.stop().is_none();
+            if usable && cases[done].scenario.beside != Beside::All && mostly_wait(&cases[done + 1..]) {
+                turn = None;
+            }
             done += 1;
         }
     }

@@ -54,15 +54,22 @@ impl Journal {
         let (lines, length) = resume::parse(&bytes).map_err(|reason| {
             Stop::Failed(format!("--resume {}: {reason}; name a file that --journal wrote", path.display()))
         })?;
-        let file = OpenOptions::new().append(true).open(path).map_err(|error| cannot(path, &error))?;
-        Self::write_to(path, file, Some(length), lines)
+        let open = || {
+            let file = OpenOptions::new().append(true).open(path)?;
+            // Windows cuts no file that is open for appending.
+            let to_cut =
+                if bytes.len() as u64 == length { None } else { Some(OpenOptions::new().write(true).open(path)?) };
+            Ok((file, to_cut.map(|file| (file, length))))
+        };
+        let (file, to_cut) = open().map_err(|error: std::io::Error| cannot(path, &error))?;
+        Self::write_to(path, file, to_cut, lines)
     }
 
-    fn write_to(path: &Path, file: File, length: Option<u64>, earlier: Vec<Line>) -> Verdict<Self> {
+    fn write_to(path: &Path, file: File, to_cut: Option<(File, u64)>, earlier: Vec<Line>) -> Verdict<Self> {
         sync_folder(path);
         let (sender, receiver) = mpsc::channel();
         let writer =
-            std::thread::Builder::new().name("journal".into()).spawn(move || write(file, length, &receiver))?;
+            std::thread::Builder::new().name("journal".into()).spawn(move || write(file, to_cut, &receiver))?;
         let (began, lines) = (Mutex::new(Instant::now()), Mutex::new(Some(sender)));
         Ok(Self { path: path.into(), earlier, began, lines, writer: Some(writer) })
     }
@@ -136,11 +143,11 @@ impl Drop for Journal {
     }
 }
 
-/// Writes lines, and syncs those that have arrived together. An earlier journal is cut to `length` before the first of
-/// them, for the killed process may have written half a line; one of another run gets none and stays as it is.
-fn write(mut file: File, mut length: Option<u64>, lines: &Receiver<Vec<u8>>) -> std::io::Result<()> {
+/// Writes lines, and syncs those that have arrived together. An earlier journal whose last line is incomplete is cut before
+/// the first of them; one of another run gets none and stays as it is.
+fn write(mut file: File, mut to_cut: Option<(File, u64)>, lines: &Receiver<Vec<u8>>) -> std::io::Result<()> {
     while let Ok(mut bytes) = lines.recv() {
-        if let Some(length) = length.take() {
+        if let Some((file, length)) = to_cut.take() {
             file.set_len(length)?;
         }
         bytes.extend(lines.try_iter().flatten());

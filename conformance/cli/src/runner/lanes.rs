@@ -49,7 +49,7 @@ pub(super) fn side_by_side<T: Sync, P: Send, R: Send>(
     let receiver = Arc::new(Mutex::new(receiver));
     // The scope propagates a worker's panic.
     std::thread::scope(|scope| {
-        // The others wait for last scenarios, and for processes that exit.
+        // Two thirds of them wait for last scenarios that mostly wait, and for processes that exit.
         for _ in 0..workers {
             let receiver = receiver.clone();
             scope.spawn(move || {

@@ -34,12 +34,13 @@ impl Machine {
 
     /// `true` if `last`, marked `last_in_process`, may run after `others` in their process.
     fn may_end_with<'a>(self, mut others: impl Iterator<Item = &'a Case<'a>>, last: &Case<'_>) -> bool {
-        let (_, [_, layer, queues]) = self.kind(last);
+        let (last_beside, [counts, layer, queues]) = self.kind(last);
+        // Units of other kinds run one at a time, without busy processes or alone.
+        let may_end = |beside| beside <= last_beside && last_beside <= Beside::All;
         others.all(|other| {
-            // Those that come later run one at a time: one that mostly waits would delay them.
-            let (beside, [_, other_layer, other_queues]) = self.kind(other);
+            let (beside, [other_counts, other_layer, other_queues]) = self.kind(other);
             let is_alike = (other.exporter, other_layer, other_queues) == (last.exporter, layer, queues);
-            is_alike && beside <= Beside::All && !other.scenario.last_in_process
+            is_alike && may_end(beside) && (other_counts || !counts) && !other.scenario.last_in_process
         })
     }
 
@@ -145,9 +146,9 @@ mod tests {
                 assert!(others.is_empty() || isolation == Isolation::Shared, "{unit:?}");
                 if let Some(first) = others.first().filter(|_| is_last(last)) {
                     let ((beside, [_, layer, queues]), exporter) = kind(first);
-                    let ((_, [_, last_layer, last_queues]), last_exporter) = kind(last);
+                    let ((last_beside, [_, last_layer, last_queues]), last_exporter) = kind(last);
                     assert_eq!((layer, queues, exporter), (last_layer, last_queues, last_exporter), "{unit:?}");
-                    assert!(beside <= Beside::All, "{unit:?}");
+                    assert!(beside <= last_beside && last_beside <= Beside::All, "{unit:?}");
                 }
             }
             // Starts are saved.

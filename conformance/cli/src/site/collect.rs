@@ -55,7 +55,7 @@ fn add(merged: &mut Merged, file: &str, found: Merged) {
     let named = |source: String| if source.is_empty() { file.to_owned() } else { format!("{file}: {source}") };
     merged.reports.extend(found.reports.into_iter().map(|each| Sourced { source: named(each.source), ..each }));
     merged.benches.extend(found.benches.into_iter().map(|each| Sourced { source: named(each.source), ..each }));
-    merged.not_read.extend(found.not_read);
+    merged.not_read.extend(found.not_read.into_iter().map(|each| NotRead { source: named(each.source), ..each }));
 }
 
 /// The JSON files in a folder and below it, without following links to folders.

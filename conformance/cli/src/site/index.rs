@@ -82,7 +82,7 @@ pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
         }
         @if !not_read.is_empty() {
             section aria-labelledby="missing" {
-                h2 id="missing" { "Files that are no reports" }
+                h2 id="missing" { "Missing or incomplete" }
                 ul { @for missing in not_read { li { code { (missing.source) } ": " (missing.reason) } } }
             }
         }

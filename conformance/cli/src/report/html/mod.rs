@@ -49,7 +49,7 @@ pub(crate) fn render(merged: &Merged) -> String {
         .collect();
     let mut verdict = verdict(&runs);
     if !merged.not_read.is_empty() {
-        verdict.push_str(&format!("; {} missing", merged.not_read.len()));
+        verdict.push_str(&format!("; {} missing or incomplete", merged.not_read.len()));
     }
     let page = html! {
         (DOCTYPE)
@@ -63,7 +63,7 @@ pub(crate) fn render(merged: &Merged) -> String {
                 main {
                     @if !merged.not_read.is_empty() {
                         section aria-labelledby="missing" {
-                            h2 id="missing" { "What is missing here" }
+                            h2 id="missing" { "Missing or incomplete" }
                             ul {
                                 @for missing in &merged.not_read {
                                     li { code { (missing.source) } ": " (missing.reason) }

@@ -172,16 +172,17 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     let streams = context.streams(4 * THREADS)?;
     drop(streams);
     cycles(CYCLES / 10)?;
-    let (mut last, mut equal) = (0, 0);
-    collect_until(context, |running| {
-        equal = if running == last { equal + 1 } else { 0 };
-        last = running;
+    let (mut last, mut equal) = (None, 0);
+    collect_until(context, |running, found| {
+        let now = Some((running, found.descriptors, found.mappings));
+        equal = if now == last { equal + 1 } else { 0 };
+        last = now;
         equal == 5
     })?;
     let (mut before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
     for round in 1..=ROUNDS {
         cycles(CYCLES)?;
-        collect_until(context, |now| now <= running)?;
+        collect_until(context, |now, found| now <= running && found.check_since(&before, SLACK).is_ok())?;
         let settled = if round < ROUNDS { ResourceSnapshot::settled_or_steady } else { ResourceSnapshot::settled };
         let after = settled(&before, SLACK, u64::MAX)?;
         match after.check_since(&before, SLACK) {
@@ -200,14 +201,14 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Collects until the number of threads is as wanted, for at most a fifth of a second: threads of streams and bridges end
-/// some time after the objects that they serve, and objects dropped just before their stream was idle are kept until the
-/// next collection.
-fn collect_until(context: &Context, mut is_wanted: impl FnMut(usize) -> bool) -> Verdict {
+/// Collects until the number of threads and the resources are as wanted, for at most a fifth of a second: threads of streams
+/// and bridges end some time after the objects that they serve, and objects dropped just before their stream was idle are
+/// kept until the next collection.
+fn collect_until(context: &Context, mut is_wanted: impl FnMut(usize, &ResourceSnapshot) -> bool) -> Verdict {
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(10));
         context.device().collect();
-        if is_wanted(system::threads()?) {
+        if is_wanted(system::threads()?, &ResourceSnapshot::take()?) {
             break;
         }
     }
