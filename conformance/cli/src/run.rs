@@ -273,7 +273,7 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         match one(&plan) {
             Ok((report, devices)) => {
                 (count, has_stopped) = (devices, report.stopped.is_some());
-                reports.push(report);
+                reports.push((plan.device, report));
             }
             Err(stop) if reports.is_empty() => return Err(stop),
             // The reports of the other devices are written.
@@ -290,12 +290,11 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         }
     }
     let hash = hash.and_then(Hash::finish);
-    for host in reports.iter_mut().filter_map(|report: &mut Report| report.host.as_mut()) {
+    for host in reports.iter_mut().filter_map(|(_, report): &mut (usize, Report)| report.host.as_mut()) {
         host.command_sha256.clone_from(&hash);
     }
-    let mut merged = Merged::of_devices(reports);
     let missing: Vec<String> = not_run.iter().map(|missing| missing.source.clone()).collect();
-    merged.not_read.extend(not_run);
+    let merged = Merged::of_devices(reports, not_run);
     if let Some(path) = &args.json {
         let text = match (args.device, merged.reports.as_slice()) {
             (Devices::One(_), [only]) => to_json(&only.report),

@@ -143,20 +143,21 @@ fn other_run() -> Result<(), Failed> {
     check(run(&["--resume", &file])?.0 == Some(0) && journal.exists(), "a run without a journal")
 }
 
-/// The reports of the devices before it are written, and their failures determine the exit status.
+/// The reports of the other devices are written, and their failures determine the exit status.
 fn later_device() -> Result<(), Failed> {
     for (fault, expected) in [("", 2), (FAULT, 1)] {
         let folder = tempfile::tempdir()?;
         let (journal, json) = (folder.path().join("journal.jsonl"), folder.path().join("report.json"));
         let run = |option: &str| -> Result<(Option<i32>, String, Merged), Failed> {
-            let run = Run::cuda().two_devices().exporter("native").filter("{identity.json,memory.fill}");
-            let mut command = run.env("GPU_INTEROP_SIM_FAIL", fault).command(&json)?;
+            let run = Run::cuda().exporter("native").filter("{identity.json,memory.fill}");
+            let mut command =
+                run.env("GPU_INTEROP_SIM_DEVICES", "3").env("GPU_INTEROP_SIM_FAIL", fault).command(&json)?;
             let output = command.args(["--device", "all", option]).arg(&journal).output()?;
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             Ok((output.status.code(), said, serde_json::from_str(&std::fs::read_to_string(&json)?)?))
         };
         let (status, said, whole) = run("--journal")?;
-        check(whole.reports.len() == 2 && status.is_some_and(|status| status < 2), said)?;
+        check(whole.reports.len() == 3 && status.is_some_and(|status| status < 2), said)?;
         // The clock of the second device does not include the first.
         let (mut lines, mut last) = (String::new(), 0);
         for line in std::fs::read_to_string(&journal)?.lines() {
@@ -181,7 +182,8 @@ fn later_device() -> Result<(), Failed> {
                 && said.contains("--seed or --repeat differ"),
             said,
         )?;
-        check(merged.reports.len() == 1 && merged.not_read.len() == 1, format!("{merged:?}"))?;
+        let sources: Vec<&str> = merged.reports.iter().map(|run| run.source.as_str()).collect();
+        check(sources == ["device 0", "device 2"] && merged.not_read.len() == 1, format!("{merged:?}"))?;
         let missing = &merged.not_read[0];
         check(missing.source == "device 1" && missing.reason.starts_with("--resume"), format!("{missing:?}"))?;
     }

@@ -66,11 +66,11 @@ impl Merged {
         Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
     }
 
-    /// The reports of this process's run, one a device.
-    pub(crate) fn of_devices(reports: Vec<Report>) -> Self {
-        let only = reports.len() == 1;
+    /// The reports of this process's run, with the numbers of their devices, and the devices without a run.
+    pub(crate) fn of_devices(reports: Vec<(usize, Report)>, not_read: Vec<NotRead>) -> Self {
+        let only = reports.len() + not_read.len() == 1;
         let source = |number| if only { String::new() } else { format!("device {number}") };
         let sourced = |(number, report)| Sourced { source: source(number), report };
-        Self { reports: reports.into_iter().enumerate().map(sourced).collect(), ..Self::empty() }
+        Self { reports: reports.into_iter().map(sourced).collect(), not_read, ..Self::empty() }
     }
 }
