@@ -293,7 +293,6 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     for host in reports.iter_mut().filter_map(|(_, report): &mut (usize, Report)| report.host.as_mut()) {
         host.command_sha256.clone_from(&hash);
     }
-    let missing: Vec<String> = not_run.iter().map(|missing| missing.source.clone()).collect();
     let merged = Merged::of_devices(reports, not_run);
     if let Some(path) = &args.json {
         let text = match (args.device, merged.reports.as_slice()) {
@@ -317,8 +316,8 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
         write_file(path, &junit::render(&judged.reports, args.flaky)?)?;
     }
     let status = merge::judge(&judged, &required, args.flaky);
-    if !missing.is_empty() && matches!(status, Ok(0) | Err(_)) {
-        return Err(Stop::Failed(format!("the run was impossible on {}, for the reasons above", missing.join(", "))));
+    if let Some(missing) = judged.missing().filter(|_| matches!(status, Ok(0) | Err(_))) {
+        return Err(Stop::Failed(format!("the run was impossible on {missing}, for the reasons above")));
     }
     if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
         return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));

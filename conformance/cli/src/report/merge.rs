@@ -80,11 +80,12 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
         write_file(path, &markdown::render(&merged))?;
     }
     let status = if args.fail { judge(&merged, &[], args.flaky)? } else { 0 };
-    if status == 0 && !merged.not_read.is_empty() {
-        let missing: Vec<&str> = merged.not_read.iter().map(|missing| missing.source.as_str()).collect();
-        return Err(Stop::Failed(format!("the rest was merged; missing or incomplete: {}", missing.join(", "))));
+    match merged.missing() {
+        Some(missing) if status == 0 => {
+            Err(Stop::Failed(format!("the rest was merged; missing or incomplete: {missing}")))
+        }
+        _ => Ok(status),
     }
-    Ok(status)
 }
 
 /// The exit status of the runs: a lost GPU before a failure, a failure before a run of nothing.
@@ -145,15 +146,21 @@ fn add_bytes(merged: &mut Merged, bytes: &[u8], source: String) -> Result<(), St
         let mut inner: Merged = parse(value, MERGED_SCHEMA)?;
         merged.reports.append(&mut inner.reports);
         merged.benches.append(&mut inner.benches);
-        let named = |missing: NotRead| match source.as_str() {
-            "" => missing,
-            file => NotRead { source: format!("{file}: {}", missing.source), ..missing },
-        };
+        let named = |missing: NotRead| NotRead { source: within(&source, missing.source), ..missing };
         merged.not_read.extend(inner.not_read.into_iter().map(named));
     } else {
         return Err("this is not a report; pass a file that `run`, `bench` or `merge` wrote with --json".into());
     }
     Ok(())
+}
+
+/// The name of a report in a file. Either may be empty.
+pub(crate) fn within(file: &str, source: String) -> String {
+    match (file, source.as_str()) {
+        ("", _) => source,
+        (_, "") => file.to_owned(),
+        _ => format!("{file}: {source}"),
+    }
 }
 
 /// The runs in a report of `run` or `merge`.

@@ -66,6 +66,12 @@ impl Merged {
         Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
     }
 
+    /// The names of what is missing or incomplete. `None` if nothing is.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let names: Vec<&str> = self.not_read.iter().map(|missing| missing.source.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
     /// The reports of this process's run, with the numbers of their devices, and the devices without a run.
     pub(crate) fn of_devices(reports: Vec<(usize, Report)>, not_read: Vec<NotRead>) -> Self {
         let only = reports.len() + not_read.len() == 1;

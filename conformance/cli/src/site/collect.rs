@@ -52,7 +52,7 @@ pub(super) fn collect(folder: &Path) -> Verdict<Collected> {
 
 /// Adds the reports of a file, which their sources name.
 fn add(merged: &mut Merged, file: &str, found: Merged) {
-    let named = |source: String| if source.is_empty() { file.to_owned() } else { format!("{file}: {source}") };
+    let named = |source| merge::within(file, source);
     merged.reports.extend(found.reports.into_iter().map(|each| Sourced { source: named(each.source), ..each }));
     merged.benches.extend(found.benches.into_iter().map(|each| Sourced { source: named(each.source), ..each }));
     merged.not_read.extend(found.not_read.into_iter().map(|each| NotRead { source: named(each.source), ..each }));
