@@ -22,13 +22,14 @@ use super::rounds::{Effort, Variant};
 use super::sys::{Lane, SemaphoreBatch};
 
 /// For a plain call with one semaphore, and for prepared batches with one value for all, which only they signal: like the
-/// raw variant, whose value is one. Plain batches are encoded again each time, and have no limit.
+/// raw variant, whose value is one. A batch of one has one value. Plain batches are encoded again each time, and have no
+/// limit.
 const LIMIT: Limit = Limit::AtMost(1.02);
 
 /// For a prepared batch of `N` values: those of signals are compared with the last ones, and those of waits copied.
 const fn prepared<const N: usize>() -> Limit {
     Limit::AtMost(match N {
-        1 => 1.025,
+        1 => return LIMIT,
         ..=8 => 1.05,
         _ => 1.1,
     })

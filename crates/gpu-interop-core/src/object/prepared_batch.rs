@@ -80,6 +80,8 @@ struct Batch<S, R> {
     places: Box<[usize]>,
     /// Number of timelines.
     timelines: usize,
+    /// Place of the first timeline's value.
+    first: usize,
     layout: BlockLayout,
     /// Streams on which the use of every semaphore has been recorded.
     marked: InFlight,
@@ -122,8 +124,10 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
         let place =
             |(index, semaphore)| if is_timeline(semaphore) { index * layout.words + layout.value } else { NO_VALUE };
         let places: Box<[_]> = semaphores.iter().enumerate().map(place).collect();
-        let timelines = places.iter().filter(|place| **place != NO_VALUE).count();
-        Ok(Self { device, places, timelines, layout, semaphores, handles, form, marked: InFlight::default() })
+        let of_timelines = places.iter().filter(|place| **place != NO_VALUE);
+        let first = of_timelines.clone().next().copied().unwrap_or(NO_VALUE);
+        let timelines = of_timelines.count();
+        Ok(Self { device, places, timelines, first, layout, semaphores, handles, form, marked: InFlight::default() })
     }
 
     #[inline]
@@ -285,10 +289,17 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         self.common.is_common()
     }
 
+    /// The next value, if it is known to be the same for all timelines.
+    #[inline]
+    fn of_all(&self) -> Option<u64> {
+        let of_one = || (self.last.len() == 1).then(|| self.batch.value(self.batch.first));
+        self.filled.or_else(of_one)
+    }
+
     /// Validates the signals and records their values.
     #[inline]
     fn begin(&mut self) -> Result<Begun> {
-        let Some(next) = self.filled.filter(|_| self.common.is_common()) else {
+        let Some(next) = self.of_all().filter(|_| self.common.is_common()) else {
             return self.begin_each().map(|()| Begun::Each);
         };
         let previous = self.common.value();
@@ -319,7 +330,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         if !grow {
             return Err(self.rejected());
         }
-        match self.filled {
+        match self.of_all() {
             Some(next) => self.note_filled(next),
             None => self.signalled = None,
         }

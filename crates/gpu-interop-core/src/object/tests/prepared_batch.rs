@@ -203,6 +203,34 @@ fn one_value_is_compared_once() {
     stream.signal(&[two.signal_value(8)]).expect_err("the value stays without its batch");
 }
 
+/// The value of the only timeline is that of all timelines, beside a binary semaphore too.
+#[test]
+fn the_value_of_the_only_timeline_is_compared_once() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let (before, one) = (binary(&device), timeline(&device));
+    let mut batch = SignalBatch::new([&before, &one]).expect("signals");
+    let mut found = Vec::new();
+    for value in [1, 2, 3] {
+        batch.set(1, value).expect("a timeline");
+        stream.signal_prepared(&mut batch).expect("signal");
+        found.push(batch.has_common_value());
+    }
+    stream.signal(&[one.signal_value(4)]).expect("signal");
+    found.push(batch.has_common_value());
+    for value in [5, 6, 7] {
+        assert_invalid(&recorder, SIGNAL, &["only grows"], || stream.signal_prepared(&mut batch));
+        batch.set_all(&[value]).expect("one timeline");
+        if value == 7 {
+            recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
+            stream.signal_prepared(&mut batch).expect_err("the driver failed");
+        }
+        stream.signal_prepared(&mut batch).expect("a failed signal can be repeated");
+        found.push(batch.has_common_value());
+    }
+    assert_eq!(found, [false, true, true, false, false, true, true]);
+}
+
 /// A value that does not increase is rejected, and the values of the semaphores before it are restored.
 #[test]
 fn timeline_values_increase_across_both_kinds_of_batches() {
