@@ -124,7 +124,7 @@ pub(crate) struct RunArgs {
     build: Option<String>,
     /// The file of the kernel's messages, which are reported with the case that ran at the time: lines that a program
     /// such as `dmesg -w` appends; or `journalctl`, the journal of systemd. Default: /dev/kmsg if it can be read, or else
-    /// `journalctl` if it starts.
+    /// `journalctl` if it starts; on Windows, the event log.
     #[arg(long, value_name = "FILE")]
     kernel_log: Option<PathBuf>,
     /// Print only failures, reasons of cases that did not run, and counts.

@@ -12,9 +12,12 @@ const PLACEMENT_ALIGNMENT: u64 = 512;
 /// A video texture with luma and chroma in separate planes: NV12, P010, P016 or P208.
 ///
 /// Direct3D stores such a texture in one allocation, in a layout that only its driver knows; HIP, and CUDA's drivers before
-/// 12.8, have no arrays with planes. To share a picture, copy each plane (a subresource of the texture) to a shared buffer
-/// with the layout of [`footprints`](Self::footprints), which an importer maps with
-/// [`MappedPlanes`](gpu_interop_core::MappedPlanes).
+/// 12.8, have no arrays with planes. To share a picture, copy its planes to a shared buffer, which an importer maps with
+/// [`MappedPlanes`](gpu_interop_core::MappedPlanes):
+///
+/// * Direct3D 12: copy each plane, a subresource of the texture, to its place in [`footprints`](Self::footprints).
+/// * Direct3D 11, which copies no single planes: copy the texture to a staging texture, map that, and write the mapped bytes
+///   to the buffer (`UpdateSubresource`). Their layout is [`mapped_layout`](Self::mapped_layout).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VideoTextureSpec {
     format: VideoFormat,

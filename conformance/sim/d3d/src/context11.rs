@@ -110,7 +110,9 @@ methods! { Context11;
         }
         context.0.drain();
         let rows = layout.subresource(subresource);
-        let [row, slice] = [rows.pitch, rows.slice_pitch].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
+        // Of planes, the pitch to the end of the last one.
+        let slice = if layout.is_planar() { layout.size } else { rows.slice_pitch };
+        let [row, slice] = [rows.pitch, slice].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
         // What may be mapped is not shared, so that the address stays.
         part.with(rows.offset, 0, |data| {
             *mapped = D3D11_MAPPED_SUBRESOURCE { pData: data.cast(), RowPitch: row, DepthPitch: slice };
@@ -135,9 +137,14 @@ methods! { Context11;
     }
 
     fn copy(context, target: *mut c_void, source: *mut c_void) {
-        let ((to, layout, _), (from, of_source, _)) = (resource(target), resource(source));
-        assert_eq!((layout.size, layout.texel(0)), (of_source.size, of_source.texel(0)), "a copy of another resource's size");
-        context.0.record(move |_| Part::copy((&from, 0), (&to, 0), layout.size));
+        let ((to, of_target, _), (from, of_source, _)) = (resource(target), resource(source));
+        let (targets, sources) = (of_target.all(), of_source.all());
+        let extents = |all: &[Rows]| -> Vec<[usize; 3]> { all.iter().map(|rows| rows.extent).collect() };
+        let (target, source) = ((extents(&targets), of_target.texel(0)), (extents(&sources), of_source.texel(0)));
+        assert_eq!(target, source, "a copy of another resource's size");
+        context.0.record(move |_| {
+            sources.iter().zip(&targets).for_each(|(source, target)| source.copy(&from, *target, &to));
+        });
     }
 
     fn copy_region(

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use windows::Win32::Foundation::HANDLE;
+use windows::Win32::Foundation::{E_FAIL, HANDLE};
 use windows::Win32::Graphics::Direct3D11::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::Win32::Graphics::Dxgi::IDXGIDevice;
@@ -14,7 +14,7 @@ use crate::context11::Context11;
 use crate::counter::{Counter, Fences};
 use crate::dxgi::DxgiDevice;
 use crate::keyed_mutex::{self, KeyedMutex};
-use crate::layout::{Layout, Texture};
+use crate::layout::{Layout, Texture, has_texels, planes};
 use crate::object::{Stand, methods, object, unknown};
 use crate::os;
 use crate::queue::Queue;
@@ -87,6 +87,7 @@ impl Device11 {
             first.CreateTexture1D = create_texture1d;
             first.CreateTexture2D = create_texture2d;
             first.CreateTexture3D = create_texture3d;
+            first.CheckFormatSupport = format_support;
             first.GetCreationFlags = creation_flags;
             first.GetDeviceRemovedReason = removed_reason;
             first.GetImmediateContext = immediate_context;
@@ -184,17 +185,18 @@ creators! {
     create_buffer: D3D11_BUFFER_DESC to buffers, Buffer as ID3D11Buffer,
         |desc| Some(Layout::buffer(desc.ByteWidth as usize));
     create_texture1d: D3D11_TEXTURE1D_DESC to textures1d, Texture1D as ID3D11Texture1D,
-        |desc| texture([desc.Width, 0, desc.ArraySize], true, desc.MipLevels, desc.Format);
+        |desc| texture([desc.Width, 0, desc.ArraySize], true, desc.MipLevels, desc.Format, desc.Usage);
     create_texture2d: D3D11_TEXTURE2D_DESC to textures2d, Texture2D as ID3D11Texture2D,
-        |desc| texture([desc.Width, desc.Height, desc.ArraySize], true, desc.MipLevels, desc.Format);
+        |desc| texture([desc.Width, desc.Height, desc.ArraySize], true, desc.MipLevels, desc.Format, desc.Usage);
     create_texture3d: D3D11_TEXTURE3D_DESC to textures3d, Texture3D as ID3D11Texture3D,
-        |desc| texture([desc.Width, desc.Height, desc.Depth], false, desc.MipLevels, desc.Format);
+        |desc| texture([desc.Width, desc.Height, desc.Depth], false, desc.MipLevels, desc.Format, desc.Usage);
 }
 
 /// The layout of a texture with this width, height and depth or number of layers.
-fn texture(extent: [u32; 3], layered: bool, levels: u32, format: DXGI_FORMAT) -> Option<Layout> {
+fn texture(extent: [u32; 3], layered: bool, levels: u32, format: DXGI_FORMAT, usage: D3D11_USAGE) -> Option<Layout> {
     let [width, height, depth] = extent.map(|n| n as usize);
-    Layout::texture(&Texture { width, height, depth, layered, levels, format })
+    let texture = Texture { width, height, depth, layered, levels, format };
+    if usage == D3D11_USAGE_STAGING { Layout::mapped(&texture) } else { Layout::texture(&texture) }
 }
 
 methods! { Device11;
@@ -214,6 +216,12 @@ methods! { Device11;
         let counter = answered!(Counter::open(handle));
         device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
+    }
+
+    fn format_support(_, format: DXGI_FORMAT, support: *mut u32) -> HRESULT {
+        let is_supported = planes(format).is_some() || has_texels(format);
+        *support = if is_supported { D3D11_FORMAT_SUPPORT_TEXTURE2D.0.cast_unsigned() } else { 0 };
+        if is_supported { HRESULT(0) } else { E_FAIL }
     }
 
     fn creation_flags(device) -> u32 {

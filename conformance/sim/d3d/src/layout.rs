@@ -74,6 +74,21 @@ impl Layout {
         Some(Self { levels, layers: 1, texels: planes.iter().map(|plane| plane.texel).collect(), size })
     }
 
+    /// The layout of a texture that the host maps: planes directly behind one another, with one row pitch.
+    pub(crate) fn mapped(texture: &Texture) -> Option<Self> {
+        let mut layout = Self::texture(texture)?;
+        if planes(texture.format).is_some() {
+            let pitch = layout.levels.iter().map(|rows| rows.pitch).max()?;
+            layout.size = 0;
+            for rows in &mut layout.levels {
+                let slice_pitch = pitch.checked_mul(rows.extent[1])?;
+                *rows = Rows { offset: layout.size, pitch, slice_pitch, ..*rows };
+                layout.size = layout.size.checked_add(slice_pitch)?;
+            }
+        }
+        Some(layout)
+    }
+
     /// The layout of a texture; `None` if it exceeds the address space.
     pub(crate) fn texture(texture: &Texture) -> Option<Self> {
         if let Some(planes) = planes(texture.format) {
@@ -101,6 +116,16 @@ impl Layout {
     /// Number of subresources.
     pub(crate) fn subresources(&self) -> usize {
         self.levels.len() * self.layers
+    }
+
+    /// All subresources, in the order of their numbers.
+    pub(crate) fn all(&self) -> Vec<Rows> {
+        (0..).take(self.subresources()).map(|number| self.subresource(number)).collect()
+    }
+
+    /// `true` if the subresources are planes, which differ in their texels.
+    pub(crate) fn is_planar(&self) -> bool {
+        self.texels.iter().any(|texel| *texel != self.texels[0])
     }
 
     /// Bytes per texel of a subresource.
@@ -261,6 +286,9 @@ mod tests {
         let [luma, chroma] = [0, 1].map(|plane| layout.subresource(plane));
         assert_eq!((luma.offset, luma.pitch, luma.extent), (0, 128, [100, 38, 1]));
         assert_eq!((chroma.offset, chroma.pitch, chroma.extent), (128 * 40, 128, [100, 19, 1]));
+        let mapped = Layout::mapped(&texture(100, 38, 1)).expect("a small one");
+        assert_eq!((mapped.subresource(0), mapped.size), (Rows { slice_pitch: 128 * 38, ..luma }, 128 * 57));
+        assert_eq!(mapped.subresource(1), Rows { offset: 128 * 38, slice_pitch: 128 * 19, ..chroma });
         for rejected in [texture(101, 38, 1), texture(100, 37, 1), texture(100, 38, 2)] {
             assert!(Layout::texture(&rejected).is_none(), "{rejected:?}");
         }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use gpu_interop::Device;
-use gpu_interop::d3d::TexelFormat;
 use gpu_interop::d3d::d3d11::{D3d11Interop, ExportableFence, KeyedMutex};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D11::{
-    D3D11_BOX, D3D11_BUFFER_DESC, D3D11_CPU_ACCESS_READ, D3D11_MAP_READ, D3D11_MAPPED_SUBRESOURCE,
-    D3D11_TEXTURE2D_DESC, D3D11_USAGE_STAGING, ID3D11Buffer, ID3D11DeviceContext, ID3D11Resource, ID3D11Texture2D,
+    D3D11_BOX, D3D11_BUFFER_DESC, D3D11_CPU_ACCESS_READ, D3D11_CPU_ACCESS_WRITE, D3D11_MAP, D3D11_MAP_READ,
+    D3D11_MAP_WRITE, D3D11_MAPPED_SUBRESOURCE, D3D11_TEXTURE2D_DESC, D3D11_USAGE_STAGING, ID3D11Buffer,
+    ID3D11DeviceContext, ID3D11Resource, ID3D11Texture2D,
 };
 use gpu_interop::d3d::windows::core::Interface;
+use gpu_interop::d3d::{TexelFormat, VideoTextureSpec};
+use gpu_interop::{Device, PlaneLayout};
 
 use super::Library;
 use crate::ensure;
@@ -87,7 +88,7 @@ impl Gpu11 {
         let staging: ID3D11Resource = made(staging)?.cast()?;
         // SAFETY: both are live, of this device, and of one size.
         unsafe { self.context.CopyResource(&staging, buffer) };
-        self.mapped(&staging, |address, _| {
+        self.mapped(&staging, D3D11_MAP_READ, |address, _| {
             // SAFETY: the mapping has that size, and nothing writes to it.
             unsafe { std::slice::from_raw_parts(address, size) }.to_vec()
         })
@@ -95,8 +96,7 @@ impl Gpu11 {
 
     /// Enqueues a write of all texels of level 0 of a two-dimensional texture; `data` is tightly packed.
     pub(crate) fn write_texture(&self, texture: &ID3D11Resource, data: &[u8]) -> Verdict {
-        let (desc, row) = described(texture)?;
-        let rows = desc.Height as usize;
+        let (row, rows) = rows(&described(texture)?)?;
         ensure!(data.len() == row * rows, "{} bytes for {rows} rows of {row} each", data.len());
         let pitch = u32::try_from(row)?;
         // SAFETY: the texture is live; the data has that many rows of this length, and is read during the call.
@@ -109,23 +109,13 @@ impl Gpu11 {
 
     /// Reads all texels of level 0 of a two-dimensional texture, tightly packed.
     pub(crate) fn read_texture(&self, texture: &ID3D11Resource) -> Verdict<Vec<u8>> {
-        let (desc, row) = described(texture)?;
-        let desc = D3D11_TEXTURE2D_DESC {
-            Usage: D3D11_USAGE_STAGING,
-            CPUAccessFlags: D3D11_CPU_ACCESS_READ.0.cast_unsigned(),
-            BindFlags: 0,
-            MiscFlags: 0,
-            ..desc
-        };
-        let mut staging: Option<ID3D11Texture2D> = None;
-        // SAFETY: the description is plain data that outlives the call.
-        unsafe { self.interop.device().CreateTexture2D(&raw const desc, None, Some(&raw mut staging)) }?;
-        let staging: ID3D11Resource = made(staging)?.cast()?;
+        let (row, rows) = rows(&described(texture)?)?;
+        let staging = self.staging(texture)?;
         // SAFETY: both are live, of this device, and have the same description.
         unsafe { self.context.CopyResource(&staging, texture) };
-        self.mapped(&staging, |address, pitch| {
+        self.mapped(&staging, D3D11_MAP_READ, |address, pitch| {
             ensure!(row <= pitch, "rows of {row} bytes are mapped {pitch} apart");
-            let rows = (0..desc.Height as usize).flat_map(|y| {
+            let rows = (0..rows).flat_map(|y| {
                 // SAFETY: the mapping has that many rows of this pitch, which is not shorter, and nothing writes to it.
                 unsafe { std::slice::from_raw_parts(address.add(y * pitch), row) }.to_vec()
             });
@@ -133,26 +123,94 @@ impl Gpu11 {
         })?
     }
 
+    /// A texture that the host reads and writes, and otherwise like this two-dimensional one.
+    fn staging(&self, texture: &ID3D11Resource) -> Verdict<ID3D11Resource> {
+        let desc = D3D11_TEXTURE2D_DESC {
+            Usage: D3D11_USAGE_STAGING,
+            CPUAccessFlags: (D3D11_CPU_ACCESS_READ | D3D11_CPU_ACCESS_WRITE).0.cast_unsigned(),
+            BindFlags: 0,
+            MiscFlags: 0,
+            ..described(texture)?
+        };
+        self.texture(&desc)
+    }
+
+    /// A two-dimensional texture that is not shared.
+    pub(crate) fn texture(&self, desc: &D3D11_TEXTURE2D_DESC) -> Verdict<ID3D11Resource> {
+        let mut texture: Option<ID3D11Texture2D> = None;
+        // SAFETY: the description is plain data that outlives the call.
+        unsafe { self.interop.device().CreateTexture2D(desc, None, Some(&raw mut texture)) }?;
+        Ok(made(texture)?.cast()?)
+    }
+
+    /// Reads a video texture, all planes as the host maps them, and their layout.
+    pub(crate) fn read_video(
+        &self,
+        spec: &VideoTextureSpec,
+        texture: &ID3D11Resource,
+    ) -> Verdict<(Vec<u8>, Vec<PlaneLayout>)> {
+        let staging = self.staging(texture)?;
+        // SAFETY: both are live, of this device, and have the same description.
+        unsafe { self.context.CopyResource(&staging, texture) };
+        self.mapped(&staging, D3D11_MAP_READ, |address, pitch| {
+            let layout = spec.mapped_layout(pitch as u64)?;
+            // SAFETY: Direct3D maps all planes, which end there, and nothing writes to them.
+            let bytes = unsafe { std::slice::from_raw_parts(address, end(&layout)?) };
+            Ok((bytes.to_vec(), layout))
+        })?
+    }
+
+    /// Writes a video texture; `fill` gets all planes as the host maps them, and their layout.
+    pub(crate) fn write_video(
+        &self,
+        spec: &VideoTextureSpec,
+        texture: &ID3D11Resource,
+        fill: impl FnOnce(&mut [u8], &[PlaneLayout]) -> Verdict,
+    ) -> Verdict {
+        let staging = self.staging(texture)?;
+        self.mapped(&staging, D3D11_MAP_WRITE, |address, pitch| {
+            let layout = spec.mapped_layout(pitch as u64)?;
+            // SAFETY: Direct3D maps all planes, which end there, and nothing else uses them.
+            fill(unsafe { std::slice::from_raw_parts_mut(address, end(&layout)?) }, &layout)
+        })??;
+        // SAFETY: both are live, of this device, and have the same description.
+        unsafe {
+            self.context.CopyResource(texture, &staging);
+            self.context.Flush();
+        }
+        Ok(())
+    }
+
     /// Calls a function with the address of the mapped memory and its row pitch.
-    fn mapped<T>(&self, staging: &ID3D11Resource, run: impl FnOnce(*const u8, usize) -> T) -> Verdict<T> {
+    fn mapped<T>(&self, staging: &ID3D11Resource, way: D3D11_MAP, run: impl FnOnce(*mut u8, usize) -> T) -> Verdict<T> {
         let mut mapped = D3D11_MAPPED_SUBRESOURCE::default();
-        // SAFETY: the resource is live, in host-readable memory, and has a subresource 0; it is unmapped below.
-        unsafe { self.context.Map(staging, 0, D3D11_MAP_READ, 0, Some(&raw mut mapped)) }?;
-        let result = run(mapped.pData.cast_const().cast(), mapped.RowPitch as usize);
+        // SAFETY: the resource is live, in memory that the host may use so, and has a subresource 0; it is unmapped below.
+        unsafe { self.context.Map(staging, 0, way, 0, Some(&raw mut mapped)) }?;
+        let result = run(mapped.pData.cast(), mapped.RowPitch as usize);
         // SAFETY: mapped above.
         unsafe { self.context.Unmap(staging, 0) };
         Ok(result)
     }
 }
 
-/// The description of a two-dimensional texture, and the size of a row of its level 0, bytes.
-fn described(texture: &ID3D11Resource) -> Verdict<(D3D11_TEXTURE2D_DESC, usize)> {
+/// The end of the last plane, bytes.
+fn end(layout: &[PlaneLayout]) -> Verdict<usize> {
+    Ok(usize::try_from(layout.iter().filter_map(PlaneLayout::end).max().unwrap_or_default())?)
+}
+
+/// The description of a two-dimensional texture.
+fn described(texture: &ID3D11Resource) -> Verdict<D3D11_TEXTURE2D_DESC> {
     let mut desc = D3D11_TEXTURE2D_DESC::default();
     let flat: ID3D11Texture2D = texture.cast()?;
     // SAFETY: the texture is live, and the result goes to a live variable.
     unsafe { flat.GetDesc(&raw mut desc) };
+    Ok(desc)
+}
+
+/// The size of a row of level 0 of a texture without planes, bytes, and the number of rows.
+fn rows(desc: &D3D11_TEXTURE2D_DESC) -> Verdict<(usize, usize)> {
     let texel = TexelFormat::from_dxgi(desc.Format)?.array.texel_size();
-    Ok((desc, desc.Width as usize * texel as usize))
+    Ok((desc.Width as usize * texel as usize, desc.Height as usize))
 }
 
 fn made<T>(created: Option<T>) -> Verdict<T> {

@@ -117,6 +117,7 @@ const NVSCI: &[&[Scenario]] = &[
 const D3D: &[&[Scenario]] = &[
     d3d::memory12::SCENARIOS,
     d3d::texture12::SCENARIOS,
+    d3d::video11::SCENARIOS,
     d3d::video12::SCENARIOS,
     d3d::fence::SCENARIOS,
     d3d::memory11::SCENARIOS,

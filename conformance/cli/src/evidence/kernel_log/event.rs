@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// An error of a GPU, or the end of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelEvent {
-    /// `xid`: an error of NVIDIA's driver; `amdgpu`: one of AMD's; `killed` or `crashed`: the end of a process; `bus`:
-    /// an error of PCI Express or an IOMMU.
+    /// `xid`: an error of NVIDIA's driver; `amdgpu`: one of AMD's; on Windows `nvlddmkm` and `amdkmdag`, and `tdr` for a
+    /// reset of a GPU; `killed` or `crashed`: the end of a process; `bus`: an error of PCI Express or an IOMMU.
     pub kind: String,
     /// The number of an Xid.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -61,6 +61,9 @@ const AMDGPU: [(&str, &str, bool); 11] = [
     ("uncorrectable", "uncorrectable ECC error", true),
 ];
 
+/// Providers of events of NVIDIA's driver and of AMD's, with the space before the number.
+const WINDOWS: [&str; 3] = ["nvlddmkm ", "amdkmdag ", "amdwddmg "];
+
 /// The meaning of a message.
 pub(super) fn recognise(text: &str) -> Option<KernelEvent> {
     let event = |kind: &str, meaning: &str, lost| {
@@ -84,6 +87,14 @@ pub(super) fn recognise(text: &str) -> Option<KernelEvent> {
         let is = |part: &str| lower.contains(part) && (part != "ring " || lower.contains("timeout"));
         let known = AMDGPU.iter().find(|(part, ..)| is(part));
         return known.and_then(|(_, meaning, lost)| event("amdgpu", meaning, *lost));
+    }
+    // Events of Windows begin with their provider and number.
+    if text.starts_with("Display 4101:") || WINDOWS.iter().any(|name| text.starts_with(name)) && lower.contains("tdr") {
+        return event("tdr", "Windows reset a GPU that did not respond", true);
+    }
+    if let Some(name) = WINDOWS.iter().find(|name| text.starts_with(**name)) {
+        let kind = if *name == "nvlddmkm " { "nvlddmkm" } else { "amdkmdag" };
+        return event(kind, "an error of the GPU's driver", false);
     }
     if lower.contains("killed process") {
         return event("killed", "the kernel killed a process for its memory", false);
@@ -144,12 +155,22 @@ mod tests {
             ),
             ("Out of memory: Killed process 99 (conformance) total-vm:1kB", "killed", None, false, Some(99)),
             ("conformance[4321]: segfault at 0 ip 00007f", "crashed", None, false, Some(4321)),
+            ("Display 4101: nvlddmkm", "tdr", None, true, None),
+            (r"nvlddmkm 153: \Device\Video3; Reset TDR occurred on GPUID:100", "tdr", None, true, None),
+            (r"nvlddmkm 13: \Device\Video3; Graphics Exception", "nvlddmkm", None, false, None),
+            ("amdwddmg 4101: x", "amdkmdag", None, false, None),
         ] {
             let event = recognise(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!((event.kind.as_str(), event.code, event.lost), (kind, code, lost), "{text}");
             assert_eq!(process(text), pid, "{text}");
         }
-        for text in ["eth0: link up", "amdgpu 0000:03:00.0: amdgpu: SMU is initialized", "NVRM: loading"] {
+        for text in [
+            "eth0: link up",
+            "Display 4097: x",
+            "Service Control Manager 7036: nvlddmkm",
+            "amdgpu 0000:03:00.0: amdgpu: SMU is initialized",
+            "NVRM: loading",
+        ] {
             assert_eq!(recognise(text), None, "{text}");
         }
     }

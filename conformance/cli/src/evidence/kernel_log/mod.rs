@@ -8,6 +8,9 @@
 mod event;
 mod record;
 mod source;
+mod text;
+#[cfg(any(windows, test))]
+mod windows;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,8 +24,6 @@ pub use event::KernelEvent;
 
 use source::Source;
 
-/// The kernel's own log.
-const DEFAULT: &str = "/dev/kmsg";
 /// The value of `--kernel-log` for the journal of systemd.
 const JOURNAL: &str = "journalctl";
 /// The most messages of a case, or of the run, in a report: as many with an event, and as many without.
@@ -112,8 +113,8 @@ pub(crate) struct Window<'a> {
 }
 
 impl KernelLog {
-    /// Follows the named file, or systemd's journal for the name `journalctl`. Without a name, follows `/dev/kmsg` if this
-    /// process may read it, and the journal otherwise; without either, there are no messages.
+    /// Follows the named file, or systemd's journal for the name `journalctl`. Without a name, follows the system's log
+    /// ([`Source::of_system`]); if this process may not read it, there are no messages.
     ///
     /// # Errors
     /// If a named source cannot be read.
@@ -123,18 +124,9 @@ impl KernelLog {
                 let source = if path == Path::new(JOURNAL) { Source::journal() } else { Source::open(path) };
                 Some(source.map_err(|error| Stop::Failed(format!("--kernel-log {}: {error}", path.display())))?)
             }
-            None => Self::default_source(Path::new(DEFAULT)),
+            None => Source::of_system(),
         };
         Ok(Self(Mutex::new(State { source, ..State::default() })))
-    }
-
-    /// The kernel's log, or else the journal; `None` without both.
-    fn default_source(kernel: &Path) -> Option<Source> {
-        // Under Wine the file exists too, and reading it blocks.
-        if !cfg!(target_os = "linux") {
-            return None;
-        }
-        Source::open(kernel).or_else(|_| Source::journal()).ok()
     }
 
     /// The start of a case.

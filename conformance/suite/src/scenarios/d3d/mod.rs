@@ -7,6 +7,7 @@ pub(super) mod memory11;
 pub(super) mod memory12;
 pub(super) mod refusal;
 pub(super) mod texture12;
+pub(super) mod video11;
 pub(super) mod video12;
 
 use gpu_interop::d3d::d3d11::ExportableResource;

@@ -23,11 +23,11 @@ scenarios! {
         videos, needs [memory D3d12Resource, MappedBuffer];
 }
 
-const FORMATS: [DxgiFormat; 4] = [DxgiFormat::NV12, DxgiFormat::P010, DxgiFormat::P016, DxgiFormat::P208];
+pub(super) const FORMATS: [DxgiFormat; 4] = [DxgiFormat::NV12, DxgiFormat::P010, DxgiFormat::P016, DxgiFormat::P208];
 
 /// Width and height. No row ends at a multiple of its alignment. An odd height, which only P208 may have, leaves a gap before
 /// the second plane.
-fn size(format: DxgiFormat) -> [u32; 2] {
+pub(super) fn size(format: DxgiFormat) -> [u32; 2] {
     if format == DxgiFormat::P208 { [198, 113] } else { [198, 114] }
 }
 

@@ -1,0 +1,118 @@
+//! Video textures of Direct3D 11.
+
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D11::{
+    D3D11_BIND_SHADER_RESOURCE, D3D11_FORMAT_SUPPORT_TEXTURE2D, D3D11_TEXTURE2D_DESC, D3D11_USAGE_DEFAULT,
+    ID3D11Resource,
+};
+use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
+use gpu_interop::d3d::{DxgiFormat, Sharing, VideoTextureSpec};
+use gpu_interop::{MappedPlanes, PlaneLayout};
+
+use super::video12::{FORMATS, size};
+use super::{buffer11, open11};
+use crate::direct3d::Gpu11;
+use crate::image::for_each;
+use crate::scenario::scenarios;
+use crate::{Context, Stop, Verdict};
+
+scenarios! {
+    "d3d.video_11", None,
+        "The planes of NV12, P010, P016 and P208 textures of Direct3D 11 are copied to a shared buffer, in the layout that \
+         the host maps, and back: every byte in both directions.",
+        videos, needs [memory D3d11Resource, MappedBuffer];
+}
+
+fn videos(context: &Context) -> Verdict {
+    let gpu = open11(context)?;
+    for_each(|what| context.leave_out(what), &FORMATS, false, |format| goes_both_ways(context, &gpu, format))
+}
+
+fn goes_both_ways(context: &Context, gpu: &Gpu11, format: DxgiFormat) -> Verdict {
+    let spec = VideoTextureSpec::new(format, size(format))?;
+    let texture = texture(gpu, &spec, format)?;
+    let (pattern, stream) = (context.pattern(), context.stream()?);
+    // Each plane has data of its own.
+    gpu.write_video(&spec, &texture, |bytes, layout| {
+        let mut pattern = pattern;
+        for plane in layout {
+            unpack(bytes, plane, &pattern.bytes(0, size_of(plane)?))?;
+            pattern = pattern.other();
+        }
+        Ok(())
+    })?;
+    let (bytes, layout) = gpu.read_video(&spec, &texture)?;
+    let buffer = buffer11(gpu, bytes.len(), Sharing::NtHandle)?;
+    gpu.write(buffer.resource(), &bytes)?;
+    // Returns after the context's work.
+    gpu.read(buffer.resource(), bytes.len())?;
+    let planes = layout.iter().map(|plane| (0, *plane)).collect();
+    let mapped = MappedPlanes::import(context.device(), vec![buffer.import_request()?], planes)?;
+    let mut pattern = pattern;
+    for (number, plane) in layout.iter().enumerate() {
+        let what = format!("plane {number} of {format:?}");
+        let mut found = vec![0; size_of(plane)?];
+        mapped.read(&stream, number, &mut found)?;
+        pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
+        pattern = pattern.other();
+        mapped.write(&stream, number, &pattern.bytes(0, found.len()))?;
+    }
+
+    let shared = gpu.read(buffer.resource(), bytes.len())?;
+    gpu.write_video(&spec, &texture, |bytes, places| {
+        layout.iter().zip(places).try_for_each(|(from, to)| unpack(bytes, to, &pack(&shared, from)?))
+    })?;
+    let (bytes, layout) = gpu.read_video(&spec, &texture)?;
+    let mut pattern = context.pattern();
+    for (number, plane) in layout.iter().enumerate() {
+        pattern = pattern.other();
+        pattern.verify(0, &pack(&bytes, plane)?, &format!("plane {number} of {format:?}: the device's data"))?;
+    }
+    Ok(())
+}
+
+/// A texture of this format that is not shared.
+fn texture(gpu: &Gpu11, spec: &VideoTextureSpec, format: DxgiFormat) -> Verdict<ID3D11Resource> {
+    // SAFETY: the device is live; the result is a number.
+    let support = unsafe { gpu.interop().device().CheckFormatSupport(format.into()) }.unwrap_or_default();
+    if support & D3D11_FORMAT_SUPPORT_TEXTURE2D.0.cast_unsigned() == 0 {
+        return Err(Stop::Unsupported(format!("the device has no textures of {format:?}")));
+    }
+    let [width, height] = spec.extent();
+    gpu.texture(&D3D11_TEXTURE2D_DESC {
+        Width: width,
+        Height: height,
+        MipLevels: 1,
+        ArraySize: 1,
+        Format: format.into(),
+        SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+        Usage: D3D11_USAGE_DEFAULT,
+        BindFlags: D3D11_BIND_SHADER_RESOURCE.0.cast_unsigned(),
+        ..D3D11_TEXTURE2D_DESC::default()
+    })
+}
+
+/// The size of a plane without padding, bytes.
+fn size_of(plane: &PlaneLayout) -> Verdict<usize> {
+    Ok(usize::try_from(plane.row_size() * u64::from(plane.extent[1]))?)
+}
+
+/// The offset of each row of a plane, and the size of a row, bytes.
+fn rows(plane: &PlaneLayout) -> Verdict<(Vec<usize>, usize)> {
+    let offsets = (0..u64::from(plane.extent[1])).map(|row| usize::try_from(plane.offset + row * plane.pitch));
+    Ok((offsets.collect::<Result<_, _>>()?, usize::try_from(plane.row_size())?))
+}
+
+/// A plane without padding.
+fn pack(bytes: &[u8], plane: &PlaneLayout) -> Verdict<Vec<u8>> {
+    let (offsets, size) = rows(plane)?;
+    Ok(offsets.into_iter().flat_map(|offset| &bytes[offset..offset + size]).copied().collect())
+}
+
+/// Writes a plane without padding to its place.
+fn unpack(bytes: &mut [u8], plane: &PlaneLayout, packed: &[u8]) -> Verdict {
+    let (offsets, size) = rows(plane)?;
+    for (offset, row) in offsets.into_iter().zip(packed.chunks(size)) {
+        bytes[offset..offset + size].copy_from_slice(row);
+    }
+    Ok(())
+}
