@@ -11,7 +11,7 @@ use windows_sys::Win32::System::Threading::CreateEventW;
 use windows_sys::w;
 
 /// Events read at once.
-const EVENTS: usize = 16;
+const EVENTS: u32 = 16;
 
 /// An object of the event log.
 #[derive(Debug)]
@@ -60,10 +60,9 @@ impl EventLog {
     pub(in crate::evidence) fn read(&mut self) -> Vec<String> {
         let mut documents = Vec::new();
         loop {
-            let (mut handles, mut count) = ([0; EVENTS], 0);
+            let (mut handles, mut count) = ([0; EVENTS as usize], 0);
             // SAFETY: the array has this many elements, and both outlive the call. It does not wait.
-            let any =
-                unsafe { EvtNext(self.subscription.0, EVENTS as u32, handles.as_mut_ptr(), 0, 0, &raw mut count) };
+            let any = unsafe { EvtNext(self.subscription.0, EVENTS, handles.as_mut_ptr(), 0, 0, &raw mut count) };
             if any == 0 {
                 return documents;
             }
