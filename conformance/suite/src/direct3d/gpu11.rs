@@ -181,10 +181,10 @@ impl Gpu11 {
         Ok(())
     }
 
-    /// Calls a function with the address of the mapped memory and its row pitch.
+    /// Calls a function with the address of the memory, mapped for reading or writing, and its row pitch.
     fn mapped<T>(&self, staging: &ID3D11Resource, way: D3D11_MAP, run: impl FnOnce(*mut u8, usize) -> T) -> Verdict<T> {
         let mut mapped = D3D11_MAPPED_SUBRESOURCE::default();
-        // SAFETY: the resource is live, in memory that the host may use so, and has a subresource 0; it is unmapped below.
+        // SAFETY: the resource is live and has a subresource 0; Direct3D rejects what the host may not map. Unmapped below.
         unsafe { self.context.Map(staging, 0, way, 0, Some(&raw mut mapped)) }?;
         let result = run(mapped.pData.cast(), mapped.RowPitch as usize);
         // SAFETY: mapped above.

@@ -35,7 +35,7 @@ fn goes_both_ways(context: &Context, gpu: &Gpu11, format: DxgiFormat) -> Verdict
     gpu.write_video(&spec, &texture, |bytes, layout| {
         let mut pattern = pattern;
         for plane in layout {
-            unpack(bytes, plane, &pattern.bytes(0, size_of(plane)?))?;
+            unpack(bytes, plane, &pattern.bytes(0, packed_size(plane)?))?;
             pattern = pattern.other();
         }
         Ok(())
@@ -50,13 +50,14 @@ fn goes_both_ways(context: &Context, gpu: &Gpu11, format: DxgiFormat) -> Verdict
     let mut pattern = pattern;
     for (number, plane) in layout.iter().enumerate() {
         let what = format!("plane {number} of {format:?}");
-        let mut found = vec![0; size_of(plane)?];
+        let mut found = vec![0; packed_size(plane)?];
         mapped.read(&stream, number, &mut found)?;
         pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
         pattern = pattern.other();
         mapped.write(&stream, number, &pattern.bytes(0, found.len()))?;
     }
 
+    // Back through the texture, which may be mapped with another pitch.
     let shared = gpu.read(buffer.resource(), bytes.len())?;
     gpu.write_video(&spec, &texture, |bytes, places| {
         layout.iter().zip(places).try_for_each(|(from, to)| unpack(bytes, to, &pack(&shared, from)?))
@@ -92,7 +93,7 @@ fn texture(gpu: &Gpu11, spec: &VideoTextureSpec, format: DxgiFormat) -> Verdict<
 }
 
 /// The size of a plane without padding, bytes.
-fn size_of(plane: &PlaneLayout) -> Verdict<usize> {
+fn packed_size(plane: &PlaneLayout) -> Verdict<usize> {
     Ok(usize::try_from(plane.row_size() * u64::from(plane.extent[1]))?)
 }
 

@@ -25,7 +25,7 @@ scenarios! {
 
 pub(super) const FORMATS: [DxgiFormat; 4] = [DxgiFormat::NV12, DxgiFormat::P010, DxgiFormat::P016, DxgiFormat::P208];
 
-/// Width and height. No row ends at a multiple of its alignment. An odd height, which only P208 may have, leaves a gap before
+/// Width and height. No row ends at a multiple of Direct3D 12's alignment. An odd height, which only P208 may have, leaves a gap before
 /// the second plane.
 pub(super) fn size(format: DxgiFormat) -> [u32; 2] {
     if format == DxgiFormat::P208 { [198, 113] } else { [198, 114] }
