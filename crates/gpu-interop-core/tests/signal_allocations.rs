@@ -194,7 +194,7 @@ unsafe impl BackendDevice for Trivial {
 
 /// Blocks of different layouts for signals and waits.
 const BLOCKS: SemaphoreBlocks =
-    SemaphoreBlocks { signal: BlockLayout { words: 18, value: 0 }, wait: BlockLayout { words: 3, value: 1 } };
+    SemaphoreBlocks { signal: BlockLayout { words: 18, value: 2 }, wait: BlockLayout { words: 3, value: 1 } };
 
 fn open() -> Device {
     open_with(None).1
@@ -384,5 +384,25 @@ fn values_of_timelines_are_each_set_and_compared() -> Result<()> {
     waits.fill(19);
     stream.wait_prepared(&waits)?;
     assert_enqueued([19; 8]);
+    Ok(())
+}
+
+/// A batch with one timeline, which needs no `fill` to have a common value, behind a binary semaphore.
+#[test]
+fn the_only_timeline_of_a_batch_carries_its_value() -> Result<()> {
+    let (trivial, device) = open_with(Some(BLOCKS));
+    let stream = device.create_stream()?;
+    let semaphores = [semaphore(&device, SemaphoreHandle::OpaqueFd)?, semaphore(&device, SemaphoreHandle::TimelineFd)?];
+    let mut signals = SignalBatch::new(&semaphores)?;
+    for value in 1..=4 {
+        signals.set(1, value)?;
+        stream.signal_prepared(&mut signals)?;
+        let last = trivial.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut expected = vec![0; 2 * BLOCKS.signal.words];
+        expected[BLOCKS.signal.words + BLOCKS.signal.value] = value;
+        assert_eq!(last[0].1, expected);
+        drop(last);
+        assert!(stream.signal_prepared(&mut signals).is_err(), "{value} twice");
+    }
     Ok(())
 }

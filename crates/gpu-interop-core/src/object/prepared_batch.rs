@@ -38,8 +38,10 @@ pub struct SignalBatch<S> {
     batch: Batch<S, RawSignal>,
     /// Of each timeline, in order.
     last: Box<[LastValue]>,
-    /// The next value, if it is the same for all timelines.
+    /// The value of [`fill`](Self::fill), until another is set.
     filled: Option<u64>,
+    /// Place of the only timeline's value, if there is one timeline.
+    only: Option<usize>,
     /// The last value that all timelines were to be signalled with; the driver may have failed.
     signalled: Option<u64>,
     /// The last value of all timelines while only this batch signals them, each time with one value.
@@ -80,8 +82,6 @@ struct Batch<S, R> {
     places: Box<[usize]>,
     /// Number of timelines.
     timelines: usize,
-    /// Place of the first timeline's value.
-    first: usize,
     layout: BlockLayout,
     /// Streams on which the use of every semaphore has been recorded.
     marked: InFlight,
@@ -124,10 +124,8 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
         let place =
             |(index, semaphore)| if is_timeline(semaphore) { index * layout.words + layout.value } else { NO_VALUE };
         let places: Box<[_]> = semaphores.iter().enumerate().map(place).collect();
-        let of_timelines = places.iter().filter(|place| **place != NO_VALUE);
-        let first = of_timelines.clone().next().copied().unwrap_or(NO_VALUE);
-        let timelines = of_timelines.count();
-        Ok(Self { device, places, timelines, first, layout, semaphores, handles, form, marked: InFlight::default() })
+        let timelines = places.iter().filter(|place| **place != NO_VALUE).count();
+        Ok(Self { device, places, timelines, layout, semaphores, handles, form, marked: InFlight::default() })
     }
 
     #[inline]
@@ -243,8 +241,9 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         let batch = Batch::new("SignalBatch::new", semaphores, |blocks| blocks.signal, raw)?;
         let timelines = batch.semaphores.iter().filter(|semaphore| is_timeline(*semaphore));
         let last = |semaphore: &S| LastValue { shared: semaphore.last_signalled().clone(), previous: 0 };
-        let last = timelines.map(last).collect();
-        Ok(Self { last, batch, filled: None, signalled: None, common: Arc::default() })
+        let last: Box<[_]> = timelines.map(last).collect();
+        let only = batch.places.iter().copied().find(|place| *place != NO_VALUE).filter(|_| last.len() == 1);
+        Ok(Self { last, batch, filled: None, only, signalled: None, common: Arc::default() })
     }
 
     /// Sets the value that the timeline at `index` is signalled with next.
@@ -289,17 +288,16 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         self.common.is_common()
     }
 
-    /// The next value, if it is known to be the same for all timelines.
+    /// The next value of all timelines: the one that fills the batch, or that of the only timeline.
     #[inline]
-    fn of_all(&self) -> Option<u64> {
-        let of_one = || (self.last.len() == 1).then(|| self.batch.value(self.batch.first));
-        self.filled.or_else(of_one)
+    fn next_of_all(&self) -> Option<u64> {
+        self.filled.or_else(|| self.only.map(|place| self.batch.value(place)))
     }
 
     /// Validates the signals and records their values.
     #[inline]
     fn begin(&mut self) -> Result<Begun> {
-        let Some(next) = self.of_all().filter(|_| self.common.is_common()) else {
+        let Some(next) = self.next_of_all().filter(|_| self.common.is_common()) else {
             return self.begin_each().map(|()| Begun::Each);
         };
         let previous = self.common.value();
@@ -330,8 +328,8 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         if !grow {
             return Err(self.rejected());
         }
-        match self.of_all() {
-            Some(next) => self.note_filled(next),
+        match self.next_of_all() {
+            Some(next) => self.note_common(next),
             None => self.signalled = None,
         }
         Ok(())
@@ -339,7 +337,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
 
     /// Makes a value that all timelines are signalled with their common one, if they had one before.
     #[inline(never)]
-    fn note_filled(&mut self, next: u64) {
+    fn note_common(&mut self, next: u64) {
         // Twice in a row, because semaphores that other signals change each time would join each time.
         if let Some(before) = self.signalled.replace(next)
             && !self.last.is_empty()

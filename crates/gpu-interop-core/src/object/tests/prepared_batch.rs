@@ -107,21 +107,21 @@ fn one_value_is_set_for_all() {
     stream.signal(&[one.signal_value(6)]).expect("nothing of the rejected batch was kept");
 }
 
-/// Signals of four timelines: by prepared batches, one of which has a timeline twice, by plain batches, and by graphs, some
-/// of which fail in the driver. The values that are accepted are those greater than the last ones.
+/// Signals of four timelines: by prepared batches, one of which has a timeline twice and one a single timeline, by plain
+/// batches, and by graphs, some of which fail in the driver. The values that are accepted are those greater than the last ones.
 #[test]
 fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
-    let op = (0_u8..11, 0_usize..12, 1_u64..4, proptest::bool::weighted(0.1));
+    let op = (0_u8..12, 0_usize..12, 1_u64..4, proptest::bool::weighted(0.1));
     proptest!(|(ops in prop::collection::vec(op, 1..120))| {
         let (recorder, device) = open();
         let stream = device.create_stream().expect("stream");
         let all: [_; 4] = std::array::from_fn(|_| timeline(&device));
-        let places = [&[0, 1][..], &[1, 2, 3], &[0, 0, 3]];
+        let places = [&[0, 1][..], &[1, 2, 3], &[0, 0, 3], &[2]];
         let prepare = |places: &[usize]| SignalBatch::new(places.iter().map(|place| &all[*place])).expect("signals");
         let mut batches = places.map(prepare);
         let mut last = [0_u64; 4];
         for (kind, which, step, fails) in ops {
-            let (place, of_batch) = (which % 4, places[which % 3]);
+            let (place, of_batch) = (which % 4, places[which % places.len()]);
             // Mostly greater than all; sometimes not.
             let highest = last.iter().max().copied().unwrap_or(0);
             let value = if step == 3 { highest } else { highest + step };
@@ -130,8 +130,9 @@ fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
                 6 => of_batch.iter().copied().zip(value..).collect(),
                 7 => vec![(place, value), ((place + 1) % 4, value)],
                 8 | 9 => vec![(place, value)],
+                10 => of_batch.iter().map(|place| (*place, value)).collect(),
                 _ => {
-                    batches[which % 3] = prepare(of_batch);
+                    batches[which % places.len()] = prepare(of_batch);
                     continue;
                 }
             };
@@ -140,7 +141,7 @@ fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
             if grows && fails {
                 recorder.fail_next(if kind == 9 { "LaunchGraph" } else { "SignalSemaphores" }, ErrorKind::Driver);
             }
-            let batch = &mut batches[which % 3];
+            let batch = &mut batches[which % places.len()];
             let signals: Vec<_> = changed.iter().map(|(place, value)| all[*place].signal_value(*value)).collect();
             let enqueued = match kind {
                 0..6 => {
@@ -153,6 +154,10 @@ fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
                     stream.signal_prepared(batch)
                 }
                 7 | 8 => stream.signal(&signals),
+                10 => {
+                    (0..of_batch.len()).for_each(|index| batch.set(index, value).expect("a timeline"));
+                    stream.signal_prepared(batch)
+                }
                 _ => device.record(|stream| stream.signal(&signals)).expect("record").launch(&stream),
             };
             let expected = match (grows, fails) {
@@ -203,7 +208,7 @@ fn one_value_is_compared_once() {
     stream.signal(&[two.signal_value(8)]).expect_err("the value stays without its batch");
 }
 
-/// The value of the only timeline is that of all timelines, beside a binary semaphore too.
+/// A batch with one timeline needs no `fill` to have a common value, also beside a binary semaphore.
 #[test]
 fn the_value_of_the_only_timeline_is_compared_once() {
     let (recorder, device) = open();
