@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// Number of scenarios in `conformance list`.
-const SCENARIOS: usize = 22;
+const SCENARIOS: usize = 24;
 
 /// Features that Direct3D 12 lacks.
 pub(crate) const NO_BINARY: &str = "Direct3D 12 has no binary semaphores, only fences";

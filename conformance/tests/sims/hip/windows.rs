@@ -28,7 +28,7 @@ const NO_KMT_ON_ROCR: &str = "HIP before 7.14 on ROCr (GPU_ENABLE_PAL=0) imports
 const NO_BATCHES: &str = "this driver takes 1 in a call";
 
 /// Scenarios that run on each version, without slow ones and those of [`NEVER`].
-pub(super) const ALL: usize = 111;
+pub(super) const ALL: usize = 114;
 /// Unsupported by every version, or by the exporter.
 pub(super) const NEVER: &[&str] = &[
     NO_SEMAPHORES_OF_11,
@@ -48,7 +48,7 @@ pub(super) const LACKS: &[Lack] = &[
     Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },
     Lack { reason: NO_WORDS, scenarios: 16, of: |row| row.minor() < (5, 5) },
     Lack { reason: LAUNCHED_ONCE, scenarios: 1, of: |row| row.minor() < (5, 7) },
-    Lack { reason: NO_BATCHES, scenarios: 2, of: |row| row.minor() < (6, 0) },
+    Lack { reason: NO_BATCHES, scenarios: 3, of: |row| row.minor() < (6, 0) },
     Lack { reason: NO_MEMORY_NAMES, scenarios: 4, of: |row| row.minor() < (6, 1) },
     Lack { reason: NO_NAMES_ON_ROCR, scenarios: 4, of: |row| row.below == Below::Rocr },
     Lack { reason: NO_KMT_ON_ROCR, scenarios: 3, of: |row| row.below == Below::Rocr && row.minor() < (7, 14) },
@@ -83,7 +83,7 @@ fn with_direct3d() -> Result<(), Failed> {
     report.sound(
         &[NEVER, &[NO_RECORDED_WORDS]].concat(),
         &[
-            ("d3d.", 13),
+            ("d3d.", 15),
             ("d3d.texture_1", 2),
             ("d3d.buffer_11", 2),
             ("memory.", 11),
