@@ -16,8 +16,9 @@ const PLACEMENT_ALIGNMENT: u64 = 512;
 /// [`MappedPlanes`](gpu_interop_core::MappedPlanes):
 ///
 /// * Direct3D 12: copy each plane, a subresource of the texture, to its place in [`footprints`](Self::footprints).
-/// * Direct3D 11, which copies no single planes: copy the texture to a staging texture, map that, and write the mapped bytes
-///   to the buffer (`UpdateSubresource`). Their layout is [`mapped_layout`](Self::mapped_layout).
+/// * Direct3D 11, where planes are not subresources: let a shader read and write them through views of
+///   [`plane_format`](Self::plane_format). Or copy through the host: copy the texture to a staging texture, map that, and
+///   write the mapped bytes to the buffer (`UpdateSubresource`). Their layout is [`mapped_layout`](Self::mapped_layout).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VideoTextureSpec {
     format: VideoFormat,

@@ -28,8 +28,8 @@ use super::timeline::{Counter, Exporter, LibraryCounter, RawCounter};
 
 /// The size of a frame, bytes, and the minimum gain of interop over a copy through host memory.
 ///
-/// How much the gain exceeds the minimum depends on the host (machines with an H100: 7.4 to 11.3 on a transfer queue): the
-/// native frame takes no longer than raw calls, which has a limit of its own.
+/// The minimum is far below what was measured (7.4 to 11.3 on transfer queues of several H100s): the gain depends on the speed
+/// of the host's memory. [`OVERHEAD`] limits the native frame itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) size: u64,

@@ -109,10 +109,9 @@ methods! { Context11;
             return E_INVALIDARG;
         }
         context.0.drain();
+        assert!(!layout.is_planar() || subresource == 0, "planes are one subresource");
         let rows = layout.subresource(subresource);
-        // Of planes, the pitch to the end of the last one.
-        let slice = if layout.is_planar() { layout.size } else { rows.slice_pitch };
-        let [row, slice] = [rows.pitch, slice].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
+        let [row, slice] = [rows.pitch, rows.slice_pitch].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
         // What may be mapped is not shared, so that the address stays.
         part.with(rows.offset, 0, |data| {
             *mapped = D3D11_MAPPED_SUBRESOURCE { pData: data.cast(), RowPitch: row, DepthPitch: slice };
@@ -127,6 +126,7 @@ methods! { Context11;
         slice_pitch: u32
     ) {
         let (to, layout, _) = resource(raw);
+        assert!(!layout.is_planar(), "the simulator updates no planes");
         let rows = part_of(layout.subresource(subresource), layout.texel(subresource), area);
         let [width, height, slices] = rows.extent;
         let (pitch, slice_pitch) = (row_pitch as usize, slice_pitch as usize);
@@ -152,6 +152,7 @@ methods! { Context11;
         source_subresource: u32, area: *const D3D11_BOX
     ) {
         let ((to, of_target, _), (from, of_source, _)) = (resource(target), resource(source));
+        assert!(!of_source.is_planar() && !of_target.is_planar(), "the simulator copies no boxes of planes");
         let rows = part_of(of_source.subresource(source_subresource), of_source.texel(source_subresource), area);
         let origin = [x as usize * of_target.texel(target_subresource), y as usize, z as usize];
         let target = of_target.subresource(target_subresource).part(origin, rows.extent);

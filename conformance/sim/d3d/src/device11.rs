@@ -220,7 +220,8 @@ methods! { Device11;
 
     fn format_support(_, format: DXGI_FORMAT, support: *mut u32) -> HRESULT {
         let is_supported = planes(format).is_some() || has_texels(format);
-        *support = if is_supported { D3D11_FORMAT_SUPPORT_TEXTURE2D.0.cast_unsigned() } else { 0 };
+        let uses = D3D11_FORMAT_SUPPORT_TEXTURE2D.0 | D3D11_FORMAT_SUPPORT_CPU_LOCKABLE.0;
+        *support = if is_supported { uses.cast_unsigned() } else { 0 };
         if is_supported { HRESULT(0) } else { E_FAIL }
     }
 

@@ -154,7 +154,8 @@ impl Gpu11 {
         unsafe { self.context.CopyResource(&staging, texture) };
         self.mapped(&staging, D3D11_MAP_READ, |address, pitch| {
             let layout = spec.mapped_layout(pitch as u64)?;
-            // SAFETY: Direct3D maps all planes, which end there, and nothing writes to them.
+            // SAFETY: Direct3D maps `pitch * height` bytes of luma and, behind them, as many rows of chroma as the format has,
+            // with the same pitch: the planes of the layout. Nothing writes to them.
             let bytes = unsafe { std::slice::from_raw_parts(address, end(&layout)?) };
             Ok((bytes.to_vec(), layout))
         })?
@@ -170,7 +171,7 @@ impl Gpu11 {
         let staging = self.staging(texture)?;
         self.mapped(&staging, D3D11_MAP_WRITE, |address, pitch| {
             let layout = spec.mapped_layout(pitch as u64)?;
-            // SAFETY: Direct3D maps all planes, which end there, and nothing else uses them.
+            // SAFETY: as in `read_video`, and nothing else uses them.
             fill(unsafe { std::slice::from_raw_parts_mut(address, end(&layout)?) }, &layout)
         })??;
         // SAFETY: both are live, of this device, and have the same description.
@@ -182,10 +183,16 @@ impl Gpu11 {
     }
 
     /// Calls a function with the address of the memory, mapped for reading or writing, and its row pitch.
-    fn mapped<T>(&self, staging: &ID3D11Resource, way: D3D11_MAP, run: impl FnOnce(*mut u8, usize) -> T) -> Verdict<T> {
+    fn mapped<T>(
+        &self,
+        staging: &ID3D11Resource,
+        access: D3D11_MAP,
+        run: impl FnOnce(*mut u8, usize) -> T,
+    ) -> Verdict<T> {
         let mut mapped = D3D11_MAPPED_SUBRESOURCE::default();
-        // SAFETY: the resource is live and has a subresource 0; Direct3D rejects what the host may not map. Unmapped below.
-        unsafe { self.context.Map(staging, 0, way, 0, Some(&raw mut mapped)) }?;
+        // SAFETY: the resource is live and has a subresource 0; Direct3D rejects an access that it was not created for.
+        // Unmapped below.
+        unsafe { self.context.Map(staging, 0, access, 0, Some(&raw mut mapped)) }?;
         let result = run(mapped.pData.cast(), mapped.RowPitch as usize);
         // SAFETY: mapped above.
         unsafe { self.context.Unmap(staging, 0) };

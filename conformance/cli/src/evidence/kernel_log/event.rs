@@ -61,10 +61,7 @@ const AMDGPU: [(&str, &str, bool); 11] = [
     ("uncorrectable", "uncorrectable ECC error", true),
 ];
 
-/// Providers of events of NVIDIA's driver and of AMD's, with the space before the number.
-const WINDOWS: [&str; 3] = ["nvlddmkm ", "amdkmdag ", "amdwddmg "];
-
-/// The meaning of a message.
+/// The meaning of a message of Linux.
 pub(super) fn recognise(text: &str) -> Option<KernelEvent> {
     let event = |kind: &str, meaning: &str, lost| {
         Some(KernelEvent { kind: kind.into(), code: None, meaning: meaning.into(), lost })
@@ -87,14 +84,6 @@ pub(super) fn recognise(text: &str) -> Option<KernelEvent> {
         let is = |part: &str| lower.contains(part) && (part != "ring " || lower.contains("timeout"));
         let known = AMDGPU.iter().find(|(part, ..)| is(part));
         return known.and_then(|(_, meaning, lost)| event("amdgpu", meaning, *lost));
-    }
-    // Events of Windows begin with their provider and number.
-    if text.starts_with("Display 4101:") || WINDOWS.iter().any(|name| text.starts_with(name)) && lower.contains("tdr") {
-        return event("tdr", "Windows reset a GPU that did not respond", true);
-    }
-    if let Some(name) = WINDOWS.iter().find(|name| text.starts_with(**name)) {
-        let kind = if *name == "nvlddmkm " { "nvlddmkm" } else { "amdkmdag" };
-        return event(kind, "an error of the GPU's driver", false);
     }
     if lower.contains("killed process") {
         return event("killed", "the kernel killed a process for its memory", false);
@@ -155,10 +144,6 @@ mod tests {
             ),
             ("Out of memory: Killed process 99 (conformance) total-vm:1kB", "killed", None, false, Some(99)),
             ("conformance[4321]: segfault at 0 ip 00007f", "crashed", None, false, Some(4321)),
-            ("Display 4101: nvlddmkm", "tdr", None, true, None),
-            (r"nvlddmkm 153: \Device\Video3; Reset TDR occurred on GPUID:100", "tdr", None, true, None),
-            (r"nvlddmkm 13: \Device\Video3; Graphics Exception", "nvlddmkm", None, false, None),
-            ("amdwddmg 4101: x", "amdkmdag", None, false, None),
         ] {
             let event = recognise(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!((event.kind.as_str(), event.code, event.lost), (kind, code, lost), "{text}");

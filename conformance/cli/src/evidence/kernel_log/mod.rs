@@ -181,8 +181,7 @@ impl State {
     /// Distributes the messages since the last call.
     fn read(&mut self) {
         let Some(source) = &mut self.source else { return };
-        for text in source.read() {
-            let event = event::recognise(&text);
+        for (text, event) in source.read() {
             let process = event::process(&text).filter(|_| record::shares_process_ids());
             let line = KernelLine { text, event, during: Vec::new() };
             match self.owner(process) {
@@ -288,6 +287,8 @@ mod tests {
     fn a_named_log_must_be_readable() {
         let stop = KernelLog::follow(Some(Path::new("/nonexistent/log"))).expect_err("missing");
         assert!(stop.reason().contains("--kernel-log /nonexistent/log"), "{stop}");
-        assert_eq!(KernelLog::follow(None).expect("best effort").begin("a".into()).end(), []);
+        let lines = KernelLog::follow(None).expect("best effort").begin("a".into()).end();
+        // Other programs write to the log of the system.
+        assert!(cfg!(windows) || lines.is_empty(), "{lines:?}");
     }
 }

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use super::event::{self, KernelEvent};
+#[cfg(windows)]
+use super::text::LOST;
 use super::text::Text;
 #[cfg(windows)]
-use crate::evidence::sys::event_log::EventLog;
+use crate::evidence::sys::event_log::{Entry, EventLog};
 
 /// The kernel's own log.
 #[cfg(target_os = "linux")]
@@ -28,29 +31,36 @@ impl Source {
         Text::journal().map(Self::Text)
     }
 
-    /// The log of the system: the kernel's, or else the journal; on Windows the channel `System` of the event log. `None`
-    /// if none can be read.
-    #[cfg(target_os = "linux")]
+    /// The log of the system; `None` if it cannot be read. On Linux the kernel's own, or else the journal; on Windows the
+    /// channel `System` of the event log.
     pub(super) fn of_system() -> Option<Self> {
-        Self::open(Path::new(DEFAULT)).or_else(|_| Self::journal()).ok()
+        #[cfg(target_os = "linux")]
+        let source = Self::open(Path::new(DEFAULT)).or_else(|_| Self::journal()).ok();
+        #[cfg(windows)]
+        let source = EventLog::follow().map(Self::Events).ok();
+        #[cfg(not(any(target_os = "linux", windows)))]
+        let source = None;
+        source
     }
 
-    #[cfg(windows)]
-    pub(super) fn of_system() -> Option<Self> {
-        EventLog::follow().map(Self::Events).ok()
-    }
-
-    #[cfg(not(any(target_os = "linux", windows)))]
-    pub(super) fn of_system() -> Option<Self> {
-        None
-    }
-
-    /// The messages since the last call.
-    pub(super) fn read(&mut self) -> Vec<String> {
+    /// The messages since the last call, and their meanings.
+    pub(super) fn read(&mut self) -> Vec<(String, Option<KernelEvent>)> {
         match self {
-            Self::Text(text) => text.read(),
+            Self::Text(text) => {
+                let message = |text: String| {
+                    let event = event::recognise(&text);
+                    (text, event)
+                };
+                text.read().into_iter().map(message).collect()
+            }
             #[cfg(windows)]
-            Self::Events(log) => log.read().iter().filter_map(|event| super::windows::message(event)).collect(),
+            Self::Events(log) => {
+                let message = |entry: Entry| match entry {
+                    Entry::Event(document) => super::windows::message(&document),
+                    Entry::Lost => Some((LOST.to_owned(), None)),
+                };
+                log.read().into_iter().filter_map(message).collect()
+            }
         }
     }
 }

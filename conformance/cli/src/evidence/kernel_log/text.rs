@@ -9,6 +9,8 @@ use serde_json::Value;
 
 /// The greatest length of a message in a report, characters.
 pub(super) const MOST: usize = 1000;
+/// Stands for messages that cannot be read any more.
+pub(super) const LOST: &str = "[messages of the kernel are lost]";
 
 /// The greatest length of a record of the kernel, bytes.
 const RECORD: usize = 8 << 10;
@@ -79,7 +81,7 @@ impl Text {
                 Ok(length) => self.pending.extend(&chunk[..length]),
                 // The kernel has overwritten records that were not read.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                    self.pending.extend(b"[messages of the kernel are lost]\n");
+                    self.pending.extend(LOST.bytes().chain([b'\n']));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // No further message yet, or no longer readable.

@@ -4,14 +4,12 @@ use std::ffi::c_void;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr::{null, null_mut};
 
+use windows_sys::Win32::Foundation::{ERROR_INVALID_OPERATION, ERROR_NO_MORE_ITEMS, GetLastError};
 use windows_sys::Win32::System::EventLog::{
     EVT_HANDLE, EvtClose, EvtNext, EvtRender, EvtRenderEventXml, EvtSubscribe, EvtSubscribeToFutureEvents,
 };
 use windows_sys::Win32::System::Threading::CreateEventW;
 use windows_sys::w;
-
-/// Events read at once.
-const EVENTS: u32 = 16;
 
 /// An object of the event log.
 #[derive(Debug)]
@@ -27,17 +25,56 @@ impl Drop for Object {
 /// New events of the channel `System`, to which drivers report errors and resets of GPUs.
 #[derive(Debug)]
 pub(in crate::evidence) struct EventLog {
+    /// `None` once Windows ended it, and did not begin another.
+    subscription: Option<Subscription>,
+}
+
+#[derive(Debug)]
+struct Subscription {
     // Closed before the event that it sets.
-    subscription: Object,
+    object: Object,
     _signal: OwnedHandle,
 }
 
+/// What was read.
+#[derive(Debug)]
+pub(in crate::evidence) enum Entry {
+    /// An event, as a document of XML.
+    Event(String),
+    /// Windows has events that cannot be read, as after the log was cleared.
+    Lost,
+}
+
 impl EventLog {
-    /// Follows the events from now on (`EvtSubscribe`).
+    /// Follows the events from now on.
     ///
     /// # Errors
     /// The error of Windows, such as a lack of rights.
     pub(in crate::evidence) fn follow() -> std::io::Result<Self> {
+        Ok(Self { subscription: Some(Subscription::begin()?) })
+    }
+
+    /// The events since the last call.
+    pub(in crate::evidence) fn read(&mut self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        while let Some(subscription) = &self.subscription {
+            match subscription.next() {
+                Ok(Some(event)) => entries.push(render(&event).map_or(Entry::Lost, Entry::Event)),
+                Ok(None) => break,
+                Err(()) => {
+                    entries.push(Entry::Lost);
+                    self.subscription = Subscription::begin().ok();
+                    break;
+                }
+            }
+        }
+        entries
+    }
+}
+
+impl Subscription {
+    /// `EvtSubscribe`.
+    fn begin() -> std::io::Result<Self> {
         // SAFETY: the pointers may be null.
         let signal = unsafe { CreateEventW(null(), 1, 0, null()) };
         if signal.is_null() {
@@ -47,35 +84,32 @@ impl EventLog {
         let signal = unsafe { OwnedHandle::from_raw_handle(signal) };
         // SAFETY: the event lives longer than the subscription; the strings end with NUL. There is neither a session, a
         // bookmark nor a callback.
-        let subscription = unsafe {
+        let object = unsafe {
             EvtSubscribe(0, signal.as_raw_handle(), w!("System"), w!("*"), 0, null(), None, EvtSubscribeToFutureEvents)
         };
-        if subscription == 0 {
+        if object == 0 {
             return Err(std::io::Error::last_os_error());
         }
-        Ok(Self { subscription: Object(subscription), _signal: signal })
+        Ok(Self { object: Object(object), _signal: signal })
     }
 
-    /// The events since the last call, as documents of XML (`EvtNext`, `EvtRender`).
-    pub(in crate::evidence) fn read(&mut self) -> Vec<String> {
-        let mut documents = Vec::new();
-        loop {
-            let (mut handles, mut count) = ([0; EVENTS as usize], 0);
-            // SAFETY: the array has this many elements, and both outlive the call. It does not wait.
-            let any = unsafe { EvtNext(self.subscription.0, EVENTS, handles.as_mut_ptr(), 0, 0, &raw mut count) };
-            if any == 0 {
-                return documents;
-            }
-            let events: Vec<Object> = handles.into_iter().take(count as usize).map(Object).collect();
-            documents.extend(events.iter().filter_map(render));
-            if events.is_empty() {
-                return documents;
-            }
+    /// The next event, if there is one (`EvtNext`). One at a time: Windows loses those of a call that are too long together.
+    fn next(&self) -> Result<Option<Object>, ()> {
+        let (mut event, mut count) = (0, 0);
+        // SAFETY: there is room for one event, and both variables outlive the call. It does not wait.
+        if unsafe { EvtNext(self.object.0, 1, &raw mut event, 0, 0, &raw mut count) } != 0 {
+            return Ok(Some(Object(event)));
+        }
+        // SAFETY: the function has no requirements.
+        match unsafe { GetLastError() } {
+            // The second one is that of a subscription without new events.
+            ERROR_NO_MORE_ITEMS | ERROR_INVALID_OPERATION => Ok(None),
+            _ => Err(()),
         }
     }
 }
 
-/// An event as a document; `None` if Windows cannot render it.
+/// An event as a document; `None` if Windows cannot render it (`EvtRender`).
 fn render(event: &Object) -> Option<String> {
     let (mut used, mut properties) = (0, 0);
     let call = |buffer: *mut c_void, size: u32, used: &mut u32, properties: &mut u32| {

@@ -11,7 +11,7 @@ pub(super) mod video11;
 pub(super) mod video12;
 
 use gpu_interop::d3d::d3d11::ExportableResource;
-use gpu_interop::d3d::{BindFlags, Sharing};
+use gpu_interop::d3d::{BindFlags, DxgiFormat, Sharing};
 use gpu_interop::handle::ObjectName;
 use gpu_interop::{ErrorKind, MappedBuffer, MappedMipmappedArray, MemoryImport, MipmappedArrayDesc};
 
@@ -20,6 +20,15 @@ use crate::{Context, Verdict};
 
 /// Size of most shared buffers, bytes.
 const SIZE: usize = 64 << 10;
+
+/// Formats of video textures.
+const VIDEO_FORMATS: [DxgiFormat; 4] = [DxgiFormat::NV12, DxgiFormat::P010, DxgiFormat::P016, DxgiFormat::P208];
+
+/// Width and height of a video texture. No row ends at a multiple of an alignment. With an odd height, which only P208 may
+/// have, Direct3D 12 leaves a gap before the second plane.
+fn video_size(format: DxgiFormat) -> [u32; 2] {
+    if format == DxgiFormat::P208 { [198, 113] } else { [198, 114] }
+}
 
 /// Direct3D 12 on the device under test.
 fn open12(context: &Context) -> Verdict<Gpu12> {

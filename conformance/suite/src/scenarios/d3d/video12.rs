@@ -10,7 +10,7 @@ use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use gpu_interop::d3d::{DxgiFormat, ResourceFlags, VideoTextureSpec};
 use gpu_interop::{MappedPlanes, PlaneLayout};
 
-use super::open12;
+use super::{VIDEO_FORMATS, open12, video_size};
 use crate::direct3d::{Gpu12, Subresource, Way};
 use crate::image::for_each;
 use crate::scenario::scenarios;
@@ -23,21 +23,13 @@ scenarios! {
         videos, needs [memory D3d12Resource, MappedBuffer];
 }
 
-pub(super) const FORMATS: [DxgiFormat; 4] = [DxgiFormat::NV12, DxgiFormat::P010, DxgiFormat::P016, DxgiFormat::P208];
-
-/// Width and height. No row ends at a multiple of Direct3D 12's alignment. An odd height, which only P208 may have, leaves a gap before
-/// the second plane.
-pub(super) fn size(format: DxgiFormat) -> [u32; 2] {
-    if format == DxgiFormat::P208 { [198, 113] } else { [198, 114] }
-}
-
 fn videos(context: &Context) -> Verdict {
     let gpu = open12(context)?;
-    for_each(|what| context.leave_out(what), &FORMATS, false, |format| goes_both_ways(context, &gpu, format))
+    for_each(|what| context.leave_out(what), &VIDEO_FORMATS, false, |format| goes_both_ways(context, &gpu, format))
 }
 
 fn goes_both_ways(context: &Context, gpu: &Gpu12, format: DxgiFormat) -> Verdict {
-    let spec = VideoTextureSpec::new(format, size(format))?;
+    let spec = VideoTextureSpec::new(format, video_size(format))?;
     let texture = texture(gpu, &spec, format)?;
     let layout = spec.footprints(0)?;
     ensure_eq!(
