@@ -1,10 +1,11 @@
 //! Assignment of streams to hardware queues.
 //!
 //! The runtime maps the streams of a device to `GPU_MAX_HW_QUEUES` in-order hardware queues (default 4): a stream that
-//! waits on the device for a word blocks every stream of its queue. If one of those must cause the write of the word,
-//! directly or through another API, both deadlock. Measured with AMD's runtimes 5.2.3, 5.7.1, 6.4.3 and 7.2.4.
+//! waits on the device for a word in memory blocks every other stream of its queue. If the write of the word depends on one
+//! of those, directly or through another API, both wait for ever. Measured with AMD's runtimes 5.2.3, 5.7.1, 6.4.3 and 7.2.4.
 //!
-//! Streams created here therefore never share a queue. The first ones, one less than the number of queues, are ordinary
+//! On Linux, streams created here therefore never share a queue, if the runtime creates streams with a mask of compute
+//! units. The first ones, one less than the number of queues, are ordinary
 //! streams: the runtime assigns a new stream to the queue with the fewest streams, and the remaining queue serves the
 //! null stream. Every further stream is created with a mask of all compute units, which in those runtimes gives it its
 //! own hardware queue.
@@ -40,9 +41,9 @@ const DEFAULT_QUEUES: usize = 4;
 struct Streams {
     /// Number of times the device is open.
     opened: usize,
-    /// Number of streams on shared queues, including those being created.
+    /// Number of streams on the runtime's ordinary queues, including those being created.
     shared: usize,
-    /// Streams on shared queues.
+    /// Streams on the runtime's ordinary queues.
     on_shared: BTreeSet<Handle>,
     /// Streams in use with their own queue.
     own: BTreeSet<Handle>,
@@ -97,14 +98,14 @@ impl Streams {
     }
 }
 
-/// Number of streams that get a shared queue each.
+/// Number of streams that get one of the runtime's ordinary queues each.
 fn capacity(variable: Option<&str>) -> usize {
     let queues = variable.and_then(|value| value.trim().parse().ok()).unwrap_or(DEFAULT_QUEUES);
     queues.saturating_sub(1)
 }
 
-/// Creates a stream whose queue no other stream created here uses. `ordinary` creates one on a shared queue
-/// (`hipStreamCreateWithFlags`). The device is current.
+/// Creates a stream whose queue no other stream created here uses, as far as the runtime permits it. `ordinary` creates one
+/// on an ordinary queue (`hipStreamCreateWithFlags`). The device is current.
 ///
 /// # Errors
 /// The runtime's error, for example if it has no memory for another queue.
@@ -113,7 +114,7 @@ pub(crate) fn create_stream(
     device: DeviceNumber,
     ordinary: impl FnOnce() -> Result<Handle>,
 ) -> Result<Handle> {
-    // On other systems the runtime's queues use other queues below, so that sharing is unknown.
+    // On other systems the runtime's queues use those of the system's driver: which streams share one is unknown.
     let with_mask = driver.own.stream_create_with_cu_mask.get().filter(|_| cfg!(target_os = "linux"));
     let Some(create) = with_mask else {
         tracing::debug!("streams share hardware queues: a wait of one may block others");

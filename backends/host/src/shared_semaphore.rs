@@ -84,13 +84,13 @@ impl SharedSemaphore {
         // Reads are limited to shared memory: reading other descriptors could block.
         if sys::check_is_memory(borrowed).is_err() || !is_semaphore(borrowed) {
             return Err(rejected(
-                "the handle is not a semaphore of the host backend, which imports no other kind; use a `Timeline` for \
-                 Vulkan's"
+                "the handle is not a semaphore of the host backend, which imports no other kind; share a semaphore of \
+                 Vulkan with a `Timeline`"
                     .into(),
             ));
         }
         if !sys::cannot_shrink(borrowed) || sys::size(OPERATION, borrowed)? < sys::page() {
-            return Err(rejected("the semaphore's memory is not sealed or too small".into()));
+            return Err(rejected("the semaphore's memory is too small, or not sealed against shrinking".into()));
         }
         let mapping = Mapping::new(borrowed, 0, sys::page())?;
         let semaphore = Self { memory, mapping, payload };
@@ -178,8 +178,8 @@ impl SharedSemaphore {
 
     fn wake(&self) {
         let state = self.state();
-        // SeqCst, here and in `wait_until`: either the waiter reads the new sequence and does not sleep, or it is
-        // registered before this function reads the number of waiters.
+        // SeqCst, here, in `wait_until` and in `enter_wait`: either the waiter's futex call finds the new sequence and does
+        // not sleep, or the waiter is registered before this function reads the number of waiters.
         state.sequence.fetch_add(1, Ordering::SeqCst);
         if state.waiters.load(Ordering::SeqCst) != 0 {
             sys::wake(&state.sequence, true);

@@ -12,9 +12,9 @@ pub use crate::system::ResourceSnapshot;
 
 /// Permitted growth of resident memory, bytes.
 const RESIDENT_SLACK: u64 = 4 << 20;
-/// Number of counts, 10 ms apart, until resources have settled.
+/// Greatest number of counts, 10 ms apart, while resources settle.
 const COUNTS: u32 = 200;
-/// Number of equal counts, 10 ms apart, after which a measurement that may be repeated ends.
+/// Number of equal counts in a row, 10 ms apart, after which a measurement ends early if it may be repeated.
 const STEADY: u32 = 20;
 /// The smallest difference of descriptors that is a leak at once.
 const EVIDENT: usize = 64;
@@ -40,12 +40,12 @@ impl ResourceSnapshot {
 
     /// Counts the resources once descriptors and mappings stay equal for a moment: asynchronous releases have ended.
     pub(crate) fn at_rest() -> Verdict<Self> {
-        // On a loaded machine the threads that release may pause.
+        // Five equal counts: on a loaded machine the threads that release may pause.
         let is_equal = |now: &Self, last: &Self| (now.descriptors, now.mappings) == (last.descriptors, last.mappings);
         Self::counted([COUNTS, 5], is_equal, |_| false)
     }
 
-    /// Counts the resources once they are within the bounds of a check: as many descriptors as in `before`, at most
+    /// Counts the resources once they are within the bounds of a check: at most as many descriptors as in `before`,
     /// `mappings` more mapped regions, and less than `resident` more bytes of resident memory. After two seconds they
     /// are counted in any case: asynchronous releases, especially by threads, have had time to end.
     pub(crate) fn settled(before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
@@ -58,7 +58,8 @@ impl ResourceSnapshot {
         Self::settled_after([COUNTS, STEADY], before, mappings, resident)
     }
 
-    /// As [`Self::settled`], but after the first number of counts, 10 ms apart, or the second number of equal ones.
+    /// As [`Self::settled`], but ends after the first number of counts, 10 ms apart, or after the second number of equal ones
+    /// in a row.
     fn settled_after(counts: [u32; 2], before: &Self, mappings: usize, resident: u64) -> Verdict<Self> {
         Self::counted(counts, Self::eq, |now| {
             let memory_settled = now.resident.saturating_sub(before.resident) < resident;
@@ -66,7 +67,8 @@ impl ResourceSnapshot {
         })
     }
 
-    /// Counts, 10 ms apart, until a count settles it or `steady` counts are equal to the one before, `most` times at most.
+    /// Counts, 10 ms apart, until `is_settled`, or until `steady` counts in a row equal the one before, but `most` times at
+    /// most. Returns the last count.
     fn counted(
         [most, steady]: [u32; 2],
         is_equal: impl Fn(&Self, &Self) -> bool,
@@ -90,7 +92,7 @@ impl ResourceSnapshot {
         Ok(Self::settled(before, usize::MAX - before.mappings, u64::MAX)?.descriptors)
     }
 
-    /// Fails if more descriptors are open than in `before`, or `slack` more regions are mapped.
+    /// Fails if another number of descriptors is open than in `before`, or more than `slack` more regions are mapped.
     pub(crate) fn check_since(&self, before: &Self, slack: usize) -> Verdict {
         ensure_eq!(self.descriptors, before.descriptors, "open descriptors");
         let (from, to) = (before.mappings, self.mappings);
@@ -99,14 +101,14 @@ impl ResourceSnapshot {
     }
 }
 
-/// Runs a tenth of `cycles` to warm up, then `cycles`, and compares the resources after both: equally many descriptors,
-/// mapped regions for at most a tenth of the cycles (between 8 and 64), and less than 4 MiB more resident memory.
+/// Runs a tenth of `cycles` to warm up, then `cycles`, and compares the resources after both. It passes with equally many
+/// descriptors, at most a tenth of the cycles more mapped regions (8 to 64), and less than 4 MiB more resident memory.
 ///
-/// Resources that differ are measured again, twice at most: a leak grows each time, and a stray close reduces the
-/// number of descriptors each time. A backlog of threads that the machine did not run grows once: allocators keep its
-/// memory, and C libraries its stacks. So does a descriptor that a driver opens when it first needs it, or that a thread
-/// of an earlier scenario closes late. A difference of a descriptor in every second cycle, and of 64 at least, is a leak at
-/// once: with tens of thousands of handles, Wine takes minutes for a measurement.
+/// If they differ, the cycles run again, twice at most: a leak grows each time, and a stray close reduces the number of
+/// descriptors each time. What grows once is no leak: a backlog of threads that the machine did not run, whose memory
+/// allocators keep, and whose stacks C libraries keep; a descriptor that a driver opens when it first needs it, or that a
+/// thread of an earlier scenario closes late. A difference of a descriptor in every second cycle, and of 64 at least, is a
+/// leak at once: with tens of thousands of handles, Wine takes minutes for a measurement.
 ///
 /// # Errors
 /// The error of `run`, or the resources that have grown.
@@ -114,7 +116,7 @@ pub fn leak_check(cycles: u32, run: impl FnMut(u32) -> Verdict) -> Verdict {
     leak_check_after(COUNTS, cycles, run)
 }
 
-/// As [`leak_check`], with this number of counts until resources have settled.
+/// As [`leak_check`], with this greatest number of counts while resources settle.
 fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
     let mut several = |count: u32| (0..count).try_for_each(&mut run);
     several(cycles.div_ceil(10))?;

@@ -17,8 +17,8 @@ use crate::interop::VulkanInterop;
 /// * **Acquire** before the first Vulkan access after the other API's last one, if Vulkan is to see the other API's
 ///   writes. Vulkan does not require it before an access that overwrites all of a buffer; the old contents are then
 ///   undefined. [`HeadlessContext`](crate::HeadlessContext) requires it even then.
-/// * For data that the exporter wrote before the import: the exporter releases, then the importer acquires before its
-///   first read.
+/// * For data that the exporter wrote before the import: the exporter releases before the import's first read, and an
+///   importer with Vulkan acquires.
 ///
 /// A release or an acquire orders memory, not execution: the other side must also wait, for a semaphore that the
 /// releasing submission signals or for its fence.
@@ -150,12 +150,12 @@ impl OwnedImage {
     /// `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs access it: an image memory barrier of
     /// `vkCmdPipelineBarrier`. Writes of `from.access` become available to the acquiring side.
     ///
-    /// If the other side is Vulkan, both sides must name the same transition: bring the image to `GENERAL` first and
-    /// pass that.
+    /// If the other side is Vulkan, both sides must name the same transition: bring the image to `GENERAL` first, and
+    /// pass `GENERAL` as `layout`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `from` names no real queue
-    /// family or no stage, or `layout` is `UNDEFINED`, which would discard the contents; nothing is recorded then.
+    /// family or no stage, or `layout` is `UNDEFINED` or `PREINITIALIZED`; nothing is recorded then.
     ///
     /// # Safety
     /// As [`OwnedBuffer::record_release`], and all of the image must be in `layout` when the commands execute.
@@ -338,14 +338,15 @@ fn check_layout(operation: &'static str, layout: vk::ImageLayout) -> Result<()> 
     if matches!(layout, vk::ImageLayout::UNDEFINED | vk::ImageLayout::PREINITIALIZED) {
         return Err(Error::invalid(
             operation,
-            "the layout must not be UNDEFINED or PREINITIALIZED; pass the image's current one",
+            "the layout must not be UNDEFINED or PREINITIALIZED; pass the image's current layout to a release, and that of its \
+             next use to an acquire",
         )
         .with_context("layout", format_args!("{layout:?}")));
     }
     Ok(())
 }
 
-/// Records barriers between the first stages and the second ones.
+/// Records barriers from the first of these stages to the second.
 ///
 /// # Safety
 /// As [`OwnedBuffer::record_release`], for each of the barriers' objects.

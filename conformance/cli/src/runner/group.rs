@@ -23,7 +23,7 @@ use gpu_interop_conformance::{
     Beside, CONNECTIONS_VARIABLE, Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict,
 };
 
-/// Maximum size of a verdict, bytes.
+/// Maximum size of the message with a scenario's result, bytes.
 const MESSAGE: usize = 128 << 10;
 /// The message that carries the file for driver calls.
 const CALLS: &str = "calls";
@@ -33,7 +33,7 @@ const OPENED: &[u8] = b"opened";
 const BEGIN: &str = "begin";
 /// Time for a process to release its resources and exit after a failure.
 const LEAVING: Duration = Duration::from_secs(3);
-/// The most hardware queues of CUDA: a wait that is enqueued before its signal needs a separate one. With 32 queues a
+/// The most hardware queues that CUDA has: a stream whose wait is enqueued before the signal needs one of its own. With 32 queues a
 /// process takes three times as long to start and exit (H200: 1.0 s instead of 0.37 s), and delays others meanwhile.
 const MOST_CONNECTIONS: &str = "32";
 
@@ -74,7 +74,7 @@ pub(crate) fn answer(ran: &Ran) -> Verdict {
     Connection::of_this_process()?.send(&bytes, &[])
 }
 
-/// Truncates `text` to this many characters. Escaping may lengthen each.
+/// Truncates `text` to this many characters. JSON has up to 6 bytes for each.
 fn cut(text: &str, most: usize) -> String {
     let mut kept: String = text.chars().take(most).collect();
     if kept.len() < text.len() {
@@ -90,7 +90,7 @@ pub(super) struct Options<'a> {
     /// The device's ordinal.
     pub(super) device: usize,
     pub(super) seeds: Seeds,
-    /// Replaces the time limit of each scenario, for one run of it.
+    /// Replaces the time limit of each scenario, for one seed.
     pub(super) timeout: Option<Duration>,
     /// `true` if driver calls are recorded.
     pub(super) calls: bool,
@@ -109,8 +109,8 @@ pub(super) struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    /// Starts the process of the first of these cases. `None` if none is to be run, or if that fails: [`run`] tries
-    /// again, and reports the failure.
+    /// Starts the process of these cases. `None` if the run ends, or if the start fails: [`run`] tries again, and reports
+    /// the failure.
     pub(super) fn start(options: Options<'a>, cases: &[Case<'_>]) -> Option<Self> {
         let is_to_run = options.halt.stop().is_none();
         is_to_run.then(|| Self::spawn(options, cases, true).ok()).flatten()
@@ -139,9 +139,9 @@ impl<'a> Held<'a> {
     }
 }
 
-/// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`. `held` is the
-/// process of the first one, if it was started before. `turn` ends when the last case has passed, before its process has
-/// exited; after a failure, when that has been reported. If only the last case mostly waits, `turn` ends before it.
+/// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`. `held` is their
+/// process, if it was started before. `turn` ends before the process has exited, when the last case has a result that is no
+/// failure; after a failure, when that has been reported. If all cases that are left mostly wait, `turn` ends before them.
 pub(super) fn run<'a>(
     options: Options<'a>,
     cases: &[Case<'_>],
@@ -353,7 +353,7 @@ impl<'a> Process<'a> {
     }
 
     fn kill(&mut self) {
-        // Both fail harmlessly after the process has exited.
+        // Both are harmless after the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

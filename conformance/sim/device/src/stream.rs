@@ -28,7 +28,7 @@ enum Order {
     Plain,
     /// At the end, but [`Order::Overtaking`] may pass it as long as only slow work follows it.
     Slow,
-    /// Before slow work at the end of the queue that has not begun.
+    /// Before the slow work at the end of the queue, except what has begun.
     Overtaking,
 }
 
@@ -181,7 +181,7 @@ impl Stream {
         self.push(Work::new(Order::Slow, work));
     }
 
-    /// Enqueues work before slow work at the end of the queue that has not begun.
+    /// Enqueues work before the slow work at the end of the queue, except what has begun.
     pub fn overtake(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
         self.push(Work::new(Order::Overtaking, work));
     }
@@ -221,7 +221,8 @@ impl Stream {
         };
         let first = queue.waiting.len() - slow;
         let Some(overtaken) = queue.waiting.get_mut(first) else { return queue.waiting.push_back(work) };
-        // Combined into one operation, so that counts of earlier operations stay correct.
+        // Runs as one operation with the first that it overtakes: `wait` counts operations, and an inserted one would move
+        // those behind it.
         let behind = std::mem::replace(overtaken, Work::new(Order::Plain, || Ok(())));
         *overtaken = Work::new(Order::Plain, move || (work.run)().and((behind.run)()));
         queue.waiting.push_back(Work::new(Order::Plain, || Ok(())));
@@ -253,7 +254,7 @@ impl Stream {
         lock(&self.queue).capture.clone()
     }
 
-    /// Ends the capture and discards the work.
+    /// Leaves the capture. Its recording keeps the work captured so far.
     pub fn leave(&self) {
         lock(&self.queue).capture = None;
     }
@@ -332,7 +333,7 @@ impl Stream {
         queue
     }
 
-    /// `true` if all work has run; the code of failed work.
+    /// `true` if all work has run.
     ///
     /// # Errors
     /// As for [`Stream::synchronize`].
@@ -355,7 +356,7 @@ impl Stream {
         self.wait(queue).failure.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the thread once all work has run. If it has run, the thread ends before this returns.
+    /// Ends the thread once all work has run. If all had run before the call, the thread ends before this returns.
     pub fn close(&self) {
         let mut queue = lock(&self.queue);
         queue.closing = true;
@@ -382,7 +383,8 @@ pub fn drain_all() {
     STREAMS.all().into_iter().chain(Stream::of(0)).for_each(|stream| stream.drain());
 }
 
-/// Waits until all work enqueued so far has run. Not a call of a driver: no fault applies to it.
+/// Waits until all work enqueued so far has run, and forgets its failures. A capture becomes invalid. Not a call of a driver:
+/// no fault applies to it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_settle() {
     let _ = synchronize_all();

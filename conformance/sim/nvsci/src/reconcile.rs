@@ -167,12 +167,13 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
     }
     error::reject_if(missing)?;
     let cpu = any_true(NEED_CPU_ACCESS);
-    // "Maximum of the requested"; read-only if no list requests one. An allocated object permits writes.
+    // "Maximum of the requested"; read-only if no list requests one. The allocation of an object
+    // replaces it with read-write.
     let perm = all(REQUIRED_PERM).flat_map(Stored::u32s).max().unwrap_or(1);
     let ids: BTreeSet<Vec<u8>> =
         all(GPU_ID).flat_map(|ids| ids.bytes().chunks_exact(GPU_BYTES).map(<[u8]>::to_vec)).collect();
     let named = |id: &[u8]| ids.contains(id);
-    // Supported "for a single integrated GPU" that a list names.
+    // GPUs whose caching a list chooses. The header supports that "for a single integrated GPU", which a list must name.
     let chosen: BTreeSet<&[u8]> =
         all(ENABLE_GPU_CACHE).flat_map(|value| caches(value.bytes())).map(|(id, _)| id).collect();
     let discrete = behaviour.has("discrete");
@@ -202,7 +203,7 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
     out.insert(NEED_CPU_ACCESS, Stored::new(&[cpu.into()]));
     let cpu_cache = any_true(ENABLE_CPU_CACHE);
     out.insert(ENABLE_CPU_CACHE, Stored::new(&[cpu_cache.into()]));
-    // Since 2.8 the header also requires an engine without coherent access to memory.
+    // Since 2.8 the header reports this only beside an engine without coherent access to memory.
     let flush = cpu_cache && cpu && (behaviour.buf_minor() < 8 || behaviour.has("iso_engine"));
     out.insert(CPU_NEED_SW_CACHE_COHERENCY, Stored::new(&[flush.into()]));
     out.insert(ACTUAL_PERM, Stored::new(&perm.to_ne_bytes()));

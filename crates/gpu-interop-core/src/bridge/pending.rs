@@ -61,7 +61,8 @@ struct Queue {
     signals: VecDeque<Signal>,
     /// Positions of its waits.
     waits: BTreeSet<u64>,
-    /// Time of its last event: the oldest signal is expected a latency after it.
+    /// Time when one of its signals or waits last completed, or its first signal was added. The oldest signal is expected
+    /// after that, by the forecast.
     since: Instant,
 }
 
@@ -82,7 +83,7 @@ impl Queue {
 struct Group {
     side: Arc<Side>,
     waits: BTreeMap<u64, Vec<Wait>>,
-    /// Time of the last value: the next one is expected a latency after it.
+    /// Time of the last value. The next one is expected after that, by the forecast.
     since: Instant,
 }
 
@@ -98,9 +99,9 @@ pub(super) struct Pending {
     added: u64,
     /// All waits are released.
     cancelled: bool,
-    /// Time of the last look.
+    /// Time of the last look at the requests.
     looked: Instant,
-    /// Expected lateness of a nap.
+    /// How late a short sleep is expected to end.
     lateness: Duration,
 }
 
@@ -147,7 +148,7 @@ impl Pending {
         self.groups.is_empty() && self.queues.is_empty()
     }
 
-    /// Plans the next look, if naps end late by `lateness`.
+    /// Plans the next look at the requests; short sleeps end late by `lateness`.
     pub(super) fn plan(&mut self, lateness: Duration) -> Plan {
         self.lateness = lateness;
         let mut plan = Plan::new(lateness, self.is_watched());
@@ -191,8 +192,8 @@ impl Pending {
     /// Removes the signals whose words have been written, oldest first.
     fn reached(&mut self, all: bool, now: Instant) -> Vec<Signal> {
         let mut reached: Vec<Signal> = Vec::new();
-        // Streams may be ordered by events: a signal is transferred only if all words were read after its own, because an
-        // earlier one of another stream would otherwise be transferred later and be overtaken.
+        // Streams may be ordered by events: if a word is written, those of earlier signals of other streams are, too, but
+        // may have been read before. All words are read again until none is new, so that no later signal overtakes them.
         loop {
             let before = reached.len();
             for queue in &mut self.queues {
@@ -227,11 +228,12 @@ impl Pending {
     }
 
     fn settle_signals(&mut self, words: &Words, all: bool, now: Instant) -> bool {
-        // The last look at signals that are about to fail or to be discarded.
+        // Signals that are about to fail or to be discarded are looked at once more.
         let reached = self.reached(all || self.cancelled || words.lost().is_some(), now);
         let mut settled = !reached.is_empty();
         for signal in reached {
-            // Checked after the word was read.
+            // After the word was read: signals are discarded before the waits of streams are released, so that a word
+            // which a released stream has written is not transferred.
             if !words.discards_signals() {
                 match signal.side.raise(signal.value) {
                     Ok(true) => {}
@@ -261,7 +263,7 @@ impl Pending {
         for group in &mut self.groups {
             let value = group.side.value();
             if let Err(error) = &value {
-                // A timeline that decreased, too: the waits end without their value.
+                // Also if the timeline's value decreased. The waits end without having reached theirs.
                 group.side.fail(error);
             }
             let is_over = |wanted: u64| self.cancelled || value.as_ref().map_or(true, |value| *value >= wanted);
@@ -308,7 +310,7 @@ impl Pending {
         self.cancelled = true;
     }
 
-    /// Drops the timelines of requests that an abandoned bridge leaves. The words stay in use.
+    /// Drops the timelines of requests that are pending when the bridge is abandoned. Their words stay in use.
     pub(super) fn release(self) {
         self.groups.into_iter().for_each(|group| release(group.side));
         self.queues.into_iter().flat_map(|queue| queue.signals).for_each(|signal| release(signal.side));
