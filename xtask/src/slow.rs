@@ -13,7 +13,9 @@ pub(crate) static STEPS: &[Step] = steps![
     "slurm", "ci/slurm on a Slurm controller with two nodes on this machine", slurm;
     "browser", "the pages of the suite in Chromium", browser;
     "measurements", "equal measurements do not differ, and planted changes are found", |_| {
-        cargo("test --package gpu-interop-conformance-cli --test reports -- --ignored measurements").check()
+        // One test measures at a time.
+        cargo("test --package gpu-interop-conformance-cli --test reports -- --test-threads 1 --ignored measurements")
+            .check()
     };
     "bench-wgpu", "the bench of the crate for wgpu, a feature of the command that its bundle lacks", bench_wgpu;
     "loom", "the bridge of timelines, in every order of events", loom;
