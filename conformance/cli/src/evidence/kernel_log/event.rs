@@ -18,6 +18,13 @@ pub struct KernelEvent {
     pub lost: bool,
 }
 
+impl KernelEvent {
+    /// An event without a number.
+    pub(super) fn new(kind: &str, meaning: &str, lost: bool) -> Self {
+        Self { kind: kind.into(), code: None, meaning: meaning.into(), lost }
+    }
+}
+
 /// The documented Xids that occur with applications, and `true` for those after which the GPU needs a reset.
 const XIDS: [(u32, &str, bool); 24] = [
     (8, "a channel timed out", false),
@@ -63,9 +70,7 @@ const AMDGPU: [(&str, &str, bool); 11] = [
 
 /// The meaning of a message of Linux.
 pub(super) fn recognise(text: &str) -> Option<KernelEvent> {
-    let event = |kind: &str, meaning: &str, lost| {
-        Some(KernelEvent { kind: kind.into(), code: None, meaning: meaning.into(), lost })
-    };
+    let event = |kind, meaning, lost| Some(KernelEvent::new(kind, meaning, lost));
     if let Some((_, rest)) = text.split_once("NVRM: Xid") {
         // `(PCI:0000:3b:00): 79, pid=...`
         let after = rest.split_once("): ").map_or(rest, |(_, after)| after);
@@ -74,7 +79,7 @@ pub(super) fn recognise(text: &str) -> Option<KernelEvent> {
         let known = XIDS.iter().find(|(known, ..)| *known == code);
         let (meaning, lost) =
             known.map_or(("an error of NVIDIA's driver", false), |(_, meaning, lost)| (*meaning, *lost));
-        return Some(KernelEvent { kind: "xid".into(), code: Some(code), meaning: meaning.into(), lost });
+        return Some(KernelEvent { code: Some(code), ..KernelEvent::new("xid", meaning, lost) });
     }
     let lower = text.to_lowercase();
     if lower.contains("nvrm:") && lower.contains("fallen off the bus") {
@@ -149,13 +154,7 @@ mod tests {
             assert_eq!((event.kind.as_str(), event.code, event.lost), (kind, code, lost), "{text}");
             assert_eq!(process(text), pid, "{text}");
         }
-        for text in [
-            "eth0: link up",
-            "Display 4097: x",
-            "Service Control Manager 7036: nvlddmkm",
-            "amdgpu 0000:03:00.0: amdgpu: SMU is initialized",
-            "NVRM: loading",
-        ] {
+        for text in ["eth0: link up", "amdgpu 0000:03:00.0: amdgpu: SMU is initialized", "NVRM: loading"] {
             assert_eq!(recognise(text), None, "{text}");
         }
     }

@@ -33,15 +33,12 @@ pub(super) fn message(document: &str) -> Option<(String, Option<KernelEvent>)> {
 
 /// The meaning of an error that a provider has reported.
 fn meaning(provider: &str, number: &str, data: &str) -> Option<KernelEvent> {
-    let event = |kind: &str, meaning: &str, lost| {
-        Some(KernelEvent { kind: kind.into(), code: None, meaning: meaning.into(), lost })
-    };
     let driver = DRIVERS.iter().find(|(name, _)| *name == provider);
     let is_reset = driver.is_some() && data.to_lowercase().contains("tdr occurred");
     if is_reset || (provider == "Display" && number == "4101") {
-        return event("tdr", "Windows reset a GPU that did not respond", true);
+        return Some(KernelEvent::new("tdr", "Windows reset a GPU that did not respond", true));
     }
-    driver.and_then(|(_, kind)| event(kind, "an error of the GPU's driver", false))
+    driver.map(|(_, kind)| KernelEvent::new(kind, "an error of the GPU's driver", false))
 }
 
 #[cfg(test)]

@@ -100,13 +100,19 @@ fn texture(gpu: &Gpu11, spec: &VideoTextureSpec, format: DxgiFormat) -> Verdict<
 
 /// The size of a plane without padding, bytes.
 fn packed_size(plane: &PlaneLayout) -> Verdict<usize> {
-    Ok(usize::try_from(plane.row_size() * u64::from(plane.extent[1]))?)
+    in_memory(plane, plane.size())
 }
 
 /// The offset of each row of a plane, and the size of a row, bytes.
 fn rows(plane: &PlaneLayout) -> Verdict<(Vec<usize>, usize)> {
-    let offsets = (0..u64::from(plane.extent[1])).map(|row| usize::try_from(plane.offset + row * plane.pitch));
-    Ok((offsets.collect::<Result<_, _>>()?, usize::try_from(plane.row_size())?))
+    let offsets = (0..plane.extent[1]).map(|row| in_memory(plane, plane.row(row)));
+    Ok((offsets.collect::<Verdict<_>>()?, in_memory(plane, Some(plane.row_size()))?))
+}
+
+/// A size or offset of a plane that is in memory, bytes.
+fn in_memory(plane: &PlaneLayout, bytes: Option<u64>) -> Verdict<usize> {
+    let bytes = bytes.ok_or_else(|| Stop::Failed(format!("a plane is larger than any memory: {plane:?}")))?;
+    Ok(usize::try_from(bytes)?)
 }
 
 /// A plane without padding.
