@@ -84,4 +84,4 @@ pub use suite::{BACKEND_NAMES, Suite};
 pub use system::{BorrowedOsHandle, OsHandle};
 
 pub(crate) use gate::Gate;
-pub(crate) use outcome::{PATIENCE, WATCH};
+pub(crate) use outcome::{PATIENCE, PROMPT, WATCH};

@@ -56,7 +56,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ImportError};
 
-use crate::{Stop, Verdict};
+use crate::{PROMPT, Stop, Verdict};
 
 pub(crate) use groups::GROUPS;
 pub(crate) use not_covered::NOT_COVERED;
@@ -122,9 +122,6 @@ fn times_out(
     let start = Instant::now();
     let error = expect_error(wait(), ErrorKind::Timeout, what)?;
     let taken = start.elapsed();
-    crate::ensure!(
-        taken >= limit && taken < limit + Duration::from_secs(2),
-        "{what} timed out after {taken:?}, not {limit:?}"
-    );
+    crate::ensure!(taken >= limit && taken < limit + PROMPT, "{what} timed out after {taken:?}, not {limit:?}");
     Ok(error)
 }

@@ -9,7 +9,7 @@ use gpu_interop::{ErrorKind, WaitCondition};
 use super::{expect_error, times_out};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
-use crate::{Context, Gate, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
+use crate::{Context, Gate, PATIENCE, PROMPT, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "stream.in_order", Any, "1,000 fills of one buffer end with the last one.", in_order;
@@ -58,7 +58,7 @@ fn asynchronous(context: &Context) -> Verdict {
     gate.block(&stream)?;
     stream.fill(&mapped, 0x44)?;
     let enqueued = start.elapsed();
-    ensure!(enqueued < Duration::from_secs(1), "enqueuing took {enqueued:?}");
+    ensure!(enqueued < PROMPT, "enqueuing took {enqueued:?}");
     std::thread::sleep(WATCH);
     buffer.verify_all(0, "the fill ran before the wait was met")?;
     gate.open()?;

@@ -1,7 +1,7 @@
 //! Failures, misuse and drops of frames and rings.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gpu_interop::vulkan::{BufferOptions, Frame, FrameRing, FrameRingOptions, FrameSide};
 use gpu_interop::{Error, ErrorKind, Feature};
@@ -10,7 +10,7 @@ use super::super::{expect_error, expect_invalid};
 use super::{BYTES, ClosedQueue, IN_FLIGHT, Log, Rig, SIZE, USAGE, of_frame, vulkan};
 use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Pattern, Verdict, WATCH, ensure, ensure_eq};
+use crate::{Context, PATIENCE, PROMPT, Pattern, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     all need [exporter FrameRings, bridged timelines, word waits];
@@ -175,7 +175,7 @@ fn dropped_in_flight(context: &Context) -> Verdict {
             });
             drop(held);
         });
-        ensure!(start.elapsed() < Duration::from_secs(4), "the drop blocked for {:?}", start.elapsed());
+        ensure!(start.elapsed() < PROMPT, "the drop blocked for {:?}", start.elapsed());
         stream
     };
     stream.synchronize_timeout(PATIENCE)?;

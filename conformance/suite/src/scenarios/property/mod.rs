@@ -16,14 +16,12 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::{Context, ResourceSnapshot, Stop, Verdict};
+use crate::{Context, PATIENCE, ResourceSnapshot, Stop, Verdict};
 
 /// The number of shrinking steps.
 const SHRINKS: u32 = 4000;
 /// The time limit of shrinking: some requests fail slowly, and the scenario must report within its own limit.
 const SHRINKING: Duration = Duration::from_secs(10);
-/// The time limit of a single wait. Shorter than elsewhere, because shrinking repeats it.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Checks `property` for this many requests; unsupported ones do not count. `id` is the scenario's.
 fn check<S>(
@@ -102,7 +100,7 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
 fn with_all_descriptors_back(action: impl FnOnce() -> Verdict) -> Verdict {
     let before = ResourceSnapshot::open_descriptors()?;
     action()?;
-    let end = Instant::now() + PATIENCE / 4;
+    let end = Instant::now() + PATIENCE;
     while ResourceSnapshot::open_descriptors()? > before && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }

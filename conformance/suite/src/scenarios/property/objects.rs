@@ -4,11 +4,11 @@ use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCon
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{PATIENCE, check, with_all_descriptors_back};
+use super::{check, with_all_descriptors_back};
 use crate::context::import_on;
 use crate::image::compare;
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, Verdict, ensure};
+use crate::{Context, ExportedBuffer, PATIENCE, Verdict, ensure};
 
 scenarios! {
     "property.objects", Any,

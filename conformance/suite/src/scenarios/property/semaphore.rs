@@ -7,9 +7,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::semaphore_misuse::{import_timeline, need_batches};
-use super::{PATIENCE, check};
+use super::check;
 use crate::scenario::scenarios;
-use crate::{Context, ExportedSemaphore, Stop, Verdict, ensure_eq};
+use crate::{Context, ExportedSemaphore, PATIENCE, Stop, Verdict, ensure_eq};
 
 scenarios! {
     "property.semaphores", Any,

@@ -9,7 +9,9 @@ use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
 use crate::scenario::Role;
 use crate::system::{self};
-use crate::{Channel, Context, ExportedBuffer, OsHandle, PATIENCE, Point, Stop, Verdict, WATCH, ensure, ensure_eq};
+use crate::{
+    Channel, Context, ExportedBuffer, OsHandle, PATIENCE, PROMPT, Point, Stop, Verdict, WATCH, ensure, ensure_eq,
+};
 
 by_strategy! {
     "two_processes",
@@ -131,7 +133,7 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
         expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for a killed process")?;
     }
     let (taken, next) = (start.elapsed(), 2 * TURNS_OF_THE_DEAD + 3);
-    ensure!(taken < Duration::from_secs(3), "the end of the process was noticed after {taken:?}");
+    ensure!(taken < PROMPT, "the end of the process was noticed after {taken:?}");
     for (what, result) in [
         ("a wait of the host", shared.device.wait(3, PATIENCE)),
         ("a wait", stream.wait_timeline(&shared.device, next)),

@@ -195,7 +195,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     }
     let start = Instant::now();
     while system::threads()? > running {
-        ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", system::threads()?);
+        ensure!(start.elapsed() < PATIENCE, "threads grew from {running} to {}", system::threads()?);
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
