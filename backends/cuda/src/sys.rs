@@ -14,9 +14,10 @@ pub(crate) mod status {
     pub(crate) const SYSTEM_DRIVER_MISMATCH: Status = Status(803);
     pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: Status = Status(804);
     /// Codes of a lost context in addition to those of both vendors: `ECC_UNCORRECTABLE`, `NVLINK_UNCORRECTABLE`,
-    /// `CONTEXT_IS_DESTROYED` (HIP returns that number for any unknown stream), `MPS_CLIENT_TERMINATED`,
-    /// `EXTERNAL_DEVICE`.
-    pub(crate) const CONTEXT_LOST: [Status; 5] = [Status(214), Status(220), Status(709), Status(810), Status(911)];
+    /// `CONTAINED`, `CONTEXT_IS_DESTROYED` (HIP returns that number for any unknown stream), `TENSOR_MEMORY_LEAK`,
+    /// `MPS_CLIENT_TERMINATED`, `EXTERNAL_DEVICE`.
+    pub(crate) const CONTEXT_LOST: [Status; 7] =
+        [Status(214), Status(220), Status(226), Status(709), Status(721), Status(810), Status(911)];
 }
 
 /// `CUdevice_attribute`.

@@ -15,7 +15,10 @@ pub(crate) fn check(operation: &'static str, image: &[u8]) -> Result<()> {
     if !image.starts_with(ELF_MAGIC) {
         return Ok(());
     }
-    let names = section_names(image).unwrap_or_default();
+    let Some(names) = section_names(image) else {
+        let message = "the code object is incomplete: its headers point behind its end; read or build the file again";
+        return Err(Error::invalid(operation, message).with_context("bytes", image.len()));
+    };
     match NEEDED.iter().find(|needed| !names.contains(*needed)) {
         None => Ok(()),
         Some(missing) => {
@@ -103,7 +106,8 @@ mod tests {
         let object = gpu_interop_kernels::code_object("gfx906").expect("a code object");
         for length in 6..object.len() - 64 {
             // Truncated: the section headers, of 64 bytes each, are at the end of the file.
-            check("hipModuleLoadData", &object[..length]).expect_err("rejected");
+            let error = check("hipModuleLoadData", &object[..length]).expect_err("rejected");
+            assert!(error.to_string().contains("incomplete"), "{length}: {error}");
         }
         for field in [40..48, 58..60, 60..62, 62..64] {
             let mut bytes = object.to_vec();

@@ -18,7 +18,8 @@
 //!
 //! # Guarantees
 //! * The crate links no library: a binary with it starts without ROCm, and the error of loading lists the paths tried.
-//! * It supports HIP 5, 6 and 7, whose structs differ, and selects the layout by the version that the runtime reports.
+//! * It supports HIP 5, 6 and 7, whose structs differ: descriptors of HIP 6 are valid for all, and the properties of a device
+//!   have the layout of the function that the runtime has.
 //! * A missing function makes one feature unsupported, not the whole backend.
 //! * Every call preserves the calling thread's current device.
 //! * The runtime never closes a file descriptor. It receives a duplicate, which this crate closes.
@@ -57,9 +58,10 @@
 //!
 //! # Streams
 //! * The runtime maps all streams of a device to a few in-order hardware queues (`GPU_MAX_HW_QUEUES`, 4). A stream that
-//!   waits on the device blocks all others of its queue. Streams of [`Device::create_stream`] therefore never share a
-//!   queue with each other: the first three (one less than the number of queues) are ordinary non-blocking streams, and
-//!   every further one has its own hardware queue (`hipExtStreamCreateWithCUMask` with all compute units).
+//!   waits on the device blocks all others of its queue. On Linux, streams of [`Device::create_stream`] therefore never
+//!   share a queue with each other: the first three (one less than the number of queues) are ordinary non-blocking
+//!   streams, and every further one has its own hardware queue (`hipExtStreamCreateWithCUMask` with all compute units).
+//!   On Windows, and where the runtime lacks that function, all are ordinary streams, which share queues.
 //! * A dropped stream with its own queue is kept for reuse until the device is closed. It takes the memory of a queue,
 //!   and the runtime synchronises it with the *null stream*: work that another library enqueues there waits for the
 //!   stream, and on HIP 5.2 the enqueueing thread waits. If the application or PyTorch uses the null stream, use at
@@ -76,7 +78,7 @@
 //! * 7.2 never frees an import that was mapped, whatever is freed (fixed by rocm-systems#3528): import once and keep
 //!   the import. Since 5.5 each mapping adds a reference to the import; this crate maps an import once.
 //! * 5.2 fails to fill ranges within one 8-byte word that do not start at it, and every 32nd fill of a stream blocks
-//!   the calling thread. Before 5.7 this crate implements byte fills as copies (twelve for 1 MiB). Fills with four
+//!   the calling thread. Before 5.7 this crate implements byte fills as copies (13 for 1 MiB). Fills with four
 //!   different bytes use the driver's function and block.
 //! * Word operations and, in 5.2, kernels are captured incorrectly: both are rejected in graphs.
 //! * Two launches of one graph on two streams run concurrently; this crate makes the later one wait for the earlier.

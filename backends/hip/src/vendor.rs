@@ -100,8 +100,12 @@ impl Vendor for Hip {
     fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str) {
         let no_device = (
             ErrorKind::NoDevice,
-            "the runtime loaded but reports no device; check HIP_VISIBLE_DEVICES, and that this user may open /dev/kfd and \
-             /dev/dri/render*",
+            if cfg!(windows) {
+                "the runtime loaded but reports no device; check HIP_VISIBLE_DEVICES, and that the GPU's driver is installed"
+            } else {
+                "the runtime loaded but reports no device; check HIP_VISIBLE_DEVICES, and that this user may open /dev/kfd \
+                 and /dev/dri/render*"
+            },
         );
         match (doing, code) {
             (Doing::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => no_device,

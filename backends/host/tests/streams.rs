@@ -110,6 +110,40 @@ fn the_last_objects_may_be_dropped_in_a_host_function() {
     assert!(taken < Duration::from_millis(500), "dropping took {taken:?}: it waited for its own stream");
 }
 
+/// No thread of the device exists in the child, which would wait for it without end.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_forked_process_gets_errors() {
+    let device = open();
+    let stream = device.create_stream().expect("stream");
+    let memory = device.allocate_exportable(4096).expect("memory");
+    // SAFETY: the child only calls methods that fail, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends a child that waits.
+        unsafe { libc::alarm(10) };
+        let mut bytes = [0; 4096];
+        let results = [
+            stream.read(&memory, &mut bytes),
+            stream.write(&memory, &bytes),
+            stream.is_idle().map(drop),
+            stream.synchronize(),
+            stream.synchronize_timeout(LONG),
+        ];
+        let is_error =
+            |result: &gpu_interop_core::Result<()>| matches!(result, Err(error) if error.kind() == ErrorKind::System);
+        let code = results.iter().position(|result| !is_error(result)).map_or(0, |place| 1 + place);
+        // SAFETY: ends the child without running the parent's exit handlers.
+        unsafe { libc::_exit(i32::try_from(code).unwrap_or(100)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child just created.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status), "the child waited: {status:#x}");
+    assert_eq!(libc::WEXITSTATUS(status), 0, "the place of a call without an error, from 1");
+    stream.synchronize().expect("the parent goes on");
+}
+
 #[test]
 fn an_unknown_kernel_is_an_invalid_argument() {
     let module = open().load_module(ModuleImage::Builtin).expect("load");

@@ -50,7 +50,7 @@ pub(crate) struct VendorDevice<V: Vendor> {
     capabilities: Capabilities,
     architecture: Option<String>,
     /// Exportable allocations and native imports, by first address.
-    allocations: Mutex<HashMap<usize, Allocation<V>>>,
+    allocations: Mutex<HashMap<usize, Arc<Allocation<V>>>>,
     unfenced: Unfenced,
     graphs: Graphs,
     /// Imports that are mapped as a whole.
@@ -91,7 +91,7 @@ impl<V: Vendor> VendorDevice<V> {
         })
     }
 
-    /// Notes a fill of `size` bytes that is about to be enqueued.
+    /// Notes a fill of `size` bytes that was enqueued, or may have been although the driver returned an error.
     #[inline]
     fn note_fill(&self, stream: RawStream, size: u64) {
         if size < V::OVERTAKEN_FILLS {
@@ -118,13 +118,11 @@ impl<V: Vendor> VendorDevice<V> {
     /// The stream is live.
     #[inline(never)]
     unsafe fn fence_noted_fills(&self, stream: RawStream) -> Result<()> {
-        if self.unfenced.take(stream.get()) {
-            let fence = || {
-                let (driver, _current) = self.context.enter_to_enqueue()?;
-                // SAFETY: the caller's promise; the device is current.
-                unsafe { V::fence(driver, stream.get()) }
-            };
-            fence().inspect_err(|_| self.unfenced.add(stream.get()))?;
+        if let Some(fill) = self.unfenced.last(stream.get()) {
+            let (driver, _current) = self.context.enter_to_enqueue()?;
+            // SAFETY: the caller's promise; the device is current.
+            unsafe { V::fence(driver, stream.get()) }?;
+            self.unfenced.fenced(stream.get(), fill);
         }
         Ok(())
     }
@@ -153,7 +151,7 @@ impl<V: Vendor> VendorDevice<V> {
         }
     }
 
-    fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Allocation<V>>> {
+    fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Arc<Allocation<V>>>> {
         self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

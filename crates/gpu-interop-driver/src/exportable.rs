@@ -229,7 +229,7 @@ impl<V: Vendor> Allocation<V> {
 
     /// Frees the allocation. The device is current, and no pending work uses the memory.
     ///
-    /// Every step is attempted. Returns the first error; further errors are reported through `tracing`.
+    /// Every step is attempted, but addresses of a mapping that could not be undone are leaked. Returns the first error; further errors are reported through `tracing`.
     pub(crate) fn free(mut self) -> Result<()> {
         self.undo()
     }
@@ -254,6 +254,8 @@ impl<V: Vendor> Allocation<V> {
             _ => Ok(()),
         };
         let unreserved = match reserved {
+            // The addresses of a mapping that the driver keeps are leaked.
+            Some(_) if unmapped.is_err() => Ok(()),
             Some(address) if settled => unreserve(driver, address.get(), size),
             Some(address) => {
                 late.keep(address.get(), size);

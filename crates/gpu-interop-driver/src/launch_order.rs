@@ -11,7 +11,7 @@ use crate::vendor::Vendor;
 /// Last launch of a graph.
 #[derive(Debug, Clone, Copy)]
 enum Last {
-    /// Kernel that has not been launched.
+    /// It has not been launched.
     Never,
     /// Launched on this stream, with the event recorded after it.
     On(Handle),

@@ -402,8 +402,8 @@ fn codes() {
     let count = |symbol: &str| found.iter().filter(|line| line.starts_with(symbol)).count();
     assert_eq!(count("cuMemFreeHost pinned"), recorder::CODES.len(), "pinned memory without an address stays");
     recorder.every_code(["cuModuleLoadData", ""], || device.load_module(ModuleImage::Ptx(c"PTX")));
-    let lost =
-        [4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 810, 911].map(|code| (code, K::DeviceLost));
+    let lost = [4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911]
+        .map(|code| (code, K::DeviceLost));
     let known = [
         (2, K::OutOfMemory),
         (34, K::DriverNotFound),

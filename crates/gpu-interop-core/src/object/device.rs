@@ -246,8 +246,9 @@ impl Device {
     /// it: dropped with work pending, neither would be freed.
     ///
     /// # Safety
-    /// `raw` is a stream of this device, live as long as `owner`. It does not capture a graph while the returned
-    /// stream, or an object used on it, is used or dropped.
+    /// `raw` is a stream of this device, live as long as `owner`, and not the per-thread default stream (2 for CUDA and
+    /// HIP), which is another stream on each thread. It does not capture a graph while the returned stream, or an object
+    /// used on it, is used or dropped.
     #[must_use]
     pub unsafe fn stream_from_raw_with_owner(&self, raw: RawStream, owner: Arc<dyn Any + Send + Sync>) -> Stream {
         Stream::new(self.inner.clone(), raw, Some(owner))

@@ -33,7 +33,7 @@ pub struct Graph {
 struct Capture<'a> {
     device: &'a Arc<DeviceInner>,
     slot: usize,
-    /// Dropped before the slot is released.
+    /// Marks no object, so that the slot may be released before it is dropped.
     stream: Stream,
     capturing: bool,
 }

@@ -165,7 +165,6 @@ impl Stream {
     /// driver has reported the work as completed or the device as lost.
     pub(super) fn finish(&self) -> Result<()> {
         let device = self.device();
-        device.check_process("Stream::synchronize")?;
         // SAFETY: the stream is live.
         let failure = match unsafe { device.raw.synchronize_stream(self.raw) } {
             Ok(()) => None,
@@ -191,12 +190,12 @@ impl Stream {
     /// [`ErrorKind::Timeout`] if work is pending; it continues, and the call may be repeated. Otherwise as for
     /// [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
-        const SPINS: u32 = 200;
+        const SPINS: u64 = 200;
         self.check_not_recording("Stream::synchronize_timeout")?;
         self.device().check_process("Stream::synchronize_timeout")?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);
-        for round in 0_u32.. {
+        for round in 0_u64.. {
             if self.is_idle()? {
                 break;
             }
@@ -228,10 +227,11 @@ impl Stream {
     /// `true` if all enqueued work has completed. Does not block.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] on a recording stream; otherwise the driver's error. A failure of enqueued work
-    /// may be returned here.
+    /// [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process; otherwise the
+    /// driver's error. A failure of enqueued work may be returned here.
     pub fn is_idle(&self) -> Result<bool> {
         self.check_not_recording("Stream::is_idle")?;
+        self.device().check_process("Stream::is_idle")?;
         // SAFETY: the stream is live.
         unsafe { self.device().raw.query_stream(self.raw) }
             .inspect_err(|error| self.check_device_lost(error))

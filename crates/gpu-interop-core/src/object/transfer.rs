@@ -38,10 +38,11 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ or memory of another
-    /// device; otherwise the driver's error.
+    /// device; [`ErrorKind::System`](crate::ErrorKind::System) in a forked process; otherwise the driver's error.
     pub fn read<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: &mut [u8]) -> Result<()> {
         let src = src.into();
         self.check_not_recording("Stream::read")?;
+        self.device().check_process("Stream::read")?;
         self.enter("Stream::read", src, dst.len() as u64)?;
         // SAFETY: `dst` has the size of the range and outlives the copy: it is borrowed until this returns, and
         // `finish` returns, also with an error, only when the stream is idle.
@@ -56,6 +57,7 @@ impl Stream {
     pub fn write<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: &[u8]) -> Result<()> {
         let dst = dst.into();
         self.check_not_recording("Stream::write")?;
+        self.device().check_process("Stream::write")?;
         self.enter_target("Stream::write", dst, src.len() as u64)?;
         // SAFETY: as in `read`.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, dst.ptr, src.as_ptr(), dst.size) })?;

@@ -218,7 +218,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
-        self.unfenced.take(stream.get());
+        self.unfenced.forget(stream.get());
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live and freed once, by contract; the device is current.
         unsafe { V::end_stream(driver, self.context.device, stream.get()) }
@@ -303,13 +303,15 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
             // SAFETY: live and of this size, by contract; the device is current.
             return unsafe { values.fill(driver, stream.get(), dst.get(), value, size) };
         }
-        self.note_fill(stream, size);
         // SAFETY: live and of this size, by contract.
-        unsafe {
+        let enqueue = || unsafe {
             current!(
                 self.enter_to_enqueue().memset_d8_async | name | (dst.get(), value, count(name, size)?, stream.get())
             )
-        }
+        };
+        let enqueued = enqueue();
+        self.note_fill(stream, size);
+        enqueued
     }
 
     unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, words: u64) -> Result<()> {
@@ -318,13 +320,15 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
             // SAFETY: the caller's promise.
             return unsafe { self.fill_u8(stream, dst, byte, words.saturating_mul(4)) };
         }
-        self.note_fill(stream, words.saturating_mul(4));
         // SAFETY: live, aligned and of this size, by contract.
-        unsafe {
+        let enqueue = || unsafe {
             current!(
                 self.enter_to_enqueue().memset_d32_async | name | (dst.get(), value, count(name, words)?, stream.get())
             )
-        }
+        };
+        let enqueued = enqueue();
+        self.note_fill(stream, words.saturating_mul(4));
+        enqueued
     }
 
     unsafe fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, when: WaitCondition) -> Result<()> {
@@ -442,11 +446,12 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn launch_graph(&self, stream: RawStream, graph: RawGraph) -> Result<()> {
-        // The graph may end with a fill.
-        self.note_fill(stream, 0);
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live and not used concurrently, by contract; the device is current.
-        unsafe { self.graphs.launch(driver, stream, graph) }
+        let launched = unsafe { self.graphs.launch(driver, stream, graph) };
+        // The graph may end with a fill.
+        self.note_fill(stream, 0);
+        launched
     }
 
     /// Records that the device is abandoned. Drivers cannot cancel work.

@@ -1,5 +1,7 @@
 //! Memory of a device: imports, mappings and exportable allocations.
 
+use std::sync::Arc;
+
 use gpu_interop_core::backend::{ExportableAllocation, RawAllocation, RawMemory};
 use gpu_interop_core::{DevicePtr, Error, MemoryHandle, MemoryImport, Result};
 
@@ -81,7 +83,7 @@ impl<V: Vendor> VendorDevice<V> {
 
     /// Returns the first address of a native import; `None` for external memory.
     pub(super) fn native(&self, memory: RawMemory) -> Option<DeviceAddress> {
-        let of = || self.allocations().get(&memory.get()).map(Allocation::address);
+        let of = || self.allocations().get(&memory.get()).map(|allocation| allocation.address());
         if V::IMPORTS_NATIVE_MEMORY { of() } else { None }
     }
 
@@ -98,10 +100,9 @@ impl<V: Vendor> VendorDevice<V> {
     pub(super) fn export(&self, raw: RawAllocation) -> Result<MemoryHandle> {
         let (driver, _current) = self.context.enter()?;
         let operation = driver.functions.mem_export_to_shareable_handle.operation;
-        match self.allocations().get(&raw.get()) {
-            Some(allocation) => allocation.export(),
-            None => Err(Error::invalid(operation, "the allocation is unknown to this device")),
-        }
+        // Without the lock, which every mapping takes: the driver may wait here.
+        let allocation = self.allocations().get(&raw.get()).cloned();
+        allocation.ok_or_else(|| Error::invalid(operation, "the allocation is unknown to this device"))?.export()
     }
 
     /// Frees an exportable allocation or a native import.
@@ -109,14 +110,17 @@ impl<V: Vendor> VendorDevice<V> {
         let (driver, _current) = self.context.enter()?;
         let removed = self.allocations().remove(&raw.get());
         let operation = driver.functions.mem_release.operation;
-        removed.ok_or_else(|| Error::invalid(operation, "the allocation is unknown to this device"))?.free()
+        let allocation =
+            removed.ok_or_else(|| Error::invalid(operation, "the allocation is unknown to this device"))?;
+        // A thread that exports it meanwhile frees it.
+        Arc::into_inner(allocation).map_or(Ok(()), Allocation::free)
     }
 
     /// Stores an allocation by its first address, which differs from every handle of the driver.
     fn add(&self, allocation: Allocation<V>) -> Result<usize> {
         let operation = self.context.driver.functions.mem_address_reserve.operation;
         let key = count(operation, allocation.address())?;
-        self.allocations().insert(key, allocation);
+        self.allocations().insert(key, Arc::new(allocation));
         Ok(key)
     }
 }

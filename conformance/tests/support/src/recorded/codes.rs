@@ -113,7 +113,7 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
             ["cuMemRelease", "hipMemRelease"],
         ];
         for names in frees {
-            // The other steps still run.
+            // The other steps still run, but addresses of a mapping that the driver keeps are not freed.
             recorder.take();
             recorder.every_code(names, || {
                 device.create_exportable(1).and_then(|allocation| device.destroy_exportable(&allocation))
@@ -122,7 +122,8 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
             for [cuda, hip] in frees {
                 let symbol = recorder.pick(cuda, hip);
                 let count = found.iter().filter(|line| line.split(' ').next() == Some(symbol)).count();
-                assert_eq!(count, CODES.len(), "{symbol}, where {names:?} fails");
+                let is_kept = names[0] == "cuMemUnmap" && cuda == "cuMemAddressFree";
+                assert_eq!(count, if is_kept { 0 } else { CODES.len() }, "{symbol}, where {names:?} fails");
             }
         }
     }
