@@ -5,6 +5,9 @@
 //! long as recent values took. After that it sleeps for a fixed fraction of the time waited so far: the added latency is
 //! at most that fraction, and a wait of seconds costs at most a thousand looks a second. Where nothing must be polled,
 //! the exporter or a host function wakes the bridge.
+//!
+//! A thread that spins yields its processor at each look. Where other threads want it, a yield lasts as long as their time
+//! slices, several milliseconds, but a thread that wakes runs at once: the bridge then naps instead of spinning.
 
 use std::time::Duration;
 
@@ -20,6 +23,10 @@ const LONGEST: Duration = Duration::from_millis(1);
 const SHORTEST_NAP: Duration = Duration::from_micros(15);
 /// Shortest expected time that is worth a nap. Sleeps may end 40 us late, which is as long as a transfer takes.
 const SHORTEST_DUE: Duration = Duration::from_micros(100);
+/// Shortest yield that tells of other threads that want the processor.
+const LONG_YIELD: Duration = Duration::from_micros(500);
+/// Time for which a thread naps instead of spinning, after two such yields in a row.
+const CONTENDED: Duration = Duration::from_millis(100);
 /// Longest sleep while a process is watched. Its end is detected after at most twice this time.
 const WATCH: Duration = Duration::from_millis(50);
 /// Time between two reads of all words of a busy bridge.
@@ -59,11 +66,35 @@ pub(super) struct Pace {
     read_all: Instant,
     /// Recent time between the end of a nap and the thread's next instruction.
     lateness: Duration,
+    /// The last yield was long.
+    yielded_long: bool,
+    /// When the last of two long yields ended, if the thread naps since.
+    contended: Option<Instant>,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self { watched: Instant::now(), read_all: Instant::now(), lateness: LATENESS }
+        let now = Instant::now();
+        Self { watched: now, read_all: now, lateness: LATENESS, yielded_long: false, contended: None }
+    }
+
+    /// The step, or a short nap in place of spinning while other threads want the processor.
+    pub(super) fn adapted(&mut self, step: Step) -> Step {
+        let Some(since) = self.contended.filter(|_| step == Step::Spin) else { return step };
+        if since.elapsed() < CONTENDED {
+            return Step::Nap(SHORTEST);
+        }
+        self.contended = None;
+        step
+    }
+
+    /// Learns how long a yield took.
+    pub(super) fn yielded(&mut self, taken: Duration) {
+        let is_long = taken >= LONG_YIELD;
+        if is_long && self.yielded_long && NAPS {
+            self.contended = Some(Instant::now());
+        }
+        self.yielded_long = is_long;
     }
 
     /// `true` if watched processes are due for a check, also while another timeline keeps the bridge busy.
@@ -215,6 +246,28 @@ mod tests {
         assert_eq!(step(&[(NONE, &late, Notice::Wake), (NONE, &unknown, Notice::Poll)], false), Step::Spin);
         // A value behind another one does not keep the thread awake.
         assert_eq!(nap(step(&[(us(800), &unknown, Notice::Later), (NONE, &soon, Notice::Wake)], false)), first);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_thread_naps_where_others_want_its_processor() {
+        let mut pace = Pace::new();
+        let mut after = |yields: &[Duration]| {
+            yields.iter().for_each(|taken| pace.yielded(*taken));
+            let step = pace.adapted(Step::Spin);
+            assert_eq!(pace.adapted(Step::Sleep(us(100))), Step::Sleep(us(100)));
+            if step != Step::Spin {
+                // The time is over.
+                pace.contended = Instant::now().checked_sub(CONTENDED);
+                assert_eq!(pace.adapted(Step::Spin), Step::Spin);
+            }
+            step
+        };
+        assert_eq!(after(&[LONG_YIELD]), Step::Spin, "one yield may be long for another reason");
+        assert_eq!(after(&[us(1), LONG_YIELD]), Step::Spin);
+        assert_eq!(after(&[LONG_YIELD]), Step::Nap(SHORTEST));
+        assert_eq!(after(&[LONG_YIELD]), Step::Nap(SHORTEST), "the others still want it");
+        assert_eq!(after(&[us(1), LONG_YIELD]), Step::Spin);
     }
 
     #[test]

@@ -165,8 +165,12 @@ impl Worker {
                 if self.changed.load(Ordering::Relaxed) {
                     break;
                 }
-                match pending.plan(pace.lateness()).step() {
-                    Step::Spin => yield_now(),
+                match pace.adapted(pending.plan(pace.lateness()).step()) {
+                    Step::Spin => {
+                        let start = Instant::now();
+                        yield_now();
+                        pace.yielded(start.elapsed());
+                    }
                     Step::Nap(pause) => {
                         let start = Instant::now();
                         self.park(&pending, pause);
