@@ -42,6 +42,13 @@ fn imports_are_judged_beside_cudarc() -> Tested {
         assert_eq!(ratio.limit, Some(Limit::AtMost(1.05)), "{ratio:?}");
         assert!(ratio.value > 0.0 && ratio.holds == Some(ratio.value <= 1.05), "{ratio:?}");
     }
+    // The driver's own growth is not the library's.
+    let growth = ratio(&report, "live_imports.all library/raw: 1000 live/1 live")?;
+    assert_eq!(growth.limit, Some(Limit::AtMost(1.05)), "{growth:?}");
+    let of = |variant: &str| ratio(&report, &format!("live_imports.all {variant}: 1000 live/1 live"));
+    let (library, raw) = (of("library")?, of("raw")?);
+    assert!((growth.value - library.value / raw.value).abs() < 1e-9, "{growth:?}");
+    assert_eq!((library.limit, raw.limit), (None, None));
     assert!(report.not_measured.is_empty(), "{:?}", report.not_measured);
     Ok(())
 }
