@@ -229,7 +229,8 @@ impl<V: Vendor> Allocation<V> {
 
     /// Frees the allocation. The device is current, and no pending work uses the memory.
     ///
-    /// Every step is attempted, but addresses of a mapping that could not be undone are leaked. Returns the first error; further errors are reported through `tracing`.
+    /// Every step is attempted, but addresses of a mapping that could not be undone are leaked. Returns the first error;
+    /// further errors are reported through `tracing`.
     pub(crate) fn free(mut self) -> Result<()> {
         self.undo()
     }
