@@ -230,7 +230,7 @@ impl Case<'_> {
         if opened != i128::from(descriptors) {
             return Err(format!("{opened} more descriptors are open"));
         }
-        // Not reservations: they are unmapped first, unless that fails too.
+        // Not reservations: they are unmapped first, unless that fails.
         let returned = self.record.errors.iter().map(|(_, error)| error.operation());
         let failed = returned.chain(self.logged.iter().map(remaining_objects::operation));
         let unmapping = failed.filter(|operation| operation.ends_with("MemUnmap")).count() as u64;

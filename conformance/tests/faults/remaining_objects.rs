@@ -18,6 +18,8 @@ const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuEventDestroy_v2", "hipEventDestroy", &[Sort::Events]),
     ("cuModuleUnload", "hipModuleUnload", &[Sort::Modules]),
     ("cuMemRelease", "hipMemRelease", &[Sort::Descriptors]),
+    // The addresses of a mapping that the driver may keep are not freed.
+    ("cuMemUnmap", "hipMemUnmap", &[Sort::Reservations]),
     ("cuMemAddressFree", "hipMemAddressFree", &[Sort::Reservations]),
     ("cuGraphExecDestroy", "hipGraphExecDestroy", &[Sort::Graphs]),
     ("cuGraphDestroy", "hipGraphDestroy", &[Sort::Graphs]),
