@@ -108,7 +108,18 @@ fn plant(before: &mut [BenchReport], after: &mut [BenchReport]) -> BTreeSet<(Str
     {
         let (name, variant, unit) = ("planted.rate".into(), "library".into(), "frames/s".into());
         let (p10, p90, samples) = (median * 0.99, median * 1.01, 20);
-        report.measurements.push(Measurement { name, variant, unit, median, p10, p90, samples, series: Vec::new() });
+        let series = Vec::new();
+        report.measurements.push(Measurement {
+            name,
+            variant,
+            unit,
+            median,
+            p10,
+            p90,
+            samples,
+            left_out: None,
+            series,
+        });
     }
     expect("worse", "planted.rate library");
     for report in after {

@@ -65,7 +65,7 @@ fn run(machine: &Machine, recorder: &mut Recorder, name: &str, context: &Headles
     ];
     let enough = machine.is_gpu().then_some(ENOUGH);
     let comparisons = [Comparison { limit: enough, ..Comparison::new(0, "ring", "limit") }];
-    let effort = Effort { warm_up: 1, least: 5, most: 20, budget: Duration::from_secs(3) };
+    let effort = Effort { least: 5, budget: Duration::from_secs(3), ..Effort::exactly(20) };
     recorder.measure(name, effort, &QUANTITIES, &mut variants, &comparisons)?;
     // The first batch is the warm-up.
     let intervals: Vec<f64> = pipeline.intervals.borrow().iter().skip(1).flatten().copied().collect();

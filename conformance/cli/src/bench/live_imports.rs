@@ -40,7 +40,7 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
             Comparison::new(1, "library", "raw").limit(OVERHEAD),
             Comparison::new(1, "library", "cudarc").limit(memory::UNCHECKED_PEER),
         ];
-        let effort = Effort::within(Duration::from_secs(1));
+        let effort = Effort::within(Duration::from_secs(1)).on_a_free_core();
         recorder.measure(
             &format!("{name}.{level}"),
             effort,

@@ -45,7 +45,7 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: 
         Comparison::new(ALL, "cudarc", "raw"),
         Comparison::new(ALL, "library", "backend"),
     ];
-    recorder.measure(name, Effort::within(Duration::from_secs(2)), &STEPS, &mut variants, &comparisons)
+    recorder.measure(name, Effort::within(Duration::from_secs(2)).on_a_free_core(), &STEPS, &mut variants, &comparisons)
 }
 
 /// The variants of every machine, verified to map the exporter's data: the library and its backend layer, and with

@@ -1,7 +1,7 @@
 //! `conformance bench`: the library's cost beside raw driver calls and alternatives.
 //!
 //! One run, one process, alternating variants ([`rounds`]), so that a ratio compares events within
-//! milliseconds of each other. [`stats`] explains how samples become ratios.
+//! milliseconds of each other. [`stats`] explains how samples become ratios, [`quiet`] which rounds do not count.
 //!
 //! | variant | meaning |
 //! |---|---|
@@ -50,6 +50,8 @@ pub(crate) mod load;
 mod machine;
 #[cfg(unix)]
 mod memory;
+#[cfg(unix)]
+mod quiet;
 #[cfg(unix)]
 mod record;
 mod report;

@@ -2,8 +2,9 @@
 
 use gpu_interop_conformance::{Stop, Verdict};
 
+use super::quiet::Core;
 use super::report::{Limit, Measurement, NotMeasured, Ratio, SERIES};
-use super::rounds::{Effort, Samples, Variant, take_turns};
+use super::rounds::{Effort, Measured, Samples, Variant, take_turns};
 use super::stats;
 
 /// A quantity of a round: the suffix of its name, and its unit.
@@ -46,9 +47,11 @@ impl Comparison {
 }
 
 /// The results of a run so far.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Recorder {
     pub(super) quick: bool,
+    /// The core of this thread, calibrated by the first measurement.
+    pub(super) core: Option<Core<'static>>,
     pub(super) measurements: Vec<Measurement>,
     pub(super) ratios: Vec<Ratio>,
     pub(super) not_measured: Vec<NotMeasured>,
@@ -65,8 +68,13 @@ impl Recorder {
         comparisons: &[Comparison],
     ) -> Verdict {
         let effort = if self.quick { effort.quick() } else { effort };
-        let samples = take_turns(effort, quantities.len(), variants)?;
+        let core = self.core.get_or_insert_with(Core::calibrated);
+        let Measured { samples, left_out } = take_turns(effort, quantities.len(), variants, core)?;
+        let first = self.measurements.len();
         self.keep(name, quantities, &samples, comparisons);
+        for measurement in &mut self.measurements[first..] {
+            measurement.left_out = left_out;
+        }
         Ok(())
     }
 
@@ -101,6 +109,7 @@ impl Recorder {
             p10: summary.p10,
             p90: summary.p90,
             samples: summary.samples,
+            left_out: None,
             series: samples.iter().take(if is_paced { SERIES } else { 0 }).map(rounded).collect(),
         });
     }
@@ -115,6 +124,7 @@ impl Recorder {
             p10: value,
             p90: value,
             samples: 1,
+            left_out: None,
             series: Vec::new(),
         });
     }

@@ -58,6 +58,10 @@ pub struct Measurement {
     pub p90: f64,
     /// The number of samples. Each may be the mean of several consecutive calls.
     pub samples: usize,
+    /// Rounds that are not samples, because another thread used the processor core meanwhile. Absent where every round is a
+    /// sample, and in older reports.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left_out: Option<usize>,
     /// Durations of frames in the order of measurement, at most the first [`SERIES`]. Empty for other measurements, and in
     /// older reports.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -185,6 +189,7 @@ mod tests {
                 p10: 590.25,
                 p90: 620.0,
                 samples: 300,
+                left_out: Some(20),
                 series: vec![600.5, 599.0],
             }],
             not_measured: vec![NotMeasured {

@@ -1,8 +1,17 @@
 //! Variants of one operation, measured alternately.
+//!
+//! A measurement of the processor's own work counts only rounds on a free core ([`Effort::on_a_free_core`]).
 
 use std::time::{Duration, Instant};
 
 use gpu_interop_conformance::{Verdict, ensure};
+
+use super::quiet::Core;
+
+/// Rounds on a free core, enough for an interval of a few thousandths.
+const ENOUGH: usize = 200;
+/// Until there are enough, a measurement takes up to this many times its budget.
+const EXTENSION: u32 = 4;
 
 /// The extent of a measurement.
 #[derive(Debug, Clone, Copy)]
@@ -15,23 +24,43 @@ pub(super) struct Effort {
     pub(super) most: usize,
     /// No new round begins after this time.
     pub(super) budget: Duration,
+    /// Rounds count only if no other thread used the core, if there are at least `least` of these.
+    pub(super) on_a_free_core: bool,
 }
 
 impl Effort {
     /// For cheap calls: many rounds within this time.
     pub(super) fn within(budget: Duration) -> Self {
-        Self { warm_up: 5, least: 15, most: 1000, budget }
+        Self { warm_up: 5, least: 15, most: 1000, budget, on_a_free_core: false }
     }
 
     /// A fixed number of rounds.
     pub(super) fn exactly(rounds: usize) -> Self {
-        Self { warm_up: 1, least: rounds, most: rounds, budget: Duration::ZERO }
+        Self { warm_up: 1, least: rounds, most: rounds, budget: Duration::ZERO, on_a_free_core: false }
+    }
+
+    /// For the cost of the calling thread's own work: leaves out rounds on a busy core ([`Core`]). Takes up to four times
+    /// the budget on a machine with busy cores, and counts every round if the core is never free.
+    pub(super) fn on_a_free_core(self) -> Self {
+        Self { on_a_free_core: true, ..self }
     }
 
     /// A tenth of the time; fewer rounds.
     pub(super) fn quick(self) -> Self {
         let least = self.least.div_ceil(3);
-        Self { warm_up: self.warm_up.min(1), least, most: (self.most / 10).max(least), budget: self.budget / 10 }
+        let most = (self.most / 10).max(least);
+        Self { warm_up: self.warm_up.min(1), least, most, budget: self.budget / 10, ..self }
+    }
+
+    /// `true` after enough rounds: `counted` is their number, `begun` the time since the first of them.
+    fn is_met(&self, counted: usize, begun: Duration) -> bool {
+        if counted >= self.most {
+            return true;
+        }
+        if self.on_a_free_core && counted < ENOUGH {
+            return begun >= self.budget * EXTENSION;
+        }
+        counted >= self.least && begun >= self.budget
     }
 }
 
@@ -69,41 +98,64 @@ pub(super) struct Samples {
     pub(super) quantities: Vec<Vec<f64>>,
 }
 
+/// The samples of all variants.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) samples: Vec<Samples>,
+    /// Rounds that do not count, because the core was busy. `None` if every round counts.
+    pub(super) left_out: Option<usize>,
+}
+
 /// Runs every variant once a round. The order changes from round to round, so that no variant always follows the
 /// same one.
-pub(super) fn take_turns(effort: Effort, quantities: usize, variants: &mut [Variant<'_>]) -> Verdict<Vec<Samples>> {
+pub(super) fn take_turns(
+    effort: Effort,
+    quantities: usize,
+    variants: &mut [Variant<'_>],
+    core: &mut Core<'_>,
+) -> Verdict<Measured> {
     let count = variants.len();
-    let mut samples: Vec<Samples> = variants
-        .iter()
-        .map(|variant| Samples { variant: variant.name, quantities: vec![Vec::new(); quantities] })
-        .collect();
+    // On a free core, and on a busy one.
+    let [mut free, mut busy] = [Vec::new(), Vec::new()];
     let mut start = Instant::now();
     for round in 0.. {
         if round == effort.warm_up {
             start = Instant::now();
         }
-        let counted = round.saturating_sub(effort.warm_up);
-        if counted >= effort.most || (counted >= effort.least && start.elapsed() >= effort.budget) {
+        let every = free.len() + busy.len();
+        let enough = effort.is_met(free.len(), start.elapsed());
+        // Where the core is never free, time ends the measurement, but not before the least rounds.
+        if round >= effort.warm_up && enough && every >= effort.least {
             break;
         }
+        let mut is_free = !effort.on_a_free_core || core.wait_until_free();
+        let mut values = vec![Vec::new(); count];
         for turn in 0..count {
             let index = order(round, turn, count);
-            let values = (variants[index].run)()?;
+            values[index] = (variants[index].run)()?;
             ensure!(
-                values.len() == quantities,
+                values[index].len() == quantities,
                 "{} measured {} quantities instead of {quantities}",
                 variants[index].name,
-                values.len()
+                values[index].len()
             );
-            if round < effort.warm_up {
-                continue;
-            }
-            for (list, value) in samples[index].quantities.iter_mut().zip(values) {
-                list.extend(value);
-            }
+            is_free = is_free && (!effort.on_a_free_core || core.is_free());
+        }
+        if round >= effort.warm_up {
+            if is_free { free.push(values) } else { busy.push(values) }
         }
     }
-    Ok(samples)
+    let mut left_out = effort.on_a_free_core.then_some(busy.len());
+    if free.len() < effort.least {
+        free.append(&mut busy);
+        left_out = None;
+    }
+    let of = |index: usize, quantity: usize| free.iter().filter_map(|round| round[index][quantity]).collect();
+    let samples = variants.iter().enumerate().map(|(index, variant)| Samples {
+        variant: variant.name,
+        quantities: (0..quantities).map(|quantity| of(index, quantity)).collect(),
+    });
+    Ok(Measured { samples: samples.collect(), left_out })
 }
 
 /// The order of a round: forwards in even rounds, backwards in odd ones, with another start every two rounds.
@@ -114,7 +166,7 @@ fn order(round: usize, turn: usize, count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
@@ -155,8 +207,8 @@ mod tests {
                 Ok(vec![Some(-others), Some(0.5)])
             }),
         ];
-        let effort = Effort { warm_up: 2, least: 3, most: 3, budget: Duration::ZERO };
-        let samples = take_turns(effort, 2, &mut variants).expect("samples");
+        let effort = Effort { warm_up: 2, ..Effort::exactly(3) };
+        let samples = take_turns(effort, 2, &mut variants, &mut unused()).expect("samples").samples;
         assert_eq!(samples[0].quantities, [vec![3.0, 4.0, 5.0], vec![]]);
         assert_eq!(samples[1].quantities, [vec![-3.0, -4.0, -5.0], vec![0.5; 3]]);
         drop(variants);
@@ -172,9 +224,65 @@ mod tests {
     #[test]
     fn the_budget_ends_what_the_least_has_met() {
         let mut variants = [Variant::of_one("a", || Ok(1.0))];
-        let effort = Effort { warm_up: 0, least: 4, most: 1_000_000_000, budget: Duration::from_millis(20) };
-        let samples = take_turns(effort, 1, &mut variants).expect("samples");
+        let budget = Duration::from_millis(20);
+        let effort = Effort { warm_up: 0, least: 4, most: 1_000_000_000, budget, on_a_free_core: false };
+        let samples = take_turns(effort, 1, &mut variants, &mut unused()).expect("samples").samples;
         assert!(samples[0].quantities[0].len() >= 4);
-        assert!(take_turns(effort, 2, &mut variants).is_err(), "one number for two quantities");
+        assert!(take_turns(effort, 2, &mut variants, &mut unused()).is_err(), "one number for two quantities");
+    }
+
+    /// For measurements on any core.
+    fn unused() -> Core<'static> {
+        Core::new(|| panic!("the core was looked at"), || {})
+    }
+
+    /// Measures two variants. The core is busy while `is_busy` says so of a round and a variant.
+    fn measure_beside(effort: Effort, is_busy: impl Fn(u32, u32) -> bool) -> Measured {
+        let (calls, variant) = (Cell::new(0_u32), Cell::new(0));
+        // Of the last call; each round has two.
+        let round = || calls.get().div_ceil(2);
+        let mut core = Core::new(|| if is_busy(round(), variant.get()) { 1500.0 } else { 1000.0 }, || {});
+        for _ in 0..20 {
+            core.is_free();
+        }
+        let run = |number: u32| {
+            let (calls, variant) = (&calls, &variant);
+            move || {
+                calls.set(calls.get() + 1);
+                variant.set(number);
+                Ok(f64::from(round()))
+            }
+        };
+        let mut variants = [Variant::of_one("a", run(1)), Variant::of_one("b", run(2))];
+        take_turns(effort.on_a_free_core(), 1, &mut variants, &mut core).expect("samples")
+    }
+
+    #[test]
+    fn a_round_counts_only_if_the_core_was_free_after_each_variant() {
+        let effort = Effort { warm_up: 0, budget: Duration::from_secs(60), ..Effort::exactly(6) };
+        for busy_variant in [1, 2] {
+            let measured = measure_beside(effort, |round, variant| round % 3 == 2 && variant == busy_variant);
+            let counted = &measured.samples[0].quantities[0];
+            assert_eq!(counted.len(), 6);
+            assert!(counted.iter().all(|round| round % 3.0 != 2.0), "{counted:?}");
+            assert!(measured.left_out >= Some(2), "{:?}", measured.left_out);
+        }
+    }
+
+    #[test]
+    fn a_core_that_is_never_free_ends_no_later_and_counts_every_round() {
+        let effort = Effort { warm_up: 0, budget: Duration::from_millis(1), ..Effort::exactly(3) };
+        let measured = measure_beside(effort, |round, _| round > 0);
+        assert_eq!((measured.left_out, measured.samples[1].quantities[0].len()), (None, 3));
+    }
+
+    #[test]
+    fn busy_cores_extend_the_budget_until_there_are_enough_rounds() {
+        let effort = Effort::within(Duration::from_secs(1));
+        let seconds = Duration::from_secs;
+        assert!(effort.is_met(15, seconds(1)) && !effort.is_met(14, seconds(9)) && effort.is_met(1000, seconds(0)));
+        let effort = effort.on_a_free_core();
+        assert!(effort.is_met(ENOUGH, seconds(1)) && !effort.is_met(ENOUGH - 1, seconds(3)));
+        assert!(effort.is_met(0, seconds(4)) && effort.is_met(1000, seconds(0)));
     }
 }

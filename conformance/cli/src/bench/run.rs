@@ -220,6 +220,7 @@ mod tests {
             p10: 1.0,
             p90: 1.0,
             samples: 1,
+            left_out: None,
             series: Vec::new(),
         };
         BenchReport {

@@ -60,7 +60,7 @@ fn calls<const N: usize>() -> u64 {
 }
 
 fn effort() -> Effort {
-    Effort::within(Duration::from_millis(1500))
+    Effort::within(Duration::from_millis(1500)).on_a_free_core()
 }
 
 /// `N` timelines on both sides.

@@ -25,18 +25,19 @@ pub(super) fn heading(report: &BenchReport) -> String {
 pub(super) fn results(report: &BenchReport, as_table: bool) -> String {
     let mut text = String::new();
     let ratio_rows: Vec<[String; 5]> = report.ratios.iter().map(ratio_row).collect();
-    let measurement_rows: Vec<[String; 6]> = report.measurements.iter().map(measurement_row).collect();
+    let measurement_rows: Vec<[String; 7]> = report.measurements.iter().map(measurement_row).collect();
     if as_table {
         let _ = writeln!(text, "{}", table(["ratio", "value", "95 % interval", "limit", "verdict"], ratio_rows));
-        let header = ["measurement", "variant", "median", "p10", "p90", "samples"];
+        let header = ["measurement", "variant", "median", "p10", "p90", "samples", "left out"];
         let _ = writeln!(text, "{}", table(header, measurement_rows));
     } else {
         for [name, value, interval, limit, verdict] in ratio_rows {
             let line = format!("ratio {name:<44} {value:>7} {interval:>17} {limit:>8} {verdict}");
             let _ = writeln!(text, "{}", line.trim_end());
         }
-        for [name, variant, median, p10, p90, samples] in measurement_rows {
-            let _ = writeln!(text, "{name:<36} {variant:<10} {median:>10} {p10:>10} {p90:>10} {samples:>5}");
+        for [name, variant, median, p10, p90, samples, left_out] in measurement_rows {
+            let line = format!("{name:<36} {variant:<10} {median:>10} {p10:>10} {p90:>10} {samples:>5} {left_out:>5}");
+            let _ = writeln!(text, "{}", line.trim_end());
         }
     }
     for gap in &report.not_measured {
@@ -81,7 +82,7 @@ fn ratio_row(ratio: &Ratio) -> [String; 5] {
     ]
 }
 
-fn measurement_row(measurement: &Measurement) -> [String; 6] {
+fn measurement_row(measurement: &Measurement) -> [String; 7] {
     let show = |value| quantity(value, &measurement.unit);
     [
         measurement.name.clone(),
@@ -90,6 +91,7 @@ fn measurement_row(measurement: &Measurement) -> [String; 6] {
         show(measurement.p10),
         show(measurement.p90),
         measurement.samples.to_string(),
+        measurement.left_out.map(|rounds| rounds.to_string()).unwrap_or_default(),
     ]
 }
 

@@ -98,7 +98,7 @@ mod measured {
         let effort = Effort { most: 400, ..Effort::within(Duration::from_millis(2000)) };
         recorder.measure(name, effort, &[TIME], &mut alone, &comparisons)?;
         let mut in_flight = variants(&shared, [&vulkan, &fence], &readback, BATCH);
-        let effort = Effort { warm_up: 2, least: 9, most: 100, budget: Duration::from_secs(3) };
+        let effort = Effort { warm_up: 2, least: 9, budget: Duration::from_secs(3), ..Effort::exactly(100) };
         recorder.measure(&format!("{name}.in_flight"), effort, &[TIME], &mut in_flight, &comparisons)
     }
 

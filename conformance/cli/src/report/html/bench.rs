@@ -158,7 +158,7 @@ fn bars(name: &str, variants: &[&Measurement]) -> Markup {
     html! {
         div class="bars" {
             h4 { code { (name) } }
-            @for Measurement { variant, unit, median, p10, p90, samples, .. } in variants {
+            @for Measurement { variant, unit, median, p10, p90, samples, left_out, .. } in variants {
                 @let shown = quantity(*median, unit);
                 div class="plot" {
                     span { (variant) }
@@ -170,7 +170,9 @@ fn bars(name: &str, variants: &[&Measurement]) -> Markup {
                         (shown)
                         small {
                             @if *samples > 1 {
-                                " (" (quantity(*p10, unit)) " to " (quantity(*p90, unit)) ", " (samples) " samples)"
+                                " (" (quantity(*p10, unit)) " to " (quantity(*p90, unit)) ", " (samples) " samples"
+                                @if let Some(rounds) = left_out.filter(|rounds| *rounds > 0) { ", " (rounds) " left out" }
+                                ")"
                             } @else { " (once)" }
                         }
                     }

@@ -79,6 +79,7 @@ mod tests {
             p10: 1e6,
             p90: 4e6,
             samples: 3,
+            left_out: None,
             series: series.to_vec(),
         };
         let (ring, older) = (of("ring", &[2e6, 4e6, 1e6]), of("fence", &[]));
