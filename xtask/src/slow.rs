@@ -18,7 +18,7 @@ pub(crate) static STEPS: &[Step] = steps![
             .check()
     };
     "bench-wgpu", "the bench of the crate for wgpu, a feature of the command that its bundle lacks", bench_wgpu;
-    "loom", "the bridge of timelines, in every order of events", loom;
+    "loom", "the bridge of timelines and batches of semaphores, in every order of events", loom;
     "faults", "the fault campaign, with every use of every function", faults;
     "simulators", "the suite on simulators of all versions, built with optimisation", |_| {
         cargo("test --release --package gpu-interop-conformance-cli --test sims -- --include-ignored").check()
@@ -84,7 +84,7 @@ fn bench_wgpu(session: &Session) -> Outcome {
 }
 
 fn loom(session: &Session) -> Outcome {
-    cargo("test --release --package gpu-interop-core --lib bridge")
+    cargo("test --release --package gpu-interop-core --lib -- bridge models")
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", session.target.join("loom"))
         .check()

@@ -37,7 +37,7 @@ const LIMITS: [(&str, usize, u64); 13] = [
     ("wait", 64, 3_800),
     ("signal_prepared", 1, 160),
     ("signal_prepared", 8, 400),
-    ("signal_prepared", 64, 2_200),
+    ("signal_prepared", 64, 1_950),
     ("wait_prepared", 1, 130),
     ("wait_prepared", 8, 130),
     ("wait_prepared", 64, 140),

@@ -3,30 +3,24 @@
 //! Nothing here is atomic across calls: the application must order signals of one timeline from several threads, and
 //! each thread then observes the other's value.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use super::held_values::HeldValues;
 use super::lock::lock;
 use crate::error::{Error, Result};
+use crate::sync::AtomicU64;
 
-/// Marks a semaphore that has the value of a batch. No value is greater.
-const COMMON: u64 = u64::MAX;
+/// Marks a semaphore whose value a batch holds. No value is greater.
+const HELD: u64 = u64::MAX;
 
 /// Greatest value signalled through a semaphore object; the exporter may have signalled greater ones. Shared with graphs
 /// and prepared batches.
 #[derive(Debug, Default)]
 pub(super) struct LastSignalled {
     value: AtomicU64,
-    /// If present, `value` is [`COMMON`].
-    common: Mutex<Option<Arc<CommonValue>>>,
-}
-
-/// The last signalled value of all timelines of a batch. They do not have it at first.
-#[derive(Debug, Default)]
-pub(super) struct CommonValue {
-    value: AtomicU64,
-    /// `false` once a semaphore has a value of its own.
-    is_common: AtomicBool,
+    /// The values that have this one, and its index. If present, `value` is [`HELD`].
+    holder: Mutex<Option<(Arc<HeldValues>, usize)>>,
 }
 
 impl LastSignalled {
@@ -57,54 +51,28 @@ impl LastSignalled {
     #[inline]
     pub(super) fn replace(&self, value: u64) -> u64 {
         let mut previous = self.value.load(Ordering::Relaxed);
-        if previous == COMMON {
+        if previous == HELD {
             previous = self.leave_batch();
         }
         self.value.store(value, Ordering::Relaxed);
         previous
     }
 
-    /// The value. If it is a batch's, the semaphore has one of its own from now on.
+    /// The value. If a batch holds it, the semaphore has one of its own from now on.
     #[cold]
     fn leave_batch(&self) -> u64 {
-        if let Some(common) = lock(&self.common).take() {
-            common.is_common.store(false, Ordering::Relaxed);
+        if let Some((held, index)) = lock(&self.holder).take() {
             // A different value comes from an unordered thread; it is kept.
-            let _ = self.value.compare_exchange(COMMON, common.value(), Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.value.compare_exchange(HELD, held.release(index), Ordering::Relaxed, Ordering::Relaxed);
         }
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Replaces the value with a batch's.
-    fn join(&self, common: &Arc<CommonValue>) {
-        let mut joined = lock(&self.common);
-        self.value.store(COMMON, Ordering::Relaxed);
-        *joined = Some(common.clone());
-    }
-}
-
-impl CommonValue {
-    /// Makes this the value of these semaphores.
-    pub(super) fn begin<'a>(self: &Arc<Self>, value: u64, semaphores: impl Iterator<Item = &'a LastSignalled>) {
-        self.set(value);
-        self.is_common.store(true, Ordering::Relaxed);
-        semaphores.for_each(|semaphore| semaphore.join(self));
-    }
-
-    /// `true` while every semaphore of the batch has this value.
-    #[inline]
-    pub(super) fn is_common(&self) -> bool {
-        self.is_common.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn value(&self) -> u64 {
-        self.value.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn set(&self, value: u64) {
-        self.value.store(value, Ordering::Relaxed);
+    /// Gives the value to a batch, as the one with this index.
+    pub(super) fn join(&self, held: &Arc<HeldValues>, index: usize) {
+        let mut holder = lock(&self.holder);
+        self.value.store(HELD, Ordering::Relaxed);
+        *holder = Some((held.clone(), index));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod array;
 mod array_copy;
+mod batch_values;
 mod borrowed;
 mod buffer;
 mod device;
@@ -11,6 +12,7 @@ mod event;
 mod exportable;
 mod fault;
 mod graph;
+mod held_values;
 mod host_function;
 mod last_signalled;
 mod lifetime;

@@ -3,8 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::batch_values::{BatchValues, Begun, NotGreater};
 use super::device_state::DeviceInner;
-use super::last_signalled::{CommonValue, LastSignalled, backwards};
+use super::last_signalled::backwards;
 use super::owned::InFlight;
 use super::prepared_form::{Form, Valued};
 use super::recording::Recording;
@@ -36,33 +37,11 @@ impl SemaphoreRef for Arc<ExternalSemaphore> {}
 #[derive(Debug)]
 pub struct SignalBatch<S> {
     batch: Batch<S, RawSignal>,
-    /// Of each timeline, in order.
-    last: Box<[LastValue]>,
+    last: BatchValues,
     /// The value of [`fill`](Self::fill), until another is set.
     filled: Option<u64>,
     /// Place of the only timeline's value, if there is one timeline.
     only: Option<usize>,
-    /// The last value that all timelines were to be signalled with; the driver may have failed.
-    signalled: Option<u64>,
-    /// The last value of all timelines while only this batch signals them, each time with one value.
-    common: Arc<CommonValue>,
-}
-
-/// Last signalled value of a timeline.
-#[derive(Debug)]
-struct LastValue {
-    shared: Arc<LastSignalled>,
-    /// The value before the signal that is being enqueued.
-    previous: u64,
-}
-
-/// How the values of signals were recorded, to revert that.
-#[derive(Debug, Clone, Copy)]
-enum Begun {
-    /// The common value was replaced: the previous one.
-    Common(u64),
-    /// The value of each timeline was replaced.
-    Each,
 }
 
 /// Waits for several semaphores, prepared once and enqueued any number of times with one driver call and no allocation
@@ -210,18 +189,6 @@ impl<S: SemaphoreRef, R: Valued> Batch<S, R> {
     }
 }
 
-/// Replaces the last values with the next ones. `false` if a value is not greater than the last one: all are replaced
-/// nevertheless, because a loop without exits takes half of the time.
-#[inline]
-fn grow_all(all: &mut [LastValue], next: impl Iterator<Item = u64>) -> bool {
-    let mut grow = true;
-    for (last, value) in all.iter_mut().zip(next) {
-        last.previous = last.shared.replace(value);
-        grow &= value > last.previous;
-    }
-    grow
-}
-
 fn is_timeline<S: SemaphoreRef>(semaphore: &S) -> bool {
     semaphore.handle_kind().payload() == SemaphorePayload::Timeline
 }
@@ -240,10 +207,9 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         };
         let batch = Batch::new("SignalBatch::new", semaphores, |blocks| blocks.signal, raw)?;
         let timelines = batch.semaphores.iter().filter(|semaphore| is_timeline(*semaphore));
-        let last = |semaphore: &S| LastValue { shared: semaphore.last_signalled().clone(), previous: 0 };
-        let last: Box<[_]> = timelines.map(last).collect();
+        let last = BatchValues::new(timelines.map(|semaphore| semaphore.last_signalled().clone()));
         let only = batch.places.iter().copied().find(|place| *place != NO_VALUE).filter(|_| last.len() == 1);
-        Ok(Self { last, batch, filled: None, only, signalled: None, common: Arc::default() })
+        Ok(Self { last, batch, filled: None, only })
     }
 
     /// Sets the value that the timeline at `index` is signalled with next.
@@ -269,7 +235,7 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     }
 
     /// Sets the value that all timelines are signalled with next. For many timelines faster than
-    /// [`set_all`](Self::set_all), if only this batch signals them, each time with one value.
+    /// [`set_all`](Self::set_all), if only this batch signals them.
     #[inline]
     pub fn fill(&mut self, value: u64) {
         self.filled = Some(value);
@@ -282,10 +248,10 @@ impl<S: SemaphoreRef> SignalBatch<S> {
         &self.batch.semaphores
     }
 
-    /// `true` while the last values of all timelines are one.
-    #[cfg(test)]
-    pub(super) fn has_common_value(&self) -> bool {
-        self.common.is_common()
+    /// `true` while the batch holds the last values of its timelines: one for all, or of each.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn holds(&self) -> [bool; 2] {
+        [self.last.is_one(), self.last.is_holding() && !self.last.is_one()]
     }
 
     /// The next value of all timelines: the one that fills the batch, or that of the only timeline.
@@ -297,72 +263,32 @@ impl<S: SemaphoreRef> SignalBatch<S> {
     /// Validates the signals and records their values.
     #[inline]
     fn begin(&mut self) -> Result<Begun> {
-        let Some(next) = self.next_of_all().filter(|_| self.common.is_common()) else {
-            return self.begin_each().map(|()| Begun::Each);
+        let begun = match self.next_of_all() {
+            Some(next) if self.last.is_one() => self.last.grow_one(next),
+            one => self.begin_each(one),
         };
-        let previous = self.common.value();
-        if next <= previous {
-            return Err(backwards(SIGNAL, next, previous));
-        }
-        self.common.set(next);
-        Ok(Begun::Common(previous))
+        begun.map_err(|NotGreater { value, last }| backwards(SIGNAL, value, last))
     }
 
     /// As [`begin`](Self::begin), with the last value of each timeline.
     // Not inlined: its stack frame would slow down signals with a common value.
     #[inline(never)]
-    fn begin_each(&mut self) -> Result<()> {
-        let layout = self.batch.layout;
-        let grow = match &self.batch.form {
+    fn begin_each(&mut self, one: Option<u64>) -> std::result::Result<Begun, NotGreater> {
+        let (batch, last) = (&self.batch, &mut self.last);
+        match &batch.form {
             // The common case: one value in each block.
-            Form::Blocks(blocks) if self.last.len() == self.batch.handles.len() => {
-                let values = layout.values(blocks, self.last.len());
-                grow_all(&mut self.last, values)
+            Form::Blocks(blocks) if last.len() == batch.handles.len() => {
+                if batch.layout == BlockLayout::VENDORS {
+                    last.grow(BlockLayout::vendors_values(blocks), one)
+                } else {
+                    last.grow(batch.layout.values(blocks, last.len()), one)
+                }
             }
-            Form::Raw(all) if self.last.len() == all.len() => grow_all(&mut self.last, all.iter().map(Valued::value)),
+            Form::Raw(all) if last.len() == all.len() => last.grow(all.iter().map(Valued::value), one),
             _ => {
-                let places = self.batch.places.iter().filter(|place| **place != NO_VALUE);
-                grow_all(&mut self.last, places.map(|place| self.batch.value(*place)))
+                let places = batch.places.iter().filter(|place| **place != NO_VALUE);
+                last.grow(places.map(|place| batch.value(*place)), one)
             }
-        };
-        if !grow {
-            return Err(self.rejected());
-        }
-        match self.next_of_all() {
-            Some(next) => self.note_common(next),
-            None => self.signalled = None,
-        }
-        Ok(())
-    }
-
-    /// Makes a value that all timelines are signalled with their common one, if they had one before.
-    #[inline(never)]
-    fn note_common(&mut self, next: u64) {
-        // Twice in a row, because semaphores that other signals change each time would join each time.
-        if let Some(before) = self.signalled.replace(next)
-            && !self.last.is_empty()
-            && self.last.iter().all(|last| last.previous == before)
-        {
-            self.common.begin(next, self.last.iter().map(|last| &*last.shared));
-        }
-    }
-
-    /// Error of the first value that is not greater than the last one. Reverts [`begin_each`](Self::begin_each).
-    #[cold]
-    fn rejected(&self) -> Error {
-        self.undo(Begun::Each);
-        let values = self.batch.places.iter().filter(|place| **place != NO_VALUE).map(|place| self.batch.value(*place));
-        let wrong = self.last.iter().zip(values).find(|(last, value)| *value <= last.previous);
-        let (value, previous) = wrong.map_or((0, 0), |(last, value)| (value, last.previous));
-        backwards(SIGNAL, value, previous)
-    }
-
-    /// Reverts [`begin`](Self::begin), in reverse order, for a semaphore that is in the batch twice.
-    #[cold]
-    fn undo(&self, begun: Begun) {
-        match begun {
-            Begun::Common(previous) => self.common.set(previous),
-            Begun::Each => self.last.iter().rev().for_each(|last| last.shared.set(last.previous)),
         }
     }
 }
@@ -442,7 +368,7 @@ impl Stream {
             }
         };
         if enqueued.is_err() {
-            batch.undo(begun);
+            batch.last.undo(begun);
         }
         enqueued
     }

@@ -55,7 +55,7 @@ const VENDORS_WORDS: usize = 18;
 impl BlockLayout {
     /// The blocks of CUDA and HIP: 144 bytes, of which the first 8 are the value. A constant layout needs fewer
     /// instructions for each block.
-    const VENDORS: Self = Self { words: VENDORS_WORDS, value: 0 };
+    pub(super) const VENDORS: Self = Self { words: VENDORS_WORDS, value: 0 };
 
     /// Sets the value of each block, in order, until there are no more blocks or values. A block is not empty
     /// (`Batch::new`).
@@ -74,6 +74,12 @@ impl BlockLayout {
             }
             blocks = rest;
         }
+    }
+
+    /// The value of each of the vendors' blocks ([`VENDORS`](Self::VENDORS)).
+    #[inline]
+    pub(super) fn vendors_values(blocks: &[u64]) -> impl Iterator<Item = u64> {
+        blocks.as_chunks::<VENDORS_WORDS>().0.iter().map(|block| block[0])
     }
 
     /// The values of the first `count` blocks.

@@ -126,8 +126,8 @@ fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
             let highest = last.iter().max().copied().unwrap_or(0);
             let value = if step == 3 { highest } else { highest + step };
             let changed: Vec<(usize, u64)> = match kind {
-                0..6 => of_batch.iter().map(|place| (*place, value)).collect(),
-                6 => of_batch.iter().copied().zip(value..).collect(),
+                0..4 => of_batch.iter().map(|place| (*place, value)).collect(),
+                4..7 => of_batch.iter().copied().zip(value..).collect(),
                 7 => vec![(place, value), ((place + 1) % 4, value)],
                 8 | 9 => vec![(place, value)],
                 10 => of_batch.iter().map(|place| (*place, value)).collect(),
@@ -144,11 +144,11 @@ fn values_are_compared_with_the_last_ones_of_all_kinds_of_signals() {
             let batch = &mut batches[which % places.len()];
             let signals: Vec<_> = changed.iter().map(|(place, value)| all[*place].signal_value(*value)).collect();
             let enqueued = match kind {
-                0..6 => {
+                0..4 => {
                     batch.fill(value);
                     stream.signal_prepared(batch)
                 }
-                6 => {
+                4..7 => {
                     let values: Vec<u64> = changed.iter().map(|(_, value)| *value).collect();
                     batch.set_all(&values).expect("a value for each");
                     stream.signal_prepared(batch)
@@ -188,14 +188,14 @@ fn one_value_is_compared_once() {
     for value in [1, 2, 3] {
         batch.fill(value);
         stream.signal_prepared(&mut batch).expect("signal");
-        found.push(batch.has_common_value());
+        found.push(batch.holds()[0]);
     }
     stream.signal(&[two.signal_value(4)]).expect("signal");
-    found.push(batch.has_common_value());
+    found.push(batch.holds()[0]);
     for value in [5, 6, u64::MAX] {
         batch.fill(value);
         stream.signal_prepared(&mut batch).expect("signal");
-        found.push(batch.has_common_value());
+        found.push(batch.holds()[0]);
     }
     assert_eq!(found, [false, true, true, false, false, true, true]);
     for value in [7, u64::MAX] {
@@ -203,9 +203,55 @@ fn one_value_is_compared_once() {
         assert_invalid(&recorder, SIGNAL, &["only grows"], || stream.signal_prepared(&mut batch));
         stream.signal(&[one.signal_value(value)]).expect_err("the greatest value was signalled");
     }
-    assert!(!batch.has_common_value());
+    assert!(!batch.holds()[0]);
     drop(batch);
     stream.signal(&[two.signal_value(8)]).expect_err("the value stays without its batch");
+}
+
+/// A batch holds the values of its timelines while only it signals them, one for all or of each, and gives them back.
+#[test]
+fn different_values_are_compared_in_the_batch() {
+    const ONE: [bool; 2] = [true, false];
+    const EACH: [bool; 2] = [false, true];
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let (one, before, two) = (timeline(&device), binary(&device), timeline(&device));
+    let mut batch = SignalBatch::new([&one, &before, &two]).expect("signals");
+    let mut signal = |values: [u64; 2], fails: bool| {
+        if values[0] == values[1] {
+            batch.fill(values[0])
+        } else {
+            batch.set_all(&values).expect("two values")
+        }
+        if fails {
+            recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
+        }
+        (stream.signal_prepared(&mut batch).map_err(|error| error.kind()), batch.holds())
+    };
+    let (rejected, failed) = (Err(ErrorKind::InvalidArgument), Err(ErrorKind::Driver));
+    assert_eq!(signal([1, 2], false), (Ok(()), [false; 2]));
+    assert_eq!(signal([2, 4], false), (Ok(()), EACH));
+    for wrong in [[2, 5], [3, 4], [4, 4], [1, 3]] {
+        assert_eq!(signal(wrong, false), (rejected, EACH), "{wrong:?}");
+    }
+    assert_eq!(signal([3, 5], true), (failed, EACH));
+    assert_eq!(signal([3, 5], false), (Ok(()), EACH), "a failed signal can be repeated");
+    assert_eq!(signal([9, 9], true), (failed, EACH));
+    assert_eq!(signal([6, 6], false), (Ok(()), ONE));
+    assert_eq!(signal([7, 7], false), (Ok(()), ONE));
+    for wrong in [[7, 7], [7, 8], [8, 7]] {
+        assert_eq!(signal(wrong, false).0, rejected, "{wrong:?}");
+    }
+    assert_eq!(signal([9, 8], false), (Ok(()), EACH));
+    stream.signal(&[two.signal_value(8)]).expect_err("signalled by the batch");
+    stream.signal(&[two.signal_value(9)]).expect("a greater value");
+    stream.signal(&[one.signal_value(9)]).expect_err("signalled by the batch");
+    assert_eq!(signal([10, 9], false), (rejected, [false; 2]));
+    assert_eq!(signal([10, 11], false), (Ok(()), [false; 2]));
+    assert_eq!(signal([11, 12], false), (Ok(()), EACH));
+    drop(batch);
+    stream.signal(&[one.signal_value(11)]).expect_err("the value stays without its batch");
+    stream.signal(&[one.signal_value(12)]).expect("a greater value");
 }
 
 /// A batch with one timeline needs no `fill` to have a common value, also beside a binary semaphore.
@@ -219,10 +265,10 @@ fn the_value_of_the_only_timeline_is_compared_once() {
     for value in [1, 2, 3] {
         batch.set(1, value).expect("a timeline");
         stream.signal_prepared(&mut batch).expect("signal");
-        found.push(batch.has_common_value());
+        found.push(batch.holds()[0]);
     }
     stream.signal(&[one.signal_value(4)]).expect("signal");
-    found.push(batch.has_common_value());
+    found.push(batch.holds()[0]);
     for value in [5, 6, 7] {
         assert_invalid(&recorder, SIGNAL, &["only grows"], || stream.signal_prepared(&mut batch));
         batch.set_all(&[value]).expect("one timeline");
@@ -231,7 +277,7 @@ fn the_value_of_the_only_timeline_is_compared_once() {
             stream.signal_prepared(&mut batch).expect_err("the driver failed");
         }
         stream.signal_prepared(&mut batch).expect("a failed signal can be repeated");
-        found.push(batch.has_common_value());
+        found.push(batch.holds()[0]);
     }
     assert_eq!(found, [false, true, true, false, false, true, true]);
 }
@@ -273,6 +319,11 @@ fn a_semaphore_may_be_in_a_batch_twice() {
     batch.set_all(&[20, 15]).expect("two values");
     assert_invalid(&recorder, SIGNAL, &["already signalled: 20"], || stream.signal_prepared(&mut batch));
     stream.signal(&[one.signal_value(12)]).expect("neither value was kept");
+    // As if only the batch signalled it: each value is compared with the one at its place before.
+    for (values, accepted) in [([12, 13], false), ([13, 14], true), ([14, 15], false), ([15, 14], false)] {
+        batch.set_all(&values).expect("two values");
+        assert_eq!(stream.signal_prepared(&mut batch).is_ok(), accepted, "{values:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,221 @@
+//! The last signalled values of a prepared batch's timelines.
+//!
+//! While only the batch signals them, it holds these values in one array, or as one number if they are equal. That is
+//! faster than a value in each semaphore: 64 semaphores are 64 cache lines, which the driver's call evicts.
+//! Another signal of one of the semaphores ends it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::held_values::{EACH, HeldValues, ONE};
+use super::last_signalled::LastSignalled;
+
+/// How the values of signals were recorded, to revert that.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Begun {
+    /// The common value was replaced: the previous one.
+    One(u64),
+    /// The value of each timeline was replaced, in the array.
+    Held,
+    /// The value of each timeline was replaced, in its semaphore.
+    Each,
+}
+
+/// A value that is not greater than the last one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotGreater {
+    pub(super) value: u64,
+    pub(super) last: u64,
+}
+
+/// The last values of a batch's timelines, in order.
+#[derive(Debug)]
+pub(super) struct BatchValues {
+    semaphores: Box<[Arc<LastSignalled>]>,
+    /// The values before the signals that are being enqueued.
+    previous: Box<[u64]>,
+    /// The values that this batch wrote to the semaphores last, also those of a failed call.
+    signalled: Box<[u64]>,
+    /// `false` for a batch that has a semaphore twice: the second value must exceed the first one.
+    may_hold: bool,
+    held: Arc<HeldValues>,
+}
+
+impl BatchValues {
+    pub(super) fn new(semaphores: impl Iterator<Item = Arc<LastSignalled>>) -> Self {
+        let semaphores: Box<[_]> = semaphores.collect();
+        let count = semaphores.len();
+        let mut addresses: Vec<_> = semaphores.iter().map(Arc::as_ptr).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        Self {
+            may_hold: count > 0 && addresses.len() == count,
+            semaphores,
+            previous: vec![0; count].into(),
+            // A value that no signal can exceed.
+            signalled: vec![u64::MAX; count].into(),
+            held: Arc::new(HeldValues::new(count)),
+        }
+    }
+
+    /// Number of timelines.
+    pub(super) fn len(&self) -> usize {
+        self.semaphores.len()
+    }
+
+    /// `true` while the batch holds one value for all timelines.
+    #[inline]
+    pub(super) fn is_one(&self) -> bool {
+        self.held.is(ONE)
+    }
+
+    /// `true` while the batch holds the values of its timelines.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn is_holding(&self) -> bool {
+        self.held.is(ONE) || self.held.is(EACH)
+    }
+
+    /// Records a greater value for all timelines, of which the batch holds one value ([`is_one`](Self::is_one)).
+    #[inline]
+    pub(super) fn grow_one(&mut self, next: u64) -> Result<Begun, NotGreater> {
+        let last = self.held.one.load(Ordering::Relaxed);
+        if next <= last {
+            return Err(NotGreater { value: next, last });
+        }
+        self.held.one.store(next, Ordering::Relaxed);
+        Ok(Begun::One(last))
+    }
+
+    /// Records a greater value for each timeline. `one` is the value if all are equal.
+    pub(super) fn grow(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
+        if self.held.is(EACH) { self.grow_held(next, one) } else { self.grow_rarely(next, one) }
+    }
+
+    /// As [`grow`](Self::grow), the first times, and after a value for all.
+    // Not inlined: the common case would save more registers.
+    #[inline(never)]
+    fn grow_rarely(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
+        if self.held.is(ONE) {
+            self.held.spread();
+            self.held.set_state(EACH);
+            return self.grow_held(next, one);
+        }
+        self.grow_in_semaphores(next, one)
+    }
+
+    // Both replace all values and compare afterwards, because a loop without exits takes half of the time.
+
+    #[inline]
+    fn grow_held(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
+        let held = &*self.held;
+        let mut grow = true;
+        for ((last, previous), next) in held.each.iter().zip(&mut self.previous).zip(next) {
+            *previous = last.load(Ordering::Relaxed);
+            grow &= next > *previous;
+            last.store(next, Ordering::Relaxed);
+        }
+        if !grow {
+            return Err(self.rejected());
+        }
+        if let Some(one) = one {
+            held.one.store(one, Ordering::Relaxed);
+            held.set_state(ONE);
+        }
+        Ok(Begun::Held)
+    }
+
+    /// Reverts values that the batch holds, and returns the first one that was not greater.
+    #[cold]
+    fn rejected(&self) -> NotGreater {
+        let next = self.held.each.iter().map(|value| value.load(Ordering::Relaxed));
+        let error = first_not_greater(next, &self.previous);
+        self.undo(Begun::Held);
+        error
+    }
+
+    fn grow_in_semaphores(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
+        let (mut grow, mut only_here) = (true, true);
+        let values = self.previous.iter_mut().zip(&mut self.signalled);
+        for ((semaphore, (previous, signalled)), next) in self.semaphores.iter().zip(values).zip(next) {
+            *previous = semaphore.replace(next);
+            grow &= next > *previous;
+            only_here &= *previous == *signalled;
+            *signalled = next;
+        }
+        if !grow {
+            let error = first_not_greater(self.signalled.iter().copied(), &self.previous);
+            self.undo(Begun::Each);
+            return Err(error);
+        }
+        // Twice in a row, because semaphores that other signals change each time would join each time.
+        if only_here && self.may_hold {
+            self.hold(one);
+        }
+        Ok(Begun::Each)
+    }
+
+    /// Takes over the values of the semaphores.
+    fn hold(&self, one: Option<u64>) {
+        let Self { held, semaphores, signalled, .. } = self;
+        held.each.iter().zip(signalled).for_each(|(held, value)| held.store(*value, Ordering::Relaxed));
+        held.one.store(one.unwrap_or(0), Ordering::Relaxed);
+        held.set_state(if one.is_some() { ONE } else { EACH });
+        semaphores.iter().enumerate().for_each(|(index, semaphore)| semaphore.join(held, index));
+    }
+
+    /// Reverts signals, in reverse order, for a semaphore that is in the batch twice.
+    #[cold]
+    pub(super) fn undo(&self, begun: Begun) {
+        match begun {
+            Begun::One(previous) => self.held.one.store(previous, Ordering::Relaxed),
+            Begun::Held => {
+                self.held.each.iter().zip(&self.previous).for_each(|(held, previous)| {
+                    held.store(*previous, Ordering::Relaxed);
+                });
+                if self.held.is(ONE) {
+                    self.held.set_state(EACH);
+                }
+            }
+            Begun::Each => {
+                let semaphores = self.semaphores.iter().zip(&self.previous);
+                semaphores.rev().for_each(|(semaphore, previous)| semaphore.set(*previous));
+            }
+        }
+    }
+}
+
+#[cold]
+fn first_not_greater(next: impl Iterator<Item = u64>, last: &[u64]) -> NotGreater {
+    let wrong = next.zip(last).find(|(value, last)| value <= last);
+    wrong.map_or(NotGreater { value: 0, last: 0 }, |(value, last)| NotGreater { value, last: *last })
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::thread;
+
+    use super::*;
+
+    /// Threads that signal different timelines of a batch need no order: each finds the value of the batch.
+    #[test]
+    fn timelines_leave_a_batch_at_the_same_time() {
+        for values in [[1, 2, 100].map(|value| [value; 2]), [[1, 2], [3, 4], [102, 100]]] {
+            loom::model(move || {
+                let semaphores: [Arc<LastSignalled>; 2] = Default::default();
+                let mut batch = BatchValues::new(semaphores.iter().cloned());
+                for next in values {
+                    let one = (next[0] == next[1]).then_some(next[0]);
+                    let grown = match one {
+                        Some(one) if batch.is_one() => batch.grow_one(one),
+                        _ => batch.grow(next.into_iter(), one),
+                    };
+                    grown.expect("greater values");
+                }
+                let [first, second] = semaphores;
+                let thread = thread::spawn(move || second.grow("signal", 50).ok());
+                assert_eq!(first.grow("signal", 103).ok(), Some(values[2][0]));
+                assert_eq!(thread.join().expect("join"), None, "50 after 100");
+            });
+        }
+    }
+}
