@@ -118,6 +118,7 @@ fn plant(before: &mut [BenchReport], after: &mut [BenchReport]) -> BTreeSet<(Str
             p90,
             samples,
             left_out: None,
+            on_busy_cores: None,
             series,
         });
     }

@@ -62,9 +62,10 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
             recorder.compare(format!("{name}{suffix} {variant}: {most} live/1 live"), many, one, limit);
         }
     }
-    if let (Some((many, one)), Some((raw_many, raw_one))) = (library, raw) {
-        let name = format!("{name}{suffix} library/raw: {most} live/1 live");
-        recorder.compare(name, many / one, raw_many / raw_one, Some(OVERHEAD));
+    // Of ratios, because medians of different levels may be those of different processors.
+    let ratio = |level| recorder.ratio(&format!("{name}.{level}{suffix} library/raw"));
+    if let Some((many, one)) = ratio(most).zip(ratio(1)) {
+        recorder.compare(format!("{name}{suffix} library/raw: {most} live/1 live"), many, one, Some(OVERHEAD));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! | variant | meaning |
 //! |---|---|
 //! | `raw` | the driver's functions, called as in a careful C program |
+//! | `raw_each` | the same for a batch, with a value for each semaphore, copied from an array |
 //! | `backend` | this project's backend without the safe objects: shows the layer of a cost |
 //! | `library` | this project's safe objects, as in applications |
 //! | `cudarc` | the external memory of another binding (imports only; it has no semaphores) |
@@ -17,7 +18,7 @@
 //! | `staged` | no interop: through host memory |
 //! | `wgpu`, `ash`, `readback` | a texture of wgpu by `gpu-interop-wgpu`, the same with Vulkan, and wgpu through the host |
 //!
-//! `raw` and `cudarc` exist for CUDA only, and those with wgpu in a build with the feature `wgpu`. The others also run
+//! `raw`, `raw_each` and `cudarc` exist for CUDA only, and those with wgpu in a build with the feature `wgpu`. The others also run
 //! on the host backend, where the numbers describe this machine's processor, not a GPU.
 //!
 //! `cudarc` and `fence` are what other libraries do: the peers. A hand-over costs at most 1.02 of theirs, which is equal

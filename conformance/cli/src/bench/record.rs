@@ -4,7 +4,7 @@ use gpu_interop_conformance::{Stop, Verdict};
 
 use super::quiet::Core;
 use super::report::{Limit, Measurement, NotMeasured, Ratio, SERIES};
-use super::rounds::{Effort, Measured, Samples, Variant, take_turns};
+use super::rounds::{Cores, Effort, Measured, Samples, Variant, take_turns};
 use super::stats;
 
 /// A quantity of a round: the suffix of its name, and its unit.
@@ -50,7 +50,7 @@ impl Comparison {
 #[derive(Default)]
 pub(super) struct Recorder {
     pub(super) quick: bool,
-    /// The core of this thread, calibrated by the first measurement.
+    /// The core of this thread, calibrated by the first measurement that needs it.
     pub(super) core: Option<Core<'static>>,
     pub(super) measurements: Vec<Measurement>,
     pub(super) ratios: Vec<Ratio>,
@@ -68,12 +68,15 @@ impl Recorder {
         comparisons: &[Comparison],
     ) -> Verdict {
         let effort = if self.quick { effort.quick() } else { effort };
-        let core = self.core.get_or_insert_with(Core::calibrated);
-        let Measured { samples, left_out } = take_turns(effort, quantities.len(), variants, core)?;
+        let Measured { samples, cores } = take_turns(effort, quantities.len(), variants, &mut self.core)?;
         let first = self.measurements.len();
         self.keep(name, quantities, &samples, comparisons);
         for measurement in &mut self.measurements[first..] {
-            measurement.left_out = left_out;
+            match cores {
+                Cores::Any => (),
+                Cores::Free { left_out } => measurement.left_out = Some(left_out),
+                Cores::Busy { busy } => measurement.on_busy_cores = Some(busy),
+            }
         }
         Ok(())
     }
@@ -110,6 +113,7 @@ impl Recorder {
             p90: summary.p90,
             samples: summary.samples,
             left_out: None,
+            on_busy_cores: None,
             series: samples.iter().take(if is_paced { SERIES } else { 0 }).map(rounded).collect(),
         });
     }
@@ -125,6 +129,7 @@ impl Recorder {
             p90: value,
             samples: 1,
             left_out: None,
+            on_busy_cores: None,
             series: Vec::new(),
         });
     }
@@ -141,6 +146,10 @@ impl Recorder {
     pub(super) fn median(&self, name: &str, variant: &str) -> Option<f64> {
         let wanted = |each: &&Measurement| each.name == name && each.variant == variant;
         self.measurements.iter().find(wanted).map(|each| each.median)
+    }
+
+    pub(super) fn ratio(&self, name: &str) -> Option<f64> {
+        self.ratios.iter().find(|ratio| ratio.name == name).map(|ratio| ratio.value)
     }
 
     /// Adds something that could not be measured, once for each reason.

@@ -58,10 +58,12 @@ pub struct Measurement {
     pub p90: f64,
     /// The number of samples. Each may be the mean of several consecutive calls.
     pub samples: usize,
-    /// Rounds that are not samples, because another thread used the processor core meanwhile. Absent where every round is a
-    /// sample, and in older reports.
+    /// Rounds that are not samples, because the processor core was busy. For measurements of samples on a free core only.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub left_out: Option<usize>,
+    /// Samples on a busy core, where fewer than 15 rounds were on a free one: every round is a sample.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub on_busy_cores: Option<usize>,
     /// Durations of frames in the order of measurement, at most the first [`SERIES`]. Empty for other measurements, and in
     /// older reports.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -190,6 +192,7 @@ mod tests {
                 p90: 620.0,
                 samples: 300,
                 left_out: Some(20),
+                on_busy_cores: None,
                 series: vec![600.5, 599.0],
             }],
             not_measured: vec![NotMeasured {

@@ -8,9 +8,9 @@ use gpu_interop_conformance::{Verdict, ensure};
 
 use super::quiet::Core;
 
-/// Rounds on a free core, enough for an interval of a few thousandths.
-const ENOUGH: usize = 200;
-/// Until there are enough, a measurement takes up to this many times its budget.
+/// Rounds on a free core, enough for an interval of about a hundredth.
+const ENOUGH: usize = 500;
+/// Until there are enough, a measurement with rounds on a busy core takes up to this many times its budget.
 const EXTENSION: u32 = 4;
 
 /// The extent of a measurement.
@@ -40,7 +40,7 @@ impl Effort {
     }
 
     /// For the cost of the calling thread's own work: leaves out rounds on a busy core ([`Core`]). Takes up to four times
-    /// the budget on a machine with busy cores, and counts every round if the core is never free.
+    /// the budget on a machine with busy cores. Counts every round if less than `least` are on a free core.
     pub(super) fn on_a_free_core(self) -> Self {
         Self { on_a_free_core: true, ..self }
     }
@@ -52,15 +52,13 @@ impl Effort {
         Self { warm_up: self.warm_up.min(1), least, most, budget: self.budget / 10, ..self }
     }
 
-    /// `true` after enough rounds: `counted` is their number, `begun` the time since the first of them.
-    fn is_met(&self, counted: usize, begun: Duration) -> bool {
-        if counted >= self.most {
+    /// `true` after enough rounds on a free and on a busy core, `begun` after the first of them.
+    fn is_met(&self, free: usize, busy: usize, begun: Duration) -> bool {
+        if free >= self.most {
             return true;
         }
-        if self.on_a_free_core && counted < ENOUGH {
-            return begun >= self.budget * EXTENSION;
-        }
-        counted >= self.least && begun >= self.budget
+        let extension = if busy > 0 && free < ENOUGH.min(self.most) { EXTENSION } else { 1 };
+        free + busy >= self.least && begun >= self.budget * extension
     }
 }
 
@@ -102,8 +100,18 @@ pub(super) struct Samples {
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) samples: Vec<Samples>,
-    /// Rounds that do not count, because the core was busy. `None` if every round counts.
-    pub(super) left_out: Option<usize>,
+    pub(super) cores: Cores,
+}
+
+/// Whether the rounds of a measurement were on a free core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cores {
+    /// Every round counts, on whichever core.
+    Any,
+    /// So many rounds do not count, because the core was busy.
+    Free { left_out: usize },
+    /// Every round counts, because too few were on a free core: so many were on a busy one.
+    Busy { busy: usize },
 }
 
 /// Runs every variant once a round. The order changes from round to round, so that no variant always follows the
@@ -112,7 +120,7 @@ pub(super) fn take_turns(
     effort: Effort,
     quantities: usize,
     variants: &mut [Variant<'_>],
-    core: &mut Core<'_>,
+    core: &mut Option<Core<'_>>,
 ) -> Verdict<Measured> {
     let count = variants.len();
     // On a free core, and on a busy one.
@@ -122,13 +130,11 @@ pub(super) fn take_turns(
         if round == effort.warm_up {
             start = Instant::now();
         }
-        let every = free.len() + busy.len();
-        let enough = effort.is_met(free.len(), start.elapsed());
-        // Where the core is never free, time ends the measurement, but not before the least rounds.
-        if round >= effort.warm_up && enough && every >= effort.least {
+        if round >= effort.warm_up && effort.is_met(free.len(), busy.len(), start.elapsed()) {
             break;
         }
-        let mut is_free = !effort.on_a_free_core || core.wait_until_free();
+        let mut core = effort.on_a_free_core.then(|| core.get_or_insert_with(Core::calibrated));
+        let mut is_free = core.as_mut().is_none_or(|core| core.wait_until_free());
         let mut values = vec![Vec::new(); count];
         for turn in 0..count {
             let index = order(round, turn, count);
@@ -139,23 +145,26 @@ pub(super) fn take_turns(
                 variants[index].name,
                 values[index].len()
             );
-            is_free = is_free && (!effort.on_a_free_core || core.is_free());
+            is_free = core.as_mut().is_none_or(|core| core.is_free()) && is_free;
         }
         if round >= effort.warm_up {
             if is_free { free.push(values) } else { busy.push(values) }
         }
     }
-    let mut left_out = effort.on_a_free_core.then_some(busy.len());
-    if free.len() < effort.least {
+    let cores = match busy.len() {
+        _ if !effort.on_a_free_core => Cores::Any,
+        busy if free.len() < effort.least => Cores::Busy { busy },
+        left_out => Cores::Free { left_out },
+    };
+    if let Cores::Busy { .. } = cores {
         free.append(&mut busy);
-        left_out = None;
     }
     let of = |index: usize, quantity: usize| free.iter().filter_map(|round| round[index][quantity]).collect();
     let samples = variants.iter().enumerate().map(|(index, variant)| Samples {
         variant: variant.name,
         quantities: (0..quantities).map(|quantity| of(index, quantity)).collect(),
     });
-    Ok(Measured { samples: samples.collect(), left_out })
+    Ok(Measured { samples: samples.collect(), cores })
 }
 
 /// The order of a round: forwards in even rounds, backwards in odd ones, with another start every two rounds.
@@ -168,6 +177,7 @@ fn order(round: usize, turn: usize, count: usize) -> usize {
 mod tests {
     use std::cell::{Cell, RefCell};
 
+    use super::super::quiet::Timed;
     use super::*;
 
     #[test]
@@ -208,7 +218,7 @@ mod tests {
             }),
         ];
         let effort = Effort { warm_up: 2, ..Effort::exactly(3) };
-        let samples = take_turns(effort, 2, &mut variants, &mut unused()).expect("samples").samples;
+        let samples = take_turns(effort, 2, &mut variants, &mut None).expect("samples").samples;
         assert_eq!(samples[0].quantities, [vec![3.0, 4.0, 5.0], vec![]]);
         assert_eq!(samples[1].quantities, [vec![-3.0, -4.0, -5.0], vec![0.5; 3]]);
         drop(variants);
@@ -226,14 +236,9 @@ mod tests {
         let mut variants = [Variant::of_one("a", || Ok(1.0))];
         let budget = Duration::from_millis(20);
         let effort = Effort { warm_up: 0, least: 4, most: 1_000_000_000, budget, on_a_free_core: false };
-        let samples = take_turns(effort, 1, &mut variants, &mut unused()).expect("samples").samples;
+        let samples = take_turns(effort, 1, &mut variants, &mut None).expect("samples").samples;
         assert!(samples[0].quantities[0].len() >= 4);
-        assert!(take_turns(effort, 2, &mut variants, &mut unused()).is_err(), "one number for two quantities");
-    }
-
-    /// For measurements on any core.
-    fn unused() -> Core<'static> {
-        Core::new(|| panic!("the core was looked at"), || {})
+        assert!(take_turns(effort, 2, &mut variants, &mut None).is_err(), "one number for two quantities");
     }
 
     /// Measures two variants. The core is busy while `is_busy` says so of a round and a variant.
@@ -241,7 +246,10 @@ mod tests {
         let (calls, variant) = (Cell::new(0_u32), Cell::new(0));
         // Of the last call; each round has two.
         let round = || calls.get().div_ceil(2);
-        let mut core = Core::new(|| if is_busy(round(), variant.get()) { 1500.0 } else { 1000.0 }, || {});
+        let mut core = Core::new(
+            || Timed { taken: if is_busy(round(), variant.get()) { 1500.0 } else { 1000.0 }, processor: 0 },
+            || {},
+        );
         for _ in 0..20 {
             core.is_free();
         }
@@ -254,7 +262,7 @@ mod tests {
             }
         };
         let mut variants = [Variant::of_one("a", run(1)), Variant::of_one("b", run(2))];
-        take_turns(effort.on_a_free_core(), 1, &mut variants, &mut core).expect("samples")
+        take_turns(effort.on_a_free_core(), 1, &mut variants, &mut Some(core)).expect("samples")
     }
 
     #[test]
@@ -265,7 +273,7 @@ mod tests {
             let counted = &measured.samples[0].quantities[0];
             assert_eq!(counted.len(), 6);
             assert!(counted.iter().all(|round| round % 3.0 != 2.0), "{counted:?}");
-            assert!(measured.left_out >= Some(2), "{:?}", measured.left_out);
+            assert!(matches!(measured.cores, Cores::Free { left_out: 2.. }), "{:?}", measured.cores);
         }
     }
 
@@ -273,16 +281,20 @@ mod tests {
     fn a_core_that_is_never_free_ends_no_later_and_counts_every_round() {
         let effort = Effort { warm_up: 0, budget: Duration::from_millis(1), ..Effort::exactly(3) };
         let measured = measure_beside(effort, |round, _| round > 0);
-        assert_eq!((measured.left_out, measured.samples[1].quantities[0].len()), (None, 3));
+        assert_eq!((measured.cores, measured.samples[1].quantities[0].len()), (Cores::Busy { busy: 3 }, 3));
     }
 
     #[test]
     fn busy_cores_extend_the_budget_until_there_are_enough_rounds() {
-        let effort = Effort::within(Duration::from_secs(1));
-        let seconds = Duration::from_secs;
-        assert!(effort.is_met(15, seconds(1)) && !effort.is_met(14, seconds(9)) && effort.is_met(1000, seconds(0)));
-        let effort = effort.on_a_free_core();
-        assert!(effort.is_met(ENOUGH, seconds(1)) && !effort.is_met(ENOUGH - 1, seconds(3)));
-        assert!(effort.is_met(0, seconds(4)) && effort.is_met(1000, seconds(0)));
+        let (plain, seconds) = (Effort::within(Duration::from_secs(1)), Duration::from_secs);
+        let on_any = |free, time| plain.is_met(free, 0, time);
+        assert!(on_any(15, seconds(1)) && !on_any(14, seconds(9)) && on_any(1000, seconds(0)));
+        for effort in [plain.on_a_free_core(), plain.on_a_free_core().quick()] {
+            let (enough, budget) = (ENOUGH.min(effort.most), effort.budget);
+            assert!(effort.is_met(15, 0, budget), "every round was on a free core");
+            assert!(effort.is_met(enough, 9, budget) && !effort.is_met(enough - 1, 9, budget * 3));
+            assert!(effort.is_met(0, 15, budget * 4) && !effort.is_met(0, 4, budget * 4));
+            assert!(effort.is_met(effort.most, 9, seconds(0)));
+        }
     }
 }

@@ -221,6 +221,7 @@ mod tests {
             p90: 1.0,
             samples: 1,
             left_out: None,
+            on_busy_cores: None,
             series: Vec::new(),
         };
         BenchReport {

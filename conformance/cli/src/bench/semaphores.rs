@@ -21,27 +21,25 @@ use super::report::Limit;
 use super::rounds::{Effort, Variant};
 use super::sys::{Lane, SemaphoreBatch};
 
-/// For a plain call with one semaphore, and for prepared batches with one value for all, which only they signal: like the
-/// raw variant, whose value is one. A batch of one has one value. Plain batches are encoded again each time, and have no
-/// limit.
+/// For a plain call with one semaphore, and for prepared batches with one value for all, like the raw variant. A batch of one
+/// has one value. Plain batches are encoded again each time, and have no limit.
 const LIMIT: Limit = Limit::AtMost(1.02);
 
-/// For a prepared batch of `N` values: those of signals are compared with the last ones, and those of waits copied.
+/// For a prepared batch of `N` values, beside raw calls with as many values. Those of signals are compared with the last ones.
 const fn prepared<const N: usize>() -> Limit {
-    Limit::AtMost(match N {
-        1 => return LIMIT,
-        ..=8 => 1.05,
-        _ => 1.1,
-    })
+    Limit::AtMost(if N <= 8 { 1.04 } else { 1.06 })
 }
 
 /// For batches of `N`.
-fn comparisons<const N: usize>() -> [Comparison; 5] {
+fn comparisons<const N: usize>() -> [Comparison; 6] {
     let of = |over, under| Comparison::new(0, over, under);
+    let for_one = (N == 1).then_some(LIMIT);
     [
         of("filled", "raw").limit(LIMIT),
-        of("prepared", "raw").limit(prepared::<N>()),
-        Comparison { limit: (N == 1).then_some(LIMIT), ..of("library", "raw") },
+        Comparison { limit: for_one, ..of("prepared", "raw") },
+        // Not measured with one semaphore.
+        of("prepared", "raw_each").limit(prepared::<N>()),
+        Comparison { limit: for_one, ..of("library", "raw") },
         of("backend", "raw"),
         of("library", "backend"),
     ]
@@ -51,8 +49,8 @@ fn comparisons<const N: usize>() -> [Comparison; 5] {
 const IN_FLIGHT: u64 = 256;
 /// Minimum number of measured calls in a round: the first one after a synchronisation takes longer.
 const LEAST_CALLS: u64 = 16;
-/// Calls before the measured ones, completed before these start. The first two fills after another variant's signals compare
-/// each timeline; those of an application do so only once.
+/// Calls before the measured ones, completed before these start. The first two batches after another variant's signals compare
+/// each timeline in its semaphore, as the first two of an application do.
 const BEFORE: u64 = 2;
 
 fn calls<const N: usize>() -> u64 {
@@ -115,6 +113,14 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
         variants.push(rounds.variant("raw", move |first, calls| raw.signals(stream, &mut batch, first, calls)));
+        if N > 1 {
+            let mut batch = SemaphoreBatch::new(timelines)?;
+            variants.push(
+                rounds.variant("raw_each", move |first, calls| {
+                    raw.signals_of_each::<N>(stream, &mut batch, first, calls)
+                }),
+            );
+        }
     }
     variants.extend([
         rounds.variant("backend", |first, calls| lane.backend_signals::<N>(first, calls)),
@@ -153,6 +159,13 @@ pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, 
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
         variants.push(rounds.variant("raw", move |_, calls| raw.waits(stream, &mut batch, SIGNALLED, calls)));
+        if N > 1 {
+            let mut batch = SemaphoreBatch::new(timelines)?;
+            variants.push(
+                rounds
+                    .variant("raw_each", move |_, calls| raw.waits_of_each::<N>(stream, &mut batch, SIGNALLED, calls)),
+            );
+        }
     }
     variants.extend([
         rounds.variant("backend", |_, calls| lane.backend_waits::<N>(SIGNALLED, calls)),

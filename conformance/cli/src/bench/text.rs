@@ -91,7 +91,11 @@ fn measurement_row(measurement: &Measurement) -> [String; 7] {
         show(measurement.p10),
         show(measurement.p90),
         measurement.samples.to_string(),
-        measurement.left_out.map(|rounds| rounds.to_string()).unwrap_or_default(),
+        match (measurement.left_out, measurement.on_busy_cores) {
+            (Some(rounds), _) => rounds.to_string(),
+            (None, Some(busy)) => format!("{busy} busy"),
+            (None, None) => String::new(),
+        },
     ]
 }
 

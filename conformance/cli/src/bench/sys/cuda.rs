@@ -5,6 +5,7 @@
 //! would be undefined behaviour.
 
 use std::ffi::{OsStr, c_int, c_uint, c_void};
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -154,7 +155,38 @@ impl RawCuda {
         first: u64,
         calls: u64,
     ) -> Verdict<Duration> {
-        self.timed(raw(stream), first..first + calls, |value, stream| self.signal(batch, value, stream))
+        self.timed(raw(stream), first..first + calls, |value, stream| {
+            batch.fill_signals(value);
+            self.signal(batch, stream)
+        })
+    }
+
+    /// As [`Self::signals`], with a value for each semaphore, from an array.
+    pub(crate) fn signals_of_each<const N: usize>(
+        &self,
+        stream: &Stream,
+        batch: &mut SemaphoreBatch<'_>,
+        first: u64,
+        calls: u64,
+    ) -> Verdict<Duration> {
+        self.timed(raw(stream), first..first + calls, |value, stream| {
+            batch.set_signals(&black_box([value; N]));
+            self.signal(batch, stream)
+        })
+    }
+
+    /// As [`Self::waits`], with a value for each semaphore, from an array.
+    pub(crate) fn waits_of_each<const N: usize>(
+        &self,
+        stream: &Stream,
+        batch: &mut SemaphoreBatch<'_>,
+        value: u64,
+        calls: u64,
+    ) -> Verdict<Duration> {
+        self.timed(raw(stream), 0..calls, |_, stream| {
+            batch.set_waits(&black_box([value; N]));
+            self.wait(batch, stream)
+        })
     }
 
     /// As [`Self::signals`], waiting for one value that has been reached already.
@@ -165,7 +197,10 @@ impl RawCuda {
         value: u64,
         calls: u64,
     ) -> Verdict<Duration> {
-        self.timed(raw(stream), 0..calls, |_, stream| self.wait(batch, value, stream))
+        self.timed(raw(stream), 0..calls, |_, stream| {
+            batch.fill_waits(value);
+            self.wait(batch, stream)
+        })
     }
 
     /// The duration of a call for each number. Waits for the stream afterwards.
@@ -183,8 +218,8 @@ impl RawCuda {
     }
 
     #[inline]
-    fn signal(&self, batch: &mut SemaphoreBatch<'_>, value: u64, stream: CUstream) -> Verdict {
-        let (semaphores, params) = batch.signal_to(value);
+    fn signal(&self, batch: &SemaphoreBatch<'_>, stream: CUstream) -> Verdict {
+        let (semaphores, params) = (batch.semaphores.as_ptr(), batch.signals.as_ptr());
         // SAFETY: both arrays have `count` elements; semaphores and stream are borrowed from objects of the same
         // device's primary context, and the work has completed when the caller returns.
         check("cuSignalExternalSemaphoresAsync", unsafe {
@@ -193,8 +228,8 @@ impl RawCuda {
     }
 
     #[inline]
-    fn wait(&self, batch: &mut SemaphoreBatch<'_>, value: u64, stream: CUstream) -> Verdict {
-        let (semaphores, params) = batch.wait_for(value);
+    fn wait(&self, batch: &SemaphoreBatch<'_>, stream: CUstream) -> Verdict {
+        let (semaphores, params) = (batch.semaphores.as_ptr(), batch.waits.as_ptr());
         // SAFETY: as in `signal`.
         check("cuWaitExternalSemaphoresAsync", unsafe {
             (self.functions.wait)(semaphores, params, batch.count, stream)
@@ -227,7 +262,8 @@ impl RawCuda {
     ) -> Verdict {
         let (target, source) = answer.copy;
         ensure_eq!(target.size(), source.size(), "sizes of a copy");
-        self.wait(batch, waited, stream)?;
+        batch.fill_waits(waited);
+        self.wait(batch, stream)?;
         let (size, to, from) = (bytes(source.size())?, target.as_raw().get(), source.as_raw().get());
         // SAFETY: both ranges are borrowed by the only caller until the copy has run, and have this size.
         check("cuMemcpyDtoDAsync", unsafe { (self.functions.memcpy_dtod_async)(to, from, size, stream) })?;
@@ -236,7 +272,8 @@ impl RawCuda {
             // SAFETY: as for the copy; there are as many words in the range, at least.
             check("cuMemsetD32Async", unsafe { (self.functions.memset_d32_async)(to, word, words, stream) })?;
         }
-        self.signal(batch, signalled, stream)
+        batch.fill_signals(signalled);
+        self.signal(batch, stream)
     }
 
     pub(super) fn synchronize(&self, stream: CUstream) -> Verdict {
@@ -291,19 +328,23 @@ impl<'a> SemaphoreBatch<'a> {
     }
 
     #[inline]
-    fn signal_to(&mut self, value: u64) -> (*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS) {
-        for params in &mut self.signals {
-            params.params.fence.value = value;
-        }
-        (self.semaphores.as_ptr(), self.signals.as_ptr())
+    fn fill_signals(&mut self, value: u64) {
+        self.signals.iter_mut().for_each(|each| each.params.fence.value = value);
     }
 
     #[inline]
-    fn wait_for(&mut self, value: u64) -> (*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS) {
-        for params in &mut self.waits {
-            params.params.fence.value = value;
-        }
-        (self.semaphores.as_ptr(), self.waits.as_ptr())
+    fn set_signals(&mut self, values: &[u64]) {
+        self.signals.iter_mut().zip(values).for_each(|(each, value)| each.params.fence.value = *value);
+    }
+
+    #[inline]
+    fn fill_waits(&mut self, value: u64) {
+        self.waits.iter_mut().for_each(|each| each.params.fence.value = value);
+    }
+
+    #[inline]
+    fn set_waits(&mut self, values: &[u64]) {
+        self.waits.iter_mut().zip(values).for_each(|(each, value)| each.params.fence.value = *value);
     }
 }
 

@@ -158,7 +158,7 @@ fn bars(name: &str, variants: &[&Measurement]) -> Markup {
     html! {
         div class="bars" {
             h4 { code { (name) } }
-            @for Measurement { variant, unit, median, p10, p90, samples, left_out, .. } in variants {
+            @for Measurement { variant, unit, median, p10, p90, samples, left_out, on_busy_cores, .. } in variants {
                 @let shown = quantity(*median, unit);
                 div class="plot" {
                     span { (variant) }
@@ -172,6 +172,7 @@ fn bars(name: &str, variants: &[&Measurement]) -> Markup {
                             @if *samples > 1 {
                                 " (" (quantity(*p10, unit)) " to " (quantity(*p90, unit)) ", " (samples) " samples"
                                 @if let Some(rounds) = left_out.filter(|rounds| *rounds > 0) { ", " (rounds) " left out" }
+                                @if let Some(rounds) = on_busy_cores { ", " (rounds) " of them on a busy core" }
                                 ")"
                             } @else { " (once)" }
                         }

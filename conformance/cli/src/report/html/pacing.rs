@@ -80,6 +80,7 @@ mod tests {
             p90: 4e6,
             samples: 3,
             left_out: None,
+            on_busy_cores: None,
             series: series.to_vec(),
         };
         let (ring, older) = (of("ring", &[2e6, 4e6, 1e6]), of("fence", &[]));
