@@ -45,9 +45,11 @@ fn imports_are_judged_beside_cudarc() -> Tested {
     // The driver's own growth is not the library's.
     let growth = ratio(&report, "live_imports.all library/raw: 1000 live/1 live")?;
     assert_eq!(growth.limit, Some(Limit::AtMost(1.05)), "{growth:?}");
+    let beside_raw = |level: u32| ratio(&report, &format!("live_imports.{level}.all library/raw"));
+    let (many, one) = (beside_raw(1000)?, beside_raw(1)?);
+    assert!((growth.value - many.value / one.value).abs() < 1e-9, "{growth:?}");
     let of = |variant: &str| ratio(&report, &format!("live_imports.all {variant}: 1000 live/1 live"));
     let (library, raw) = (of("library")?, of("raw")?);
-    assert!((growth.value - library.value / raw.value).abs() < 1e-9, "{growth:?}");
     assert_eq!((library.limit, raw.limit), (None, None));
     assert!(report.not_measured.is_empty(), "{:?}", report.not_measured);
     Ok(())
