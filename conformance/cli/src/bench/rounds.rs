@@ -123,6 +123,7 @@ pub(super) fn take_turns(
     core: &mut Option<Core<'_>>,
 ) -> Verdict<Measured> {
     let count = variants.len();
+    let mut core = effort.on_a_free_core.then(|| core.get_or_insert_with(Core::calibrated));
     // On a free core, and on a busy one.
     let [mut free, mut busy] = [Vec::new(), Vec::new()];
     let mut start = Instant::now();
@@ -133,7 +134,6 @@ pub(super) fn take_turns(
         if round >= effort.warm_up && effort.is_met(free.len(), busy.len(), start.elapsed()) {
             break;
         }
-        let mut core = effort.on_a_free_core.then(|| core.get_or_insert_with(Core::calibrated));
         let mut is_free = core.as_mut().is_none_or(|core| core.wait_until_free());
         let mut values = vec![Vec::new(); count];
         for turn in 0..count {

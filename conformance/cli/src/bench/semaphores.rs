@@ -121,14 +121,16 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
     let mut variants = Vec::new();
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
-        variants.push(rounds.variant("raw", move |first, calls| raw.signals(stream, &mut batch, first, calls)));
+        variants.push(rounds.variant("raw", move |first, calls| {
+            raw.signals(stream, &mut batch, first..first + calls, |batch, value| batch.fill_signals(value))
+        }));
         if N > 1 {
             let mut batch = SemaphoreBatch::new(timelines)?;
-            variants.push(
-                rounds.variant("raw_each", move |first, calls| {
-                    raw.signals_of_each::<N>(stream, &mut batch, first, calls)
-                }),
-            );
+            variants.push(rounds.variant("raw_each", move |first, calls| {
+                raw.signals(stream, &mut batch, first..first + calls, |batch, value| {
+                    batch.set_signals(&black_box([value; N]));
+                })
+            }));
         }
     }
     variants.extend([
@@ -167,13 +169,14 @@ pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, 
     let mut variants = Vec::new();
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
         let mut batch = SemaphoreBatch::new(timelines)?;
-        variants.push(rounds.variant("raw", move |_, calls| raw.waits(stream, &mut batch, SIGNALLED, calls)));
+        variants.push(rounds.variant("raw", move |_, calls| {
+            raw.waits(stream, &mut batch, 0..calls, |batch, _| batch.fill_waits(SIGNALLED))
+        }));
         if N > 1 {
             let mut batch = SemaphoreBatch::new(timelines)?;
-            variants.push(
-                rounds
-                    .variant("raw_each", move |_, calls| raw.waits_of_each::<N>(stream, &mut batch, SIGNALLED, calls)),
-            );
+            variants.push(rounds.variant("raw_each", move |_, calls| {
+                raw.waits(stream, &mut batch, 0..calls, |batch, _| batch.set_waits(&black_box([SIGNALLED; N])))
+            }));
         }
     }
     variants.extend([

@@ -5,8 +5,8 @@
 //! would be undefined behaviour.
 
 use std::ffi::{OsStr, c_int, c_uint, c_void};
-use std::hint::black_box;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -146,59 +146,31 @@ impl RawCuda {
         Ok(taken)
     }
 
-    /// Signals the whole batch `calls` times with rising values from `first` on. Returns the duration of the calls, and
-    /// waits for the stream.
+    /// Signals the whole batch once for each number; `set` sets its values. Returns the duration of the calls, and waits for
+    /// the stream.
     pub(crate) fn signals(
         &self,
         stream: &Stream,
         batch: &mut SemaphoreBatch<'_>,
-        first: u64,
-        calls: u64,
+        numbers: Range<u64>,
+        set: impl Fn(&mut SemaphoreBatch<'_>, u64),
     ) -> Verdict<Duration> {
-        self.timed(raw(stream), first..first + calls, |value, stream| {
-            batch.fill_signals(value);
+        self.timed(raw(stream), numbers, |number, stream| {
+            set(batch, number);
             self.signal(batch, stream)
         })
     }
 
-    /// As [`Self::signals`], with a value for each semaphore, from an array.
-    pub(crate) fn signals_of_each<const N: usize>(
-        &self,
-        stream: &Stream,
-        batch: &mut SemaphoreBatch<'_>,
-        first: u64,
-        calls: u64,
-    ) -> Verdict<Duration> {
-        self.timed(raw(stream), first..first + calls, |value, stream| {
-            batch.set_signals(&black_box([value; N]));
-            self.signal(batch, stream)
-        })
-    }
-
-    /// As [`Self::waits`], with a value for each semaphore, from an array.
-    pub(crate) fn waits_of_each<const N: usize>(
-        &self,
-        stream: &Stream,
-        batch: &mut SemaphoreBatch<'_>,
-        value: u64,
-        calls: u64,
-    ) -> Verdict<Duration> {
-        self.timed(raw(stream), 0..calls, |_, stream| {
-            batch.set_waits(&black_box([value; N]));
-            self.wait(batch, stream)
-        })
-    }
-
-    /// As [`Self::signals`], waiting for one value that has been reached already.
+    /// As [`Self::signals`], waiting for values that have been reached already.
     pub(crate) fn waits(
         &self,
         stream: &Stream,
         batch: &mut SemaphoreBatch<'_>,
-        value: u64,
-        calls: u64,
+        numbers: Range<u64>,
+        set: impl Fn(&mut SemaphoreBatch<'_>, u64),
     ) -> Verdict<Duration> {
-        self.timed(raw(stream), 0..calls, |_, stream| {
-            batch.fill_waits(value);
+        self.timed(raw(stream), numbers, |number, stream| {
+            set(batch, number);
             self.wait(batch, stream)
         })
     }
@@ -207,7 +179,7 @@ impl RawCuda {
     fn timed(
         &self,
         stream: CUstream,
-        mut numbers: std::ops::Range<u64>,
+        mut numbers: Range<u64>,
         mut call: impl FnMut(u64, CUstream) -> Verdict,
     ) -> Verdict<Duration> {
         let start = Instant::now();
@@ -328,22 +300,22 @@ impl<'a> SemaphoreBatch<'a> {
     }
 
     #[inline]
-    fn fill_signals(&mut self, value: u64) {
+    pub(crate) fn fill_signals(&mut self, value: u64) {
         self.signals.iter_mut().for_each(|each| each.params.fence.value = value);
     }
 
     #[inline]
-    fn set_signals(&mut self, values: &[u64]) {
+    pub(crate) fn set_signals(&mut self, values: &[u64]) {
         self.signals.iter_mut().zip(values).for_each(|(each, value)| each.params.fence.value = *value);
     }
 
     #[inline]
-    fn fill_waits(&mut self, value: u64) {
+    pub(crate) fn fill_waits(&mut self, value: u64) {
         self.waits.iter_mut().for_each(|each| each.params.fence.value = value);
     }
 
     #[inline]
-    fn set_waits(&mut self, values: &[u64]) {
+    pub(crate) fn set_waits(&mut self, values: &[u64]) {
         self.waits.iter_mut().zip(values).for_each(|(each, value)| each.params.fence.value = *value);
     }
 }
