@@ -8,6 +8,7 @@
 //! | `queue-hang:n` | the n-th queue never executes a packet |
 //! | `packet-hang:n` | the n-th kernel dispatch never ends, and its queue executes nothing more |
 //! | `page-fault:n` | the n-th kernel dispatch meets a page fault |
+//! | `skip-word-waits:n` | the n-th and later waits for words in memory end at once |
 //! | `reset:n` | at the n-th kernel dispatch the GPU is reset: its queues end, the process gets the exception |
 //!
 //! n counts from 1, which is the default. `ioctl-alloc`, `-free`, `-map`, `-unmap`, `-import` and `-export` are short
@@ -56,7 +57,8 @@ const SHORT: &[(&str, &str)] = &[
     ("ioctl-export", "ioctl-export-dmabuf"),
 ];
 
-const OTHERS: &[&str] = &["open-kfd", "open-render", "vram-full", "queue-hang", "packet-hang", "page-fault", "reset"];
+const OTHERS: &[&str] =
+    &["open-kfd", "open-render", "vram-full", "queue-hang", "packet-hang", "page-fault", "skip-word-waits", "reset"];
 
 impl FromStr for Fault {
     type Err = SettingsError;

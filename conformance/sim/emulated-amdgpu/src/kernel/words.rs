@@ -23,18 +23,25 @@ pub(super) fn write(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An awaited word: its address, and whether it has 64 bits.
+/// An awaited word: its address, and its size.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     address: u64,
-    long: bool,
+    size: Size,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Short,
+    Long,
 }
 
 /// (32-bit word or null, 64-bit word or null, value, condition, mask)
 pub(super) fn wait(launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments::<40>()?;
     let [short, long, value, condition, mask] = [0, 8, 16, 24, 32].map(|offset| arguments.u64(offset));
-    let word = if short != 0 { Word { address: short, long: false } } else { Word { address: long, long: true } };
+    let word =
+        if short != 0 { Word { address: short, size: Size::Short } } else { Word { address: long, size: Size::Long } };
     wait_for(launch, word, condition, value, mask)
 }
 
@@ -43,13 +50,17 @@ fn wait_for(launch: &Launch<'_>, word: Word, condition: u64, value: u64, mask: u
     if condition > 3 {
         return Err(Stop::Invalid(format!("a wait for a word with condition {condition}")));
     }
+    if launch.emulation.faults.from("skip-word-waits").is_some() {
+        return Ok(());
+    }
     launch.queue.wait_until(|| {
-        let found = if word.long {
-            memory.atomic_u64(gpu, word.address, Access::Read, |word| word.load(Ordering::SeqCst))?
-        } else {
-            memory.atomic_u32(gpu, word.address, Access::Read, |word| u64::from(word.load(Ordering::SeqCst)))?
+        let found = match word.size {
+            Size::Short => {
+                memory.atomic_u32(gpu, word.address, Access::Read, |word| u64::from(word.load(Ordering::SeqCst)))?
+            }
+            Size::Long => memory.atomic_u64(gpu, word.address, Access::Read, |word| word.load(Ordering::SeqCst))?,
         };
-        Ok(holds(condition, found & mask, value))
+        Ok(holds(word.size, condition, found, value, mask))
     })
 }
 
@@ -66,9 +77,9 @@ pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
         let words = Arguments(words);
         let (address, value, flags) = (words.u64(8), words.u64(16), u64::from(words.u32(24)));
         match words.u32(0) {
-            1 => wait_for(launch, Word { address, long: false }, flags, value & 0xffff_ffff, u64::from(u32::MAX))?,
+            1 => wait_for(launch, Word { address, size: Size::Short }, flags, value, u64::MAX)?,
             2 => memory.write_u32(gpu, address, words.u32(16))?,
-            4 => wait_for(launch, Word { address, long: true }, flags, value, u64::MAX)?,
+            4 => wait_for(launch, Word { address, size: Size::Long }, flags, value, u64::MAX)?,
             5 => memory.write_u64(gpu, address, value)?,
             other => return Err(Stop::Invalid(format!("operation {other} in a batch of memory operations"))),
         }
@@ -76,13 +87,16 @@ pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `true` if a word's masked value ends a wait.
-fn holds(condition: u64, found: u64, value: u64) -> bool {
+/// `true` if a word ends a wait, as the kernel in AMD's device library (`opencl.bc`, 5.2.3) compares: with as many bits of
+/// value and mask as the word has. The mask does not apply to the value, except in the last condition.
+fn holds(size: Size, condition: u64, found: u64, value: u64, mask: u64) -> bool {
+    let bits = if size == Size::Short { u64::from(u32::MAX) } else { u64::MAX };
+    let (value, mask) = (value & bits, mask & bits);
     match condition {
-        0 => found >= value,
-        1 => found == value,
-        2 => found & value != 0,
-        _ => !(found | value) != 0,
+        0 => found & mask >= value,
+        1 => found & mask == value,
+        2 => found & mask & value != 0,
+        _ => (found | value) & mask != mask,
     }
 }
 
@@ -90,11 +104,34 @@ fn holds(condition: u64, found: u64, value: u64) -> bool {
 mod tests {
     use super::*;
 
+    const ALL: u64 = u64::MAX;
+
     #[test]
     fn conditions_are_the_four() {
-        let held: Vec<Vec<u64>> =
-            (0..4).map(|condition| (1..5).filter(|found| holds(condition, *found, 2)).collect()).collect();
-        assert_eq!(held, [vec![2, 3, 4], vec![2], vec![2, 3], vec![1, 2, 3, 4]]);
-        assert!(!holds(3, u64::MAX, 2), "nor: all bits are set");
+        for size in [Size::Short, Size::Long] {
+            let held: Vec<Vec<u64>> = (0..4)
+                .map(|condition| (1..5).filter(|found| holds(size, condition, *found, 2, ALL)).collect())
+                .collect();
+            assert_eq!(held, [vec![2, 3, 4], vec![2], vec![2, 3], vec![1, 2, 3, 4]], "{size:?}");
+        }
+    }
+
+    #[test]
+    fn nor_looks_at_the_bits_that_the_word_has() {
+        let (short, long) = (u64::from(u32::MAX), u64::MAX);
+        for (size, bits) in [(Size::Short, short), (Size::Long, long)] {
+            assert!(!holds(size, 3, 1, bits - 1, ALL), "{size:?}: no bit is clear in both");
+            assert!(holds(size, 3, 0, bits - 1, ALL), "{size:?}: bit 0 is clear in both");
+            assert!(!holds(size, 3, 0, bits - 1, ALL - 1), "{size:?}: bit 0 is masked");
+        }
+        assert!(holds(Size::Long, 3, 1, short - 1, ALL), "the high half is clear in both");
+    }
+
+    #[test]
+    fn the_mask_applies_to_the_word() {
+        let held: Vec<bool> = (0..4).map(|condition| holds(Size::Short, condition, 0xf5, 5, 0x0f)).collect();
+        assert_eq!(held, [true, true, true, true]);
+        let held: Vec<bool> = (0..4).map(|condition| holds(Size::Short, condition, 0x0f, 0xf0, 0xf0)).collect();
+        assert_eq!(held, [false, false, false, false]);
     }
 }
