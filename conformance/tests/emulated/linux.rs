@@ -23,12 +23,13 @@ const EMULATED: &str = "EMULATED: AMD's HIP runtime 5.";
 type Test = fn() -> Result<(), Failed>;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
         ("emulated_memory_and_imports_pass", memory_and_imports),
         ("emulated_reports_say_so", reports),
         ("emulated_doctor_says_so", doctor),
         ("emulated_runtime_in_a_folder", runtime_in_a_folder),
         ("emulated_simulator_stays_simulated", simulator),
+        ("emulated_skipped_waits_are_noticed", failures::skipped_waits_are_noticed),
     ];
     let failures = failures::of_the_kernel();
     let failures = failures.map(|(name, test)| Trial::ignorable_test(name, move || with_runtime(test)));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gpu_interop::{ErrorKind, Timeline};
 
-use super::expect_error;
 use super::timeline::need_waits;
+use super::{BRIEF, expect_error, keeps_waiting};
 use crate::context::import_on;
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
@@ -103,7 +103,7 @@ fn queries(context: &Context) -> Verdict {
         gate.close(&stream)?;
         stream.fill(&mapped, value)?;
         stream.record(&event)?;
-        ensure!(!stream.is_idle()?, "the stream is reported idle while it waits");
+        keeps_waiting(&stream, BRIEF, "the stream is reported idle while it waits")?;
         ensure!(!event.is_complete()?, "the event is reported complete while the stream waits");
         expect_error(stream.synchronize_timeout(LATE / 4), ErrorKind::Timeout, "a wait that is not met")?;
         gate.open_during(LATE, || Ok(stream.synchronize()?))?;
@@ -123,7 +123,7 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
         context.device().collect();
         std::thread::sleep(LATE);
         context.device().collect();
-        ensure!(!stream.is_idle()?, "the stream did not wait");
+        keeps_waiting(&stream, BRIEF, "the stream did not wait")?;
         gate.open()?;
         stream.synchronize_timeout(PATIENCE)?;
         buffer.verify_all(value, "the fill of the dropped mapping has not run")?;

@@ -10,6 +10,7 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop::{ErrorKind, ExternalSemaphore, MappedBuffer, Stream};
 
+use super::{BRIEF, keeps_waiting};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation};
 use crate::image::compare;
 use crate::scenario::scenarios;
@@ -109,7 +110,7 @@ impl<'a> ThreeWay<'a> {
         if round == 0 {
             std::thread::sleep(WATCH);
             ensure!(!first.is_finished(), "Vulkan did not wait for the host");
-            ensure!(!self.stream.is_idle()?, "the device did not wait for Vulkan");
+            keeps_waiting(&self.stream, BRIEF, "the device did not wait for Vulkan")?;
             ensure!(!last.is_finished(), "Vulkan did not wait for OpenGL");
         }
         self.gate.open()?;

@@ -3,11 +3,11 @@
 use gpu_interop::{Device, ErrorKind, Graph, KernelArg, LaunchConfig, MappedBuffer, Result, Stream, WaitCondition};
 use gpu_interop_kernels::INCREMENT;
 
-use super::expect_error;
+use super::{expect_error, keeps_waiting};
 use crate::context::import_on;
 use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, ensure_eq};
+use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure_eq};
 
 scenarios! {
     all need [Graphs];
@@ -118,8 +118,7 @@ fn words(context: &Context) -> Verdict {
         buffer.write(0, &[0; SIZE])?;
         gate_side.write(0, &[0; 8])?;
         graph.launch(&stream)?;
-        std::thread::sleep(WATCH);
-        ensure!(!stream.is_idle()?, "launch {launch} did not wait for its word");
+        keeps_waiting(&stream, WATCH, format_args!("launch {launch} did not wait for its word"))?;
         buffer.verify_all(0, "behind a wait that is not met")?;
         gate_side.write(0, &1_u32.to_ne_bytes())?;
         stream.synchronize_timeout(PATIENCE)?;

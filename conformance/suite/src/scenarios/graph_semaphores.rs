@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use gpu_interop::{ErrorKind, Timeline, TimelineStrategy};
 
-use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
+use super::{expect_error, keeps_waiting};
 use crate::scenario::scenarios;
 use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 
@@ -100,8 +100,7 @@ fn orders(context: &Context) -> Verdict {
     let stream = context.stream()?;
     graph.set_waits(0, &[timeline.wait_value(7)])?;
     graph.launch(&stream)?;
-    std::thread::sleep(WATCH);
-    ensure!(!stream.is_idle()?, "a wait for 7 was met by 5");
+    keeps_waiting(&stream, WATCH, "a wait for 7 was met by 5")?;
     exported.signal(7)?;
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }

@@ -4,6 +4,7 @@ use gpu_interop::vulkan::ash::vk::BufferUsageFlags;
 use gpu_interop::vulkan::{HeadlessContext, OwnedSemaphore, SharedHeap, SharedHeapBuffer, SharedHeapOptions};
 
 use super::expect_invalid;
+use super::{BRIEF, keeps_waiting};
 use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
 use crate::{Context, Gate, PATIENCE, Pattern, Stop, Verdict, ensure, ensure_eq};
@@ -147,7 +148,7 @@ fn free_while_work_is_pending(context: &Context) -> Verdict {
         let another = released(vulkan, &heap, BLOCK)?;
         ensure!(another.device_ptr() != place, "round {round}: the memory is used again while a stream writes it");
         other.write(&another, &context.pattern().bytes(0, usize::try_from(BLOCK)?))?;
-        ensure!(!stream.is_idle()?, "round {round}: the stream did not wait");
+        keeps_waiting(&stream, BRIEF, format_args!("round {round}: the stream did not wait"))?;
         gate.open()?;
         stream.synchronize_timeout(PATIENCE)?;
         context.pattern().verify(0, &get(vulkan, &another)?, &format!("round {round}, after the late fill"))?;

@@ -3,6 +3,7 @@
 use gpu_interop::{ArrayShape, ChannelType, PitchedTexels, Stream};
 
 use super::semaphore_misuse::import_timeline;
+use super::{BRIEF, keeps_waiting};
 use crate::image::{SharedImage, Texels, compare, plain_format};
 use crate::scenario::scenarios;
 use crate::{Context, ImageSpec, PATIENCE, Pattern, Verdict, ensure};
@@ -191,7 +192,7 @@ fn frames(context: &Context) -> Verdict {
         stream.wait(&[to_device.wait_value(frame)])?;
         stream.copy_array(output.array.level(0)?, input.array.level(0)?)?;
         stream.signal(&[from_device.signal_value(frame)])?;
-        ensure!(!stream.is_idle()?, "frame {frame}: the device did not wait");
+        keeps_waiting(&stream, BRIEF, format_args!("frame {frame}: the device did not wait"))?;
         input.exported.write_all(pattern)?;
         ready.signal(frame)?;
         ensure!(done.wait(frame, PATIENCE)?, "frame {frame} did not come back");

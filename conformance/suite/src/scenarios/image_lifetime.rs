@@ -2,11 +2,12 @@
 
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
+use super::keeps_waiting;
 use crate::device_memory::DeviceMemory;
 use crate::image::{ImageKernels, SharedImage, plain_format};
 use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
-use crate::{Context, Gate, ImageSpec, PATIENCE, Stop, Verdict, WATCH, ensure};
+use crate::{Context, Gate, ImageSpec, PATIENCE, Stop, Verdict, WATCH};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];
@@ -80,8 +81,7 @@ fn drop_with_copy_pending(context: &Context) -> Verdict {
     stream.copy_from_array(&target, array.level(0)?)?;
     drop(array);
     drop(exported);
-    std::thread::sleep(WATCH);
-    ensure!(!stream.is_idle()?, "the stream did not wait");
+    keeps_waiting(&stream, WATCH, "the stream did not wait")?;
     buffer.read(0, &mut found)?;
     before.verify(0, &found, "the target while the stream waits")?;
     gate.open()?;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
+use super::{BRIEF, keeps_waiting};
 use crate::context::import_on;
 use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
@@ -156,8 +157,8 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
         gate.close(&stream)?;
         stream.fill(&mapped, 0x77)?;
         drop(mapped);
-        std::thread::sleep(if round == 0 { WATCH } else { WATCH / 4 });
-        ensure!(!stream.is_idle()?, "round {round}: the stream did not wait");
+        let watch = if round == 0 { WATCH } else { WATCH / 4 };
+        keeps_waiting(&stream, watch, format_args!("round {round}: the stream did not wait"))?;
         buffer.verify(context.pattern(), "the data while the stream waits")?;
         gate.open()?;
         stream.synchronize_timeout(PATIENCE)?;
@@ -188,7 +189,7 @@ fn free_while_a_stream_waits(context: &Context) -> Verdict {
         device.collect();
         let taken = start.elapsed();
         ensure!(taken < PROMPT, "round {round}: the release took {taken:?}");
-        ensure!(!waiting.is_idle()?, "round {round}: the stream did not wait");
+        keeps_waiting(&waiting, BRIEF, format_args!("round {round}: the stream did not wait"))?;
         gate.open()?;
         waiting.synchronize_timeout(PATIENCE)?;
         exported.verify_all(0x77, &format!("round {round}: the fill behind the wait did not arrive"))
@@ -221,6 +222,7 @@ fn drop_a_device(
     }
     let taken = start.elapsed();
     ensure!(taken < PROMPT, "the release took {taken:?}");
+    ensure_eq!(gate_buffer.word(8)?, 0, "the data behind a wait that is not met");
     // The context's own device is not affected.
     let (stream, mapped) = other.insert((context.stream()?, context.import(gate_buffer)?));
     stream.fill(&*mapped, 0x33)?;

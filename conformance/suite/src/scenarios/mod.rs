@@ -52,9 +52,10 @@ mod timeline;
 mod two_devices;
 mod video;
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use gpu_interop::{ErrorKind, ImportError};
+use gpu_interop::{ErrorKind, ImportError, Stream};
 
 use crate::{PROMPT, Stop, Verdict};
 
@@ -111,6 +112,25 @@ fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> V
         return Ok(());
     }
     Err(Stop::Failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind())))
+}
+
+/// A watched time, for many checks in a row. AMD's marker takes microseconds.
+const BRIEF: Duration = Duration::from_millis(2);
+
+/// Fails if a stream becomes idle within `watch`, although it must wait.
+///
+/// It is queried several times. AMD's runtime enqueues a marker at the first query after new work, and returns "not
+/// ready" until the marker has passed: one query says "not ready" even if the work has completed.
+fn keeps_waiting(stream: &Stream, watch: Duration, what: impl fmt::Display) -> Verdict {
+    let start = Instant::now();
+    loop {
+        crate::ensure!(!stream.is_idle()?, "{what}");
+        let left = watch.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(watch / 4));
+    }
 }
 
 /// Fails unless `wait` times out, not before `limit` and not much later.

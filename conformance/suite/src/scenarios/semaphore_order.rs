@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpu_interop::{SignalBatch, WaitBatch};
 
 use super::semaphore_misuse::{import_binary, import_timeline, need_batches};
-use super::times_out;
+use super::{BRIEF, keeps_waiting, times_out};
 use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
 use crate::{Context, PATIENCE, Pattern, Verdict, WATCH, ensure};
@@ -63,8 +63,11 @@ fn binary_order(context: &Context) -> Verdict {
         stream.wait(&[semaphore.wait()])?;
         stream.copy(&to, &from)?;
         if round < 2 {
-            std::thread::sleep(WATCH);
-            ensure!(!stream.is_idle()?, "round {round}: the stream went on although nothing was signalled");
+            keeps_waiting(
+                &stream,
+                WATCH,
+                format_args!("round {round}: the stream went on although nothing was signalled"),
+            )?;
         }
         buffer.put(pattern)?;
         exported.signal(0)?;
@@ -87,8 +90,7 @@ fn timeline_order(context: &Context) -> Verdict {
     stream.copy(&to, &from)?;
     for value in [1, 6] {
         exported.signal(value)?;
-        std::thread::sleep(WATCH);
-        ensure!(!stream.is_idle()?, "a wait for 7 was met by {value}");
+        keeps_waiting(&stream, WATCH, format_args!("a wait for 7 was met by {value}"))?;
     }
     buffer.put(pattern)?;
     exported.signal(9)?;
@@ -117,8 +119,7 @@ fn wait_before_signal(context: &Context) -> Verdict {
     let stream = context.stream()?;
     stream.wait(&[timeline.wait_value(1)])?;
     stream.signal(&[timeline.signal_value(2)])?;
-    std::thread::sleep(Duration::from_millis(400));
-    ensure!(!stream.is_idle()?, "the stream did not wait");
+    keeps_waiting(&stream, Duration::from_millis(400), "the stream did not wait")?;
     ensure!(!exported.wait(2, Duration::ZERO)?, "the signal behind the wait came before the wait was met");
     exported.signal(1)?;
     ensure!(exported.wait(2, PATIENCE)?, "the stream did not proceed");
@@ -152,14 +153,16 @@ fn batches(context: &Context) -> Verdict {
         for (side, _) in &pairs[1..] {
             side.signal(2)?;
         }
-        std::thread::sleep(Duration::from_millis(30));
-        ensure!(!waiter.is_idle()?, "a batch of {count} waits was met too early");
+        keeps_waiting(&waiter, Duration::from_millis(30), format_args!("a batch of {count} waits was met too early"))?;
         let value = round as u64 + 1;
         signaller.wait(&[gate.wait_value(value)])?;
         let signals: Vec<_> = pairs.iter().map(|(_, timeline)| timeline.signal_value(3)).collect();
         signaller.signal(&signals)?;
-        std::thread::sleep(Duration::from_millis(30));
-        ensure!(!waiter.is_idle()?, "a batch of {count} signals did not wait for the work before it");
+        keeps_waiting(
+            &waiter,
+            Duration::from_millis(30),
+            format_args!("a batch of {count} signals did not wait for the work before it"),
+        )?;
         gate_side.signal(value)?;
         waiter.synchronize_timeout(PATIENCE)?;
         for (index, (side, _)) in pairs.iter().enumerate() {
@@ -200,8 +203,11 @@ fn prepared_batches(context: &Context) -> Verdict {
                 // The last one lacks 1, so the batch is not complete.
                 side.signal(value(round, index) - 1)?;
             }
-            std::thread::sleep(Duration::from_millis(30));
-            ensure!(!waiter.is_idle()?, "round {round}: a prepared batch of {count} waits was met too early");
+            keeps_waiting(
+                &waiter,
+                Duration::from_millis(30),
+                format_args!("round {round}: a prepared batch of {count} waits was met too early"),
+            )?;
             signaller.signal_prepared(&mut signals)?;
             waiter.synchronize_timeout(PATIENCE)?;
             for (index, (side, _)) in pairs.iter().enumerate() {
@@ -270,8 +276,7 @@ fn large_values(context: &Context) -> Verdict {
     let edge = u64::from(u32::MAX);
     for value in [edge - 1, edge, edge + 1, edge + 2, 1 << 48, i64::MAX.unsigned_abs()] {
         stream.wait(&[timeline.wait_value(value)])?;
-        std::thread::sleep(Duration::from_millis(5));
-        ensure!(!stream.is_idle()?, "a wait for {value} was met by a smaller value");
+        keeps_waiting(&stream, BRIEF, format_args!("a wait for {value} was met by a smaller value"))?;
         exported.signal(value)?;
         stream.synchronize_timeout(PATIENCE)?;
     }
@@ -300,8 +305,7 @@ fn destroy_pending(context: &Context) -> Verdict {
     stream.wait(&[timeline.wait_value(1)])?;
     stream.fill(&mapped, 0x66)?;
     timeline.close()?;
-    std::thread::sleep(WATCH);
-    ensure!(!stream.is_idle()?, "the stream went on when its semaphore was dropped");
+    keeps_waiting(&stream, WATCH, "the stream went on when its semaphore was dropped")?;
     exported.signal(1)?;
     stream.synchronize_timeout(PATIENCE)?;
     buffer.verify_all(0x66, "the work behind the wait did not run")

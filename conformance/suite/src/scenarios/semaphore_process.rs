@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use gpu_interop::ErrorKind;
 
-use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
+use super::{expect_error, keeps_waiting};
 use crate::scenario::{Role, scenarios};
 use crate::{Channel, Context, ExportedSemaphore, PATIENCE, Stop, Verdict, WATCH, ensure, request, system};
 
@@ -48,8 +48,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
         stream.signal(&[timeline.signal_value(2 * turn + 1)])?;
         stream.wait(&[timeline.wait_value(2 * turn + 2)])?;
         if turn == 0 {
-            std::thread::sleep(WATCH);
-            ensure!(!stream.is_idle()?, "the stream went on before the other process had the timeline");
+            keeps_waiting(&stream, WATCH, "the stream went on before the other process had the timeline")?;
             peer.channel().send("memory", request.size(), &[handle])?;
             send_semaphore(peer.channel(), "timeline", &*exported)?;
         }
@@ -92,8 +91,7 @@ fn cross_process_binary(context: &Context) -> Verdict {
     for round in 0..50 {
         stream.wait(&[semaphore.wait()])?;
         if round == 0 {
-            std::thread::sleep(WATCH);
-            ensure!(!stream.is_idle()?, "the stream went on before the other process signalled");
+            keeps_waiting(&stream, WATCH, "the stream went on before the other process signalled")?;
         }
         peer.channel().send("signal", round, &[])?;
         stream.synchronize_timeout(PATIENCE)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, WaitCondition};
 
-use super::{expect_error, times_out};
+use super::{BRIEF, expect_error, keeps_waiting, times_out};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::{Context, Gate, PATIENCE, PROMPT, Verdict, WATCH, ensure, ensure_eq};
@@ -83,8 +83,7 @@ fn proceeds(context: &Context, condition: WaitCondition, value: u32, before: u32
     let stream = context.stream()?;
     stream.wait_value_u32(word.slice(..4)?, value, condition)?;
     stream.write_value_u32(word.slice(4..8)?, 0xd00d)?;
-    std::thread::sleep(Duration::from_millis(20));
-    ensure!(!stream.is_idle()?, "{condition:?} {value:#x} was met by {before:#x}");
+    keeps_waiting(&stream, Duration::from_millis(20), format_args!("{condition:?} {value:#x} was met by {before:#x}"))?;
     buffer.write(0, &after.to_ne_bytes())?;
     stream.synchronize_timeout(PATIENCE)?;
     ensure_eq!(buffer.word(4)?, 0xd00d, "the word behind the wait");
@@ -109,8 +108,7 @@ fn wait_value_64(context: &Context) -> Verdict {
     let ((buffer, word), stream) = (context.zeroed(4096)?, context.stream()?);
     buffer.write(0, &7_u64.to_ne_bytes())?;
     stream.wait_value_u64(word.slice(..8)?, wanted, WaitCondition::GreaterOrEqual)?;
-    std::thread::sleep(WATCH);
-    ensure!(!stream.is_idle()?, "a wait for {wanted:#x} was met by 7");
+    keeps_waiting(&stream, WATCH, format_args!("a wait for {wanted:#x} was met by 7"))?;
     buffer.write(0, &wanted.to_ne_bytes())?;
     stream.synchronize_timeout(PATIENCE)?;
     for (range, what) in [(4..8, "a word of 4 bytes"), (4..12, "a misaligned word")] {
@@ -154,7 +152,7 @@ fn events(context: &Context) -> Verdict {
     second.copy(mapped.slice(HALF..)?, mapped.slice(..HALF)?)?;
     std::thread::sleep(WATCH);
     ensure!(!event.is_complete()?, "the event is complete before its stream reached it");
-    ensure!(!second.is_idle()?, "the second stream did not wait");
+    keeps_waiting(&second, BRIEF, "the second stream did not wait")?;
     gate.open()?;
     second.synchronize_timeout(PATIENCE)?;
     ensure!(event.is_complete()?, "the event is not complete although a stream went past it");
@@ -187,8 +185,7 @@ fn host_function(context: &Context) -> Verdict {
         let _ = wait.recv_timeout(PATIENCE);
     })?;
     stream.fill_u32(&mapped, 0xffff_ffff)?;
-    std::thread::sleep(WATCH);
-    ensure!(!stream.is_idle()?, "the stream is idle while a host function runs");
+    keeps_waiting(&stream, WATCH, "the stream is idle while a host function runs")?;
     ensure_eq!(buffer.word(LAST)?, COUNT - 1, "the data while a host function blocks the next fill");
     let _ = go.send(());
     stream.synchronize_timeout(PATIENCE)?;
@@ -234,7 +231,7 @@ fn waits_apart(context: &Context) -> Verdict {
     };
     expect(0)?;
     for (released, (number, stream)) in (1..).zip((0..).zip(&waiting).collect::<Vec<_>>().into_iter().rev()) {
-        ensure!(!stream.is_idle()?, "stream {number} did not wait");
+        keeps_waiting(stream, BRIEF, format_args!("stream {number} did not wait"))?;
         words_side.write(number * WORD, &1_u32.to_ne_bytes())?;
         stream.synchronize_timeout(PATIENCE)?;
         expect(released)?;
@@ -259,7 +256,7 @@ fn many(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE)?;
     }
     ensure_eq!(count.load(Ordering::SeqCst), 990, "host functions of the streams that nothing blocks");
-    ensure!(!blocked[0].is_idle()?, "the blocked stream is idle");
+    keeps_waiting(&blocked[0], BRIEF, "the blocked stream is idle")?;
     gate.open()?;
     blocked[0].synchronize_timeout(PATIENCE)?;
     ensure_eq!(count.load(Ordering::SeqCst), 1000, "host functions that ran");

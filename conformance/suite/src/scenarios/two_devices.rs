@@ -3,6 +3,7 @@
 use gpu_interop::{Device, ExportableMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
 use super::identity::open_second;
+use super::keeps_waiting;
 use crate::scenario::scenarios;
 use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, request};
 
@@ -79,15 +80,11 @@ fn pending(context: &Context) -> Verdict {
             // A driver that waits for its streams before it frees blocks only these two.
             scope.spawn(move || drop(dropped));
             scope.spawn(move || drop(also_dropped));
-            std::thread::sleep(WATCH);
             // Opened even after a failure: the threads end only if the gates open.
-            let waited = sides.map(|side| side.stream.is_idle().map(|idle| !idle));
+            let what = format!("round {round}: a stream did not wait");
+            let waited = sides.map(|side| keeps_waiting(&side.stream, WATCH / 2, &what));
             let opened = sides.map(Side::open);
-            for (waited, opened) in waited.into_iter().zip(opened) {
-                opened?;
-                ensure!(waited?, "round {round}: a stream did not wait");
-            }
-            Ok(())
+            opened.into_iter().chain(waited).collect()
         })?;
         one.verify(&format!("round {round}, the first device"))?;
         other.verify(&format!("round {round}, the second device"))?;

@@ -13,7 +13,7 @@ use gpu_interop::{ErrorKind, MappedBuffer, MemoryHandle, Result, SemaphoreImport
 use super::{SIZE, buffer11, import_sized, name, open11};
 use crate::direct3d::Gpu11;
 use crate::scenario::scenarios;
-use crate::scenarios::{expect_error, times_out};
+use crate::scenarios::{BRIEF, expect_error, keeps_waiting, times_out};
 use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
@@ -81,7 +81,7 @@ impl Shared {
                 let expected = pattern.byte(turn - 1);
                 ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
             }
-            ensure!(!stream.is_idle()?, "turn {turn}: the stream proceeded without its key");
+            keeps_waiting(&stream, BRIEF, format_args!("turn {turn}: the stream proceeded without its key"))?;
             let data = pattern.bytes(turn * SIZE as u64, SIZE);
             self.gpu.write(self.mutex.resource().resource(), &data)?;
             self.release(there)?;

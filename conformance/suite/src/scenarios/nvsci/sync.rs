@@ -1,7 +1,7 @@
 //! Signals and waits: between streams, and between streams and the CPU.
 
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpu_interop::nvsci::{Fence, MemSync, SyncAttributeList, SyncOptions};
 use gpu_interop::{ErrorKind, NvSciSyncUse, Stream};
@@ -9,7 +9,7 @@ use gpu_interop::{ErrorKind, NvSciSyncUse, Stream};
 use super::{Rig, import};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
-use crate::scenarios::expect_error;
+use crate::scenarios::{expect_error, keeps_waiting};
 use crate::{Context, Verdict, ensure, ensure_eq};
 
 scenarios! {
@@ -48,16 +48,6 @@ fn hold(stream: &Stream) -> Verdict<mpsc::Sender<()>> {
     Ok(go)
 }
 
-/// Fails if a stream becomes idle although it must wait.
-fn went_on(stream: &Stream, what: &str) -> Verdict {
-    let start = Instant::now();
-    while start.elapsed() < GRACE {
-        ensure!(!stream.is_idle()?, "{what}");
-        std::thread::sleep(GRACE / 20);
-    }
-    Ok(())
-}
-
 fn to_stream(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
     let object = rig.device_signals(context, SyncOptions::default())?;
@@ -75,7 +65,7 @@ fn to_stream(context: &Context) -> Verdict {
         object.wait(&second, &fence, memory)?;
         second.copy(copy.slice(0..SIZE as u64)?, &mapped)?;
         if held.is_some() {
-            went_on(&second, "the stream did not wait for the signal")?;
+            keeps_waiting(&second, GRACE, "the stream did not wait for the signal")?;
         }
         drop(held);
         let mut found = vec![0; SIZE];
@@ -125,7 +115,7 @@ fn from_cpu(context: &Context) -> Verdict {
         imported.wait(&stream, &fence, MemSync::Synchronize)?;
         // Delayed a few times: a stream without a wait may not have started yet.
         if round < 5 {
-            went_on(&stream, "the stream did not wait")?;
+            keeps_waiting(&stream, GRACE, "the stream did not wait")?;
         }
         buffer.write(0, &pattern.bytes(round * SIZE as u64, SIZE))?;
         object.signal()?;
@@ -209,7 +199,7 @@ fn ping_pong(context: &Context) -> Verdict {
     // Each side is blocked once, so that a missing wait of the other is detected.
     let held = hold(&first)?;
     round(0, &mut to, &mut fro)?;
-    went_on(&second, "the second stream did not wait for the first")?;
+    keeps_waiting(&second, GRACE, "the second stream did not wait for the first")?;
     drop(held);
     first.synchronize()?;
     second.synchronize()?;
@@ -217,7 +207,7 @@ fn ping_pong(context: &Context) -> Verdict {
     for number in 1..4 {
         round(number, &mut to, &mut fro)?;
     }
-    went_on(&first, "the first stream did not wait for the second")?;
+    keeps_waiting(&first, GRACE, "the first stream did not wait for the second")?;
     drop(held);
     for number in 4..ROUNDS {
         round(number, &mut to, &mut fro)?;

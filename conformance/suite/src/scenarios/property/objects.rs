@@ -4,11 +4,12 @@ use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCon
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::super::{BRIEF, keeps_waiting};
 use super::{check, with_all_descriptors_back};
 use crate::context::import_on;
 use crate::image::compare;
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, PATIENCE, Verdict, ensure};
+use crate::{Context, ExportedBuffer, PATIENCE, Verdict};
 
 scenarios! {
     "property.objects", Any,
@@ -189,7 +190,7 @@ impl<'a> State<'a> {
     /// Opens the gate, and waits until the stream's work has completed.
     fn unblock(&mut self) -> Verdict {
         if self.blocked {
-            ensure!(!self.stream.is_idle()?, "the stream did not wait");
+            keeps_waiting(&self.stream, BRIEF, "the stream did not wait")?;
             self.gate_buffer.write(0, &1_u32.to_ne_bytes())?;
             self.stream.synchronize_timeout(PATIENCE)?;
             self.blocked = false;

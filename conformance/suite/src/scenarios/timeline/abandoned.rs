@@ -2,7 +2,7 @@
 
 use gpu_interop::{ErrorKind, TimelineStrategy};
 
-use super::super::expect_error;
+use super::super::{expect_error, keeps_waiting};
 use super::{Shared, Strategy, by_strategy, let_go};
 use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 
@@ -28,9 +28,8 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
     for (stream, at) in streams.iter().zip([0, SIZE as u64]) {
         stream.fill(mapped.slice(at..at + SIZE as u64)?, 0x5a)?;
     }
-    std::thread::sleep(WATCH);
     for stream in &streams {
-        ensure!(!stream.is_idle()?, "the stream did not wait");
+        keeps_waiting(stream, WATCH / 2, "the stream did not wait")?;
     }
     shared.device.abandon(REASON)?;
     for stream in &streams {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ExporterTimeline, MappedBuffer, Stream};
 
+use super::super::keeps_waiting;
 use super::{Shared, Strategy, by_strategy};
 use crate::context::import_on;
 use crate::{Context, ExportedBuffer, PATIENCE, PROMPT, Verdict, WATCH, ensure, ensure_eq};
@@ -45,9 +46,9 @@ fn dropped_pending<S: Strategy>(context: &Context) -> Verdict {
         let device = if what == Dropped::DeviceToo { None } else { Some(device) };
         // The last reference to the device is dropped on another thread: it waits briefly for pending work.
         let dropped = std::thread::spawn(move || drop(device));
-        std::thread::sleep(WATCH);
-        if let Some(stream) = &stream {
-            ensure!(!stream.is_idle()?, "the stream went on when its timeline was dropped");
+        match &stream {
+            Some(stream) => keeps_waiting(stream, WATCH, "the stream went on when its timeline was dropped")?,
+            None => std::thread::sleep(WATCH),
         }
         ensure_eq!(exporter.value()?, 0, "{what:?}: the exporter's value while the stream waits");
         exporter.signal(1)?;

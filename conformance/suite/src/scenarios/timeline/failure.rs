@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
-use super::super::expect_error;
+use super::super::{expect_error, keeps_waiting};
 use super::{Bridge, Shared};
 use crate::exporter::{Unwrapping, Wrapper};
 use crate::scenario::scenarios;
@@ -120,8 +120,7 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
         ensure!(error.to_string().contains("lost on purpose"), "the stream's error lacks the reason: {error}");
     } else {
         stream.wait_timeline(&shared.device, 1)?;
-        std::thread::sleep(WATCH);
-        ensure!(!stream.is_idle()?, "the stream did not wait");
+        keeps_waiting(&stream, WATCH, "the stream did not wait")?;
         failing.behave(behaviour);
         // Vulkan's wait for a lost device would end. This one lasts until the next wait is added.
         other.wait_timeline(&sound.device, 1)?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::ErrorKind;
 
-use super::super::{expect_error, times_out};
+use super::super::{expect_error, keeps_waiting, times_out};
 use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
 use crate::{Context, Exchange, PATIENCE, PROMPT, Scenario, Verdict, WATCH, ensure, ensure_eq};
 
@@ -127,8 +127,7 @@ fn wait_before_signal<S: Strategy>(context: &Context) -> Verdict {
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&to, &from)?;
     stream.signal_timeline(&shared.device, 2)?;
-    std::thread::sleep(Duration::from_millis(400));
-    ensure!(!stream.is_idle()?, "the stream did not wait");
+    keeps_waiting(&stream, Duration::from_millis(400), "the stream did not wait")?;
     ensure_eq!(shared.exporter.value()?, 0, "the exporter's value while the stream waits");
     let pattern = context.pattern();
     source.put(pattern)?;
@@ -212,8 +211,8 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         stream.wait_timeline(&shared.device, theirs)?;
         stream.fill(&mapped, context.pattern().byte(turn))?;
         stream.signal_timeline(&shared.device, ours)?;
-        std::thread::sleep(if turn == 0 { WATCH } else { WATCH / 4 });
-        ensure!(!stream.is_idle()?, "a wait for {theirs} was met by {}", shared.exporter.value()?);
+        let watch = if turn == 0 { WATCH } else { WATCH / 4 };
+        keeps_waiting(&stream, watch, format_args!("a wait for {theirs} was met by a smaller value"))?;
         expect_error(shared.device.wait(theirs, Duration::ZERO), ErrorKind::Timeout, "a wait of the host")?;
         shared.exporter.signal(theirs)?;
         shared.device.wait(ours, PATIENCE)?;

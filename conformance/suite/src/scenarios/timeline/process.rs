@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
-use super::super::expect_error;
+use super::super::{BRIEF, expect_error, keeps_waiting};
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
 use crate::scenario::Role;
 use crate::system::{self};
@@ -121,7 +121,7 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     }
     let early = shared.device.wait(3, WATCH);
     expect_error(early, ErrorKind::Timeout, "a wait for a missing frame of a running process")?;
-    ensure!(!stream.is_idle()?, "the stream did not wait");
+    keeps_waiting(&stream, BRIEF, "the stream did not wait")?;
     peer.kill()?;
     let start = Instant::now();
     // A native timeline is not polled while only streams wait.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use gpu_interop::{MappedBuffer, TimelineStrategy};
 use gpu_interop_kernels::pattern_word;
 
+use super::super::{BRIEF, keeps_waiting};
 use super::{Shared, Strategy, by_strategy};
 use crate::{Context, ExportedBuffer, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure, system};
 
@@ -136,7 +137,7 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
     let data = context.pattern().bytes(0, CELL);
     buffer.write((STREAMS * CELL) as u64, &data)?;
     for (number, stream) in streams.iter().enumerate() {
-        ensure!(!stream.is_idle()?, "stream {number} did not wait");
+        keeps_waiting(stream, BRIEF, format_args!("stream {number} did not wait"))?;
     }
     links[STREAMS].exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
