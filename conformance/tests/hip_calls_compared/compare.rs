@@ -43,7 +43,7 @@ pub(crate) fn main() -> ExitCode {
     for version in VERSIONS {
         tests.push(Trial::test(format!("the_simulator_answers_as_{}", version.name), move || simulated(version)));
         let (real, missing) = match Runtime::real(version) {
-            Ok(None) => (Err("not named".to_owned()), true),
+            Ok(None) => (Err("not set up".to_owned()), true),
             Ok(Some(real)) => (Ok(real), false),
             Err(error) => (Err(error), false),
         };

@@ -4,9 +4,9 @@
 //! emulated kernel driver (`answers/VERSION.jsonl`). The simulator must return the same results for each version,
 //! except for the differences in `differences.toml`, each with a reason. This runs on any Linux machine.
 //!
-//! With AMD's runtimes, the records are compared with the current results: `GPU_INTEROP_AMD_RUNTIMES=5.2.3=FOLDER,...`
-//! names the folders of their libraries and `GPU_INTEROP_EMULATED_AMDGPU` the library to preload. A version that is not
-//! named is reported as ignored, never as passed; with `GPU_INTEROP_REQUIRE_AMD_RUNTIMES=1` it fails.
+//! With AMD's runtimes, the records are compared with the current results: `GPU_INTEROP_AMD_RUNTIMES` names the folder
+//! in which `ci/amd-runtimes.sh` has set them up, and `GPU_INTEROP_EMULATED_AMDGPU` the library to preload. A version
+//! that is not there is reported as ignored, never as passed; with `GPU_INTEROP_REQUIRE_AMD_RUNTIMES=1` it fails.
 //! `GPU_INTEROP_RECORD=1` rewrites the records. `GPU_INTEROP_SCRIPTS=GLOB` selects scripts.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 

@@ -16,12 +16,11 @@ pub(crate) const COMMAND: &str = "script";
 pub(crate) const LIBRARY: &str = "HIP_LIBRARY";
 pub(crate) const MAJOR: &str = "HIP_MAJOR";
 
-/// The folders of AMD's runtimes: `5.2.3=FOLDER`, separated by commas. A folder contains the runtime and all libraries
-/// that it needs; one with a loader, `ld-linux-*.so.*`, contains a C library, too.
+/// The folder in which `ci/amd-runtimes.sh` has set up AMD's runtimes.
 const RUNTIMES: &str = "GPU_INTEROP_AMD_RUNTIMES";
 /// The emulated kernel driver, which is preloaded for them.
 const EMULATED: &str = "GPU_INTEROP_EMULATED_AMDGPU";
-/// If set, a version that is not named fails.
+/// If set, a version that is not set up fails.
 const REQUIRED: &str = "GPU_INTEROP_REQUIRE_AMD_RUNTIMES";
 
 /// Time limit of a script on AMD's runtime and on the simulator, which starts faster. Most take well below a second,
@@ -56,15 +55,14 @@ impl Version {
 pub(crate) struct Runtime {
     library: PathBuf,
     version: Version,
-    /// The folder of AMD's libraries; `None` for the simulator.
+    /// `None` for the simulator.
     real: Option<Real>,
 }
 
 #[derive(Debug)]
 struct Real {
+    /// The folder of the version: `amd`, `libc` and `lib` have the runtime, its C library and its other libraries.
     folder: PathBuf,
-    /// The loader of the C library in the folder.
-    loader: Option<PathBuf>,
     emulated: PathBuf,
 }
 
@@ -73,28 +71,21 @@ impl Runtime {
         Self { library: library.into(), version, real: None }
     }
 
-    /// AMD's runtime of a version; `None` if the environment does not name it.
+    /// AMD's runtime of a version; `None` if it is not set up.
     pub(crate) fn real(version: Version) -> Result<Option<Self>, String> {
-        let list = std::env::var(RUNTIMES).unwrap_or_default();
-        let mut pairs = list.split(',').filter_map(|pair| pair.trim().split_once('='));
-        let Some((_, folder)) = pairs.find(|(name, _)| *name == version.name) else {
+        let folder = std::env::var_os(RUNTIMES).map(|root| Path::new(&root).join(version.name));
+        let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
             return match std::env::var_os(REQUIRED) {
-                Some(_) => Err(format!("{REQUIRED} is set, and {RUNTIMES} does not name {}", version.name)),
+                Some(_) => Err(format!("{REQUIRED} is set, and {RUNTIMES} is no folder with {}", version.name)),
                 None => Ok(None),
             };
         };
         let emulated = std::env::var_os(EMULATED).ok_or(format!("{RUNTIMES} without {EMULATED}"))?;
-        let folder = PathBuf::from(folder);
-        let library = folder.join(format!("libamdhip64.so.{}", version.major()));
+        let library = folder.join(format!("amd/libamdhip64.so.{}", version.major()));
         if !library.is_file() {
             return Err(format!("{} is not there", library.display()));
         }
-        let loader = std::fs::read_dir(&folder).map_err(|error| error.to_string())?.flatten();
-        let loader = loader.map(|entry| entry.path()).find(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("ld-linux-") && name.contains(".so.")
-        });
-        Ok(Some(Self { library, version, real: Some(Real { folder, loader, emulated: emulated.into() }) }))
+        Ok(Some(Self { library, version, real: Some(Real { folder, emulated: emulated.into() }) }))
     }
 
     /// The process of a script, without the last arguments.
@@ -107,21 +98,15 @@ impl Runtime {
             this.env("GPU_INTEROP_SIM_VERSION", self.version.number.to_string());
             return Ok(this);
         };
-        let Some(loader) = &real.loader else {
-            this.env("LD_PRELOAD", &real.emulated).env("LD_LIBRARY_PATH", &real.folder);
-            return Ok(this);
-        };
-        let mut command = Command::new(loader);
+        let [amd, lib, libc] = ["amd", "lib", "libc"].map(|name| real.folder.join(name));
+        let mut command = Command::new(libc.join("ld-linux-x86-64.so.2"));
         for (name, value) in this.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        let folder = real.folder.display();
-        command
-            .arg("--library-path")
-            .arg(format!("{folder}:{folder}/llvm:/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+        command.arg("--library-path").arg(format!("{}:{}:{}", amd.display(), lib.display(), libc.display()));
         command.arg("--preload").arg(&real.emulated).arg(this.get_program());
         Ok(command)
     }

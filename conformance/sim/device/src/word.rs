@@ -92,23 +92,25 @@ impl Word {
     pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
         let mut pause = Duration::from_micros(1);
         // SAFETY: the caller's promise. Losing the device frees no memory.
-        while !lost::is_lost() && !self.is_met(unsafe { self.load(address) } & mask, condition) {
+        while !lost::is_lost() && !self.is_met(unsafe { self.load(address) }, mask, condition) {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_micros(200));
         }
     }
 
-    fn is_met(self, word: u64, condition: Condition) -> bool {
+    fn is_met(self, word: u64, mask: u64, condition: Condition) -> bool {
         let (value, sign, all) = match self {
             Self::Narrow(value) => (u64::from(value), 1 << 31, u64::from(u32::MAX)),
             Self::Wide(value) => (value, 1 << 63, u64::MAX),
         };
+        let (mask, word) = (mask & all, word & mask);
         match condition {
             Condition::Reached => word.wrapping_sub(value) & sign == 0,
             Condition::AtLeast => word >= value,
             Condition::Equal => word == value,
             Condition::And => word & value != 0,
-            Condition::Nor => !(word | value) & all != 0,
+            // AMD's kernel applies the mask to the value, too.
+            Condition::Nor => (word | value) & mask != mask,
         }
     }
 }
@@ -124,13 +126,19 @@ mod tests {
     #[test]
     fn conditions_hold_when_they_should() {
         use Condition::{And, AtLeast, Equal, Nor, Reached};
-        assert!(Word::Narrow(7).is_met(7, Reached) && !Word::Narrow(7).is_met(6, Reached));
-        assert!(Word::Narrow(u32::MAX).is_met(2, Reached) && Word::Wide(u64::MAX).is_met(2, Reached));
-        assert!(!Word::Narrow(7).is_met(0x8000_0007, Reached) && !Word::Wide(1 << 32).is_met(0xffff_ffff, Reached));
-        assert!(Word::Wide(5).is_met(5, Equal) && !Word::Wide(5).is_met(4, Equal));
-        assert!(Word::Narrow(2).is_met(6, And) && !Word::Narrow(2).is_met(4, And));
-        assert!(Word::Narrow(u32::MAX - 1).is_met(0, Nor) && !Word::Narrow(u32::MAX - 1).is_met(1, Nor));
-        assert!(!Word::Narrow(u32::MAX).is_met(2, AtLeast) && Word::Narrow(7).is_met(0x8000_0007, AtLeast));
+        const ALL: u64 = u64::MAX;
+        assert!(Word::Narrow(7).is_met(7, ALL, Reached) && !Word::Narrow(7).is_met(6, ALL, Reached));
+        assert!(Word::Narrow(u32::MAX).is_met(2, ALL, Reached) && Word::Wide(u64::MAX).is_met(2, ALL, Reached));
+        assert!(
+            !Word::Narrow(7).is_met(0x8000_0007, ALL, Reached)
+                && !Word::Wide(1 << 32).is_met(0xffff_ffff, ALL, Reached)
+        );
+        assert!(Word::Wide(5).is_met(5, ALL, Equal) && !Word::Wide(5).is_met(4, ALL, Equal));
+        assert!(Word::Narrow(2).is_met(6, ALL, And) && !Word::Narrow(2).is_met(4, ALL, And));
+        assert!(Word::Narrow(u32::MAX - 1).is_met(0, ALL, Nor) && !Word::Narrow(u32::MAX - 1).is_met(1, ALL, Nor));
+        assert!(!Word::Narrow(u32::MAX).is_met(2, ALL, AtLeast) && Word::Narrow(7).is_met(0x8000_0007, ALL, AtLeast));
+        assert!(!Word::Narrow(2).is_met(1, 1, Nor) && Word::Narrow(2).is_met(0, 1, Nor));
+        assert!(Word::Narrow(5).is_met(0xf5, 0x0f, Equal) && !Word::Narrow(0x10).is_met(0x1f, 0x0f, And));
         let of = |number| Condition::of(AtLeast, number);
         assert_eq!([0, 1, 2, 3, 4].map(of), [Some(AtLeast), Some(Equal), Some(And), Some(Nor), None]);
     }

@@ -157,7 +157,10 @@ entries! {
             capture::allow_stream(&found)?;
         }
         streams::ask(here, &found);
-        let idle = if found.recording().is_some() { !found.is_busy() } else { found.is_idle()? };
+        let idle = match found.recording() {
+            Some(_) => !found.is_busy(),
+            None => streams::is_marked(here) & found.is_idle()?,
+        };
         if idle { Ok(()) } else { Err(code::NOT_READY) }
     }
 
@@ -165,7 +168,7 @@ entries! {
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
-        let (here, found) = streams::for_work(stream, &Missing::WAIT_EVENT)?;
+        let (here, found) = streams::for_marker(stream, &Missing::WAIT_EVENT)?;
         match (flags, Era::now()) {
             (0, _) => {}
             // `hipEventWaitExternal`, for graphs.
@@ -197,7 +200,7 @@ entries! {
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
-        let (here, found) = streams::for_work(stream, &Missing::RECORD_EVENT)?;
+        let (here, found) = streams::for_marker(stream, &Missing::RECORD_EVENT)?;
         let it = self::event(event)?;
         if capture::record(event, here, &found) { Ok(()) } else { found.record(&it) }
     }
@@ -235,7 +238,7 @@ entries! {
     }
 
     fn hipLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
-        let (here, _) = streams::for_work(stream, &Missing::HOST_FUNCTION)?;
+        let (here, _) = streams::for_marker(stream, &Missing::HOST_FUNCTION)?;
         work::host_function(here, function, data)
     }
 }
