@@ -1862,11 +1862,13 @@ gpi_status gpi_stream_synchronize(struct gpi_stream stream,
                                   uint64_t timeout_ns);
 
 /**
- * Writes to `*idle` 1 if all enqueued work has completed, else 0. Does not block.
+ * Writes to `*idle` 1 if all enqueued work has completed, else 0. Does not block. On HIP the first call after new work
+ * writes 0 even if the work has completed; an event behind the work is exact.
  *
  * Errors: the driver's error; a failure of enqueued work may be returned here.
  */
-gpi_status gpi_stream_query(struct gpi_stream stream, int32_t *idle);
+gpi_status gpi_stream_query(struct gpi_stream stream,
+                            int32_t *idle);
 
 /**
  * Records that work on this stream uses a range, where the library cannot detect it: a kernel that gets its address, or work

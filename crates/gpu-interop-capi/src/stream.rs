@@ -102,7 +102,8 @@ pub extern "C" fn gpi_stream_synchronize(stream: gpi_stream, timeout_ns: u64) ->
     })
 }
 
-/// Writes to `*idle` 1 if all enqueued work has completed, else 0. Does not block.
+/// Writes to `*idle` 1 if all enqueued work has completed, else 0. Does not block. On HIP the first call after new work
+/// writes 0 even if the work has completed; an event behind the work is exact.
 ///
 /// Errors: the driver's error; a failure of enqueued work may be returned here.
 ///

@@ -214,7 +214,7 @@ impl PyStream {
         synchronize(py, OPERATION, &flow, timeout)
     }
 
-    /// True if all enqueued work has completed.
+    /// True if all enqueued work has completed. On HIP the first query after new work is false even if it has.
     #[getter]
     fn idle(&self, py: Python<'_>) -> PyResult<bool> {
         let flow = self.flow("Stream.idle")?;

@@ -304,9 +304,9 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// `true` if all enqueued work has completed. Does not block, and does not consume the failure that a
-    /// synchronisation reports. A transient condition is `Ok(false)`. After an error the caller queries in another way
-    /// ([`BackendDevice::query_event`], and for an event its stream) and treats the work as pending, unless both return
-    /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
+    /// synchronisation reports. A transient condition is `Ok(false)`, and so may be the first query after new work. After
+    /// an error the caller queries in another way ([`BackendDevice::query_event`], and for an event its stream) and
+    /// treats the work as pending, unless both return [`DeviceLost`](crate::ErrorKind::DeviceLost).
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
 
     /// Creates an event without timing.

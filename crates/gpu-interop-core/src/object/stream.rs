@@ -184,7 +184,7 @@ impl Stream {
     }
 
     /// Like [`Stream::synchronize`], with a timeout. Polls: spins at first, then sleeps for up to a millisecond between
-    /// polls.
+    /// polls. With a timeout of zero it queries once, as [`Stream::is_idle`] does.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] if work is pending; it continues, and the call may be repeated. Otherwise as for
@@ -225,6 +225,9 @@ impl Stream {
     }
 
     /// `true` if all enqueued work has completed. Does not block.
+    ///
+    /// On HIP the first call after new work returns `false` even if the work has completed: AMD's runtime enqueues a
+    /// marker then, and later calls look at it. [`Event::is_complete`] of an event behind the work is exact.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process; otherwise the
