@@ -28,7 +28,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "windows", "lints for Microsoft's linker, and all tests under Wine", windows::slow;
     "address", "tests under AddressSanitizer", |_| run("ci/sanitize.sh address").check();
     "thread", "tests under ThreadSanitizer", |_| run("ci/sanitize.sh thread").check();
-    "amd-5.2.3", "the suite on AMD's runtime 5.2.3, with repetitions", |session| amd(session, "5.2.3");
+    "amd-5.2.3", "the suite on AMD's runtime 5.2.3, with repetitions; its recorded answers", |session| amd(session, "5.2.3");
     "amd-5.7.1", "the same on 5.7.1", |session| amd(session, "5.7.1");
     "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
     "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
@@ -124,12 +124,25 @@ fn newer_vulkan(session: &Session) -> Outcome {
 
 /// If a suite of Debian cannot be reached, or is inconsistent today, its runtime is left out.
 fn amd(session: &Session, version: &str) -> Outcome {
-    let status = run("ci/amd.sh").arg(version).status()?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(UNREACHABLE) => session.leave_out(&format!("AMD's runtime {version}"), "access to Debian's suites"),
-        _ => Err(format!("ci/amd.sh {version}: {status}")),
+    let root = session.target.join("amd");
+    for command in [run("ci/amd-runtimes.sh").arg(&root).arg(version), run("ci/amd.sh").arg(version)] {
+        let status = command.status()?;
+        match status.code() {
+            Some(0) => {}
+            Some(UNREACHABLE) => {
+                return session.leave_out(&format!("AMD's runtime {version}"), "access to Debian's suites");
+            }
+            _ => return Err(format!("AMD's runtime {version}: {status}")),
+        }
     }
+    // What the simulator of HIP is compared with.
+    cargo("build --package gpu-interop-emulated-amdgpu").check()?;
+    let test = format!("hip_calls_compared -- the_record_is_what_{version}_answers");
+    cargo(&format!("test --package gpu-interop-conformance-cli --test {test}"))
+        .env("GPU_INTEROP_AMD_RUNTIMES", root)
+        .env("GPU_INTEROP_REQUIRE_AMD_RUNTIMES", "1")
+        .env("GPU_INTEROP_EMULATED_AMDGPU", session.debug("libgpu_interop_emulated_amdgpu.so"))
+        .check()
 }
 
 /// Compares with the last tag of a release.
