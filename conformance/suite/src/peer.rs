@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use wait_timeout::ChildExt;
 
 use crate::ensure;
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict};
 use crate::process::this_program;
 use crate::service::Request;
 #[cfg(unix)]
@@ -18,6 +18,9 @@ use crate::system::{BorrowedOsHandle, Connection, OsHandle, Received, describe};
 
 /// Maximum length of a message, bytes.
 const MAX_LENGTH: usize = 4096;
+/// The time limit of a message or an exit: on a busy machine, a process needs seconds to load drivers. If it ends early,
+/// the connection says so at once.
+const PEER: Duration = Duration::from_secs(20);
 
 /// A message between the processes of a scenario, with its descriptors or handles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +80,7 @@ impl Channel {
     /// # Errors
     /// If no message comes in time, the other side has ended, or the message is another one.
     pub fn receive(&self, expected: &str) -> Verdict<(u64, Vec<OsHandle>)> {
-        match self.next(PATIENCE)? {
+        match self.next(PEER)? {
             Incoming::Message(message, fds) if message.what == expected => Ok((message.number, fds)),
             Incoming::Message(message, _) => {
                 Err(Stop::Failed(format!("the other process sent `{}`, not `{expected}`", message.what)))
@@ -177,7 +180,7 @@ impl Peer {
     /// # Errors
     /// If it does not exit in time, or reports a failure.
     pub fn join(mut self) -> Verdict {
-        match self.child.wait_timeout(PATIENCE)? {
+        match self.child.wait_timeout(PEER)? {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(Stop::Failed(format!("the other process failed: {}", describe(status)))),
             None => Err(Stop::Failed("the other process did not end in time".into())),
