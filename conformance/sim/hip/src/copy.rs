@@ -12,7 +12,7 @@ use crate::device::need;
 use crate::found::Function;
 use crate::memory;
 use crate::missing::{Missing, die_because};
-use crate::{address, capture, give, streams};
+use crate::{address, capture, give, marker, streams};
 
 /// Allocates memory; a size of 0 gives a null address.
 fn allocate(size: usize) -> Result<*mut c_void, u32> {
@@ -77,13 +77,16 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: 
             lost::touch(|| unsafe { to::<u8>(target).copy_from(staged.as_ptr(), size) });
             Ok(())
         });
+        marker::work(here, &found);
         return Ok(());
     }
     // SAFETY: known memory has that size; the caller guarantees the rest.
     unsafe { work::copy(target, source, size, here) }?;
+    marker::work(here, &found);
     // Pageable memory is not left to the device.
     if !(recorded || from_known && to_known) {
         found.drain();
+        marker::mark(here);
     }
     Ok(())
 }
@@ -99,7 +102,7 @@ fn hang() -> Result<(), u32> {
 fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, stream: usize) -> Result<(), u32> {
     need()?;
     let (target, era) = (address(target), Era::now());
-    let (_, found) = streams::for_work(stream, &Missing::FILL)?;
+    let (here, found) = streams::for_work(stream, &Missing::FILL)?;
     // The product wraps around.
     let size = count.wrapping_mul(size_of::<T>());
     let recorded = found.recording().is_some();
@@ -113,7 +116,9 @@ fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, st
             (false, _) => Ok(()),
         };
     }
-    let Some(target) = memory::fill(target, size)? else {
+    let target = memory::fill(target, size)?;
+    marker::work(here, &found);
+    let Some(target) = target else {
         found.enqueue(|| memory::page_fault("memory is filled that the import does not have").map(drop));
         return Ok(());
     };

@@ -12,7 +12,7 @@ use gpu_interop_sim_device::{capture_mode, code, entries};
 
 use crate::device::need;
 use crate::missing::{Missing, die_because};
-use crate::{capture, give, streams};
+use crate::{capture, give, marker, streams};
 
 /// `hipGraphInstantiateFlagAutoFreeOnLaunch` and, since HIP 6, `..UseNodePriority`.
 const FLAGS: u64 = 1;
@@ -80,9 +80,11 @@ entries! {
     fn hipGraphLaunch(graph: usize, stream: usize) {
         need()?;
         code::reject_if(READY.get(graph).is_none())?;
-        let (here, _) = streams::for_work(stream, &Missing::GRAPH)?;
+        let (here, found) = streams::for_work(stream, &Missing::GRAPH)?;
         lock(&LAUNCHED).insert(graph, here);
-        graph::launch(graph, here)
+        graph::launch(graph, here)?;
+        marker::work(here, &found);
+        Ok(())
     }
 
     fn hipGraphExecDestroy(graph: usize) {

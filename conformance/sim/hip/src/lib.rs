@@ -19,6 +19,7 @@ pub mod external;
 mod found;
 pub mod graph;
 mod handle;
+mod marker;
 mod memory;
 mod missing;
 pub mod module;

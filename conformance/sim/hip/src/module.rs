@@ -9,7 +9,7 @@ use gpu_interop_sim_device::{code, entries, work};
 
 use crate::device::need;
 use crate::missing::{Missing, die_because};
-use crate::{give, streams};
+use crate::{give, marker, streams};
 
 /// `hipErrorInvalidConfiguration`.
 const INVALID_CONFIGURATION: u32 = 9;
@@ -77,6 +77,8 @@ entries! {
         if arguments.is_null() && extra.is_null() && era < Era::Six {
             die_because("before HIP 6 a launch follows the arguments, which are NULL");
         }
-        work::launch(function, grid, block, here, [arguments, extra])
+        work::launch(function, grid, block, here, [arguments, extra])?;
+        marker::work(here, &found);
+        Ok(())
     }
 }

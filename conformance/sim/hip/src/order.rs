@@ -16,7 +16,7 @@ use gpu_interop_sim_device::{code, entries, lost, work};
 use crate::device::need;
 use crate::missing::{DESTROYED, Missing, die_because};
 use crate::queue::Sort;
-use crate::{address, capture, give, memory, streams};
+use crate::{address, capture, give, marker, memory, streams};
 
 /// `hipEventBlockingSync`, `hipEventDisableTiming`, `hipEventInterprocess`, and two flags of releases.
 const EVENT_FLAGS: u32 = 1 | 2 | 0x4000_0000 | 0x8000_0000;
@@ -72,7 +72,7 @@ impl Drop for Waited {
 /// The word is valid until the wait has ended.
 unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) -> Result<(), u32> {
     let (condition, word) = (condition(flags)?, memory::word(address(pointer), value.size())?);
-    let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
+    let (here, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         let word = word.reachable()?;
         let _waited_for = Waited::begin(word);
@@ -80,6 +80,7 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
         unsafe { value.wait(word, mask, condition) };
         Ok(())
     });
+    marker::work(here, &stream);
     Ok(())
 }
 
@@ -89,7 +90,7 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
 /// The word is valid until it is written.
 unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     let word = memory::word(address(pointer), value.size())?;
-    let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
+    let (here, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         let word = word.reachable()?;
         if Behaviour::WritesReleaseNothing.now() && Waited::is(word) {
@@ -99,6 +100,7 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
         lost::touch(|| unsafe { value.store(word) });
         Ok(())
     });
+    marker::work(here, &stream);
     Ok(())
 }
 
@@ -159,7 +161,7 @@ entries! {
         streams::ask(here, &found);
         let idle = match found.recording() {
             Some(_) => !found.is_busy(),
-            None => streams::is_marked(here) & found.is_idle()?,
+            None => marker::mark(here) & found.is_idle()?,
         };
         if idle { Ok(()) } else { Err(code::NOT_READY) }
     }
@@ -168,15 +170,24 @@ entries! {
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
-        let (here, found) = streams::for_marker(stream, &Missing::WAIT_EVENT)?;
+        let (here, found) = streams::for_work(stream, &Missing::WAIT_EVENT)?;
         match (flags, Era::now()) {
             (0, _) => {}
             // `hipEventWaitExternal`, for graphs.
             (1, era) if era >= Era::Six => die_because("hipStreamWaitEvent with a flag where no graph is recorded"),
             _ => return Err(code::INVALID_VALUE),
         }
-        self::event(event)?;
-        if capture::wait(here, &found, event)? { Ok(()) } else { work::wait_event(here, event, 0) }
+        let it = self::event(event)?;
+        if capture::wait(here, &found, event)? {
+            return Ok(());
+        }
+        // A wait for an event that is complete enqueues nothing; since HIP 6, another one has no marker of its own.
+        match (it.is_complete(), Era::now()) {
+            (true, _) => {}
+            (false, Era::Early | Era::Five) => drop(marker::mark(here)),
+            (false, _) => marker::work(here, &found),
+        }
+        work::wait_event(here, event, 0)
     }
 
     fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) gives event {
@@ -200,9 +211,13 @@ entries! {
         if event == 0 {
             return Err(code::INVALID_HANDLE);
         }
-        let (here, found) = streams::for_marker(stream, &Missing::RECORD_EVENT)?;
+        let (here, found) = streams::for_work(stream, &Missing::RECORD_EVENT)?;
         let it = self::event(event)?;
-        if capture::record(event, here, &found) { Ok(()) } else { found.record(&it) }
+        if capture::record(event, here, &found) {
+            return Ok(());
+        }
+        marker::mark(here);
+        found.record(&it)
     }
 
     fn hipEventQuery(event: usize) {
@@ -238,7 +253,9 @@ entries! {
     }
 
     fn hipLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
-        let (here, _) = streams::for_marker(stream, &Missing::HOST_FUNCTION)?;
-        work::host_function(here, function, data)
+        let (here, _) = streams::for_work(stream, &Missing::HOST_FUNCTION)?;
+        work::host_function(here, function, data)?;
+        marker::mark(here);
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Streams, and their state besides their work.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, Once};
 
@@ -11,6 +11,7 @@ use gpu_interop_sim_device::event::Event;
 use gpu_interop_sim_device::stream::{STREAMS, Stream};
 use gpu_interop_sim_device::{code, work};
 
+use crate::marker;
 use crate::missing::{DESTROYED, Missing, die_because};
 use crate::queue::{self, Sort};
 
@@ -33,10 +34,6 @@ struct Made {
 
 static MADE: Mutex<BTreeMap<usize, Made>> = Mutex::new(BTreeMap::new());
 
-/// Streams whose last work has no marker behind it. The first query of such a stream enqueues one, and returns "not
-/// ready" even if the work has completed.
-static UNMARKED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-
 /// Creates a stream with a hardware queue of this kind.
 pub(crate) fn create(flags: u32, sort: Sort) -> Result<usize, u32> {
     let handle = work::create_stream(flags)?;
@@ -58,7 +55,7 @@ pub(crate) fn destroy(handle: usize) -> Result<(), u32> {
     crate::capture::forget(handle);
     stream.drain();
     queue::leave(handle);
-    is_marked(handle);
+    marker::mark(handle);
     if let Some(made) = lock(&MADE).get_mut(&handle) {
         made.destroyed = true;
     }
@@ -87,18 +84,6 @@ pub(crate) fn for_work(handle: usize, missing: &Missing) -> Result<(usize, Arc<S
     Ok((here, stream))
 }
 
-/// As [`for_work`], for work that has a marker of its own: events and host functions.
-pub(crate) fn for_marker(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
-    let (here, stream) = for_work(handle, missing)?;
-    is_marked(here);
-    Ok((here, stream))
-}
-
-/// Whether there is a marker behind a stream's last work; from now on there is.
-pub(crate) fn is_marked(here: usize) -> bool {
-    !lock(&UNMARKED).remove(&here)
-}
-
 /// Makes a stream wait for the work in its hardware queue.
 fn behind_mates(here: usize, stream: &Stream) {
     for mate in queue::mates(here).into_iter().filter_map(Stream::of) {
@@ -122,7 +107,7 @@ pub(crate) fn ask(here: usize, stream: &Stream) {
 
 /// Records that a stream's work has completed.
 pub(crate) fn known(here: usize) {
-    is_marked(here);
+    marker::mark(here);
     doubt(here, false);
 }
 
@@ -132,9 +117,6 @@ pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<S
     doubt(here, false);
     if stream.recording().is_some_and(|recording| recording.is_spoilt()) {
         return Err(code::CAPTURE_INVALIDATED);
-    }
-    if stream.recording().is_none() {
-        lock(&UNMARKED).insert(here);
     }
     if here == 0 {
         static DEFAULT: Once = Once::new();
@@ -210,5 +192,6 @@ pub(crate) fn synchronize_all() -> Result<(), u32> {
         }
         stream.synchronize()
     };
+    marker::mark_all();
     STREAMS.all().into_iter().chain(Stream::of(0)).map(synchronize).fold(Ok(()), Result::and)
 }
