@@ -18,8 +18,8 @@ use crate::system::{BorrowedOsHandle, Connection, OsHandle, Received, describe};
 
 /// Maximum length of a message, bytes.
 const MAX_LENGTH: usize = 4096;
-/// The time limit of a message or an exit: on a busy machine, a process needs seconds to load drivers. If it ends early,
-/// the connection says so at once.
+/// The time limit of a message or an exit: on a busy machine, a process needs seconds to load drivers. The end of a
+/// process is noticed at once.
 const PEER: Duration = Duration::from_secs(20);
 
 /// A message between the processes of a scenario, with its descriptors or handles.

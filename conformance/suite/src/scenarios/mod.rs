@@ -114,23 +114,25 @@ fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> V
     Err(Stop::Failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind())))
 }
 
-/// A watched time, for many checks in a row. AMD's marker takes microseconds.
-const BRIEF: Duration = Duration::from_millis(2);
+/// A short time to watch a stream, for many checks in a row.
+const BRIEF: Duration = Duration::from_millis(5);
+/// The number of queries of a watched stream, even if each takes long.
+const QUERIES: u32 = 5;
 
 /// Fails if a stream becomes idle within `watch`, although it must wait.
 ///
-/// It is queried several times. AMD's runtime enqueues a marker at the first query after new work, and returns "not
-/// ready" until the marker has passed: one query says "not ready" even if the work has completed.
+/// One query proves nothing: at the first one after new work, AMD's runtime enqueues a marker, and returns "not ready"
+/// until the marker has passed, even if the work has completed.
 fn keeps_waiting(stream: &Stream, watch: Duration, what: impl fmt::Display) -> Verdict {
     let start = Instant::now();
-    loop {
+    for query in 1.. {
         crate::ensure!(!stream.is_idle()?, "{what}");
-        let left = watch.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Ok(());
+        if query >= QUERIES && start.elapsed() >= watch {
+            break;
         }
-        std::thread::sleep(left.min(watch / 4));
+        std::thread::sleep(watch / (QUERIES - 1));
     }
+    Ok(())
 }
 
 /// Fails unless `wait` times out, not before `limit` and not much later.

@@ -51,6 +51,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
             keeps_waiting(&stream, WATCH, "the stream went on before the other process had the timeline")?;
             peer.channel().send("memory", request.size(), &[handle])?;
             send_semaphore(peer.channel(), "timeline", &*exported)?;
+            peer.channel().receive("ready")?;
         }
         stream.synchronize_timeout(PATIENCE)?;
         buffer.read(0, &mut found)?;
@@ -67,6 +68,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("timeline")?;
     let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
     let stream = context.stream()?;
+    channel.send("ready", 0, &[])?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
         stream.synchronize_timeout(PATIENCE)?;

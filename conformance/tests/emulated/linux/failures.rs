@@ -1,6 +1,7 @@
 //! Failures of the kernel driver below AMD's own runtime: each case ends with correct data, or with an error that names
 //! the failure.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use gpu_interop_conformance::Outcome;
@@ -55,20 +56,27 @@ const WAITING: &str = "{capture.drop_with_work_pending,capture.queries,graph.dro
     stream.wait_value_32,stream.wait_value_64,stream.waits_apart,timeline.dropped_pending.bridge,\
     timeline.large_values.bridge,timeline.timeout.bridge,timeline.wait_before_signal.bridge}";
 
-/// The control of the queries that these cases make: AMD's runtime returns "not ready" at the first query after new work
-/// even if the work has completed, other than the simulator of it.
+/// The control of the queries that these cases make. At the first query after new work, AMD's runtime returns "not
+/// ready" even if the work has completed.
 pub(super) fn skipped_waits_are_noticed() -> Result<(), Failed> {
-    let folder = tempfile::tempdir()?;
-    let json = folder.path().join("report.json").display().to_string();
-    let arguments =
-        ["run", "--emulate", "amd", "--retries", "0", "--exporter", "vulkan", "--filter", WAITING, "--json", &json];
-    let (_, text) = emulated(&arguments, &[("GPU_INTEROP_SIM_AMDGPU_FAULTS", "skip-word-waits")])?;
-    let report: Report = serde_json::from_str(&fs::read_to_string(&json)?)?;
-    let missed: Vec<_> =
-        report.results.iter().filter(|case| case.outcome != Outcome::Failed).map(|case| &case.id).collect();
-    check(missed.is_empty(), format!("not noticed by {missed:?}\n{text}"))?;
-    let cases = WAITING.split(',').count();
-    check(report.results.len() == cases, format!("{} of {cases} cases ran\n{text}", report.results.len()))
+    let mut missed: BTreeSet<_> = WAITING.trim_matches(['{', '}']).split(',').map(ToOwned::to_owned).collect();
+    let mut text = String::new();
+    // On a busy machine the emulated GPU may reach a marker after the last query.
+    for _ in 0..MOST_RUNS {
+        let folder = tempfile::tempdir()?;
+        let json = folder.path().join("report.json").display().to_string();
+        let arguments =
+            ["run", "--emulate", "amd", "--retries", "0", "--exporter", "vulkan", "--filter", WAITING, "--json", &json];
+        (_, text) = emulated(&arguments, &[("GPU_INTEROP_SIM_AMDGPU_FAULTS", "skip-word-waits")])?;
+        let report: Report = serde_json::from_str(&fs::read_to_string(&json)?)?;
+        for case in report.results.iter().filter(|case| case.outcome == Outcome::Failed) {
+            missed.remove(&case.id);
+        }
+        if missed.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(format!("not noticed by {missed:?} in {MOST_RUNS} runs\n{text}").into())
 }
 
 /// Each fault with the test that meets it.

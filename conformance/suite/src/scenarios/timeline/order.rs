@@ -181,8 +181,8 @@ fn reached<S: Strategy>(context: &Context) -> Verdict {
     if need_waits(context.device(), S::STRATEGY).is_err() {
         let refused = stream.wait_timeline(&shared.device, 1000);
         expect_error(refused, ErrorKind::Unsupported, "a wait for a value that is not reached")?;
-        ensure!(stream.is_idle()?, "the rejected wait was enqueued");
     }
+    // A rejected wait that was enqueued would never end.
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
