@@ -34,6 +34,9 @@ fn ping_pong(hip: &Hip, host: usize, device: usize) {
     for round in 1..100_u64 {
         assert_eq!(call!(hip.hipStreamWaitValue64(stream, device, 2 * round - 1, GREATER_OR_EQUAL, u64::MAX)), SUCCESS);
         assert_eq!(call!(hip.hipStreamWriteValue64(stream, device, 2 * round, 0)), SUCCESS);
+        // The first query after new work returns this even if the work has completed.
+        assert_eq!(call!(hip.hipStreamQuery(stream)), NOT_READY);
+        std::thread::sleep(Duration::from_millis(1));
         assert_eq!(call!(hip.hipStreamQuery(stream)), NOT_READY);
         assert_eq!(word(host).load(Ordering::SeqCst), 2 * round - 2, "the stream did not wait");
         word(host).store(2 * round - 1, Ordering::SeqCst);
