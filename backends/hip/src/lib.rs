@@ -38,8 +38,9 @@
 //!   This crate returns `ImportRejected` for both.
 //! * HIP 6.1 and 6.2 open Direct3D 12 fences as another kind, and the runtime on ROCr lacks that kind. After "not
 //!   supported" a fence is imported as an opaque semaphore. This was not tested on Windows with AMD's runtime.
-//! * The first query of a stream after new work returns "not ready", even if the work has completed: the runtime
-//!   enqueues a marker then (`hipStreamQuery`; HIP 5.2 to 7.2). Events are queried exactly.
+//! * The first query of a stream after new work returns "not ready" although the work has completed, unless an event or
+//!   a host function is behind it: the runtime enqueues a marker then (`hipStreamQuery`; HIP 5.2 to 7.2). Events are
+//!   queried exactly.
 //! * A mipmap level is an object that keeps the image's memory alive. It is queried once and destroyed before its image
 //!   (`hipArrayDestroy`).
 //! * On Windows a word that a stream writes does not release another stream that waits for it (rocm-systems#11605).

@@ -1856,14 +1856,15 @@ gpi_status gpi_stream_get_raw(struct gpi_stream stream,
  * Blocks until all enqueued work has completed, or `timeout_ns` nanoseconds have passed; `GPI_NO_TIMEOUT` waits forever. Also
  * returns a failure of the enqueued work since the last call, such as that of a timeline that the stream waited for.
  *
- * Errors: `GPI_ERROR_TIMEOUT` if work is pending; it continues, and the call may be repeated. Otherwise the failure.
+ * Errors: `GPI_ERROR_TIMEOUT` if work is pending; it continues, and the call may be repeated. With 0 nanoseconds the stream is
+ * queried once, as by `gpi_stream_query`. Otherwise the failure.
  */
 gpi_status gpi_stream_synchronize(struct gpi_stream stream,
                                   uint64_t timeout_ns);
 
 /**
  * Writes to `*idle` 1 if all enqueued work has completed, else 0. Does not block. On HIP the first call after new work
- * writes 0 even if the work has completed; an event behind the work is exact.
+ * may write 0 although the work has completed; `gpi_event_query` of an event behind the work is exact.
  *
  * Errors: the driver's error; a failure of enqueued work may be returned here.
  */

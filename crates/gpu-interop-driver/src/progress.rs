@@ -21,8 +21,8 @@ const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(
 const PROMPT: Duration = Duration::from_millis(5);
 
 impl<V: Vendor> Driver<V> {
-    /// Returns whether a stream has no pending work (`cuStreamQuery`, `hipStreamQuery`). AMD's runtime returns "not ready"
-    /// at the first query after new work, even if the work has completed.
+    /// Returns whether a stream has no pending work (`cuStreamQuery`, `hipStreamQuery`). AMD's runtime may return
+    /// "not ready" at the first query after new work although the work has completed.
     ///
     /// # Errors
     /// The driver's error.

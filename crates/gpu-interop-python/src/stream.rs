@@ -204,8 +204,8 @@ impl PyStream {
         Ok((0, self.ptr()?))
     }
 
-    /// Waits until all enqueued work has completed, or raises :class:`Timeout` after ``timeout`` seconds. Releases the
-    /// GIL and honours Ctrl-C.
+    /// Waits until all enqueued work has completed, or raises :class:`Timeout` after ``timeout`` seconds; 0 queries once,
+    /// as :attr:`idle` does. Releases the GIL and honours Ctrl-C.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         const OPERATION: &str = "Stream.synchronize";
@@ -214,7 +214,8 @@ impl PyStream {
         synchronize(py, OPERATION, &flow, timeout)
     }
 
-    /// True if all enqueued work has completed. On HIP the first query after new work is false even if it has.
+    /// True if all enqueued work has completed. On HIP the first query after new work may be false although
+    /// it has.
     #[getter]
     fn idle(&self, py: Python<'_>) -> PyResult<bool> {
         let flow = self.flow("Stream.idle")?;

@@ -187,7 +187,7 @@ impl Stream {
     /// polls. With a timeout of zero it queries once, as [`Stream::is_idle`] does.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if work is pending; it continues, and the call may be repeated. Otherwise as for
+    /// [`ErrorKind::Timeout`] if the last query was `false`; the work continues, and the call may be repeated. Otherwise as for
     /// [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u64 = 200;
@@ -226,7 +226,7 @@ impl Stream {
 
     /// `true` if all enqueued work has completed. Does not block.
     ///
-    /// On HIP the first call after new work returns `false` even if the work has completed: AMD's runtime enqueues a
+    /// On HIP the first call after new work may return `false` although the work has completed: AMD's runtime enqueues a
     /// marker then, and later calls look at it. [`Event::is_complete`] of an event behind the work is exact.
     ///
     /// # Errors
