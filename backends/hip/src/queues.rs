@@ -154,10 +154,16 @@ pub(crate) fn create_stream(
 pub(crate) unsafe fn end_stream(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle) -> Result<()> {
     // Removed before the stream is destroyed: the runtime may reuse the handle for another thread's stream at once.
     let own = with(driver, device, |streams| streams.release(stream));
-    // SAFETY: the caller's promise. A stream in an unknown state is not reused.
-    if own && matches!(unsafe { driver.is_idle(stream) }, Ok(true)) {
-        with(driver, device, |streams| streams.idle.push(stream));
-        return Ok(());
+    if own {
+        // SAFETY: the caller's promise.
+        match unsafe { driver.is_idle(stream) } {
+            Ok(true) => {
+                with(driver, device, |streams| streams.idle.push(stream));
+                return Ok(());
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "querying a stream failed; it is destroyed instead of kept"),
+        }
     }
     // SAFETY: the caller's promise.
     unsafe { driver.destroy_stream(stream) }

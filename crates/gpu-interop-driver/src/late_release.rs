@@ -76,9 +76,13 @@ impl Late {
     pub(crate) fn settle<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) -> Result<()> {
         // This wait does not cover ranges deferred from here on.
         let Pending { ranges, streams } = std::mem::take(&mut *self.lock());
-        // SAFETY: these streams are owned by `self` and have no work but the host function.
-        let (idle, busy): (Vec<_>, Vec<_>) =
-            streams.into_iter().partition(|stream| unsafe { driver.is_idle(*stream) }.unwrap_or(false));
+        let (idle, busy): (Vec<_>, Vec<_>) = streams.into_iter().partition(|stream| {
+            // SAFETY: these streams are owned by `self` and have no work but the host function.
+            unsafe { driver.is_idle(*stream) }.unwrap_or_else(|error| {
+                tracing::warn!(%error, "querying a stream failed; it counts as busy");
+                false
+            })
+        });
         idle.into_iter().for_each(|stream| end(driver, device, stream));
         // While an earlier host function is pending, another one would wait behind it.
         let outcome = if busy.is_empty() { wait(driver, device) } else { Ok(Outcome::Pending(None)) };
