@@ -41,7 +41,11 @@ impl<V: Vendor> Driver<V> {
                 match passed {
                     Ok(Some(passed)) => Ok(passed),
                     Err(error) if error.kind() == ErrorKind::DeviceLost => Err(error),
-                    _ => self.check(operation, rejected).map(|()| true),
+                    Err(error) => {
+                        tracing::warn!(%error, "an event that replaces the query of a stream failed");
+                        self.check(operation, rejected).map(|()| true)
+                    }
+                    Ok(None) => self.check(operation, rejected).map(|()| true),
                 }
             }
             (operation, code) => self.check(operation, code).map(|()| true),
