@@ -428,9 +428,11 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {
-        let (driver, _current) = self.context.enter()?;
-        // SAFETY: as in `last_captured`.
-        unsafe { self.graphs.end(driver, stream) }.inspect_err(|_| V::spoilt(driver, self.context.device, stream.get()))
+        let ended = self.context.enter().and_then(|(driver, _current)| {
+            // SAFETY: as in `last_captured`.
+            unsafe { self.graphs.end(driver, stream) }
+        });
+        ended.inspect_err(|_| V::spoilt(&self.context.driver, self.context.device, stream.get()))
     }
 
     unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {
