@@ -38,14 +38,13 @@ impl<V: Vendor> Driver<V> {
                 // SAFETY: the caller's promise.
                 let marker = unsafe { Marker::record(self, stream) };
                 let passed = marker.and_then(|marker| marker.map(|marker| marker.passes_within(PROMPT)).transpose());
+                let passed = passed.inspect_err(|error| {
+                    tracing::warn!(%error, "an event that replaces the query of a stream failed");
+                });
                 match passed {
                     Ok(Some(passed)) => Ok(passed),
                     Err(error) if error.kind() == ErrorKind::DeviceLost => Err(error),
-                    Err(error) => {
-                        tracing::warn!(%error, "an event that replaces the query of a stream failed");
-                        self.check(operation, rejected).map(|()| true)
-                    }
-                    Ok(None) => self.check(operation, rejected).map(|()| true),
+                    _ => self.check(operation, rejected).map(|()| true),
                 }
             }
             (operation, code) => self.check(operation, code).map(|()| true),
