@@ -41,6 +41,10 @@ pub struct HeadlessOptions {
     /// Layers before 1.4.304, such as Debian 12's 1.3.239, may stall for 10 s where the host signals a timeline, as a
     /// bridge does, and report `UNASSIGNED-VkSemaphore-state-timeout`. This is a defect of the layer, fixed upstream in
     /// 2024. Install a newer layer, or turn validation off.
+    ///
+    /// Version 1.3.239 also crashes now and then if one thread creates or destroys a context with validation while
+    /// another uses one: they share a table without a lock (KhronosGroup/Vulkan-ValidationLayers, #4391). Version
+    /// 1.4.309 does not. With an old layer, create all contexts before other threads use them.
     pub validation: bool,
     /// The device to open; `None` selects the first GPU, or a CPU device if there is no GPU.
     pub device: Option<DeviceChoice>,

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::expect_used, clippy::panic)]
 
+mod layer;
+
 use std::ops::Deref;
 
 use ash::vk;
@@ -9,6 +11,7 @@ use gpu_interop_core::{ErrorKind, MemoryHandleKind, Result};
 use gpu_interop_vulkan::{
     ExportableImage, HeadlessContext, HeadlessOptions, ImageOptions, ImageSpec, OwnedBuffer, OwnedImage, ValidationLog,
 };
+use layer::alone_with_the_layer;
 
 /// Usage of every buffer in these tests.
 pub(crate) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
@@ -62,6 +65,7 @@ pub(crate) fn validated(options: HeadlessOptions) -> Option<HeadlessContext> {
 }
 
 fn layer_is_missing(options: &HeadlessOptions) -> bool {
+    alone_with_the_layer();
     let Err(error) = HeadlessContext::new(&options.clone().validation(true)) else { return false };
     let missing = error.kind() == ErrorKind::Unsupported && error.message().contains("vulkan-validationlayers");
     if missing {

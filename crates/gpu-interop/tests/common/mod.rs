@@ -1,5 +1,8 @@
 //! The devices of the tests, and drops in host functions.
 
+#[path = "../../../gpu-interop-vulkan/tests/common/layer.rs"]
+mod layer;
+
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -9,6 +12,9 @@ use gpu_interop::{Device, ErrorKind, Stream};
 /// Vulkan, with validation if asked for and installed, and the compute device of the same GPU. `None`, with a printed
 /// reason, without Vulkan.
 pub(crate) fn open(validation: bool) -> Option<(HeadlessContext, Device)> {
+    if validation {
+        layer::alone_with_the_layer();
+    }
     let validated = HeadlessContext::new(&HeadlessOptions::default().validation(validation));
     let opened = match validated {
         Err(error) if error.kind() == ErrorKind::Unsupported => HeadlessContext::new(&HeadlessOptions::default()),
