@@ -95,7 +95,13 @@ fn tests(session: &Session) -> Outcome {
             session.leave_out("tests with SwiftShader", "the package chromium-common, and apt-get to download it")?
         }
     }
-    tests.check()
+    tests.check_and_tell(is_failed_test)
+}
+
+/// `true` for the lines of `cargo test` about a test that failed or a process that crashed.
+fn is_failed_test(line: &str) -> bool {
+    let failed = line.starts_with("test ") && line.ends_with("... FAILED");
+    failed || line.contains(" panicked at ") || line.contains("process didn't exit successfully")
 }
 
 /// A Vulkan driver for the CPU that exports binary semaphores, which lavapipe does not. It is one file of a package
@@ -191,5 +197,23 @@ fn tree(session: &Session) -> Outcome {
         None => session.leave_out("looking for files that tests left behind", "git"),
         Some(now) if now == session.changed_before => Ok(()),
         Some(now) => Err(format!("before:\n{}\nleft behind:\n{now}", session.changed_before)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_failed_test;
+
+    #[test]
+    fn failed_tests_and_crashes_are_found() {
+        let output = "test passes ... ok\n\
+            test fails ... FAILED\n\
+            thread 'fails' (1) panicked at crates/a/tests/b.rs:4:5:\n\
+            test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            error: test failed, to rerun pass `-p a --test b`\n  \
+            process didn't exit successfully: `/b` (signal: 11, SIGSEGV: invalid memory reference)";
+        let found: Vec<usize> =
+            output.lines().enumerate().filter(|(_, line)| is_failed_test(line)).map(|(n, _)| n).collect();
+        assert_eq!(found, [1, 2, 5]);
     }
 }

@@ -1,8 +1,12 @@
 //! Starts programs and reports how they ended.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
 
 /// Result of a command, a check or a step; the text describes the failure.
 pub(crate) type Outcome = Result<(), String>;
@@ -69,6 +73,45 @@ impl Run {
         if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
     }
 
+    /// As for [`Run::check`], with all output of the command in the standard output.
+    ///
+    /// # Errors
+    /// As for [`Run::check`], with the lines of the output for which `tells` is `true`.
+    pub(crate) fn check_and_tell(mut self, tells: fn(&str) -> bool) -> Outcome {
+        let line = self.line();
+        let fails = |error: std::io::Error| format!("{line}: {error}");
+        println!("+ {line}");
+        let (output, input) = std::io::pipe().map_err(fails)?;
+        self.0.stdout(input.try_clone().map_err(fails)?).stderr(input);
+        let mut child = self.0.spawn().map_err(fails)?;
+        // The command keeps its ends of the pipe.
+        drop(self);
+        let found: Arc<Mutex<Vec<String>>> = Arc::default();
+        let reader = spawn({
+            let found = found.clone();
+            move || {
+                for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                    let line = String::from_utf8_lossy(&line);
+                    println!("{line}");
+                    if tells(&line) {
+                        found.lock().unwrap_or_else(PoisonError::into_inner).push(line.trim().into());
+                    }
+                }
+            }
+        });
+        let status = child.wait().map_err(fails)?;
+        // A process that outlives the command may keep the pipe open.
+        let end = Instant::now() + Duration::from_secs(5);
+        while !reader.is_finished() && Instant::now() < end {
+            sleep(Duration::from_millis(10));
+        }
+        if status.success() {
+            return Ok(());
+        }
+        let found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        Err(std::iter::once(format!("{line}: {status}")).chain(found.iter().cloned()).collect::<Vec<_>>().join("\n  "))
+    }
+
     /// The output of the command, without trailing white space.
     ///
     /// # Errors
@@ -94,4 +137,28 @@ impl Run {
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_tells_the_chosen_lines_of_both_outputs() {
+        let script = "echo reason 1; echo other; echo reason 2 >&2; printf 'reason \\xff'; exit $0";
+        let outcome =
+            |status: &str| run("bash -c").arg(script).arg(status).check_and_tell(|line| line.contains("reason"));
+        assert_eq!(outcome("0"), Ok(()));
+        let error = outcome("3").expect_err("status 3");
+        let lines: Vec<&str> = error.lines().map(str::trim).collect();
+        assert_eq!(lines[lines.len() - 3..], ["reason 1", "reason 2", "reason \u{fffd}"]);
+        assert!(error.contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn a_process_that_keeps_the_output_open_is_not_awaited() {
+        let start = Instant::now();
+        assert_eq!(run("bash -c").arg("sleep 60 & echo reason").check_and_tell(|_| true), Ok(()));
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    }
 }

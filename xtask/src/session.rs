@@ -64,7 +64,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs all of `steps`, the later ones even after a failure, and prints a table. Those named in `background` run in
+    /// Runs all of `steps`, the later ones even after a failure, and prints a table and the failures. Those named in `background` run in
     /// a process of their own until the last step, which begins when they have ended. If they have ended before a step
     /// named in `later`, as they do where everything is built, another process runs those.
     ///
@@ -72,7 +72,7 @@ impl Session {
     /// The names of the failed steps.
     pub(crate) fn run(&self, steps: &[&'static Step], background: &[&str], later: &[&str]) -> Outcome {
         let mut table = Vec::new();
-        let mut failed: Vec<String> = Vec::new();
+        let (mut failed, mut failures): (Vec<String>, Vec<String>) = Default::default();
         let mut elsewhere = background.to_vec();
         let mut beside = Vec::from_iter(Background::start(&self.target, background, Priority::Lowest)?);
         let mut free = !beside.is_empty();
@@ -101,8 +101,10 @@ impl Session {
             let outcome = (step.run)(self);
             let result = match &outcome {
                 Err(error) => {
-                    println!("FAILED: {}: {error}", step.name);
+                    let failure = format!("FAILED: {}: {error}", step.name);
+                    println!("{failure}");
                     failed.push(step.name.into());
+                    failures.push(failure);
                     "FAILED"
                 }
                 Ok(()) if self.left_out.borrow().len() > left_out => "passed in part",
@@ -120,6 +122,9 @@ impl Session {
         println!("\n{}", table.join("\n"));
         for sentence in self.left_out.borrow().iter() {
             println!("left out: {sentence}");
+        }
+        for failure in &failures {
+            println!("{failure}");
         }
         if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
     }
