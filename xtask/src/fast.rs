@@ -110,8 +110,11 @@ fn swiftshader(session: &Session) -> Option<PathBuf> {
     let folder = session.target.join("swiftshader");
     let library = folder.join("usr/lib/chromium/libvk_swiftshader.so");
     if !library.is_file() && std::fs::create_dir_all(&folder).is_ok() && has("apt-get") {
-        let unpacked = run("bash -c").arg("apt-get download -qq chromium-common && dpkg -x chromium-common_*.deb .");
-        unpacked.within(&folder).succeeds();
+        // The package is unpacked as a whole, or not at all.
+        let unpack = "apt-get download -qq chromium-common && dpkg -x chromium-common_*.deb new && mv new/usr usr";
+        let succeeds = || run("bash -c").arg(unpack).within(&folder).succeeds();
+        // The network may fail for a moment.
+        let _ = succeeds() || succeeds() || succeeds();
     }
     library.is_file().then_some(library)
 }

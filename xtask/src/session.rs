@@ -74,7 +74,7 @@ impl Session {
         let mut table = Vec::new();
         let (mut failed, mut failures): (Vec<String>, Vec<String>) = Default::default();
         let mut elsewhere = background.to_vec();
-        let mut beside = Vec::from_iter(Background::start(&self.target, background, Priority::Lowest)?);
+        let mut beside = Vec::from_iter(Background::start(&self.target, background, Priority::Low)?);
         let mut free = !beside.is_empty();
         for (index, step) in steps.iter().enumerate() {
             if elsewhere.contains(&step.name) {
