@@ -154,6 +154,29 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     Err(Stop::Failed(format!("resident memory grew by {bytes:?} bytes, each in {cycles} cycles")))
 }
 
+/// Counts the resources of this process with `count`, runs `action`, and compares them with `check`, three times at most.
+/// A leak and a stray close show each time. What shows once is none: a thread of an earlier scenario that releases its
+/// objects late.
+///
+/// # Errors
+/// The first error of `count` or `action`, or the last one of `check`.
+pub(crate) fn unchanged<T>(
+    count: impl Fn() -> Verdict<T>,
+    mut action: impl FnMut() -> Verdict,
+    check: impl Fn(&T) -> Verdict,
+) -> Verdict {
+    for _ in 1..ROUNDS {
+        let before = count()?;
+        action()?;
+        if check(&before).is_ok() {
+            return Ok(());
+        }
+    }
+    let before = count()?;
+    action()?;
+    check(&before)
+}
+
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
@@ -222,5 +245,31 @@ mod tests {
         .expect("10 MiB, once");
         let stop = leak_check(3, |_| Err(Stop::Skipped("not here".into())));
         assert_eq!(stop, Err(Stop::Skipped("not here".into())), "the cycle's own stop");
+    }
+
+    #[test]
+    fn a_change_counts_if_it_shows_each_time() {
+        let compared = |changes: [usize; ROUNDS]| {
+            let (held, mut changes) = (std::cell::Cell::new(8), changes.into_iter());
+            let action = || {
+                held.set(held.get() + changes.next().unwrap_or_default());
+                Ok(())
+            };
+            unchanged(
+                || Ok(held.get()),
+                action,
+                |&before| {
+                    ensure_eq!(held.get(), before, "what is held");
+                    Ok(())
+                },
+            )
+        };
+        for once in [[0, 0, 0], [1, 0, 0], [3, 1, 0]] {
+            assert_eq!(compared(once), Ok(()));
+        }
+        let reason = compared([1, 1, 1]).expect_err("each time").to_string();
+        assert_eq!(reason, "what is held: expected 10, found 11");
+        let stop = unchanged(|| Ok(0), || Err(Stop::Skipped("not here".into())), |_| Ok(()));
+        assert_eq!(stop, Err(Stop::Skipped("not here".into())), "the action's own stop");
     }
 }

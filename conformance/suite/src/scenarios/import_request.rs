@@ -10,7 +10,7 @@ use gpu_interop::{
 };
 
 use super::{rejected, rejected_before_driver};
-use crate::leak_check::leak_check;
+use crate::leak_check::{leak_check, unchanged};
 use crate::scenario::scenarios;
 use crate::{Context, ExportedBuffer, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq, request};
 
@@ -197,12 +197,11 @@ fn success_closes_handle(context: &Context) -> Verdict {
     let buffer = prepared(context)?;
     // Resources of the first cycle may stay open.
     drop(context.import(&*buffer)?);
-    let before = ResourceSnapshot::open_descriptors()?;
-    for _ in 0..10 {
-        drop(context.import(&*buffer)?);
-        ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors after an import");
-    }
-    Ok(())
+    let imports = || (0..10).try_for_each(|_| context.import(&*buffer).map(drop));
+    unchanged(ResourceSnapshot::open_descriptors, imports, |&before| {
+        ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors after 10 imports");
+        Ok(())
+    })
 }
 
 fn failures_leak_nothing(context: &Context) -> Verdict {

@@ -9,6 +9,7 @@ use rustix::event::epoll;
 use super::super::import_fd::{descriptor, refuse};
 use super::super::{expect_error, rejected};
 use super::{Rows, before_the_driver};
+use crate::leak_check::unchanged;
 use crate::raw_cuda::{OPAQUE_FD, RawCall};
 use crate::scenario::scenarios;
 use crate::{Context, ResourceSnapshot, Verdict, ensure_eq, request};
@@ -56,8 +57,7 @@ fn close_twice(context: &Context) -> Verdict {
     let fd: OwnedFd = File::open("/dev/null")?.into();
     let raw = rows.raw.call(&RawCall::CloseAfterFailure, Some(fd.as_fd()))?.text;
     let library = || {
-        let before = ResourceSnapshot::open_descriptors()?;
-        for _ in 0..ROUNDS {
+        let round = || {
             // Reaches the driver, which cannot use it.
             let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let witness = rustix::fs::fstat(&object)?;
@@ -65,8 +65,16 @@ fn close_twice(context: &Context) -> Verdict {
             let (_, request) = rejected(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
             let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
             ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
-        }
-        ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
+            Ok(())
+        };
+        unchanged(
+            ResourceSnapshot::open_descriptors,
+            || (0..ROUNDS).try_for_each(|_| round()),
+            |&before| {
+                ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
+                Ok(())
+            },
+        )?;
         Ok(format!("import rejected; the descriptor came back open, {ROUNDS} times, and as many are open as before"))
     };
     rows.row("import a descriptor that the driver rejects, then close it", raw, library())?;
