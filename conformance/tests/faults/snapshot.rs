@@ -31,7 +31,7 @@ impl ResourceSnapshot {
 
     /// The counts once `done`, or after a moment: threads of the simulator may still be releasing objects.
     pub(crate) fn settled(simulator: &Simulator, done: impl Fn(&Self) -> bool) -> Self {
-        for _ in 0..100 {
+        for _ in 0..2000 {
             let now = Self::now(simulator);
             if done(&now) {
                 return now;

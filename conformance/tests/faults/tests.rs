@@ -75,8 +75,9 @@ fn negative_controls() -> Result<(), Failed> {
     let driver = Driver::named("cuda");
     let library = build(driver.vendor.package())?;
     let run = |function: &str, sabotage| {
-        let limit = Duration::from_secs(2);
-        let task = Task { until: Some(2), sabotage, limit, ..Task::new(driver, &library, function, 2) };
+        let task = Task { until: Some(2), sabotage, ..Task::new(driver, &library, function, 2) };
+        let limit = if sabotage == Some(Sabotage::Hang) { Duration::from_secs(4) } else { task.limit };
+        let task = Task { limit, ..task };
         campaign::run(vec![Job { task, variables: Vec::new() }])
     };
     for (sabotage, defect) in Sabotage::ALL {

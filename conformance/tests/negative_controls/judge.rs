@@ -74,7 +74,7 @@ fn at_exit(fault: Fault, how: &str) -> Result<(), Failed> {
 
 #[cfg(unix)]
 fn hang_at_exit() -> Result<(), Failed> {
-    let (output, report) = run(&Fault::HangsAtExit.backend(), &["--filter", "memory.fill@native", "--timeout", "6"])?;
+    let (output, report) = run(&Fault::HangsAtExit.backend(), &["--filter", "memory.fill@native", "--timeout", "12"])?;
     let case = only(&report)?;
     let reason = case.reason.as_deref().unwrap_or_default();
     let reported = reason.starts_with("after the scenario: ") && reason.contains("did not end");

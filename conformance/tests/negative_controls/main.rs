@@ -296,7 +296,7 @@ fn crash_in_a_group() -> Result<(), Failed> {
 }
 
 fn hang() -> Result<(), Failed> {
-    let arguments = ["--filter", "{memory.fill@native,identity.json}", "--timeout", "6"];
+    let arguments = ["--filter", "{memory.fill@native,identity.json}", "--timeout", "12"];
     let (output, report) = run(&Fault::HangsOnImport.backend(), &arguments)?;
     let outcomes: Vec<_> = results(&report)?.iter().map(|case| (case.id.as_str(), case.outcome)).collect();
     let expected = [("identity.json", Outcome::Passed), ("memory.fill", Outcome::TimedOut)];

@@ -62,7 +62,7 @@ fn lands_at_its_case(through_the_journal: bool) -> Tested {
         "--retries",
         "0",
     ]);
-    command.args(["--timeout", "4", "--json", text(&run)?, "--html", text(&page)?]);
+    command.args(["--timeout", "8", "--json", text(&run)?, "--html", text(&page)?]);
     command.args(["--junit", text(&junit)?, "--build", "b1", "--kernel-log"]);
     if through_the_journal {
         let program = folder.path().join("journalctl");

@@ -81,7 +81,7 @@ fn crashed() -> Result<(), Failed> {
 }
 
 fn hung() -> Result<(), Failed> {
-    let run = cuda().arg("--timeout").arg("6");
+    let run = cuda().arg("--timeout").arg("12");
     let report = with(run, &format!("{NATIVE_MAP}:hang"))?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::TimedOut, format!("{case:?}"))?;

@@ -182,7 +182,7 @@ fn rate() -> Result<(), Failed> {
 
 fn other_ends() -> Result<(), Failed> {
     for (answer, outcome) in [("abort", Outcome::Crashed), ("hang", Outcome::TimedOut)] {
-        let ended = run(&format!("{NATIVE_IMPORT}:1:{answer}"), &["--timeout", "6"])?;
+        let ended = run(&format!("{NATIVE_IMPORT}:1:{answer}"), &["--timeout", "12"])?;
         check(ended.count(Outcome::Flaky) == 1 && ended.count(Outcome::Passed) == CASES - 1, &*ended.text)?;
         let flaky = ended.report.results.iter().find(|case| case.outcome == Outcome::Flaky).ok_or("none")?;
         check(flaky.attempts[0].outcome == outcome, format!("{flaky:?}"))?;

@@ -39,11 +39,11 @@ fn report(folder: &Path) -> Result<Value, Failed> {
     Ok(report)
 }
 
-/// Removes everything that is a time.
+/// Removes everything that is a time, and the kernel's log, to which other programs write.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            for name in ["duration_us", "started", "resumed"] {
+            for name in ["duration_us", "started", "resumed", "kernel_log"] {
                 fields.remove(name);
             }
             if let Some(Value::String(log)) = fields.get_mut("log") {

@@ -41,7 +41,7 @@ fn merge(folder: &Path, names: &[String]) -> Result<(Option<i32>, String, Merged
     Ok((output.status.code(), said, merged))
 }
 
-/// Everything but times, and the names of scenarios that ran before in the same process.
+/// Everything but times, the kernel's log, to which other programs write, and the names of scenarios that ran before in the same process.
 fn ends(report: &Report) -> Vec<CaseReport> {
     let plain = |case: &CaseReport| CaseReport {
         reason: case
@@ -49,6 +49,7 @@ fn ends(report: &Report) -> Vec<CaseReport> {
             .as_ref()
             .map(|reason| reason.split(" [its process had run").next().unwrap_or(reason).into()),
         duration_us: 0,
+        kernel_log: Vec::new(),
         ..case.clone()
     };
     report.results.iter().map(plain).collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -157,7 +158,7 @@ timeline.host_signal(1)
         os.kill(process.pid, signal.SIGINT)
         start = time.monotonic()
         assert process.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20
         assert process.wait(20) == 0
         watchdog.cancel()
 
@@ -222,8 +223,10 @@ def test_one_thread_serves_all_awaited_values(context: vulkan.Context, device: g
     def threads() -> int:
         names = []
         for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/comm") as comm:
-                names.append(comm.read().strip())
+            # A thread of an earlier test may end meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                with open(f"/proc/self/task/{task}/comm") as comm:
+                    names.append(comm.read().strip())
         return sum(name.startswith("gpu-interop asy") for name in names)
 
     # Threads of earlier tests end within a second.

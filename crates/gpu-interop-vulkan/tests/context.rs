@@ -251,7 +251,7 @@ fn dropping_a_context_with_blocked_work_does_not_hang() {
     assert_eq!(context.run(|_| Ok(())).expect_err("blocked by the gate").kind(), ErrorKind::Timeout);
     let begin = Instant::now();
     drop(context);
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     gate.signal(1).expect("unblocks the queue before the process exits");
 }
 

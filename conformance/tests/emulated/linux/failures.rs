@@ -31,7 +31,7 @@ const PENDING: &str = "Stream::synchronize_timeout: timeout: ";
 
 /// In one of so many runs the runtime must notice every page fault. On a busy machine, its thread for events may spin
 /// without asking the kernel driver: the fault is missed, and the case ends as with a queue that hangs.
-const MOST_RUNS: u32 = 3;
+const MOST_RUNS: u32 = 8;
 
 /// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3.
 const FAULTS: [(&str, End); 12] = [

@@ -84,7 +84,7 @@ fn frames_of_streams_that_cannot_signal_are_lost() {
     assert!(start.elapsed() < TIMEOUT / 2, "it does not wait for them");
     let start = Instant::now();
     drop(ring);
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 /// The device is lost while a frame's compute half is pending, and while another one is enqueued.
@@ -123,7 +123,7 @@ fn a_lost_device_is_an_error_of_halves_and_ring() {
     errors.iter().for_each(|error| fails(error, ErrorKind::DeviceLost, "on purpose"));
     let start = Instant::now();
     drop((ring, stream, device));
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 /// Keeps the Vulkan device alive; its drop is reported.

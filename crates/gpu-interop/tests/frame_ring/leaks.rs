@@ -128,7 +128,7 @@ fn a_ring_whose_work_never_ends_does_not_block_its_drop() {
     let start = Instant::now();
     drop(ring);
     let taken = start.elapsed();
-    assert!(taken > Duration::from_millis(500) && taken < Duration::from_secs(4), "{taken:?}");
+    assert!(taken > Duration::from_millis(500) && taken < Duration::from_secs(20), "{taken:?}");
     // The leaked objects are still valid for the work that used them.
     gate.signal(1).expect("signal");
     stream.synchronize_timeout(TIMEOUT).expect("the halves end");

@@ -117,7 +117,7 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{ErrorKind, Read};
     use std::os::fd::BorrowedFd;
 
     use super::*;
@@ -137,10 +137,17 @@ mod tests {
         (Connection { socket: here }, reader)
     }
 
-    /// No writing end is open.
+    /// No writing end is open. A process that another test starts has a copy until it runs its program.
     fn at_its_end(mut reader: std::io::PipeReader) -> bool {
         rustix::io::ioctl_fionbio(&reader, true).expect("does not block");
-        matches!(reader.read(&mut [0]), Ok(0))
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end {
+            match reader.read(&mut [0]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
+                read => return matches!(read, Ok(0)),
+            }
+        }
+        false
     }
 
     #[test]

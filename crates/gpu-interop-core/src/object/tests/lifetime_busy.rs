@@ -380,7 +380,7 @@ fn host_functions_drop_objects_during_a_driver_call() {
             without_driver_calls(|| drop(other));
             let _ = done.send(());
         });
-        let in_time = dropped.recv_timeout(Duration::from_secs(2));
+        let in_time = dropped.recv_timeout(LONG / 2);
         let _ = go_on.send(());
         collects.join().expect("collects");
         assert_eq!(in_time, Ok(()), "the host function waits for the thread that calls the driver");
