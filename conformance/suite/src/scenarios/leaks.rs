@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device_memory::DeviceMemory;
-use crate::leak_check::{leak_check, unchanged};
+use crate::leak_check::leak_check;
 use crate::scenario::scenarios;
 use crate::{Context, ResourceSnapshot, Verdict, ensure, ensure_eq};
 
@@ -39,16 +39,15 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
         Ok(memory.close()?)
     };
     (0..1000).try_for_each(&mut cycle)?;
-    let cycles = || (0..10_000).try_for_each(&mut cycle);
-    unchanged(ResourceSnapshot::take, cycles, |before| {
-        let after = ResourceSnapshot::take()?;
-        // Equal, without slack: nothing here starts a thread or grows a heap.
-        ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
-        ensure_eq!(after.mappings, before.mappings, "mapped regions");
-        let grown = after.resident.saturating_sub(before.resident);
-        ensure!(grown < 4 << 20, "resident memory grew by {grown} bytes");
-        Ok(())
-    })
+    let before = ResourceSnapshot::take()?;
+    (0..10_000).try_for_each(&mut cycle)?;
+    let after = ResourceSnapshot::take()?;
+    // Equal, without slack: nothing here starts a thread or grows a heap.
+    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
+    ensure_eq!(after.mappings, before.mappings, "mapped regions");
+    let grown = after.resident.saturating_sub(before.resident);
+    ensure!(grown < 4 << 20, "resident memory grew by {grown} bytes");
+    Ok(())
 }
 
 fn device_memory(context: &Context) -> Verdict {
