@@ -21,8 +21,7 @@ pub(crate) struct Background {
 pub(crate) enum Priority {
     /// That of the others: its steps have time limits.
     Normal,
-    /// Below that of the others, which have tighter time limits.
-    Low,
+    Lowest,
 }
 
 impl Background {
@@ -38,9 +37,9 @@ impl Background {
         let output = File::create(&log).map_err(fails)?;
         let program = std::env::current_exe().map_err(fails)?;
         let mut command = Command::new(&program);
-        if priority == Priority::Low && has("nice") {
+        if priority == Priority::Lowest && has("nice") {
             command = Command::new("nice");
-            command.args(["-n", "10"]).arg(&program);
+            command.args(["-n", "19"]).arg(&program);
         }
         command.arg("ci").args(steps).stdin(Stdio::null()).stderr(output.try_clone().map_err(fails)?).stdout(output);
         let steps = steps.join(", ");

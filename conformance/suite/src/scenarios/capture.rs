@@ -8,7 +8,6 @@ use gpu_interop::{ErrorKind, Timeline};
 use super::timeline::need_waits;
 use super::{BRIEF, expect_error, keeps_waiting};
 use crate::context::import_on;
-use crate::leak_check::unchanged;
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::stream_capture::{Capture, Mode, check_own_mode};
@@ -174,12 +173,8 @@ fn leaks(context: &Context) -> Verdict {
     let round = || beside(context, |_| (0..4).try_for_each(|_| imported(context, &*buffer)));
     round()?;
     context.device().collect();
-    let rounds = || {
-        (0..10).try_for_each(|_| round())?;
-        context.device().collect();
-        Ok(())
-    };
-    unchanged(ResourceSnapshot::at_rest, rounds, |before| {
-        ResourceSnapshot::settled(before, SLACK, u64::MAX)?.check_since(before, SLACK)
-    })
+    let before = ResourceSnapshot::at_rest()?;
+    (0..10).try_for_each(|_| round())?;
+    context.device().collect();
+    ResourceSnapshot::settled(&before, SLACK, u64::MAX)?.check_since(&before, SLACK)
 }

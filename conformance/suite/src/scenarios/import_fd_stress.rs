@@ -11,7 +11,6 @@ use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, Stat};
 
 use super::handle_reuse::{Counts, Stranger, among};
-use crate::leak_check::unchanged;
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
 use crate::{Context, ExportedBuffer, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq, request};
@@ -32,6 +31,7 @@ fn stress(context: &Context) -> Verdict {
     for buffer in &buffers {
         cycle(context.device(), &**buffer, semaphores, &counts)?;
     }
+    let before = ResourceSnapshot::at_rest()?;
     let of = |buffer| {
         let counts = &counts;
         move || cycle(context.device(), buffer, semaphores, counts)
@@ -39,13 +39,13 @@ fn stress(context: &Context) -> Verdict {
     let imports: Vec<_> = buffers.iter().map(|buffer| of(&**buffer)).collect();
     // In the range of `open`, and in the range of the duplicates that imports use.
     let floor = lending_floor();
-    let stress =
-        || among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports, &counts, 500);
-    unchanged(ResourceSnapshot::at_rest, stress, |before| {
-        let after = ResourceSnapshot::settled_descriptors(before)?;
-        ensure_eq!(after, before.descriptors, "open descriptors after the imports");
-        Ok(())
-    })
+    among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports, &counts, 500)?;
+    ensure_eq!(
+        ResourceSnapshot::settled_descriptors(&before)?,
+        before.descriptors,
+        "open descriptors after the imports"
+    );
+    Ok(())
 }
 
 /// The lowest number that `LentFd` uses: half of the limit, at most 4,096.

@@ -1,6 +1,5 @@
 //! Concurrent use from many threads.
 
-use crate::leak_check::unchanged;
 use crate::scenario::scenarios;
 use crate::{Context, ExportedBuffer, Pattern, ResourceSnapshot, Stop, Verdict, ensure_eq};
 
@@ -21,6 +20,7 @@ fn import_map_free(context: &Context) -> Verdict {
     for buffer in &buffers {
         drop(context.import(&**buffer)?);
     }
+    let before = ResourceSnapshot::open_descriptors()?;
     let work = |buffer: &dyn ExportedBuffer, thread: u32| -> Verdict {
         let stream = context.stream()?;
         for round in 0..200 {
@@ -32,29 +32,25 @@ fn import_map_free(context: &Context) -> Verdict {
         }
         Ok(())
     };
-    let in_threads = || {
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| -> Verdict {
-            let churn = scope.spawn(|| -> Verdict {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let file = std::fs::File::open(std::env::current_exe()?)?;
-                    // Fails if this thread's descriptor or handle was closed elsewhere.
-                    file.metadata()?;
-                }
-                Ok(())
-            });
-            let workers: Vec<_> =
-                buffers.iter().zip(0..).map(|(buffer, thread)| scope.spawn(move || work(&**buffer, thread))).collect();
-            let results: Vec<_> = workers.into_iter().map(join).collect();
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            join(churn)?;
-            results.into_iter().collect()
-        })
-    };
-    unchanged(ResourceSnapshot::open_descriptors, in_threads, |&before| {
-        ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
-        Ok(())
-    })
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| -> Verdict {
+        let churn = scope.spawn(|| -> Verdict {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let file = std::fs::File::open(std::env::current_exe()?)?;
+                // Fails if this thread's descriptor or handle was closed elsewhere.
+                file.metadata()?;
+            }
+            Ok(())
+        });
+        let workers: Vec<_> =
+            buffers.iter().zip(0..).map(|(buffer, thread)| scope.spawn(move || work(&**buffer, thread))).collect();
+        let results: Vec<_> = workers.into_iter().map(join).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        join(churn)?;
+        results.into_iter().collect()
+    })?;
+    ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
+    Ok(())
 }
 
 /// The result of a thread; a panic is a failure.

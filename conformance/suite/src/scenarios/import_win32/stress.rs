@@ -10,7 +10,6 @@ use gpu_interop::ErrorKind;
 use super::super::handle_reuse::{Counts, Stranger, among};
 use super::super::{expect_kind, import_request::somewhere_else};
 use super::{Kept, came_back, handle_of};
-use crate::leak_check::unchanged;
 use crate::scenario::scenarios;
 use crate::system::objects;
 use crate::{Context, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq};
@@ -30,6 +29,7 @@ fn stress(context: &Context) -> Verdict {
     let counts = Counts::default();
     // Resources of the first cycle may stay open.
     own.iter().chain([&shared]).try_for_each(|kept| cycle(context, kept, &counts))?;
+    let before = ResourceSnapshot::take()?;
     let of = |own| {
         let (counts, shared) = (&counts, &shared);
         move || {
@@ -38,15 +38,10 @@ fn stress(context: &Context) -> Verdict {
         }
     };
     let imports: Vec<_> = own.iter().map(of).collect();
-    let stress = || {
-        among(&[&Section::open, &Section::open], &imports, &counts, 200)?;
-        own.iter().chain([&shared]).try_for_each(|kept| kept.check("after the imports"))
-    };
-    unchanged(ResourceSnapshot::take, stress, |before| {
-        let after = ResourceSnapshot::settled_descriptors(before)?;
-        ensure_eq!(after, before.descriptors, "open handles after the imports");
-        Ok(())
-    })
+    among(&[&Section::open, &Section::open], &imports, &counts, 200)?;
+    own.iter().chain([&shared]).try_for_each(|kept| kept.check("after the imports"))?;
+    ensure_eq!(ResourceSnapshot::settled_descriptors(&before)?, before.descriptors, "open handles after the imports");
+    Ok(())
 }
 
 /// An import that succeeds and two that fail.

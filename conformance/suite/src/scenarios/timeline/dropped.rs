@@ -32,19 +32,26 @@ enum Dropped {
 fn dropped_pending<S: Strategy>(context: &Context) -> Verdict {
     for (round, what) in (1..).zip([Dropped::Timeline, Dropped::TimelineAndStream, Dropped::DeviceToo]) {
         const TRIES: usize = 3;
-        let is_checked = (0..TRIES).find_map(|_| drop_pending::<S>(context, what, round).transpose());
-        is_checked.unwrap_or_else(|| {
-            Err(Stop::Failed(format!("{what:?}: the machine stopped this process for {IN_TIME:?}, {TRIES} times")))
-        })?;
+        let mut ran = Ok(());
+        for _ in 0..TRIES {
+            let taken;
+            (ran, taken) = drop_pending::<S>(context, what, round)?;
+            // On a machine that stops this process for a while, the value may be late.
+            let gave_up = what == Dropped::DeviceToo && taken >= GIVES_UP;
+            if ran.is_ok() || !gave_up {
+                break;
+            }
+        }
+        ran?;
     }
     Ok(())
 }
 
-/// A device that is closed waits longer than this for pending work, before it gives up.
-const IN_TIME: Duration = Duration::from_millis(700);
+/// Time after which a device that is closed gives up its pending work.
+const GIVES_UP: Duration = Duration::from_secs(1);
 
-/// `None` if the machine stopped this process for so long that the wait was not met in time.
-fn drop_pending<S: Strategy>(context: &Context, what: Dropped, round: u8) -> Verdict<Option<()>> {
+/// Returns whether the work ran, and the time that dropping the device took.
+fn drop_pending<S: Strategy>(context: &Context, what: Dropped, round: u8) -> Verdict<(Verdict, Duration)> {
     let buffer = context.buffer(SIZE as u64)?;
     buffer.write(0, &[0; SIZE])?;
     let exporter = context.exporter()?.timeline(0)?;
@@ -61,25 +68,31 @@ fn drop_pending<S: Strategy>(context: &Context, what: Dropped, round: u8) -> Ver
         drop(kept_stream.take());
     }
     let device = kept_device.take_if(|_| what == Dropped::DeviceToo);
-    let start = Instant::now();
     // The last reference to the device is dropped on another thread: it waits briefly for pending work.
-    let dropped = std::thread::spawn(move || drop(device));
-    match &kept_stream {
-        Some(stream) => keeps_waiting(stream, WATCH, "the stream went on when its timeline was dropped")?,
-        None => std::thread::sleep(WATCH),
-    }
-    ensure_eq!(exporter.value()?, 0, "{what:?}: the exporter's value while the stream waits");
+    let dropped = std::thread::spawn(move || {
+        let start = Instant::now();
+        drop(device);
+        start.elapsed()
+    });
+    let waited = match &kept_stream {
+        Some(stream) => keeps_waiting(stream, WATCH, "the stream went on when its timeline was dropped"),
+        None => {
+            std::thread::sleep(WATCH);
+            Ok(())
+        }
+    };
+    let value = exporter.value();
+    // Even after a failure: a driver may wait for the pending wait when it frees memory, and at the process's exit.
     exporter.signal(1)?;
-    let is_in_time = what != Dropped::DeviceToo || start.elapsed() < IN_TIME;
-    if is_in_time {
+    waited?;
+    ensure_eq!(value?, 0, "{what:?}: the exporter's value while the stream waits");
+    let ends = || -> Verdict {
         exporter.wait(2, PATIENCE)?;
         buffer.verify_all(round, &format!("{what:?}: the work behind the wait did not run"))?;
-        if let Some(stream) = &kept_stream {
-            stream.synchronize_timeout(PATIENCE)?;
-        }
-    }
-    ensure!(dropped.join().is_ok(), "{what:?}: dropping panicked");
-    Ok(is_in_time.then_some(()))
+        Ok(kept_stream.as_ref().map_or(Ok(()), |stream| stream.synchronize_timeout(PATIENCE))?)
+    };
+    let ran = ends();
+    Ok((ran, dropped.join().map_err(|_| Stop::Failed(format!("{what:?}: dropping panicked")))?))
 }
 
 fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
