@@ -1,5 +1,6 @@
 //! Steps that run beside others, in another process.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,16 @@ pub(crate) struct Background {
     steps: String,
     /// Its output.
     log: PathBuf,
+}
+
+/// How the steps of such a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// An error if one of them failed.
+    pub(crate) outcome: Outcome,
+    /// The steps that failed, with the first line of each failure.
+    pub(crate) failures: Vec<String>,
+    pub(crate) left_out: Vec<String>,
 }
 
 /// The priority of a process.
@@ -52,23 +63,21 @@ impl Background {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Waits for the end and prints the output. Also returns the sentences about what was left out.
-    ///
-    /// # Errors
-    /// If a step failed.
-    pub(crate) fn finish(mut self) -> (Outcome, Vec<String>) {
+    /// Waits for the end and prints the output.
+    pub(crate) fn finish(mut self) -> Ended {
         let status = self.child.wait();
         let output = fs::read_to_string(&self.log).unwrap_or_default();
         println!("\n=== in the background\n{output}");
-        let mut left_out: Vec<String> =
-            output.lines().filter_map(|line| line.strip_prefix("left out: ")).map(str::to_owned).collect();
         // Each is printed at once, and at the end.
-        left_out.sort();
-        left_out.dedup();
+        let once = |start: &str| -> Vec<String> {
+            let lines: BTreeSet<&str> = output.lines().filter_map(|line| line.strip_prefix(start)).collect();
+            lines.into_iter().map(str::to_owned).collect()
+        };
+        let (failures, left_out) = (once("FAILED: "), once("left out: "));
         let outcome = match status {
             Ok(status) if status.success() => Ok(()),
             _ => Err(format!("one of {}", self.steps)),
         };
-        (outcome, left_out)
+        Ended { outcome, failures, left_out }
     }
 }

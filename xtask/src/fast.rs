@@ -95,7 +95,7 @@ fn tests(session: &Session) -> Outcome {
             session.leave_out("tests with SwiftShader", "the package chromium-common, and apt-get to download it")?
         }
     }
-    tests.check_and_tell(is_failed_test)
+    tests.check_and_list(is_failed_test)
 }
 
 /// `true` for the lines of `cargo test` about a test that failed or a process that crashed.
@@ -111,10 +111,15 @@ fn swiftshader(session: &Session) -> Option<PathBuf> {
     let library = folder.join("usr/lib/chromium/libvk_swiftshader.so");
     if !library.is_file() && std::fs::create_dir_all(&folder).is_ok() && has("apt-get") {
         // The package is unpacked as a whole, or not at all.
-        let unpack = "apt-get download -qq chromium-common && dpkg -x chromium-common_*.deb new && mv new/usr usr";
-        let succeeds = || run("bash -c").arg(unpack).within(&folder).succeeds();
+        let unpack =
+            "rm -rf usr new *.deb && apt-get download -qq chromium-common && dpkg -x *.deb new && mv new/usr usr";
         // The network may fail for a moment.
-        let _ = succeeds() || succeeds() || succeeds();
+        for _ in 0..3 {
+            if run("bash -c").arg(unpack).within(&folder).succeeds() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_secs(10));
+        }
     }
     library.is_file().then_some(library)
 }

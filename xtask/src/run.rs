@@ -76,8 +76,8 @@ impl Run {
     /// As for [`Run::check`], with all output of the command in the standard output.
     ///
     /// # Errors
-    /// As for [`Run::check`], with the lines of the output for which `tells` is `true`.
-    pub(crate) fn check_and_tell(mut self, tells: fn(&str) -> bool) -> Outcome {
+    /// As for [`Run::check`], with the lines of the output for which `is_listed` is `true`.
+    pub(crate) fn check_and_list(mut self, is_listed: fn(&str) -> bool) -> Outcome {
         let line = self.line();
         let fails = |error: std::io::Error| format!("{line}: {error}");
         println!("+ {line}");
@@ -93,7 +93,7 @@ impl Run {
                 for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
                     let line = String::from_utf8_lossy(&line);
                     println!("{line}");
-                    if tells(&line) {
+                    if is_listed(&line) {
                         found.lock().unwrap_or_else(PoisonError::into_inner).push(line.trim().into());
                     }
                 }
@@ -144,10 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_tells_the_chosen_lines_of_both_outputs() {
+    fn a_failure_lists_the_chosen_lines_of_both_outputs() {
         let script = "echo reason 1; echo other; echo reason 2 >&2; printf 'reason \\xff'; exit $0";
         let outcome =
-            |status: &str| run("bash -c").arg(script).arg(status).check_and_tell(|line| line.contains("reason"));
+            |status: &str| run("bash -c").arg(script).arg(status).check_and_list(|line| line.contains("reason"));
         assert_eq!(outcome("0"), Ok(()));
         let error = outcome("3").expect_err("status 3");
         let lines: Vec<&str> = error.lines().map(str::trim).collect();
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_process_that_keeps_the_output_open_is_not_awaited() {
         let start = Instant::now();
-        assert_eq!(run("bash -c").arg("sleep 60 & echo reason").check_and_tell(|_| true), Ok(()));
+        assert_eq!(run("bash -c").arg("sleep 60 & echo reason").check_and_list(|_| true), Ok(()));
         assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     }
 }

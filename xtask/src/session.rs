@@ -64,9 +64,9 @@ impl Session {
         Ok(())
     }
 
-    /// Runs all of `steps`, the later ones even after a failure, and prints a table and the failures. Those named in `background` run in
-    /// a process of their own until the last step, which begins when they have ended. If they have ended before a step
-    /// named in `later`, as they do where everything is built, another process runs those.
+    /// Runs all of `steps`, the later ones even after a failure, and prints a table and the failures. Those named in
+    /// `background` run in a process of their own until the last step, which begins when they have ended. If they have
+    /// ended before a step named in `later`, as they do where everything is built, another process runs those.
     ///
     /// # Errors
     /// The names of the failed steps.
@@ -74,16 +74,17 @@ impl Session {
         let mut table = Vec::new();
         let (mut failed, mut failures): (Vec<String>, Vec<String>) = Default::default();
         let mut elsewhere = background.to_vec();
-        let mut beside = Vec::from_iter(Background::start(&self.target, background, Priority::Low)?);
+        let mut beside = Vec::from_iter(Background::start(&self.target, background, Priority::Lowest)?);
         let mut free = !beside.is_empty();
         for (index, step) in steps.iter().enumerate() {
             if elsewhere.contains(&step.name) {
                 continue;
             }
             if index + 1 == steps.len() {
-                for (outcome, left_out) in beside.drain(..).map(Background::finish) {
-                    failed.extend(outcome.err());
-                    self.left_out.borrow_mut().extend(left_out);
+                for ended in beside.drain(..).map(Background::finish) {
+                    failed.extend(ended.outcome.err());
+                    failures.extend(ended.failures);
+                    self.left_out.borrow_mut().extend(ended.left_out);
                 }
             }
             if free && beside.iter_mut().all(Background::has_ended) {
@@ -101,8 +102,8 @@ impl Session {
             let outcome = (step.run)(self);
             let result = match &outcome {
                 Err(error) => {
-                    let failure = format!("FAILED: {}: {error}", step.name);
-                    println!("{failure}");
+                    let failure = format!("{}: {error}", step.name);
+                    println!("FAILED: {failure}");
                     failed.push(step.name.into());
                     failures.push(failure);
                     "FAILED"
@@ -124,7 +125,7 @@ impl Session {
             println!("left out: {sentence}");
         }
         for failure in &failures {
-            println!("{failure}");
+            println!("FAILED: {failure}");
         }
         if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
     }
