@@ -43,8 +43,9 @@ pub struct HeadlessOptions {
     /// 2024. Install a newer layer, or turn validation off.
     ///
     /// Version 1.3.239 also crashes now and then if one thread creates or destroys a context with validation while
-    /// another uses one: they share a table without a lock (KhronosGroup/Vulkan-ValidationLayers, #4391). Version
-    /// 1.4.309 does not. With an old layer, create all contexts before other threads use them.
+    /// another thread uses one, because the layer changes a table of all contexts without a lock
+    /// (KhronosGroup/Vulkan-ValidationLayers, #4391). Version 1.4.309 does not. With an old layer, create all contexts
+    /// before other threads use one, and drop them when no other thread does.
     pub validation: bool,
     /// The device to open; `None` selects the first GPU, or a CPU device if there is no GPU.
     pub device: Option<DeviceChoice>,
