@@ -14,7 +14,7 @@ use crate::service::{self, Request};
 use crate::system::describe;
 
 /// The time limit of a call; a slower one counts as hanging.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(8);
 
 /// A process that calls the driver of the backend under test without the library. It is restarted after a crash.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use rustix::event::epoll;
 use super::super::import_fd::{descriptor, refuse};
 use super::super::{expect_error, rejected};
 use super::{Rows, before_the_driver};
-use crate::leak_check::unchanged;
+use crate::leak_check::keeps_descriptors;
 use crate::raw_cuda::{OPAQUE_FD, RawCall};
 use crate::scenario::scenarios;
 use crate::{Context, ResourceSnapshot, Verdict, ensure_eq, request};
@@ -67,10 +67,9 @@ fn close_twice(context: &Context) -> Verdict {
             ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
             Ok(())
         };
-        unchanged(
-            ResourceSnapshot::open_descriptors,
+        keeps_descriptors(
             || (0..ROUNDS).try_for_each(|_| round()),
-            |&before| {
+            |before| {
                 ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
                 Ok(())
             },

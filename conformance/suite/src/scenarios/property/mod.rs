@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::leak_check::unchanged;
+use crate::leak_check::keeps_descriptors;
 use crate::{Context, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure_eq};
 
 /// The number of shrinking steps.
@@ -99,7 +99,7 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
 
 /// Fails unless as many descriptors are open after `action` as before, once asynchronous releases have ended.
 fn with_all_descriptors_back(action: impl FnMut() -> Verdict) -> Verdict {
-    unchanged(ResourceSnapshot::open_descriptors, action, |&before| {
+    keeps_descriptors(action, |before| {
         let end = Instant::now() + PATIENCE;
         while ResourceSnapshot::open_descriptors()? > before && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
