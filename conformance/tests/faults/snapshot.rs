@@ -29,9 +29,9 @@ impl ResourceSnapshot {
         }
     }
 
-    /// The counts once `done`, or after a moment: threads of the simulator may still be releasing objects.
+    /// The counts once `done`, or after a second: threads of the simulator may still be releasing objects.
     pub(crate) fn settled(simulator: &Simulator, done: impl Fn(&Self) -> bool) -> Self {
-        for _ in 0..2000 {
+        for _ in 0..500 {
             let now = Self::now(simulator);
             if done(&now) {
                 return now;

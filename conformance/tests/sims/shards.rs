@@ -41,7 +41,8 @@ fn merge(folder: &Path, names: &[String]) -> Result<(Option<i32>, String, Merged
     Ok((output.status.code(), said, merged))
 }
 
-/// Everything but times, the kernel's log, to which other programs write, and the names of scenarios that ran before in the same process.
+/// Everything but times, the kernel's log, to which other programs write, and the names of scenarios that ran before in the
+/// same process.
 fn ends(report: &Report) -> Vec<CaseReport> {
     let plain = |case: &CaseReport| CaseReport {
         reason: case

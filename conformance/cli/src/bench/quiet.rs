@@ -94,8 +94,8 @@ impl<'a> Core<'a> {
         has_stayed && taken <= self.free * TOLERANCE
     }
 
-    /// Waits until the core is free, at most 5 ms; tests may choose another limit. `false` if the thread has moved to another processor instead: the caches of
-    /// that one are cold.
+    /// Waits until the core is free, for at most `patience`. `false` if the thread has moved to another processor instead: the
+    /// caches of that one are cold.
     pub(super) fn wait_until_free(&mut self) -> bool {
         let start = Instant::now();
         loop {

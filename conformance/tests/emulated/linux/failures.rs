@@ -32,6 +32,9 @@ const PENDING: &str = "Stream::synchronize_timeout: timeout: ";
 /// In one of so many runs the runtime must notice every page fault. On a busy machine, its thread for events may spin
 /// without asking the kernel driver: the fault is missed, and the case ends as with a queue that hangs.
 const MOST_RUNS: u32 = 8;
+/// In one of so many runs each case must notice that nothing waits. On a busy machine the emulated GPU may reach a marker after
+/// the last query.
+const MOST_RUNS_WITHOUT_WAITS: u32 = 3;
 
 /// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3.
 const FAULTS: [(&str, End); 12] = [
@@ -61,8 +64,7 @@ const WAITING: &str = "{capture.drop_with_work_pending,capture.queries,graph.dro
 pub(super) fn skipped_waits_are_noticed() -> Result<(), Failed> {
     let mut missed: BTreeSet<_> = WAITING.trim_matches(['{', '}']).split(',').map(ToOwned::to_owned).collect();
     let mut text = String::new();
-    // On a busy machine the emulated GPU may reach a marker after the last query.
-    for _ in 0..MOST_RUNS {
+    for _ in 0..MOST_RUNS_WITHOUT_WAITS {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json").display().to_string();
         let arguments =
@@ -76,7 +78,7 @@ pub(super) fn skipped_waits_are_noticed() -> Result<(), Failed> {
             return Ok(());
         }
     }
-    Err(format!("not noticed by {missed:?} in {MOST_RUNS} runs\n{text}").into())
+    Err(format!("not noticed by {missed:?} in {MOST_RUNS_WITHOUT_WAITS} runs\n{text}").into())
 }
 
 /// Each fault with the test that meets it.

@@ -56,7 +56,7 @@ pub(super) fn host_functions(bench: &Bench<'_>) -> Result<()> {
     // Called or not, the function's captures are dropped.
     bench.check(result.is_err() || calls.load(Ordering::SeqCst) == 2, "host functions were not each called once");
     let held = || Arc::strong_count(&calls) > 1;
-    for _ in 0..2000 {
+    for _ in 0..1000 {
         if !held() {
             break;
         }

@@ -38,7 +38,8 @@ use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
 use crate::handle::Owner;
 
-/// Time that closing a device waits for work to complete, and once more after cancelling pending work.
+/// Time that closing a device waits for work to complete, and once more after cancelling pending work. Longer in tests, whose
+/// threads a busy machine may stop.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 1 });
 /// Time that closing waits for abandoned threads to end.
 const MOMENT: Duration = Duration::from_millis(50);

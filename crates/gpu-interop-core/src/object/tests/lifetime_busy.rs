@@ -187,7 +187,7 @@ fn work_that_never_ends_leaks_its_objects() {
     drop(stream);
     let start = Instant::now();
     drop(device);
-    assert!(start.elapsed() < Duration::from_secs(10), "bounded");
+    assert!(start.elapsed() < Duration::from_secs(20), "bounded");
     assert_eq!(recorder.frees(), []);
     assert!(recorder.calls().contains(&Call::CancelPendingWork));
 }
