@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{sleep, spawn};
+use std::sync::mpsc::channel;
+use std::thread::spawn;
 use std::time::{Duration, Instant};
 
 /// Result of a command, a check or a step; the text describes the failure.
@@ -86,30 +86,24 @@ impl Run {
         let mut child = self.0.spawn().map_err(fails)?;
         // The command keeps its ends of the pipe.
         drop(self);
-        let found: Arc<Mutex<Vec<String>>> = Arc::default();
-        let reader = spawn({
-            let found = found.clone();
-            move || {
-                for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-                    let line = String::from_utf8_lossy(&line);
-                    println!("{line}");
-                    if is_listed(&line) {
-                        found.lock().unwrap_or_else(PoisonError::into_inner).push(line.trim().into());
-                    }
+        let (listed, lines) = channel();
+        spawn(move || {
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                if is_listed(&line) {
+                    let _ = listed.send(format!("\n  {}", line.trim()));
                 }
             }
         });
         let status = child.wait().map_err(fails)?;
         // A process that outlives the command may keep the pipe open.
         let end = Instant::now() + Duration::from_secs(5);
-        while !reader.is_finished() && Instant::now() < end {
-            sleep(Duration::from_millis(10));
+        let mut error = format!("{line}: {status}");
+        while let Ok(line) = lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            error += &line;
         }
-        if status.success() {
-            return Ok(());
-        }
-        let found = found.lock().unwrap_or_else(PoisonError::into_inner);
-        Err(std::iter::once(format!("{line}: {status}")).chain(found.iter().cloned()).collect::<Vec<_>>().join("\n  "))
+        if status.success() { Ok(()) } else { Err(error) }
     }
 
     /// The output of the command, without trailing white space.
