@@ -75,9 +75,10 @@ fn negative_controls() -> Result<(), Failed> {
     let driver = Driver::named("cuda");
     let library = build(driver.vendor.package())?;
     let run = |function: &str, sabotage| {
-        let task = Task { until: Some(2), sabotage, ..Task::new(driver, &library, function, 2) };
-        let limit = if sabotage == Some(Sabotage::Hang) { Duration::from_secs(4) } else { task.limit };
-        let task = Task { limit, ..task };
+        let mut task = Task { until: Some(2), sabotage, ..Task::new(driver, &library, function, 2) };
+        if sabotage == Some(Sabotage::Hang) {
+            task.limit = Duration::from_secs(4);
+        }
         campaign::run(vec![Job { task, variables: Vec::new() }])
     };
     for (sabotage, defect) in Sabotage::ALL {
