@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::outcome::{Stop, Verdict};
 use crate::system;
@@ -154,30 +154,36 @@ fn leak_check_after(counts: u32, cycles: u32, mut run: impl FnMut(u32) -> Verdic
     Err(Stop::Failed(format!("resident memory grew by {bytes:?} bytes, each in {cycles} cycles")))
 }
 
-/// Counts the open descriptors, runs `action`, and compares with `check`, which gets the count. If fewer are open then, repeats
-/// this, three times at most: a stray close of `action` shows each time, the late one of an earlier scenario's thread only
-/// once.
+/// Fails unless as many descriptors are open after `action` as before, within `patience`. If fewer are open then, repeats this,
+/// three times at most: a stray close of `action` shows each time, the late one of an earlier scenario's thread only once.
 ///
 /// # Errors
-/// The first error of `action`, or the last one of `check`.
-pub(crate) fn keeps_descriptors(action: impl FnMut() -> Verdict, check: impl Fn(usize) -> Verdict) -> Verdict {
-    keeps(ResourceSnapshot::open_descriptors, action, check)
+/// The first error of `action`, or both counts, after `what`.
+pub(crate) fn keeps_descriptors(patience: Duration, what: &str, action: impl FnMut() -> Verdict) -> Verdict {
+    keeps(ResourceSnapshot::open_descriptors, patience, what, action)
 }
 
 /// As [`keeps_descriptors`], for what `count` counts.
 fn keeps(
     count: impl Fn() -> Verdict<usize>,
+    patience: Duration,
+    what: &str,
     mut action: impl FnMut() -> Verdict,
-    check: impl Fn(usize) -> Verdict,
 ) -> Verdict {
     let mut round = 1;
     loop {
         let before = count()?;
         action()?;
-        match check(before) {
-            Err(_) if round < ROUNDS && count()? < before => round += 1,
-            checked => return checked,
+        let (start, mut after) = (Instant::now(), count()?);
+        while after > before && start.elapsed() < patience {
+            sleep(Duration::from_millis(5));
+            after = count()?;
         }
+        if after >= before || round == ROUNDS {
+            ensure_eq!(after, before, "{what}");
+            return Ok(());
+        }
+        round += 1;
     }
 }
 
@@ -259,14 +265,7 @@ mod tests {
                 held.set(held.get().saturating_add_signed(changes.next().unwrap_or_default().into()));
                 Ok(())
             };
-            keeps(
-                || Ok(held.get()),
-                action,
-                |before| {
-                    ensure_eq!(held.get(), before, "what is held");
-                    Ok(())
-                },
-            )
+            keeps(|| Ok(held.get()), Duration::ZERO, "what is held", action)
         };
         for passing in [[0, 1, -1], [-2, 0, 1], [-1, -1, 0]] {
             assert_eq!(compared(passing), Ok(()));
@@ -278,7 +277,7 @@ mod tests {
         ] {
             assert_eq!(compared(failing).expect_err("differs").to_string(), reason);
         }
-        let stop = keeps(|| Ok(0), || Err(Stop::Skipped("not here".into())), |_| Ok(()));
+        let stop = keeps(|| Ok(0), Duration::ZERO, "", || Err(Stop::Skipped("not here".into())));
         assert_eq!(stop, Err(Stop::Skipped("not here".into())), "the action's own stop");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use gpu_interop::{ErrorKind, MemoryHandle, SemaphoreHandle};
 use rustix::event::epoll;
@@ -12,7 +13,7 @@ use super::{Rows, before_the_driver};
 use crate::leak_check::keeps_descriptors;
 use crate::raw_cuda::{OPAQUE_FD, RawCall};
 use crate::scenario::scenarios;
-use crate::{Context, ResourceSnapshot, Verdict, ensure_eq, request};
+use crate::{Context, Verdict, ensure_eq, request};
 
 scenarios! {
     all need [driver RawCalls];
@@ -57,23 +58,19 @@ fn close_twice(context: &Context) -> Verdict {
     let fd: OwnedFd = File::open("/dev/null")?.into();
     let raw = rows.raw.call(&RawCall::CloseAfterFailure, Some(fd.as_fd()))?.text;
     let library = || {
-        let round = || {
-            // Reaches the driver, which cannot use it.
-            let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-            let witness = rustix::fs::fstat(&object)?;
-            let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object)));
-            let (_, request) = rejected(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
-            let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
-            ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
-            Ok(())
-        };
-        keeps_descriptors(
-            || (0..ROUNDS).try_for_each(|_| round()),
-            |before| {
-                ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors");
+        let rounds = || {
+            (0..ROUNDS).try_for_each(|_| {
+                // Reaches the driver, which cannot use it.
+                let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+                let witness = rustix::fs::fstat(&object)?;
+                let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object)));
+                let (_, request) = rejected(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
+                let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
+                ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
                 Ok(())
-            },
-        )?;
+            })
+        };
+        keeps_descriptors(Duration::ZERO, "open descriptors", rounds)?;
         Ok(format!("import rejected; the descriptor came back open, {ROUNDS} times, and as many are open as before"))
     };
     rows.row("import a descriptor that the driver rejects, then close it", raw, library())?;

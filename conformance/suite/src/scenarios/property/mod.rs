@@ -17,7 +17,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::leak_check::keeps_descriptors;
-use crate::{Context, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure_eq};
+use crate::{Context, PATIENCE, Stop, Verdict};
 
 /// The number of shrinking steps.
 const SHRINKS: u32 = 4000;
@@ -99,14 +99,7 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
 
 /// Fails unless as many descriptors are open after `action` as before, once asynchronous releases have ended.
 fn with_all_descriptors_back(action: impl FnMut() -> Verdict) -> Verdict {
-    keeps_descriptors(action, |before| {
-        let end = Instant::now() + PATIENCE;
-        while ResourceSnapshot::open_descriptors()? > before && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        ensure_eq!(ResourceSnapshot::open_descriptors()?, before, "open descriptors afterwards");
-        Ok(())
-    })
+    keeps_descriptors(PATIENCE, "open descriptors afterwards", action)
 }
 
 #[cfg(test)]
