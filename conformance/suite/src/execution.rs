@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,14 @@ pub struct Ran {
     /// Its records.
     #[serde(flatten)]
     pub recorded: Recorded,
+    /// The time that it took, without the start and the exit of its process; `None` if device or exporter did not open.
+    pub took: Option<Duration>,
+}
+
+impl Ran {
+    fn unopened(verdict: Verdict) -> Self {
+        Self { verdict, recorded: Recorded::default(), took: None }
+    }
 }
 
 impl Context {
@@ -65,7 +74,7 @@ pub fn run(
     device: usize,
     seeds: Seeds,
 ) -> Ran {
-    let mut end = Ran { verdict: Ok(()), recorded: Recorded::default() };
+    let mut end = Ran::unopened(Ok(()));
     let report = |ran| {
         end = ran;
         Ok(())
@@ -106,16 +115,16 @@ fn run_opened(
     let mut context = match caught(open) {
         Ok(context) => Some(context),
         Err(stop) => {
-            return scenarios
-                .iter()
-                .try_for_each(|_| report(Ran { verdict: Err(stop.clone()), recorded: Recorded::default() }));
+            return scenarios.iter().try_for_each(|_| report(Ran::unopened(Err(stop.clone()))));
         }
     };
     let observations = context.as_ref().map(Context::observations).unwrap_or_default();
     let complaints = context.as_ref().map(Context::complaints);
     let mut heard = 0;
     for (index, scenario) in scenarios.iter().enumerate() {
+        let start = Instant::now();
         let verdict = context.as_mut().map_or(Ok(()), |context| caught(|| context.run(scenario, seeds)));
+        let took = Some(start.elapsed());
         let mut left_behind = Ok(());
         if index + 1 == scenarios.len() {
             // Objects left over by any of them are detected now.
@@ -129,7 +138,7 @@ fn run_opened(
         heard = complaints.len();
         let verdict = and_around_it(verdict, [left_behind, complained]);
         let failed = matches!(verdict, Err(Stop::Failed(_)));
-        report(Ran { verdict, recorded: observations.take() })?;
+        report(Ran { verdict, recorded: observations.take(), took })?;
         if failed {
             break;
         }

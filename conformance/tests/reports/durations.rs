@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Tested, report};
+use super::{Tested, report, simulated};
 
 /// The first report with a duration of a case counts.
 const REPORTS: [&str; 2] = ["cuda-580.159.04-h100.json", "host-lavapipe.json"];
@@ -25,5 +25,23 @@ fn durations_are_those_of_the_reports() -> Tested {
     }
     let committed = std::fs::read_to_string(&path)?;
     assert!(committed == text, "durations.txt is outdated; GPU_INTEROP_RECORD=1 with this test writes it");
+    Ok(())
+}
+
+/// Otherwise the duration of a case would depend on the others in its process, and on what else starts meanwhile.
+#[test]
+fn durations_leave_out_the_start_of_processes() -> Tested {
+    const LATENCY_US: u64 = 500_000;
+    let folder = tempfile::tempdir()?;
+    let slow = format!("cuDevicePrimaryCtxRetain:{LATENCY_US}");
+    let few = ["--filter", "memory.{round_trip,import_twice}"];
+    let report =
+        simulated::reported(&folder.path().join("slow.json"), &[("GPU_INTEROP_SIM_LATENCY", slow.as_str())], &few)?;
+    let ran: Vec<_> = report.results.iter().filter(|case| case.outcome.ran()).collect();
+    assert_eq!(ran.len(), 2, "{:?}", report.summary);
+    assert!(report.duration_us > LATENCY_US, "{} us", report.duration_us);
+    for case in ran {
+        assert!((1..LATENCY_US).contains(&case.duration_us), "{}: {} us", case.name(), case.duration_us);
+    }
     Ok(())
 }

@@ -31,6 +31,8 @@ pub(super) struct Ended {
     pub(super) recorded: Recorded,
     pub(super) kernel_log: Vec<KernelLine>,
     pub(super) sensors: Option<Around>,
+    /// The time that the scenario took, if it ran to its end.
+    pub(super) took: Option<Duration>,
     /// `true` if the case did not run to its end, because the run stops.
     pub(super) is_left: bool,
 }
@@ -69,7 +71,7 @@ impl Run {
             report;
         let recorded = Recorded { observed, left_out };
         Self {
-            ended: Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, is_left: false },
+            ended: Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, took: None, is_left: false },
             took: Duration::from_micros(duration_us),
         }
     }
@@ -88,7 +90,7 @@ impl Run {
 
 impl Ended {
     pub(super) fn ran(ran: execution::Ran) -> Self {
-        Self { recorded: ran.recorded, ..Self::of(ran.verdict) }
+        Self { recorded: ran.recorded, took: ran.took, ..Self::of(ran.verdict) }
     }
 
     pub(super) fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
@@ -100,6 +102,7 @@ impl Ended {
             recorded: Recorded::default(),
             kernel_log: Vec::new(),
             sensors: None,
+            took: None,
             is_left: false,
         }
     }

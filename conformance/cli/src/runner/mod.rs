@@ -204,7 +204,8 @@ impl Plan {
                 end.calls = file.as_ref().and_then(|file| file.trace(place).ok());
             }
             call_trace::next_scenario();
-            ended(*index, end, start.elapsed());
+            let took = end.took.unwrap_or_else(|| start.elapsed());
+            ended(*index, end, took);
         }
     }
 }
