@@ -31,7 +31,7 @@ fn durations_are_those_of_the_reports() -> Tested {
 /// Otherwise the duration of a case would depend on the others in its process, and on what else starts meanwhile.
 #[test]
 fn durations_leave_out_the_start_of_processes() -> Tested {
-    const LATENCY_US: u64 = 500_000;
+    const LATENCY_US: u64 = 1_500_000;
     let folder = tempfile::tempdir()?;
     let slow = format!("cuDevicePrimaryCtxRetain:{LATENCY_US}");
     let few = ["--filter", "memory.{round_trip,import_twice}"];
@@ -41,7 +41,7 @@ fn durations_leave_out_the_start_of_processes() -> Tested {
     assert_eq!(ran.len(), 2, "{:?}", report.summary);
     assert!(report.duration_us > LATENCY_US, "{} us", report.duration_us);
     for case in ran {
-        assert!((1..LATENCY_US).contains(&case.duration_us), "{}: {} us", case.name(), case.duration_us);
+        assert!((1..LATENCY_US / 2).contains(&case.duration_us), "{}: {} us", case.name(), case.duration_us);
     }
     Ok(())
 }

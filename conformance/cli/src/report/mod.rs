@@ -160,8 +160,9 @@ pub struct CaseReport {
     /// is flaky.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flake_rate: Option<f64>,
-    /// Duration, microseconds; of the last run of a flaky case. The start and the exit of the process are left out, if the case ran to its end.
-    /// Reports of earlier commits include them in the first and the last case of a process.
+    /// Duration, microseconds; of the last run of a flaky case. The start and the exit of the process are left out, unless the
+    /// case crashed, timed out or was stopped. Reports of earlier commits include them in the first and the last case of a
+    /// process.
     pub duration_us: u64,
 }
 

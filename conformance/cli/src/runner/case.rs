@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub(super) recorded: Recorded,
     pub(super) kernel_log: Vec<KernelLine>,
     pub(super) sensors: Option<Around>,
-    /// The time that the scenario took, if it ran to its end.
+    /// The time that the scenario took, if it ran to its end and its process did not fail afterwards.
     pub(super) took: Option<Duration>,
     /// `true` if the case did not run to its end, because the run stops.
     pub(super) is_left: bool,
