@@ -76,7 +76,7 @@ fn deviation(equal: &[f64]) -> f64 {
     if equal.len() < 2 {
         return 0.0;
     }
-    let every_second = |first| equal.iter().copied().skip(first).step_by(2).fold(f64::INFINITY, f64::min);
+    let every_second = |first| fastest(&equal.iter().copied().skip(first).step_by(2).collect::<Vec<_>>());
     let (first, second) = equal.split_at(equal.len() / 2);
     let halves = [[fastest(first), fastest(second)], [every_second(0), every_second(1)]];
     halves.iter().map(|half| increase(fastest(half), slowest(half))).fold(0.0, f64::max)
@@ -114,15 +114,15 @@ impl Rule {
             _ => (1.3, 0.05),
         };
         let shift = shift(cases);
-        let sides = || cases.iter().flat_map(|case| [&case.before, &case.after]);
         let is_fastest = runs.0 == runs.1 && runs.0 > 1 && cases.len() >= ENOUGH;
         let noise = if runs == (1, 1) {
             let greatest =
                 |excess: fn(&Timed) -> f64| cases.iter().map(|case| excess(&case.scaled(shift))).fold(0.0, f64::max);
             [greatest(|case| case.swapped().excess()), greatest(Timed::excess)]
         } else {
+            let sides = cases.iter().flat_map(|case| [&case.before, &case.after]);
             let of = if is_fastest { deviation } else { spread };
-            [sides().map(|side| of(side)).fold(0.0, f64::max); 2]
+            [sides.map(|side| of(side)).fold(0.0, f64::max); 2]
         };
         Self { ratio, least, noise, shift, runs, is_fastest }
     }

@@ -1,6 +1,6 @@
 //! A case, and how it ended.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
 
@@ -89,6 +89,11 @@ impl Run {
 }
 
 impl Ended {
+    /// The duration of the case, which ended now.
+    pub(super) fn took_since(&self, start: Instant) -> Duration {
+        self.took.unwrap_or_else(|| start.elapsed())
+    }
+
     pub(super) fn ran(ran: execution::Ran) -> Self {
         Self { recorded: ran.recorded, took: ran.took, ..Self::of(ran.verdict) }
     }

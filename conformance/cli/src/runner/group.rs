@@ -180,7 +180,7 @@ pub(super) fn run<'a>(
             let open = window.get_or_insert_with(|| options.evidence.begin(cases[done].name()));
             open.process(process.child.id());
             let mut end = process.next(limit, is_last, &mut turn).unwrap_or_else(|stop| Ended::of(Err(stop)));
-            let took = end.took.unwrap_or_else(|| start.elapsed());
+            let took = end.took_since(start);
             // The process has begun the next case.
             start = Instant::now();
             end.kernel_log = std::mem::take(kernel_log);

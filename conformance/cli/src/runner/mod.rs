@@ -204,7 +204,7 @@ impl Plan {
                 end.calls = file.as_ref().and_then(|file| file.trace(place).ok());
             }
             call_trace::next_scenario();
-            let took = end.took.unwrap_or_else(|| start.elapsed());
+            let took = end.took_since(start);
             ended(*index, end, took);
         }
     }
