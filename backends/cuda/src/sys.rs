@@ -13,11 +13,12 @@ pub(crate) mod status {
     pub(crate) const STUB_LIBRARY: Status = Status(34);
     pub(crate) const SYSTEM_DRIVER_MISMATCH: Status = Status(803);
     pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: Status = Status(804);
+    /// Another library has reset or destroyed the context. HIP returns this number for any unknown stream.
+    pub(crate) const CONTEXT_IS_DESTROYED: Status = Status(709);
     /// Codes of a lost context in addition to those of both vendors: `ECC_UNCORRECTABLE`, `NVLINK_UNCORRECTABLE`,
-    /// `CONTAINED`, `CONTEXT_IS_DESTROYED` (HIP returns that number for any unknown stream), `TENSOR_MEMORY_LEAK`,
-    /// `MPS_CLIENT_TERMINATED`, `EXTERNAL_DEVICE`.
-    pub(crate) const CONTEXT_LOST: [Status; 7] =
-        [Status(214), Status(220), Status(226), Status(709), Status(721), Status(810), Status(911)];
+    /// `CONTAINED`, `TENSOR_MEMORY_LEAK`, `MPS_CLIENT_TERMINATED`, `EXTERNAL_DEVICE`.
+    pub(crate) const CONTEXT_LOST: [Status; 6] =
+        [Status(214), Status(220), Status(226), Status(721), Status(810), Status(911)];
 }
 
 /// `CUdevice_attribute`.
@@ -94,6 +95,9 @@ driver_table! {
             ctx_pop_current: fn(context: *mut Handle) -> Status = c"cuCtxPopCurrent_v2";
         }
         optional {
+            ctx_get_id: fn(context: Handle, id: *mut u64) -> Status = c"cuCtxGetId" since (12, 0);
+            primary_ctx_get_state: fn(device: DeviceNumber, flags: *mut c_uint, active: *mut c_int) -> Status
+                = c"cuDevicePrimaryCtxGetState" since (7, 0);
             device_get_uuid: fn(uuid: *mut [u8; 16], device: DeviceNumber) -> Status
                 = c"cuDeviceGetUuid_v2", c"cuDeviceGetUuid" since (9, 2);
             device_get_luid: fn(luid: *mut [u8; 8], node_mask: *mut c_uint, device: DeviceNumber) -> Status
@@ -175,6 +179,7 @@ mod tests {
             (status::STUB_LIBRARY, E::CUDA_ERROR_STUB_LIBRARY),
             (Status::NO_DEVICE, E::CUDA_ERROR_NO_DEVICE),
             (Status::NOT_READY, E::CUDA_ERROR_NOT_READY),
+            (status::CONTEXT_IS_DESTROYED, E::CUDA_ERROR_CONTEXT_IS_DESTROYED),
             (Status::NOT_SUPPORTED, E::CUDA_ERROR_NOT_SUPPORTED),
             (status::SYSTEM_DRIVER_MISMATCH, E::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH),
             (status::COMPAT_NOT_SUPPORTED_ON_DEVICE, E::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE),

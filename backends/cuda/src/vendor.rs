@@ -19,6 +19,38 @@ use crate::Cuda;
 use crate::sys::{self, Functions, attribute, status};
 use crate::{array, capabilities, image};
 
+/// Primary context of a device, which the driver reference-counts.
+#[derive(Debug)]
+pub(crate) struct PrimaryContext {
+    handle: Handle,
+    /// Number of this context. After a reset the driver reuses the handle, not the number. `None` for drivers before
+    /// CUDA 12.
+    id: Option<u64>,
+}
+
+/// Number of a context; `None` for drivers before CUDA 12. Not traced: it precedes most calls.
+#[inline]
+fn context_id(driver: &Driver<Cuda>, context: Handle) -> Option<std::result::Result<u64, Status>> {
+    let (mut id, function) = (0, driver.own.ctx_get_id.get()?);
+    // SAFETY: the pointer is valid for the call; the handle is that of a primary context, which the driver keeps after a
+    // reset.
+    match unsafe { function(context, &raw mut id) } {
+        Status::SUCCESS => Some(Ok(id)),
+        code => Some(Err(code)),
+    }
+}
+
+/// Returns whether the primary context exists. It may be a later one than that of `open`.
+#[cold]
+fn is_active(driver: &Driver<Cuda>, device: DeviceNumber) -> Result<bool> {
+    const OPERATION: &str = "cuDevicePrimaryCtxGetState";
+    let Some(function) = driver.own.primary_ctx_get_state.get() else { return Ok(true) };
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: the pointers are valid for the call.
+    let queried = unsafe { function.traced(OPERATION, (device, &raw mut flags, &raw mut active)) };
+    driver.check(OPERATION, queried).map(|()| active != 0)
+}
+
 impl Vendor for Cuda {
     const NAMING: Naming = Naming::Cuda;
     // Unversioned `libcuda.so` may be the toolkit's stub, so it comes last.
@@ -51,8 +83,7 @@ impl Vendor for Cuda {
     const MODULES: &'static str = "CUDA loads PTX, cubins and fat binaries";
 
     type Functions = Functions;
-    /// Primary context of the device, which the driver reference-counts.
-    type Context = Handle;
+    type Context = PrimaryContext;
     type Previous = ();
     type ImageDesc = sys::MipmappedArrayDesc;
     type CopyDesc = sys::array::Memcpy3d;
@@ -102,13 +133,23 @@ impl Vendor for Cuda {
                 "the kernel module and this library have different versions; restart the machine if the driver was updated, or \
                  give the container the machine's library",
             ),
+            status::CONTEXT_IS_DESTROYED => (ErrorKind::DeviceLost, Self::RESET.1),
             code if code.says_lost() || status::CONTEXT_LOST.contains(&code) => LOST,
             _ if matches!(doing, Doing::ImportingMemory | Doing::ImportingSemaphore) => REFUSED,
             _ => (ErrorKind::Driver, "the driver reported a failure"),
         }
     }
 
-    fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<Handle> {
+    const RESET: (&'static str, &'static str) = (
+        "cuDevicePrimaryCtxReset",
+        "another library of this process has reset the device (cudaDeviceReset, cuDevicePrimaryCtxReset), which destroyed \
+         all objects of this device; drop them, which frees nothing any more, and open the device again",
+    );
+    // Measured with driver 580 on an H100: after the reset, the memory is still mapped, and it can be unmapped and
+    // released.
+    const ALLOCATIONS_SURVIVE_RESET: bool = true;
+
+    fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<PrimaryContext> {
         const OPERATION: &str = "cuDevicePrimaryCtxRetain";
         let mut context = 0;
         // SAFETY: the pointer is valid for the call.
@@ -118,10 +159,21 @@ impl Vendor for Cuda {
             let message = "the driver reported success but returned a null handle";
             return Err(Error::new(ErrorKind::Driver, OPERATION, message));
         }
-        Ok(context)
+        Ok(PrimaryContext { handle: context, id: context_id(driver, context).and_then(std::result::Result::ok) })
     }
 
-    fn close(driver: &Driver<Self>, device: DeviceNumber, _context: &Handle) {
+    #[inline]
+    fn is_alive(driver: &Driver<Self>, device: DeviceNumber, context: &PrimaryContext) -> Result<bool> {
+        match (context.id, context_id(driver, context.handle)) {
+            (Some(opened), Some(Ok(now))) => Ok(opened == now),
+            (_, Some(Err(status::CONTEXT_IS_DESTROYED))) => Ok(false),
+            (_, Some(Err(code))) => driver.check("cuCtxGetId", code).map(|()| true),
+            (None, _) | (_, None) => is_active(driver, device),
+        }
+    }
+
+    fn close(driver: &Driver<Self>, device: DeviceNumber, _context: &PrimaryContext, _may_wait: bool) {
+        // A reset does not change the number of references (measured with driver 580).
         // SAFETY: `open` retained the context once, and it is released once.
         let released = unsafe { driver.own.primary_ctx_release.traced("cuDevicePrimaryCtxRelease", (device,)) };
         if let Err(error) = driver.check("cuDevicePrimaryCtxRelease", released) {
@@ -130,15 +182,15 @@ impl Vendor for Cuda {
     }
 
     #[inline]
-    fn enter(driver: &Driver<Self>, _device: DeviceNumber, context: &Handle) -> Result<Option<()>> {
+    fn enter(driver: &Driver<Self>, _device: DeviceNumber, context: &PrimaryContext) -> Result<Option<()>> {
         let mut current = 0;
         // SAFETY: the pointer is valid for the call.
         let queried = unsafe { (driver.own.ctx_get_current)(&raw mut current) };
-        if queried == Status::SUCCESS && current == *context {
+        if queried == Status::SUCCESS && current == context.handle {
             return Ok(None);
         }
         // SAFETY: the context is live because `open` retained it.
-        let pushed = unsafe { driver.own.ctx_push_current.traced("cuCtxPushCurrent", (*context,)) };
+        let pushed = unsafe { driver.own.ctx_push_current.traced("cuCtxPushCurrent", (context.handle,)) };
         driver.check("cuCtxPushCurrent", pushed)?;
         Ok(Some(()))
     }
@@ -154,8 +206,8 @@ impl Vendor for Cuda {
         }
     }
 
-    fn context_handle(context: &Handle) -> Option<Handle> {
-        Some(*context)
+    fn context_handle(context: &PrimaryContext) -> Option<Handle> {
+        Some(context.handle)
     }
 
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid> {

@@ -115,6 +115,7 @@ mod import;
 mod memory;
 mod properties;
 mod queues;
+mod sentinel;
 mod sys;
 mod vendor;
 

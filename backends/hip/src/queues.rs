@@ -25,6 +25,7 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Handle};
 
 use crate::Hip;
+use crate::sentinel::Sentinel;
 
 const CREATE: &str = "hipExtStreamCreateWithCUMask";
 /// Environment variable for the number of shared queues, read by the runtime at initialisation.
@@ -41,6 +42,8 @@ const DEFAULT_QUEUES: usize = 4;
 struct Streams {
     /// Number of times the device is open.
     opened: usize,
+    /// Shows whether the streams still exist.
+    sentinel: Option<Sentinel>,
     /// Number of streams on the runtime's ordinary queues, including those being created.
     shared: usize,
     /// Streams on the runtime's ordinary queues.
@@ -174,22 +177,55 @@ pub(crate) fn spoilt(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle)
     with(driver, device, |streams| streams.own.remove(&stream));
 }
 
-/// Counts an open of a device.
-pub(crate) fn opened(driver: &Driver<Hip>, device: DeviceNumber) {
-    with(driver, device, |streams| streams.opened += 1);
+/// Counts an open of a device, and returns the sentinel that shows whether the device was reset since then. The device is
+/// current.
+pub(crate) fn opened(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Sentinel> {
+    let known = with(driver, device, |streams| {
+        streams.opened += 1;
+        streams.sentinel
+    });
+    if known.is_some_and(|sentinel| sentinel.is_alive(driver).unwrap_or(true)) {
+        return known;
+    }
+    let placed = Sentinel::place(driver);
+    let used = with(driver, device, |streams| {
+        if streams.sentinel == known {
+            if known.is_some() {
+                // A reset has destroyed the streams.
+                *streams = Streams { opened: streams.opened, ..Streams::default() };
+            }
+            streams.sentinel = placed;
+        }
+        streams.sentinel
+    });
+    if let Some(placed) = placed.filter(|_| used != placed) {
+        // Another thread has opened the device, too.
+        placed.remove(driver);
+    }
+    used
 }
 
-/// Counts a close of a device. The last close destroys the kept streams.
-pub(crate) fn closed(driver: &Driver<Hip>, device: DeviceNumber) {
-    let idle = with(driver, device, |streams| {
+/// Counts a close of a device that cannot be made current.
+pub(crate) fn forgotten(driver: &Driver<Hip>, device: DeviceNumber) {
+    with(driver, device, |streams| streams.opened = streams.opened.saturating_sub(1));
+}
+
+/// Counts a close of a device. The last close destroys the kept streams and, if it may wait for the device's other
+/// streams, the sentinel. The device is current.
+pub(crate) fn closed(driver: &Driver<Hip>, device: DeviceNumber, may_wait: bool) {
+    let (idle, sentinel) = with(driver, device, |streams| {
         streams.opened = streams.opened.saturating_sub(1);
-        if streams.opened == 0 { std::mem::take(&mut streams.idle) } else { Vec::new() }
+        let sentinel = streams.sentinel.take_if(|_| streams.opened == 0 && may_wait);
+        (if streams.opened == 0 { std::mem::take(&mut streams.idle) } else { Vec::new() }, sentinel)
     });
     for stream in idle {
         // SAFETY: the stream was created here, is idle, and was removed from the kept streams.
         if let Err(error) = unsafe { driver.destroy_stream(stream) } {
             tracing::warn!(%error, "destroying a stream failed; it is leaked");
         }
+    }
+    if let Some(sentinel) = sentinel {
+        sentinel.remove(driver);
     }
 }
 

@@ -59,6 +59,8 @@ driver_table! {
                 = c"hipDeviceGetLuid" since (7, 16);
             ext_malloc: fn(memory: *mut *mut c_void, size: usize, flags: c_uint) -> Status
                 = c"hipExtMallocWithFlags" since (4, 2);
+            pointer_get_attribute: fn(value: *mut c_void, attribute: c_int, address: DeviceAddress) -> Status
+                = c"hipPointerGetAttribute" since (5, 0);
             array_destroy: fn(array: Handle) -> Status = c"hipArrayDestroy" since (4, 3);
             malloc: fn(memory: *mut DeviceAddress, size: usize) -> Status = c"hipMalloc" since (4, 2);
             stream_create_with_cu_mask: fn(stream: *mut Handle, words: c_uint, mask: *const u32) -> Status

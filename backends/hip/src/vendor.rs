@@ -1,6 +1,6 @@
 //! [`Vendor`] for AMD's runtime.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use gpu_interop_core::backend::{ArrayCopy, SignalMemory};
 use gpu_interop_core::{
@@ -14,6 +14,7 @@ use gpu_interop_driver::{
 };
 
 use crate::Hip;
+use crate::sentinel::Sentinel;
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
 use crate::{array, capabilities, code_object, image, import, memory, properties, queues};
 
@@ -65,13 +66,11 @@ impl Vendor for Hip {
         install: "install AMD's ROCm runtime (Linux) or Adrenalin driver (Windows), or name its folder with ROCM_PATH",
     };
     const NAMING: Naming = Naming::Hip;
-    /// `hipHostMallocCoherent`: otherwise writes become visible only at the end of a kernel.
-    const PINNED_FLAGS: c_uint = 0x4000_0000;
 
     type CopyDesc = sys::array::Memcpy3d;
     type ImageDesc = sys::array::MipmappedArrayDesc;
     /// The device number suffices to make a device current.
-    type Context = ();
+    type Context = Option<Sentinel>;
     type Previous = c_int;
     type Functions = Functions;
 
@@ -128,17 +127,38 @@ impl Vendor for Hip {
         }
     }
 
-    fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<()> {
-        queues::opened(driver, device);
-        Ok(())
-    }
+    const RESET: (&'static str, &'static str) = (
+        "hipDeviceReset",
+        "another library of this process has reset the device (hipDeviceReset), which destroyed all objects of this \
+         device; drop them, which frees nothing any more, and open the device again",
+    );
 
-    fn close(driver: &Driver<Self>, device: DeviceNumber, (): &()) {
-        queues::closed(driver, device);
+    fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<Option<Sentinel>> {
+        let previous = Self::enter(driver, device, &None)?;
+        let sentinel = queues::opened(driver, device);
+        if let Some(previous) = previous {
+            Self::leave(driver, previous);
+        }
+        Ok(sentinel)
     }
 
     #[inline]
-    fn enter(driver: &Driver<Self>, device: DeviceNumber, (): &()) -> Result<Option<c_int>> {
+    fn is_alive(driver: &Driver<Self>, _device: DeviceNumber, sentinel: &Option<Sentinel>) -> Result<bool> {
+        sentinel.map_or(Ok(true), |sentinel| sentinel.is_alive(driver))
+    }
+
+    const CLOSES_CURRENT_DEVICE: bool = true;
+
+    fn forget(driver: &Driver<Self>, device: DeviceNumber) {
+        queues::forgotten(driver, device);
+    }
+
+    fn close(driver: &Driver<Self>, device: DeviceNumber, _sentinel: &Option<Sentinel>, may_wait: bool) {
+        queues::closed(driver, device, may_wait);
+    }
+
+    #[inline]
+    fn enter(driver: &Driver<Self>, device: DeviceNumber, _context: &Option<Sentinel>) -> Result<Option<c_int>> {
         let mut current = 0;
         // SAFETY: the pointer is valid for the call.
         driver.check("hipGetDevice", unsafe { (driver.own.get_device)(&raw mut current) })?;

@@ -49,6 +49,8 @@ pub enum DriverUse {
     VisibleDevices,
     /// Malformed calls of CUDA's driver, in another process.
     RawCalls,
+    /// A reset of the device by another library.
+    Reset,
 }
 
 impl fmt::Display for DriverUse {
@@ -58,6 +60,7 @@ impl fmt::Display for DriverUse {
             Self::StreamCapture => "stream capture by the application",
             Self::VisibleDevices => "variables that hide devices",
             Self::RawCalls => "raw calls of CUDA's driver",
+            Self::Reset => "a reset of the device",
         })
     }
 }

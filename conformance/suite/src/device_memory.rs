@@ -13,7 +13,7 @@ use crate::outcome::{Stop, Verdict};
 /// Permitted decrease of free memory, bytes: other processes allocate, too.
 const SLACK: u64 = 256 << 20;
 /// The code of both vendors' drivers for an unsupported query.
-const NOT_SUPPORTED: c_uint = 801;
+pub(crate) const NOT_SUPPORTED: c_uint = 801;
 
 /// Queries the driver of the device under test directly: the library has no such query.
 pub(crate) struct DeviceMemory {
@@ -22,21 +22,23 @@ pub(crate) struct DeviceMemory {
     ask: fn(&Self) -> Verdict<u64>,
 }
 
-/// Calls a function of the driver that must succeed.
+/// Calls a function of the driver, loaded as `self.driver`, that must succeed.
 macro_rules! call {
     ($self:ident.$symbol:ident($($argument:expr => $type:ty),* $(,)?)) => {{
         let name = concat!(stringify!($symbol), "\0").as_bytes();
         // SAFETY: the function has this type in the vendor's header.
-        let function = unsafe { $self.driver.get::<unsafe extern "system" fn($($type),*) -> c_uint>(name) }
+        let function = unsafe { $self.driver.get::<unsafe extern "system" fn($($type),*) -> std::ffi::c_uint>(name) }
             .map_err(|_| Stop::Unsupported(format!("the driver has no {}", stringify!($symbol))))?;
         // SAFETY: pointers are valid for the call; contexts are live.
         match unsafe { function($($argument),*) } {
             0 => Ok(()),
-            NOT_SUPPORTED => Err(Stop::Unsupported(format!("{}: not supported", stringify!($symbol)))),
+            $crate::device_memory::NOT_SUPPORTED => Err(Stop::Unsupported(format!("{}: not supported", stringify!($symbol)))),
             code => Err(Stop::Failed(format!("{}: {code}", stringify!($symbol)))),
         }
     }};
 }
+
+pub(crate) use call;
 
 impl DeviceMemory {
     /// Loads the driver of the device under test.

@@ -47,6 +47,7 @@ mod gl;
 mod image;
 mod leak_check;
 mod need;
+mod other_library;
 mod outcome;
 mod pattern;
 mod peer;

@@ -55,9 +55,9 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         spared: &[
             ("hipGetDeviceProperties", "asked where hipGetDevicePropertiesR0600 is missing"),
             ("hipMalloc", "before HIP 5.7, whose fills are copies"),
-            ("hipHostMalloc", PINNED),
+            ("hipHostRegister", PINNED),
             ("hipHostGetDevicePointer", PINNED),
-            ("hipHostFree", PINNED),
+            ("hipHostUnregister", PINNED),
         ],
         whole: true,
     },

@@ -115,7 +115,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is called first"),
     ("cuStreamBatchMemOp_v2", "cuLaunchHostFunc, which also orders a signal"),
-    ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
+    ("hipExtMallocWithFlags", "hipHostRegister, as pinned memory does for signal memory"),
     ("cuThreadExchangeStreamCaptureMode", "none: older drivers have no recordings that mind other threads"),
     ("hipThreadExchangeStreamCaptureMode", "none, as with CUDA"),
     ("cuMemImportFromShareableHandle", "cuImportExternalMemory, for native memory"),

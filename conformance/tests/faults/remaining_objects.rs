@@ -9,7 +9,7 @@ const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[Sort::Imports]),
     // Also HIP's signal memory.
     ("cuMemFree_v2", "hipFree", &[Sort::Mappings, Sort::Allocations]),
-    ("cuMemFreeHost", "hipHostFree", &[Sort::Allocations]),
+    ("cuMemHostUnregister", "hipHostUnregister", &[Sort::Allocations]),
     ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[Sort::Arrays]),
     ("cuSurfObjectDestroy", "hipDestroySurfaceObject", &[Sort::Surfaces]),
     ("cuTexObjectDestroy", "hipTexObjectDestroy", &[Sort::Textures]),

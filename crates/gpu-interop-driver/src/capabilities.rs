@@ -63,7 +63,7 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             ),
             Feature::StreamMemoryOperations32 => has!(stream_write_value_32),
             Feature::StreamMemoryOperations64 => has!(stream_write_value_64),
-            Feature::SignalMemory => has!(mem_host_alloc, mem_host_get_device_pointer, mem_free_host),
+            Feature::SignalMemory => has!(mem_host_register, mem_host_get_device_pointer, mem_host_unregister),
             Feature::HostFunctions => has!(launch_host_func),
             Feature::Kernels => has!(launch_kernel, module_load_data, module_get_function, module_unload),
             Feature::Graphs => has!(

@@ -2,9 +2,10 @@
 
 use std::ffi::c_uint;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use gpu_interop_core::Result;
 use gpu_interop_core::backend::RawStream;
+use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::capture_mode;
 use crate::driver::Driver;
@@ -24,13 +25,24 @@ pub(crate) struct Context<V: Vendor> {
     pub(crate) driver: Arc<Driver<V>>,
     pub(crate) device: DeviceNumber,
     vendor: V::Context,
+    /// Another library has reset the device: every object of this context is gone.
+    reset: AtomicBool,
+    /// Set when pending work may never complete. Drivers whose frees wait for all work would block forever.
+    pub(crate) abandoned: AtomicBool,
     pub(crate) late: Late,
 }
 
 impl<V: Vendor> Context<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
         let vendor = V::open(&driver, device)?;
-        Ok(Self { driver, device, vendor, late: Late::default() })
+        Ok(Self {
+            driver,
+            device,
+            vendor,
+            reset: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            late: Late::default(),
+        })
     }
 
     /// The driver's context; `None` for vendors without contexts.
@@ -38,8 +50,37 @@ impl<V: Vendor> Context<V> {
         V::context_handle(&self.vendor)
     }
 
+    /// Returns whether another library has reset the device, as far as an earlier call has found.
+    #[inline]
+    pub(crate) fn is_reset(&self) -> bool {
+        // Relaxed: the flag is never cleared, and guards no data.
+        self.reset.load(Ordering::Relaxed)
+    }
+
+    /// Fails if another library has reset the device. Handles and addresses of this context may then belong to that
+    /// library's objects, and drivers crash on some of them.
+    #[inline]
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if !self.is_reset() && V::is_alive(&self.driver, self.device, &self.vendor)? {
+            return Ok(());
+        }
+        Err(self.note_reset())
+    }
+
+    #[cold]
+    fn note_reset(&self) -> Error {
+        let (operation, message) = V::RESET;
+        if !self.reset.swap(true, Ordering::Relaxed) {
+            tracing::warn!("{message}");
+        }
+        Error::new(ErrorKind::DeviceLost, operation, message)
+    }
+
     /// Returns the driver, with the device current on this thread and the thread in relaxed capture mode until the
     /// second value is dropped.
+    ///
+    /// # Errors
+    /// `DeviceLost` if another library has reset the device; otherwise the driver's error.
     #[inline]
     pub(crate) fn enter(&self) -> Result<(&Driver<V>, CurrentRelaxed<'_, V>)> {
         let (driver, current) = self.enter_to_enqueue()?;
@@ -52,6 +93,7 @@ impl<V: Vendor> Context<V> {
     #[inline]
     pub(crate) fn enter_to_enqueue(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
         let driver = &*self.driver;
+        self.check_alive()?;
         let previous = V::enter(driver, self.device, &self.vendor)?;
         Ok((driver, Current { driver, previous }))
     }
@@ -75,6 +117,9 @@ impl<V: Vendor> Context<V> {
         params: *const P,
         count: c_uint,
     ) -> Result<()> {
+        if self.is_reset() {
+            return Err(self.note_reset());
+        }
         let stream = stream.get();
         if !V::STREAMS_NAME_CONTEXTS || stream <= LAST_DEFAULT_STREAM {
             let call = SemaphoreCall { operation, stream, function, semaphores, params, count };
@@ -145,13 +190,27 @@ impl<P: 'static> SemaphoreCall<P> {
 
 impl<V: Vendor> Drop for Context<V> {
     fn drop(&mut self) {
-        if !self.late.is_empty() {
-            let settled = self.enter().and_then(|(driver, _current)| self.late.settle(driver, self.device));
-            if let Err(error) = settled {
-                self.late.leak(&error);
-            }
+        let may_wait = !self.abandoned.load(Ordering::Relaxed);
+        if !V::CLOSES_CURRENT_DEVICE && self.late.is_empty() {
+            return V::close(&self.driver, self.device, &self.vendor, may_wait);
         }
-        V::close(&self.driver, self.device, &self.vendor);
+        let entered = self.enter();
+        let settled = match &entered {
+            _ if self.late.is_empty() => Ok(()),
+            Ok((driver, _current)) => self.late.settle(driver, self.device),
+            Err(error) => {
+                self.late.leak(error);
+                Ok(())
+            }
+        };
+        if let Err(error) = settled {
+            self.late.leak(&error);
+        }
+        if V::CLOSES_CURRENT_DEVICE && entered.is_err() {
+            V::forget(&self.driver, self.device);
+        } else {
+            V::close(&self.driver, self.device, &self.vendor, may_wait);
+        }
     }
 }
 

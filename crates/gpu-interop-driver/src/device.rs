@@ -1,7 +1,7 @@
 //! [`VendorDevice`]: an open device.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{DevicePtr, RawStream};
@@ -18,6 +18,7 @@ use crate::graph::Graphs;
 use crate::host_words::{HostWords, Value};
 use crate::levels::Levels;
 use crate::mapping::Imports;
+use crate::signal_memory::Spare;
 use crate::unfenced::Unfenced;
 use crate::vendor::Vendor;
 
@@ -59,10 +60,9 @@ pub(crate) struct VendorDevice<V: Vendor> {
     levels: Levels,
     /// Signal memory, for drivers on which the host writes its words.
     host_words: HostWords,
+    spare: Spare,
     /// Source of fills, for drivers with defective fills.
     copied_fills: Option<Values>,
-    /// Set when pending work may never complete. Drivers whose frees wait for all work would block forever.
-    abandoned: AtomicBool,
 }
 
 impl<V: Vendor> VendorDevice<V> {
@@ -86,8 +86,8 @@ impl<V: Vendor> VendorDevice<V> {
             imports: Imports::default(),
             levels: Levels::default(),
             host_words: HostWords::default(),
+            spare: Spare::default(),
             copied_fills,
-            abandoned: AtomicBool::new(false),
         })
     }
 
@@ -160,24 +160,28 @@ impl<V: Vendor> Drop for VendorDevice<V> {
     fn drop(&mut self) {
         // Allocations whose free failed because the device could not be made current.
         let unfreed = std::mem::take(&mut *self.allocations());
-        if self.abandoned.load(Ordering::Relaxed) && !unfreed.is_empty() {
+        if self.context.abandoned.load(Ordering::Relaxed) && !unfreed.is_empty() {
             // Pending work may still use them.
             tracing::error!(allocations = unfreed.len(), "exportable memory of an abandoned device is leaked");
             std::mem::forget(unfreed);
             return;
         }
-        if !unfreed.is_empty() || self.copied_fills.is_some() {
-            let entered = self.context.enter();
-            drop(unfreed);
-            let free_would_block = V::FREES_WAIT_FOR_STREAMS && self.abandoned.load(Ordering::Relaxed);
-            match (entered, &self.copied_fills) {
-                (Ok((driver, _current)), Some(values)) if !free_would_block => {
+        if unfreed.is_empty() && self.copied_fills.is_none() && self.spare.is_empty() {
+            return;
+        }
+        let entered = self.context.enter();
+        drop(unfreed);
+        let free_would_block = V::FREES_WAIT_FOR_STREAMS && self.context.abandoned.load(Ordering::Relaxed);
+        match entered {
+            Ok((driver, _current)) if !free_would_block => {
+                self.spare.free(driver);
+                if let Some(values) = &self.copied_fills {
                     // SAFETY: the streams of a dropped device are idle, by contract; the device is current.
                     unsafe { values.free(driver) };
                 }
-                (Err(error), Some(_)) => copied_fill::report(&error),
-                _ => {}
             }
+            Err(error) if self.copied_fills.is_some() => copied_fill::report(&error),
+            _ => {}
         }
     }
 }

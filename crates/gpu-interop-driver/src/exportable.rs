@@ -236,6 +236,10 @@ impl<V: Vendor> Allocation<V> {
     }
 
     fn undo(&mut self) -> Result<()> {
+        if !V::ALLOCATIONS_SURVIVE_RESET && (self.reserved.is_some() || self.physical.is_some()) {
+            // After a reset the runtime crashes, or takes the address for another allocation's.
+            self.context.check_alive().inspect_err(|_| (self.reserved, self.physical) = (None, None))?;
+        }
         let (driver, size) = (&*self.context.driver, self.size);
         let (reserved, physical) = (self.reserved.take(), self.physical.take());
         let mapped = std::mem::take(&mut self.mapped);

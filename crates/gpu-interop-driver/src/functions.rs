@@ -240,11 +240,12 @@ functions! {
                 = cuStreamWriteValue32_v2 as "cuStreamWriteValue32" since (11, 7), hipStreamWriteValue32 since (4, 4);
             stream_write_value_64(Handle, DeviceAddress, u64, c_uint)
                 = cuStreamWriteValue64_v2 as "cuStreamWriteValue64" since (11, 7), hipStreamWriteValue64 since (4, 4);
-            mem_host_alloc(*mut *mut c_void, usize, c_uint) = cuMemHostAlloc since (2, 2), hipHostMalloc since (4, 2);
+            mem_host_register(*mut c_void, usize, c_uint)
+                = cuMemHostRegister_v2 as "cuMemHostRegister" since (6, 5), hipHostRegister since (4, 2);
             mem_host_get_device_pointer(*mut DeviceAddress, *mut c_void, c_uint)
                 = cuMemHostGetDevicePointer_v2 as "cuMemHostGetDevicePointer" since (3, 2),
                   hipHostGetDevicePointer since (4, 2);
-            mem_free_host(*mut c_void) = cuMemFreeHost since (2, 0), hipHostFree since (4, 2);
+            mem_host_unregister(*mut c_void) = cuMemHostUnregister since (4, 0), hipHostUnregister since (4, 2);
             launch_host_func(Handle, HostFunction, *mut c_void)
                 = cuLaunchHostFunc since (10, 0), hipLaunchHostFunc since (5, 3);
             module_load_data(*mut Handle, *const c_void) = cuModuleLoadData since (2, 0), hipModuleLoadData since (4, 2);

@@ -153,8 +153,30 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// The driver's error.
     fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<Self::Context>;
 
-    /// Reverts [`Vendor::open`]; called once. Failures are reported through `tracing`.
-    fn close(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context);
+    /// Function that resets a device, and the message of the error after another library has called it.
+    const RESET: (&'static str, &'static str);
+
+    /// True if memory of `cuMemCreate` and its mapping survive a reset of the device. Otherwise the driver must not be
+    /// called with them afterwards.
+    const ALLOCATIONS_SURVIVE_RESET: bool = false;
+
+    /// Returns `false` if the device was reset since [`Vendor::open`]. Called before every use of the device, except
+    /// signals of and waits for semaphores on streams that [name their context](Vendor::STREAMS_NAME_CONTEXTS).
+    ///
+    /// # Errors
+    /// The driver's error: it is unknown whether the device was reset.
+    fn is_alive(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context) -> Result<bool>;
+
+    /// True if [`Vendor::close`] needs the device current. If it cannot be made current, [`Vendor::forget`] is called
+    /// instead.
+    const CLOSES_CURRENT_DEVICE: bool = false;
+
+    /// Notes that a device was closed that cannot be made current: it was reset, for example.
+    fn forget(_driver: &Driver<Self>, _device: DeviceNumber) {}
+
+    /// Reverts [`Vendor::open`]; called once. `may_wait` is false if work is pending for which the driver may wait for
+    /// ever when it frees memory. Failures are reported through `tracing`.
+    fn close(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context, may_wait: bool);
 
     /// Makes a device current on this thread. Returns `None` if it already was.
     ///
@@ -307,10 +329,6 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     fn check_image(_operation: &'static str, _image: &[u8]) -> Result<()> {
         Ok(())
     }
-
-    /// Flags of pinned memory in addition to portable and mapped that make writes of host and streams visible to each
-    /// other at once.
-    const PINNED_FLAGS: c_uint = 0;
 
     /// Allocates the vendor's special memory for words that streams wait for, zeroed. Returns `None` if pinned memory
     /// suffices.

@@ -20,6 +20,12 @@ pub const INVALID_HANDLE: u32 = 400;
 pub const NOT_FOUND: u32 = 500;
 /// Work is pending.
 pub const NOT_READY: u32 = 600;
+/// A reset of the device destroyed the context.
+pub const CONTEXT_IS_DESTROYED: u32 = 709;
+/// The page is pinned already.
+pub const HOST_MEMORY_ALREADY_REGISTERED: u32 = 712;
+/// The page is not pinned.
+pub const HOST_MEMORY_NOT_REGISTERED: u32 = 713;
 /// The device or the system does not support the operation.
 pub const NOT_SUPPORTED: u32 = 801;
 /// A capturing stream does not support the operation.

@@ -7,7 +7,20 @@ use std::sync::{Arc, Mutex};
 use crate::lock;
 
 /// Handles look like pointers, but are not: dereferencing one crashes.
-static NEXT: AtomicUsize = AtomicUsize::new(0x51_0000_1000);
+static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
+const FIRST: usize = 0x51_0000_1000;
+/// Handles from [`FIRST`] to this one are from before the last reset of the device.
+static RESET: AtomicUsize = AtomicUsize::new(FIRST);
+
+/// Notes a reset of the device: the objects of all handles so far are gone.
+pub fn note_reset() {
+    RESET.store(NEXT.load(Ordering::SeqCst), Ordering::SeqCst);
+}
+
+/// `true` for handles from before the last reset of the device.
+pub fn is_before_reset(handle: usize) -> bool {
+    (FIRST..RESET.load(Ordering::SeqCst)).contains(&handle)
+}
 
 /// The live objects of one kind.
 #[derive(Debug)]
@@ -41,6 +54,22 @@ impl<T> Objects<T> {
     /// Removes a handle.
     pub fn remove(&self, handle: usize) -> Option<Arc<T>> {
         lock(&self.live).remove(&handle)
+    }
+
+    /// Removes all handles.
+    pub fn take_all(&self) -> Vec<Arc<T>> {
+        std::mem::take(&mut *lock(&self.live)).into_values().collect()
+    }
+
+    /// Removes the handles whose objects do not satisfy the predicate.
+    pub fn retain(&self, keep: impl Fn(&T) -> bool) {
+        let mut gone = Vec::new();
+        lock(&self.live).retain(|_, object| {
+            keep(object) || {
+                gone.push(object.clone());
+                false
+            }
+        });
     }
 
     /// How many there are.

@@ -1,7 +1,7 @@
 //! Contexts: the primary context, and the threads on which it is current.
 
 use std::cell::RefCell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint};
 use std::sync::LazyLock;
 
 use gpu_interop_sim_device::{device, entries, settings, stream};
@@ -49,7 +49,15 @@ fn with_stack<T>(run: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, u32> {
 pub fn need() -> Result<(), u32> {
     initialised()?;
     let current = with_stack(|stack| stack.last().copied())?;
-    if current == Some(PRIMARY) && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+    if current == Some(PRIMARY) && device::retained() > 0 { alive().map(drop) } else { Err(code::INVALID_CONTEXT) }
+}
+
+/// The primary context's number.
+///
+/// # Errors
+/// [`code::CONTEXT_IS_DESTROYED`] after a reset of the device, until the context is retained.
+fn alive() -> Result<u64, u32> {
+    device::context().ok_or(code::CONTEXT_IS_DESTROYED)
 }
 
 /// As [`need`], for a signal or a wait. A stream's handle names its context; handles 0, 1 and 2, the default streams, name
@@ -76,7 +84,7 @@ pub(crate) fn drain() {
 /// Fails unless the handle is that of the primary context, retained.
 fn check(context: usize) -> Result<(), u32> {
     initialised()?;
-    if context == PRIMARY && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+    if context == PRIMARY && device::retained() > 0 { alive().map(drop) } else { Err(code::INVALID_CONTEXT) }
 }
 
 entries! {
@@ -90,6 +98,23 @@ entries! {
     fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) {
         check_device(ordinal)?;
         if device::release() { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+    }
+
+    fn cuDevicePrimaryCtxReset_v2(ordinal: c_int) {
+        check_device(ordinal)?;
+        device::reset();
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxGetState(ordinal: c_int, flags: *mut c_uint, active: *mut c_int) gives active {
+        check_device(ordinal)?;
+        give(flags, 0)?;
+        give(active, c_int::from(device::retained() > 0 && device::context().is_some()))
+    }
+
+    fn cuCtxGetId(context: usize, id: *mut u64) gives id {
+        check(context)?;
+        give(id, alive()?)
     }
 
     fn cuCtxGetCurrent(context: *mut usize) gives context {

@@ -35,7 +35,21 @@ entries! {
 
     fn cuMemHostGetDevicePointer_v2(device: *mut u64, pointer: *mut c_void, flags: c_uint) gives device {
         code::reject_if(pointer.is_null() || flags != 0)?;
-        give(device, pointer.expose_provenance() as u64)
+        let address = pointer.expose_provenance();
+        code::reject_if(memory::number(address).is_none() && !memory::is_pinned(address))?;
+        give(device, address as u64)
+    }
+
+    fn cuMemHostRegister_v2(pointer: *mut c_void, size: usize, flags: c_uint) {
+        capture::allow()?;
+        code::reject_if(pointer.is_null() || size == 0 || flags & !0xf != 0)?;
+        if memory::pin(pointer.expose_provenance()) { Ok(()) } else { Err(code::HOST_MEMORY_ALREADY_REGISTERED) }
+    }
+
+    fn cuMemHostUnregister(pointer: *mut c_void) {
+        capture::allow()?;
+        context::drain();
+        if memory::unpin(pointer.expose_provenance()) { Ok(()) } else { Err(code::HOST_MEMORY_NOT_REGISTERED) }
     }
 
     fn cuMemFreeHost(pointer: *mut c_void) {

@@ -5,13 +5,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use gpu_interop_sim_abi::write_text;
 
-use crate::settings;
+use crate::array::{LEVELS, MIPMAPPED, SURFACES, TEXTURES};
+use crate::event::EVENTS;
+use crate::graph::{GRAPHS, READY};
+use crate::kernel::MODULES;
+use crate::semaphore::SEMAPHORES;
+use crate::stream::{self, STREAMS};
+use crate::{memory, objects, settings};
 
 static RETAINED: AtomicU64 = AtomicU64::new(0);
+/// Number of the primary context: even after a reset, and odd again once it is retained.
+static CONTEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Retains the primary context.
 pub fn retain() {
     RETAINED.fetch_add(1, Ordering::SeqCst);
+    CONTEXT.fetch_or(1, Ordering::SeqCst);
+}
+
+/// The number of the primary context; `None` after a reset, until it is retained.
+pub fn context() -> Option<u64> {
+    let number = CONTEXT.load(Ordering::SeqCst);
+    (number % 2 == 1).then_some(number)
+}
+
+/// Destroys all objects of the device but exportable memory, which belongs to no context, and memory that survives.
+/// Waits for pending work: the threads of streams access memory that ends here. The number of references to the context
+/// stays.
+pub fn reset() {
+    stream::drain_all();
+    objects::note_reset();
+    STREAMS.take_all().iter().for_each(|stream| stream.abandon());
+    EVENTS.take_all();
+    (GRAPHS.take_all(), READY.take_all());
+    MODULES.take_all();
+    SEMAPHORES.take_all();
+    (SURFACES.take_all(), TEXTURES.take_all());
+    (LEVELS.take_all(), MIPMAPPED.take_all());
+    memory::reset();
+    let _ = CONTEXT.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |number| (number % 2 == 1).then_some(number + 1));
 }
 
 /// Releases the primary context; `false` if it was not retained.

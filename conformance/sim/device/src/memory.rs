@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::in_use::InUse;
 use crate::objects::Objects;
@@ -33,10 +34,24 @@ pub static IMPORTED: Objects<Imported> = Objects::new();
 /// Mapped ranges of imported memory, and allocations, by their first address.
 static MAPPED: Objects<Buffer> = Objects::new();
 
+/// Pages of the process that are pinned, by their first address.
+static PINNED: Objects<()> = Objects::new();
+
 #[derive(Debug)]
 struct Buffer {
     _keeps: Kept,
     imported: bool,
+    /// Not used twice.
+    number: u64,
+    /// A reset of the device leaves it, as memory for signals.
+    survives: bool,
+}
+
+impl Buffer {
+    fn new(keeps: Kept, imported: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { _keeps: keeps, imported, number: NEXT.fetch_add(1, Ordering::Relaxed), survives: false }
+    }
 }
 
 /// The object that an address keeps alive.
@@ -120,7 +135,7 @@ impl Imported {
         }
         let (mapping, lead) = self.again(offset, size)?;
         let address = mapping.base() + lead;
-        MAPPED.insert_as(address, Buffer { _keeps: Kept::mapping(mapping), imported: true });
+        MAPPED.insert_as(address, Buffer::new(Kept::mapping(mapping), true));
         Some(address)
     }
 
@@ -137,7 +152,7 @@ impl Imported {
     /// Records an address in the import's own mapping, which keeps the memory alive until [`free`]. An address has one
     /// entry, however often it is recorded.
     pub fn note(self: Arc<Self>, address: usize) {
-        MAPPED.insert_as(address, Buffer { _keeps: Kept::Import { _import: self }, imported: true });
+        MAPPED.insert_as(address, Buffer::new(Kept::Import { _import: self }, true));
     }
 }
 
@@ -170,8 +185,45 @@ impl Imported {
 pub fn allocate(size: usize) -> Option<usize> {
     let mapping = Mapping::anonymous(size).ok()?;
     let address = mapping.base();
-    MAPPED.insert_as(address, Buffer { _keeps: Kept::mapping(mapping), imported: false });
+    MAPPED.insert_as(address, Buffer::new(Kept::mapping(mapping), false));
     Some(address)
+}
+
+/// Allocates memory that a reset of the device leaves; [`free`] ends it.
+pub fn allocate_surviving(size: usize) -> Option<usize> {
+    let mapping = Mapping::anonymous(size).ok()?;
+    let address = mapping.base();
+    MAPPED.insert_as(address, Buffer { survives: true, ..Buffer::new(Kept::mapping(mapping), false) });
+    Some(address)
+}
+
+/// The number of the mapped range or allocation that begins at an address.
+pub fn number(address: usize) -> Option<u64> {
+    MAPPED.get(address).map(|buffer| buffer.number)
+}
+
+/// Pins a page of the process; `false` if it is pinned already.
+pub fn pin(address: usize) -> bool {
+    let new = PINNED.get(address).is_none();
+    PINNED.insert_as(address, ());
+    new
+}
+
+/// `true` if the page was pinned, and not unpinned.
+pub fn is_pinned(address: usize) -> bool {
+    PINNED.get(address).is_some()
+}
+
+/// Unpins a page; `false` if it is not pinned.
+pub fn unpin(address: usize) -> bool {
+    PINNED.remove(address).is_some()
+}
+
+/// Ends imports, mappings, allocations and pins, as a reset of the device does.
+pub(crate) fn reset() {
+    IMPORTED.take_all();
+    PINNED.take_all();
+    MAPPED.retain(|buffer| buffer.survives);
 }
 
 /// Frees a mapped range or an allocation by its first address; `false` if the address is unknown.
@@ -179,11 +231,11 @@ pub fn free(address: usize) -> bool {
     MAPPED.remove(address).is_some()
 }
 
-/// The number of mapped ranges of imported memory, and of allocations.
+/// The number of mapped ranges of imported memory, and of allocations with pinned pages.
 pub(crate) fn live() -> (u64, u64) {
     let all: Vec<Arc<Buffer>> = MAPPED.all();
     let imported = all.iter().filter(|buffer| buffer.imported).count() as u64;
-    (imported, all.len() as u64 - imported)
+    (imported, (all.len() + PINNED.len()) as u64 - imported)
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 
 use crate::code;
 use crate::event::{Event, Record};
-use crate::objects::Objects;
+use crate::objects::{Objects, is_before_reset};
+use crate::system::die;
 use gpu_interop_sim_abi::lock;
 
 /// Streams by handle, without the default stream.
@@ -137,8 +138,21 @@ impl Stream {
         static DEFAULT: OnceLock<Option<Arc<Stream>>> = OnceLock::new();
         match handle {
             0 => DEFAULT.get_or_init(|| Self::start().ok()).clone(),
-            handle => STREAMS.get(handle),
+            handle => {
+                let found = STREAMS.get(handle);
+                if found.is_none() && is_before_reset(handle) {
+                    eprintln!("a simulator ends the process: a stream is used after a reset of its device");
+                    die();
+                }
+                found
+            }
         }
+    }
+
+    /// Ends the stream without running its pending work: the device was reset.
+    pub(crate) fn abandon(&self) {
+        lock(&self.queue).waiting.clear();
+        self.close();
     }
 
     fn run(&self) {

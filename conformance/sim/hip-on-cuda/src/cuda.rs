@@ -62,6 +62,8 @@ functions! {
     cuMemFree_v2(CUdeviceptr);
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
+    cuMemHostRegister_v2(*mut c_void, usize, c_uint);
+    cuMemHostUnregister(*mut c_void);
     cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, c_uint);
     cuMemFreeHost(*mut c_void);
     cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);

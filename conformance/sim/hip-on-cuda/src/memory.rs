@@ -123,6 +123,17 @@ entries! {
         give(device, make!(cuMemHostGetDevicePointer_v2(pointer, 0))?)
     }
 
+    fn hipHostRegister(pointer: *mut c_void, size: usize, flags: c_uint) {
+        reject_if(pointer.is_null() || size == 0)?;
+        // Portable, mapped, I/O memory and read-only have the same numbers.
+        call!(cuMemHostRegister_v2(pointer, size, flags & 0xf))
+    }
+
+    fn hipHostUnregister(pointer: *mut c_void) {
+        reject_if(pointer.is_null())?;
+        call!(cuMemHostUnregister(pointer))
+    }
+
     fn hipHostFree(pointer: *mut c_void) {
         free(pointer)
     }

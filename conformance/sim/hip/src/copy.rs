@@ -6,20 +6,23 @@ use std::time::Duration;
 
 use gpu_interop_sim_abi::hip::allocation;
 use gpu_interop_sim_abi::hip::era::Era;
-use gpu_interop_sim_device::{code, entries, in_use, lost, work};
+use gpu_interop_sim_device::{code, device, entries, in_use, lost, work};
 
 use crate::device::need;
 use crate::found::Function;
-use crate::memory;
+use crate::memory::{self, Kind};
 use crate::missing::{Missing, die_because};
 use crate::{address, capture, give, marker, streams};
 
 /// Allocates memory; a size of 0 gives a null address.
-fn allocate(size: usize) -> Result<*mut c_void, u32> {
+fn allocate(size: usize, kind: Kind) -> Result<*mut c_void, u32> {
     need()?;
     capture::allow()?;
-    memory::allocate(size).map(to)
+    memory::allocate(size, kind).map(to)
 }
+
+/// `HIP_POINTER_ATTRIBUTE_BUFFER_ID`.
+const BUFFER_ID: c_int = 7;
 
 /// Frees memory; a null address has no effect.
 fn free(pointer: usize, function: Function) -> Result<(), u32> {
@@ -141,15 +144,16 @@ fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, st
 entries! {
     fn hipMalloc(pointer: *mut *mut c_void, size: usize) gives pointer {
         code::reject_if(pointer.is_null())?;
-        give(pointer, allocate(size)?)
+        give(pointer, allocate(size, Kind::Plain)?)
     }
 
     fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         // The location is ignored: all memory is the same here.
         let place = allocation::extended(size, flags)?;
         code::reject_if(pointer.is_null())?;
-        let memory = allocate(size)?;
-        if place == allocation::Place::Host {
+        let is_signal = place == allocation::Place::Host;
+        let memory = allocate(size, if is_signal { Kind::Signal } else { Kind::Plain })?;
+        if is_signal {
             // A signal has the initial value 1.
             memory.cast::<u64>().write(1);
         }
@@ -173,7 +177,34 @@ entries! {
         // Every later failure writes a null result.
         give(pointer, std::ptr::null_mut())?;
         allocation::check_host(flags)?;
-        give(pointer, allocate(size)?)
+        give(pointer, allocate(size, Kind::Plain)?)
+    }
+
+    fn hipHostRegister(pointer: *mut c_void, size: usize, flags: c_uint) {
+        need()?;
+        capture::allow()?;
+        code::reject_if(pointer.is_null() || size == 0 || flags & !0xf != 0)?;
+        memory::pin(pointer.expose_provenance(), size)
+    }
+
+    fn hipHostUnregister(pointer: *mut c_void) {
+        need()?;
+        capture::allow()?;
+        memory::unpin(pointer.expose_provenance())
+    }
+
+    fn hipPointerGetAttribute(value: *mut c_void, attribute: c_int, pointer: u64) {
+        need()?;
+        code::reject_if(value.is_null() || attribute != BUFFER_ID)?;
+        give(value.cast::<u64>(), memory::number(address(pointer)).ok_or(code::INVALID_VALUE)?)
+    }
+
+    fn hipDeviceReset() {
+        need()?;
+        device::reset();
+        memory::reset();
+        streams::reset();
+        Ok(())
     }
 
     fn hipHostGetDevicePointer(device: *mut *mut c_void, pointer: *mut c_void, flags: c_uint) gives device {

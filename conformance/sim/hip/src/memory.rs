@@ -18,19 +18,60 @@ use crate::{external, physical, streams};
 struct Allocation {
     size: usize,
     device: c_int,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    /// For signals: a reset of the device leaves it.
+    Signal,
+    /// Pinned memory of the process.
+    Pinned,
 }
 
 /// Allocations by their first address.
 static ALLOCATIONS: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
 
 /// Allocates memory, on the current device or for it; a size of 0 gives a null address.
-pub(crate) fn allocate(size: usize) -> Result<usize, u32> {
+pub(crate) fn allocate(size: usize, kind: Kind) -> Result<usize, u32> {
     if size == 0 {
         return Ok(0);
     }
-    let address = memory::allocate(size).ok_or(code::OUT_OF_MEMORY)?;
-    lock(&ALLOCATIONS).insert(address, Allocation { size, device: device::current() });
+    let allocate = if kind == Kind::Signal { memory::allocate_surviving } else { memory::allocate };
+    let address = allocate(size).ok_or(code::OUT_OF_MEMORY)?;
+    lock(&ALLOCATIONS).insert(address, Allocation { size, device: device::current(), kind });
     Ok(address)
+}
+
+/// Pins memory of the process.
+pub(crate) fn pin(address: usize, size: usize) -> Result<(), u32> {
+    if !memory::pin(address) {
+        return Err(code::HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    lock(&ALLOCATIONS).insert(address, Allocation { size, device: device::current(), kind: Kind::Pinned });
+    Ok(())
+}
+
+/// Unpins memory of the process, once all work of its device has run.
+pub(crate) fn unpin(address: usize) -> Result<(), u32> {
+    let Some((base, pinned)) = allocation(address).filter(|(_, found)| found.kind == Kind::Pinned) else {
+        return Err(code::HOST_MEMORY_NOT_REGISTERED);
+    };
+    streams::drain(Some(pinned.device));
+    lock(&ALLOCATIONS).remove(&base);
+    memory::unpin(base);
+    Ok(())
+}
+
+/// The number of the allocation that contains an address.
+pub(crate) fn number(address: usize) -> Option<u64> {
+    allocation(address).and_then(|(base, _)| memory::number(base))
+}
+
+/// Forgets the memory that a reset of the device has freed.
+pub(crate) fn reset() {
+    lock(&ALLOCATIONS).retain(|_, allocation| allocation.kind == Kind::Signal);
 }
 
 /// The allocation that contains an address, with its first address.
@@ -91,6 +132,7 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
         // Success, although it must not be freed so; a later unmap succeeds, too.
         return if physical::is_mapped(address) { Ok(()) } else { external::free(address, function) };
     };
+    code::reject_if(allocation.kind == Kind::Pinned)?;
     streams::drain(Some(allocation.device));
     lock(&ALLOCATIONS).remove(&base);
     if memory::free(base) { Ok(()) } else { Err(code::INVALID_VALUE) }

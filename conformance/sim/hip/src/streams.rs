@@ -44,6 +44,14 @@ pub(crate) fn create(flags: u32, sort: Sort) -> Result<usize, u32> {
     Ok(handle)
 }
 
+/// Notes that a reset of the device has destroyed all streams.
+pub(crate) fn reset() {
+    lock(&MADE).iter_mut().filter(|(_, made)| !made.destroyed).for_each(|(handle, made)| {
+        made.destroyed = true;
+        queue::leave(*handle);
+    });
+}
+
 /// Waits for a stream's work, and destroys the stream.
 pub(crate) fn destroy(handle: usize) -> Result<(), u32> {
     match handle {

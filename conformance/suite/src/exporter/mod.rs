@@ -100,6 +100,8 @@ pub enum ExporterFeature {
     Heaps,
     /// Rings of frames in flight.
     FrameRings,
+    /// Memory that a reset of the device under test leaves.
+    SurvivesReset,
 }
 
 impl std::fmt::Display for ExporterFeature {
@@ -114,6 +116,7 @@ impl std::fmt::Display for ExporterFeature {
             Self::Vulkan => "Vulkan",
             Self::Heaps => "shared heaps",
             Self::FrameRings => "frame rings",
+            Self::SurvivesReset => "memory that survives a reset of the device",
         })
     }
 }
@@ -141,6 +144,7 @@ impl ExporterName {
             (Self::Native | Self::D3d12, Need::Vulkan) => {
                 Some("OpenGL imports memory of Vulkan only, not of this exporter")
             }
+            (Self::Native, Need::SurvivesReset) => Some("a reset of the device ends this exporter's device, too"),
             (Self::Native | Self::D3d12, Need::Heaps) => Some(NO_HEAPS),
             (Self::Native | Self::D3d12, Need::FrameRings) => Some(NO_FRAME_RINGS),
             _ => None,

@@ -11,6 +11,10 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ("reverse", "The reverse direction: the other API imports memory of the device."),
     ("size", "Boundary sizes."),
     ("lifetime", "Objects that end in any order, with and without pending work."),
+    (
+        "reset",
+        "Another library of the process resets the device: no object is given back to a context that is not its own.",
+    ),
     ("heap", "Many buffers in few shared allocations of Vulkan, on both sides at once: contents, reuse, growth."),
     ("leak", "Leak checks: descriptors, mappings and memory before and after many cycles."),
     ("threads", "Concurrent use, and objects that change threads."),

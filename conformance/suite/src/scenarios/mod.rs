@@ -40,6 +40,7 @@ mod not_covered;
 mod nvsci;
 mod process;
 mod property;
+mod reset;
 mod reverse;
 mod semaphore_misuse;
 mod semaphore_order;

@@ -5,8 +5,8 @@ use super::nvsci;
 use super::{
     capture, environment, frame_ring, graph, graph_semaphores, heap, identity, image_copies, image_formats,
     image_kernels, image_lifetime, image_linear, image_misuse, image_shapes, import_request, leaks, lifetime, map,
-    memory, process, property, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream, threads,
-    timeline, two_devices, video,
+    memory, process, property, reset, reverse, semaphore_misuse, semaphore_order, semaphore_process, size, stream,
+    threads, timeline, two_devices, video,
 };
 #[cfg(windows)]
 use super::{d3d, import_win32};
@@ -33,6 +33,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         reverse::SCENARIOS,
         size::SCENARIOS,
         lifetime::SCENARIOS,
+        reset::SCENARIOS,
         heap::SCENARIOS,
         leaks::SCENARIOS,
         threads::SCENARIOS,
@@ -85,6 +86,7 @@ const TIMELINE: &[&[Scenario]] = &[
     timeline::stress::SCENARIOS,
     timeline::dropped::SCENARIOS,
     timeline::process::SCENARIOS,
+    timeline::reset::SCENARIOS,
     timeline::abandoned::SCENARIOS,
     timeline::failure::SCENARIOS,
     timeline::misuse::SCENARIOS,

@@ -375,20 +375,22 @@ unsigned N(cuStreamWriteValue64_v2, hipStreamWriteValue64)(uintptr_t stream, uin
     return 0;
 }
 
-unsigned N(cuMemHostAlloc, hipHostMalloc)(void **memory, size_t size, unsigned flags) {
-    RECORD("%zu %#x", size, flags);
-    *memory = pinned;
+static void *registered;
+
+unsigned N(cuMemHostRegister_v2, hipHostRegister)(void *memory, size_t size, unsigned flags) {
+    RECORD("%s %zu %#x", (uintptr_t)memory % 4096 ? "part of a page" : "page", size, flags);
+    registered = memory;
     return 0;
 }
 
 unsigned N(cuMemHostGetDevicePointer_v2, hipHostGetDevicePointer)(uint64_t *address, void *memory, unsigned flags) {
-    RECORD("%s %u", memory == pinned ? "pinned" : "other memory", flags);
+    RECORD("%s %u", memory == registered ? "page" : "other memory", flags);
     *address = PINNED;
     return 0;
 }
 
-unsigned N(cuMemFreeHost, hipHostFree)(void *memory) {
-    RECORD("%s", memory == pinned ? "pinned" : "other memory");
+unsigned N(cuMemHostUnregister, hipHostUnregister)(void *memory) {
+    RECORD("%s", memory == registered ? "page" : "other memory");
     return 0;
 }
 

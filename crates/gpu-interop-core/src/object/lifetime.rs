@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::lock::lock;
+use super::owned::report_unfreed;
 use super::progress::{self, is_lost};
 use super::resource::{Borrower, Resource};
 use super::retired::{Retired, RetiredObjects, Wait};
@@ -275,7 +276,7 @@ impl Lifetimes {
             external = None;
             match self.free(device, resource) {
                 Ok(owner) => owners.extend(owner),
-                Err(error) => tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked"),
+                Err(error) => report_unfreed(&error, resource),
             }
             // Immediately: its parent may be the next entry.
             lock(&self.retired).remove(&resource);
@@ -397,8 +398,10 @@ impl Lifetimes {
         match self.destroy(device, resource) {
             Ok(()) => Ok(owner),
             Err(error) => {
-                // The driver may still use the owner's object.
-                std::mem::forget(owner);
+                // The driver may still use the owner's object. A lost device runs nothing.
+                if !is_lost(&error) {
+                    std::mem::forget(owner);
+                }
                 Err(error)
             }
         }

@@ -1,11 +1,13 @@
 //! Ownership of a driver resource, with the streams that used it.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::device_state::DeviceInner;
+use super::progress::is_lost;
 use super::resource::Resource;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Streams that used an object, one bit for each slot.
 #[derive(Debug, Default)]
@@ -66,11 +68,21 @@ impl Owned {
     }
 }
 
+/// Reports an object that could not be freed.
+pub(super) fn report_unfreed(error: &Error, resource: impl Debug) {
+    // The driver has freed the objects of a lost device, or frees them at the end of the process.
+    if is_lost(error) {
+        tracing::debug!(%error, ?resource, "the device of a dropped object is lost");
+    } else {
+        tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+    }
+}
+
 impl Drop for Owned {
     fn drop(&mut self) {
         let resource = self.resource;
         if let Err(error) = self.release() {
-            tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+            report_unfreed(&error, resource);
         }
     }
 }

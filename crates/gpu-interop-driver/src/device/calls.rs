@@ -355,7 +355,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     fn allocate_signal_memory(&self) -> Result<SignalMemory> {
         let (driver, _current) = self.context.enter()?;
-        let memory = V::allocate_signal_memory(driver)?.map_or_else(|| signal_memory::allocate(driver), Ok)?;
+        let memory = V::allocate_signal_memory(driver)?.map_or_else(|| self.spare.allocate(driver), Ok)?;
         Ok(self.host_words.add(memory))
     }
 
@@ -458,7 +458,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     /// Records that the device is abandoned. Drivers cannot cancel work.
     unsafe fn cancel_pending_work(&self) {
-        self.abandoned.store(true, Ordering::Relaxed);
+        self.context.abandoned.store(true, Ordering::Relaxed);
     }
 
     unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {

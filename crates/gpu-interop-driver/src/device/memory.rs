@@ -36,16 +36,15 @@ impl<V: Vendor> VendorDevice<V> {
         if self.native(memory).is_some() {
             return self.free_allocation(RawAllocation::new(memory.get()));
         }
-        // SAFETY: mapped as a whole, and no range of it is in use, by the caller's promise.
-        let free = |whole| unsafe { current!(self.enter().mem_free(whole)) };
-        // SAFETY: live and destroyed once, by the caller's promise.
-        let destroy = || unsafe { current!(self.enter().destroy_external_memory(memory.get())) };
         let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
-        if let Err(error) = whole.map_or(Ok(()), free) {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: mapped as a whole, and no range of it is in use, by the caller's promise.
+        if let Err(error) = whole.map_or(Ok(()), |whole| unsafe { driver.free(whole) }) {
             // The import is destroyed regardless, and the caller gets that result.
             tracing::error!(%error, "freeing a mapping failed; it is leaked");
         }
-        destroy()
+        // SAFETY: live and destroyed once, by the caller's promise.
+        unsafe { call!(driver.destroy_external_memory(memory.get())) }
     }
 
     /// Maps a range of an import, in bytes.
@@ -107,9 +106,14 @@ impl<V: Vendor> VendorDevice<V> {
 
     /// Frees an exportable allocation or a native import.
     pub(super) fn free_allocation(&self, raw: RawAllocation) -> Result<()> {
-        let (driver, _current) = self.context.enter()?;
+        // If the device cannot be made current, the allocation is kept for this device's drop, unless another library has
+        // reset the device.
+        let _entered = match self.context.enter() {
+            Err(error) if !self.context.is_reset() => return Err(error),
+            entered => entered,
+        };
         let removed = self.allocations().remove(&raw.get());
-        let operation = driver.functions.mem_release.operation;
+        let operation = self.context.driver.functions.mem_release.operation;
         let allocation =
             removed.ok_or_else(|| Error::invalid(operation, "the allocation is unknown to this device"))?;
         // A thread that exports it meanwhile frees it.

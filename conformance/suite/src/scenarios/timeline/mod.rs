@@ -9,6 +9,7 @@ pub(super) mod failure;
 pub(super) mod misuse;
 pub(super) mod order;
 pub(super) mod process;
+pub(super) mod reset;
 pub(super) mod stress;
 
 use std::sync::Arc;

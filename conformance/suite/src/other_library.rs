@@ -1,0 +1,106 @@
+//! Another library of the process that uses the driver of the device under test, and resets the device.
+
+use std::ffi::{c_int, c_void};
+
+use libloading::Library;
+
+use crate::backend_under_test::DriverApi;
+use crate::context::Context;
+use crate::device_memory::call;
+use crate::outcome::{Stop, Verdict};
+use crate::{Pattern, ensure_eq};
+
+/// Number and size in bytes of its allocations. It gets the addresses that a reset has freed.
+const COUNT: usize = 64;
+const SIZE: usize = 1 << 20;
+
+/// A library that uses the driver directly, on the calling thread.
+pub(crate) struct OtherLibrary {
+    driver: Library,
+    api: DriverApi,
+    ordinal: c_int,
+    memory: Vec<u64>,
+}
+
+impl OtherLibrary {
+    /// Loads the driver of the device under test.
+    ///
+    /// # Errors
+    /// Unsupported for a backend without a known driver API.
+    pub(crate) fn of(context: &Context) -> Verdict<Self> {
+        let api = context.driver_api()?;
+        let Some(file) = &context.backend().info().library else {
+            return Err(Stop::Unsupported("a reset of the device: the driver's library is not known".into()));
+        };
+        // SAFETY: the backend has loaded this file, so no initialiser runs.
+        let driver = unsafe { Library::new(file) }?;
+        Ok(Self { driver, api, ordinal: c_int::try_from(context.ordinal())?, memory: Vec::new() })
+    }
+
+    /// Resets the device: every object of the process on it ends.
+    pub(crate) fn reset(&self) -> Verdict {
+        match self.api {
+            DriverApi::Cuda => call!(self.cuDevicePrimaryCtxReset_v2(self.device()? => c_int)),
+            DriverApi::Hip => {
+                call!(self.hipSetDevice(self.ordinal => c_int))?;
+                call!(self.hipDeviceReset())
+            }
+        }
+    }
+
+    /// Begins to use the device, after the reset, with memory that has the pattern.
+    pub(crate) fn begin(&mut self, pattern: Pattern) -> Verdict {
+        if self.api == DriverApi::Cuda {
+            let mut context = 0;
+            call!(self.cuDevicePrimaryCtxRetain(&raw mut context => *mut usize, self.device()? => c_int))?;
+            call!(self.cuCtxSetCurrent(context => usize))?;
+        }
+        let bytes = pattern.bytes(0, SIZE);
+        for _ in 0..COUNT {
+            let (mut memory, data) = (0, bytes.as_ptr().cast());
+            match self.api {
+                DriverApi::Cuda => {
+                    call!(self.cuMemAlloc_v2(&raw mut memory => *mut u64, SIZE => usize))?;
+                    call!(self.cuMemcpyHtoD_v2(memory => u64, data => *const c_void, SIZE => usize))?;
+                }
+                DriverApi::Hip => {
+                    call!(self.hipMalloc(&raw mut memory => *mut u64, SIZE => usize))?;
+                    let (stream, to) = (0, memory);
+                    call!(self.hipMemcpyHtoDAsync(to => u64, data => *const c_void, SIZE => usize, stream => usize))?;
+                    call!(self.hipStreamSynchronize(stream => usize))?;
+                }
+            }
+            self.memory.push(memory);
+        }
+        Ok(())
+    }
+
+    /// Checks that its memory is still allocated, with the pattern, and frees it.
+    pub(crate) fn end(&mut self, pattern: Pattern) -> Verdict {
+        let (expected, mut bytes) = (pattern.bytes(0, SIZE), vec![0_u8; SIZE]);
+        for memory in std::mem::take(&mut self.memory) {
+            let data = bytes.as_mut_ptr().cast();
+            match self.api {
+                DriverApi::Cuda => {
+                    call!(self.cuMemcpyDtoH_v2(data => *mut c_void, memory => u64, SIZE => usize))?;
+                    call!(self.cuMemFree_v2(memory => u64))?;
+                }
+                DriverApi::Hip => {
+                    let (stream, from) = (0, memory);
+                    call!(self.hipMemcpyDtoHAsync(data => *mut c_void, from => u64, SIZE => usize, stream => usize))?;
+                    call!(self.hipStreamSynchronize(stream => usize))?;
+                    call!(self.hipFree(memory => u64))?;
+                }
+            }
+            let wrong = bytes.iter().zip(&expected).filter(|(found, expected)| found != expected).count();
+            ensure_eq!(wrong, 0, "wrong bytes in the memory of the other library at {memory:#x}");
+        }
+        Ok(())
+    }
+
+    fn device(&self) -> Verdict<c_int> {
+        let mut device = 0;
+        call!(self.cuDeviceGet(&raw mut device => *mut c_int, self.ordinal => c_int))?;
+        Ok(device)
+    }
+}
