@@ -43,6 +43,7 @@
 mod array;
 mod capabilities;
 mod image;
+mod start;
 mod sys;
 mod vendor;
 

@@ -17,7 +17,7 @@ use gpu_interop_driver::{
 
 use crate::Cuda;
 use crate::sys::{self, Functions, attribute, status};
-use crate::{array, capabilities, image};
+use crate::{array, capabilities, image, start};
 
 /// Primary context of a device, which the driver reference-counts.
 #[derive(Debug)]
@@ -118,6 +118,11 @@ impl Vendor for Cuda {
     }
 
     fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str) {
+        if doing == Doing::Initialising
+            && let Some(meaning) = start::meaning(code)
+        {
+            return meaning;
+        }
         match code {
             Status::OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "the device or its address space ran out of memory"),
             Status::NO_DEVICE => {
@@ -154,7 +159,7 @@ impl Vendor for Cuda {
         let mut context = 0;
         // SAFETY: the pointer is valid for the call.
         let retained = unsafe { driver.own.primary_ctx_retain.traced(OPERATION, (&raw mut context, device)) };
-        driver.check(OPERATION, retained)?;
+        driver.check_for(Doing::Initialising, OPERATION, retained)?;
         if context == 0 {
             let message = "the driver reported success but returned a null handle";
             return Err(Error::new(ErrorKind::Driver, OPERATION, message));

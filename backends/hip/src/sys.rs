@@ -12,6 +12,7 @@ use gpu_interop_driver::{DeviceAddress, DeviceNumber, Handle, Status, driver_tab
 pub(crate) mod status {
     use gpu_interop_driver::Status;
 
+    pub(crate) const NOT_INITIALIZED: Status = Status(3);
     pub(crate) const INSUFFICIENT_DRIVER: Status = Status(35);
     pub(crate) const INVALID_DEVICE: Status = Status(101);
     pub(crate) const NO_BINARY_FOR_GPU: Status = Status(209);

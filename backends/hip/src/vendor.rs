@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 use gpu_interop_core::backend::{ArrayCopy, SignalMemory};
 use gpu_interop_core::{
-    ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
-    SemaphoreHandle, SemaphoreHandleKind, Support, Uuid,
+    ErrorKind, FORKED, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress,
+    Result, SemaphoreHandle, SemaphoreHandleKind, Support, Uuid,
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
@@ -108,6 +108,12 @@ impl Vendor for Hip {
         );
         match (doing, code) {
             (Doing::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => no_device,
+            (Doing::Initialising, status::NOT_INITIALIZED) => (ErrorKind::System, FORKED),
+            (Doing::Initialising, status::UNKNOWN) => (
+                ErrorKind::Driver,
+                "the runtime does not say why it failed; check the kernel's log for amdgpu and kfd, and that this user may open \
+                 /dev/kfd and /dev/dri/render*",
+            ),
             (_, code) if code.says_lost() => LOST,
             // Includes "out of memory", the code of every failed memory import.
             (Doing::ImportingMemory, code) if code != Status::NOT_SUPPORTED => REFUSED,

@@ -112,7 +112,7 @@ pub use object::{
     SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch, in_host_function,
 };
 #[doc(hidden)]
-pub use process::ProcessMark;
+pub use process::{FORKED, FirstUse, ProcessMark};
 pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};

@@ -1,5 +1,14 @@
 //! The process that opened a driver, told apart from processes that were forked from it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Message of errors in a process that was forked after a driver was used.
+#[doc(hidden)]
+pub const FORKED: &str = "the driver was used before this process was forked, and no driver works in a forked process; start the \
+                          process without a fork (Python: the start method `spawn`), or fork before the first use";
+
 /// The process that made this. Objects of drivers keep one: no driver works in a forked process.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +26,37 @@ impl ProcessMark {
     #[must_use]
     pub fn is_this_process(self) -> bool {
         self.0 == number()
+    }
+}
+
+/// The process that first used a driver.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct FirstUse(AtomicU32);
+
+impl FirstUse {
+    /// No process yet.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Notes that this process has used the driver.
+    pub fn note(&self) {
+        // Relaxed: the number guards no data. The first process stays.
+        let _ = self.0.compare_exchange(0, number(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Fails in a process that was forked from one that has used the driver.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`].
+    pub fn check(&self, operation: &'static str) -> Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            first if first == number() => Ok(()),
+            _ => Err(Error::new(ErrorKind::System, operation, FORKED)),
+        }
     }
 }
 
@@ -69,11 +109,17 @@ mod tests {
     #[test]
     fn a_forked_process_is_another_one() {
         let mark = ProcessMark::of_this_process();
+        let (used, unused) = (FirstUse::none(), FirstUse::none());
+        used.note();
+        assert!(used.check("test").is_ok());
         // SAFETY: the child calls only functions that are safe after a fork, and ends without destructors.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let new = ProcessMark::of_this_process();
-            let differs = !mark.is_this_process() && new != mark && new.is_this_process();
+            used.note();
+            let used = used.check("test").is_err_and(|error| error.kind() == ErrorKind::System);
+            let differs = used && unused.check("test").is_ok();
+            let differs = differs && !mark.is_this_process() && new != mark && new.is_this_process();
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(if differs { 7 } else { 1 }) };
         }

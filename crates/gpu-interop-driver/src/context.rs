@@ -57,10 +57,11 @@ impl<V: Vendor> Context<V> {
         self.reset.load(Ordering::Relaxed)
     }
 
-    /// Fails if another library has reset the device. Handles and addresses of this context may then belong to that
-    /// library's objects, and drivers crash on some of them.
+    /// Fails in a forked process, and if another library has reset the device. Handles and addresses of this context may
+    /// then belong to that library's objects, and drivers crash on some of them.
     #[inline]
     pub(crate) fn check_alive(&self) -> Result<()> {
+        self.driver.check_process("Device")?;
         if !self.is_reset() && V::is_alive(&self.driver, self.device, &self.vendor)? {
             return Ok(());
         }

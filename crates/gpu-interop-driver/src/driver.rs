@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 
-use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind, Result, Support};
+use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind, FirstUse, Result, Support};
 
 use crate::call::{call, status};
 use crate::functions::{DeviceAddress, DeviceNumber, EVENT_DISABLE_TIMING, Functions, Handle, STREAM_NON_BLOCKING};
@@ -18,6 +18,9 @@ use crate::vendor::{Doing, Vendor};
 const MARKER: &CStr = c"gpu_interop_simulated";
 /// Value of [`MARKER`] if a GPU does the work. Every other value means the CPU.
 const ON_GPU: c_int = 2;
+
+/// The processes that first initialised the drivers, by [`Naming`](crate::functions::Naming).
+static FIRST_USES: [FirstUse; 2] = [const { FirstUse::none() }; 2];
 
 /// Loaded and initialised driver of a vendor.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ impl<V: Vendor> Driver<V> {
         let mut driver = Self { functions, own, version, file, simulated: simulated.is_some(), kind };
         let mut number: c_int = 0;
         let (version, init) = (functions.get_version, functions.init);
+        let first_use = &FIRST_USES[V::NAMING as usize];
+        first_use.check(init.operation)?;
         // SAFETY: the pointer is valid for the call, and the function may be called before initialisation.
         let status = unsafe { version.get().traced(version.operation, (&raw mut number,)) };
         driver.check_for(Doing::Initialising, version.operation, status).map_err(|error| {
@@ -78,6 +83,7 @@ impl<V: Vendor> Driver<V> {
         driver.check_for(Doing::Initialising, init.operation, status).map_err(|error| {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
+        first_use.note();
         // Read after initialisation, which may set the value. Devices of a library that works on the CPU match Vulkan's
         // CPU drivers.
         // SAFETY: the library is never unloaded, and writes the number only during initialisation.
@@ -118,6 +124,14 @@ impl<V: Vendor> Driver<V> {
             Some(text) if kind != ErrorKind::ImportRejected => error.with_context("driver's text", text),
             _ => error,
         }
+    }
+
+    /// Fails in a process that was forked from the one that loaded the driver.
+    ///
+    /// # Errors
+    /// `System`.
+    pub(crate) fn check_process(&self, operation: &'static str) -> Result<()> {
+        FIRST_USES[V::NAMING as usize].check(operation).map_err(|error| error.with_backend(V::NAMING.name()))
     }
 
     /// Queries an attribute of a device. Returns `None` if the query fails.
@@ -283,6 +297,7 @@ impl<V: Vendor> Driver<V> {
     }
 
     pub(crate) fn device_count(&self) -> Result<c_int> {
+        self.check_process(self.functions.device_get_count.operation)?;
         let mut count: c_int = 0;
         // SAFETY: the pointer is valid for the call.
         let (operation, status) = unsafe { status!(self.device_get_count(&raw mut count)) };

@@ -21,7 +21,7 @@ use crate::symbol::{ApiVersion, MissingSymbol};
 /// Purpose of a call, where the meaning of its status code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// Initialising the driver, or counting its devices.
+    /// Initialising the driver, counting its devices, or opening one.
     Initialising,
     /// Looking up a kernel by name.
     FindingKernel,

@@ -84,7 +84,8 @@ pub fn load() -> Result<Selection> {
 ///
 /// # Errors
 /// For a named backend, the error of loading it ([`ErrorKind::Unsupported`] if this build does not contain it). For
-/// [`BackendChoice::Auto`], [`ErrorKind::NoDevice`] with every backend that was tried.
+/// [`BackendChoice::Auto`], [`ErrorKind::System`] if this process cannot use a driver that it has, as in a process that
+/// was forked after the driver was used; otherwise [`ErrorKind::NoDevice`] with every backend that was tried.
 pub fn select(choice: BackendChoice) -> Result<Selection> {
     first_usable("gpu_interop::select", choice, AnyCandidate::load, |backend| {
         if backend.devices()?.is_empty() {
@@ -100,7 +101,8 @@ pub fn select(choice: BackendChoice) -> Result<Selection> {
 ///
 /// # Errors
 /// [`ErrorKind::NoDevice`] if no backend has a device that is proven to be the same; the error contains the failure of
-/// each backend. [`ErrorKind::InvalidArgument`] if the variable names no backend.
+/// each backend. [`ErrorKind::System`] as for [`select`]. [`ErrorKind::InvalidArgument`] if the variable names no
+/// backend.
 pub fn device_for(exporter: &DeviceIdentity) -> Result<Device> {
     device_loaded_by("gpu_interop::device_for", exporter, AnyCandidate::load)
 }
@@ -149,7 +151,8 @@ fn first_usable<T>(
                 tracing::debug!(backend = %name, ?passed_over, "selected");
                 return Ok((backend, accepted, passed_over));
             }
-            Err(error) if matches!(choice, BackendChoice::Named(_)) => {
+            // The CPU must not replace a GPU that this process cannot use, as after a fork, or without free descriptors.
+            Err(error) if matches!(choice, BackendChoice::Named(_)) || error.kind() == ErrorKind::System => {
                 return Err(error.with_backend(&name.to_string()));
             }
             Err(error) => passed_over.push(LoadAttempt::new(name.to_string(), error.to_string())),

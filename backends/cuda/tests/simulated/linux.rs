@@ -132,9 +132,23 @@ fn codes_of_initialisation_have_the_right_kind() {
         ("4294967295", "Driver", ["code 4294967295", FILE]),
         ("2", "OutOfMemory", ["CUDA_ERROR_OUT_OF_MEMORY (2)", "cuInit"]),
         ("803", "DriverTooOld", ["CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", "have different versions"]),
+        ("804", "DriverTooOld", ["804", "have different versions"]),
+        ("3", "System", ["(3)", "before this process was forked"]),
+        ("35", "DriverTooOld", ["code 35", "install a newer driver"]),
+        ("46", "Driver", ["(46)", "nvidia-smi -c DEFAULT"]),
+        ("101", "Driver", ["(101)", "CUDA_VISIBLE_DEVICES"]),
+        ("216", "Driver", ["216", "exclusive"]),
+        ("802", "Driver", ["802", "nvidia-fabricmanager"]),
+        ("805", "Driver", ["805", "nvidia-cuda-mps-control -d"]),
+        ("807", "Driver", ["807", "MPS"]),
+        ("999", "Driver", ["(999)", "nvidia-modprobe -u"]),
     ] {
         let text = cuda().fail(&format!("cuInit:*:{code}")).run();
         assert_line(&text, &format!("load|{kind}|"), &parts);
+    }
+    for (code, part) in [("46", "nvidia-smi -c DEFAULT"), ("216", "exclusive"), ("802", "nvidia-fabricmanager")] {
+        let text = cuda().fail(&format!("cuDevicePrimaryCtxRetain:*:{code}")).run();
+        assert_line(&text, "open|Driver|", &[code, part]);
     }
 }
 

@@ -57,8 +57,7 @@ entries! {
         if visible().is_empty() {
             return Err(code::NO_DEVICE);
         }
-        driver::initialise();
-        Ok(())
+        driver::initialise()
     }
 
     fn cuDriverGetVersion(version: *mut c_int) gives version {

@@ -1,19 +1,29 @@
 //! The driver's initialisation.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::live;
+use crate::{code, live};
 
-static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// Number of the process that initialised the driver first; 0 for none.
+static INITIALISED: AtomicU32 = AtomicU32::new(0);
 
 /// Marks the driver as initialised.
-pub fn initialise() {
+///
+/// # Errors
+/// [`code::NOT_INITIALIZED`] in a process that was forked from the one that initialised it, as measured with NVIDIA's driver.
+pub fn initialise() -> Result<(), u32> {
+    let (this, none) = (std::process::id(), 0);
+    let first =
+        INITIALISED.compare_exchange(none, this, Ordering::SeqCst, Ordering::SeqCst).unwrap_or_else(|first| first);
+    if first != none && first != this {
+        return Err(code::NOT_INITIALIZED);
+    }
     live::report_at_exit();
-    INITIALISED.store(true, Ordering::SeqCst);
+    Ok(())
 }
 
-/// `true` if the driver is initialised.
+/// `true` if this process has initialised the driver.
 #[must_use]
 pub fn is_initialised() -> bool {
-    INITIALISED.load(Ordering::SeqCst)
+    INITIALISED.load(Ordering::SeqCst) == std::process::id()
 }

@@ -44,7 +44,7 @@ pub(crate) fn need() -> Result<(), u32> {
 
 /// As [`need`], for calls that fail in every version.
 fn ready() -> Result<(), u32> {
-    driver::initialise();
+    driver::initialise()?;
     // As recorded with an emulated kernel driver.
     physical::choose_granularity(4096);
     if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
@@ -64,7 +64,7 @@ impl Runtime for Sim {
 
     /// Fails without a GPU, but not if all GPUs are hidden.
     fn ready_early(&self) -> Result<(), u32> {
-        driver::initialise();
+        driver::initialise()?;
         if settings::number("GPU_INTEROP_SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
     }
 

@@ -10,7 +10,7 @@ use super::lifetime::Lifetimes;
 use crate::backend::{BackendDevice, BackendInfo};
 use crate::bridge::Bridges;
 use crate::error::{Error, ErrorKind, Result};
-use crate::process::ProcessMark;
+use crate::process::{FORKED, ProcessMark};
 
 /// State shared by all objects of a device.
 #[derive(Debug)]
@@ -41,9 +41,7 @@ impl DeviceInner {
         if !self.is_forked() {
             return Ok(());
         }
-        let message = "this process was forked after the device was opened, and no driver works in a forked process; open \
-                       the device after the fork, or start another program";
-        Err(self.decorate(Error::new(ErrorKind::System, operation, message)))
+        Err(self.decorate(Error::new(ErrorKind::System, operation, FORKED)))
     }
 
     /// Adds backend and device to an error.
