@@ -147,12 +147,15 @@ fn first_usable<T>(
         match tried {
             Ok((accepted, backend)) => {
                 tracing::debug!(backend = %name, ?passed_over, "selected");
+                for failed in passed_over.iter().filter(|attempt: &&LoadAttempt| attempt.driver_failed()) {
+                    tracing::warn!(backend = %name, %failed, "the driver of a backend failed, and another backend is used");
+                }
                 return Ok((backend, accepted, passed_over));
             }
             Err(error) if matches!(choice, BackendChoice::Named(_)) => {
                 return Err(error.with_backend(&name.to_string()));
             }
-            Err(error) => passed_over.push(LoadAttempt::new(name.to_string(), error.to_string())),
+            Err(error) => passed_over.push(LoadAttempt::failed(name.to_string(), &error)),
         }
     }
     Err(Error::new(
@@ -190,6 +193,15 @@ mod tests {
         let error = AbsentCandidate(BackendName::Hip).load().expect_err("absent");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("no hip backend"), "{error}");
+    }
+
+    #[test]
+    fn a_failed_driver_is_told_from_an_absent_one() {
+        let failed = |kind| LoadAttempt::failed("cuda", &Error::new(kind, "cuInit", "no")).driver_failed();
+        use ErrorKind::{Driver, DriverNotFound, DriverTooOld, NoDevice, System, Unsupported};
+        assert_eq!([Driver, System, DriverTooOld].map(failed), [true; 3]);
+        assert_eq!([DriverNotFound, NoDevice, Unsupported].map(failed), [false; 3]);
+        assert!(!LoadAttempt::new("cuda", "cuInit: driver error").driver_failed());
     }
 
     #[cfg(feature = "host")]
