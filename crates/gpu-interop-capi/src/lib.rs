@@ -43,6 +43,7 @@ mod last_error;
 mod linear_memory;
 mod log;
 mod memory;
+mod names;
 mod nv_sci;
 mod object;
 mod os_handle;

@@ -11,8 +11,19 @@ use std::process::Command;
 use build::{Library, compiler, crate_folder, has, has_vulkan_header, left_out, run};
 
 /// Programs in `tests/c`.
-const PROGRAMS: [&str; 10] =
-    ["errors", "devices", "memory", "semaphores", "timelines", "kernels", "borrowed", "threads", "log", "wrapper"];
+const PROGRAMS: [&str; 11] = [
+    "errors",
+    "devices",
+    "memory",
+    "semaphores",
+    "timelines",
+    "durations",
+    "kernels",
+    "borrowed",
+    "threads",
+    "log",
+    "wrapper",
+];
 
 #[test]
 fn programs_verify_their_data() {
@@ -20,6 +31,21 @@ fn programs_verify_their_data() {
     for name in PROGRAMS {
         run(&mut library.command(&library.compile(name, &compiler(name), &[])));
     }
+}
+
+/// What needs a driver: this project's simulator of CUDA's.
+#[test]
+fn programs_run_on_the_simulator_of_cuda() {
+    let simulator = gpu_interop_test_support::build("gpu-interop-sim-cuda").expect("the simulator");
+    let library = Library::built();
+    let program = library.compile("drivers", &compiler("drivers"), &[]);
+    let command = || {
+        let mut command = library.command(&program);
+        command.env("GPU_INTEROP_CUDA_LIBRARY", &simulator).env("GPU_INTEROP_HIP_LIBRARY", "/nonexistent");
+        command
+    };
+    run(&mut command());
+    run(command().arg("failed").env("GPU_INTEROP_SIM_FAIL", "cuInit:1+:999"));
 }
 
 #[test]
