@@ -11,6 +11,7 @@ mod identity;
 mod import;
 mod layout;
 mod memory;
+mod names;
 mod operand;
 mod selection;
 mod stream;
@@ -20,11 +21,18 @@ mod vulkan;
 mod wait;
 mod watcher;
 
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
 /// Native part of gpu_interop.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    if !convert::in_main_interpreter(module.py()) {
+        return Err(PyImportError::new_err(
+            "gpu_interop has threads and objects of one interpreter, and works in the main interpreter only; import it there, or \
+             start another process",
+        ));
+    }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(selection::devices, module)?)?;
     module.add_function(wrap_pyfunction!(selection::open, module)?)?;

@@ -76,7 +76,9 @@ impl PyTimeline {
     ///
     /// ``stream`` is a :class:`Stream`, a stream of torch or CuPy, the address of a driver's stream, which must live until
     /// its work has completed and :meth:`Device.collect` was called, or ``None`` for the device's default stream. A stream
-    /// that says it is on another GPU raises :class:`DeviceMismatch`.
+    /// that says it is on another GPU raises :class:`DeviceMismatch`. The per-thread default stream (2,
+    /// ``cupy.cuda.Stream.ptds``), which is another one on every thread, and a stream on which a graph is being captured
+    /// raise :class:`InvalidArgument`. No graph is captured on the stream before its work has completed.
     fn wait(&self, py: Python<'_>, stream: &Bound<'_, PyAny>, value: u64) -> PyResult<()> {
         let flow = stream::resolve("Timeline.wait", &self.shared, stream)?;
         py.detach(|| flow.stream.wait_timeline(&self.timeline, value)).raised()
@@ -131,6 +133,7 @@ impl PyTimeline {
                 // During the exit of the interpreter there is nothing to notify.
                 let _called = Python::try_attach(|py| {
                     let error = error.map(|error| exception(&error));
+                    // Any exception, `SystemExit` included, is reported and ends nothing.
                     if let Err(failure) = notice.call1(py, (error,)) {
                         failure.write_unraisable(py, None);
                     }
