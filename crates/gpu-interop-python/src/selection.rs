@@ -110,7 +110,7 @@ pub(crate) fn backends(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let state = match backend.and_then(|backend| backend.devices()) {
             Ok(devices) if devices.is_empty() => "the driver loads but has no device".into(),
             Ok(_) => "available".into(),
-            Err(error) => error.to_string(),
+            Err(error) => names::in_python(&error.to_string()),
         };
         table.set_item(name.to_string(), state)?;
     }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, exception};
+use crate::names;
 use crate::stream;
 use crate::wait;
 use crate::watcher::{self, Notice, Watcher};
@@ -164,8 +165,8 @@ impl PyTimeline {
     }
 
     fn __repr__(&self) -> String {
-        let value =
-            self.timeline.value().map_or_else(|error| format!("failed: {error}"), |value| format!("at {value}"));
+        let failed = |error: Error| format!("failed: {}", names::in_python(&error.to_string()));
+        let value = self.timeline.value().map_or_else(failed, |value| format!("at {value}"));
         let device = &self.shared.device;
         let origin = if self.semaphore.is_some() { "Vulkan" } else { "the host" };
         format!(

@@ -68,7 +68,7 @@ pub struct Selection {
     /// The backend. It has at least one device.
     pub backend: Arc<dyn Backend>,
     /// Backends tried first, and the reasons why they were not selected. Applications can show these to explain why the
-    /// CPU does the work.
+    /// CPU does the work. Those of which [`LoadAttempt::driver_failed`] is true are also reported at level `WARN`.
     pub passed_over: Vec<LoadAttempt>,
 }
 
