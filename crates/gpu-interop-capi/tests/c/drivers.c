@@ -1,4 +1,4 @@
-/* On a driver of CUDA: streams of the application, and a driver that fails to start (`failed`). */
+/* On the driver of GPU_INTEROP_BACKEND: streams of the application, and a driver that fails to start (`failed`). */
 #include "check.h"
 
 static int released, warned;
@@ -58,7 +58,7 @@ int main(int count, char **arguments) {
     }
     gpi_backend backend;
     gpi_device device;
-    OK(gpi_backend_load("cuda", &backend));
+    OK(gpi_backend_load(NULL, &backend));
     OK(gpi_device_open(backend, 0, &device));
     OK(gpi_backend_destroy(backend));
     streams(device);

@@ -8,6 +8,8 @@ mod exports;
 
 use std::process::Command;
 
+use gpu_interop_test_support::build as build_library;
+
 use build::{Library, compiler, crate_folder, has, has_vulkan_header, left_out, run};
 
 /// Programs in `tests/c`.
@@ -33,19 +35,24 @@ fn programs_verify_their_data() {
     }
 }
 
-/// What needs a driver: this project's simulator of CUDA's.
+/// What needs a driver: this project's simulators.
 #[test]
-fn programs_run_on_the_simulator_of_cuda() {
-    let simulator = gpu_interop_test_support::build("gpu-interop-sim-cuda").expect("the simulator");
+fn programs_run_on_simulators() {
+    let [cuda, hip] =
+        ["cuda", "hip"].map(|name| build_library(&format!("gpu-interop-sim-{name}")).expect("the simulator"));
     let library = Library::built();
     let program = library.compile("drivers", &compiler("drivers"), &[]);
     let command = || {
         let mut command = library.command(&program);
-        command.env("GPU_INTEROP_CUDA_LIBRARY", &simulator).env("GPU_INTEROP_HIP_LIBRARY", "/nonexistent");
+        command.env("GPU_INTEROP_CUDA_LIBRARY", &cuda).env("GPU_INTEROP_HIP_LIBRARY", &hip);
         command
     };
-    run(&mut command());
-    run(command().arg("failed").env("GPU_INTEROP_SIM_FAIL", "cuInit:1+:999"));
+    for backend in ["cuda", "hip"] {
+        run(command().env("GPU_INTEROP_BACKEND", backend));
+    }
+    let mut failed = command();
+    failed.env("GPU_INTEROP_HIP_LIBRARY", "/nonexistent").env("GPU_INTEROP_SIM_FAIL", "cuInit:1+:999");
+    run(failed.arg("failed"));
 }
 
 #[test]
