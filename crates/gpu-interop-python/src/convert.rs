@@ -1,6 +1,7 @@
 //! Small conversions between Python and Rust.
 
 use pyo3::exceptions::PyTypeError;
+#[cfg(not(windows))]
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySequence, PyString};
