@@ -399,7 +399,7 @@
 #define GPI_ARG_ADDRESS 1
 
 /**
- * Argument: an unsigned 8-bit integer in `bits`.
+ * Argument: an unsigned 8-bit integer in `bits`; also `bool`.
  */
 #define GPI_ARG_U8 2
 
@@ -526,47 +526,6 @@
 typedef int32_t gpi_status;
 
 /**
- * A loaded driver: CUDA, HIP or the CPU. All zero is the null handle, which no function accepts; the same holds for every
- * type of handle. Free it with `gpi_backend_destroy`.
- */
-typedef struct gpi_backend {
-    /**
-     * Number of the object.
-     */
-    uint64_t id;
-} gpi_backend;
-
-/**
- * Name and driver of a backend.
- */
-typedef struct gpi_backend_info {
-    /**
-     * "cuda", "hip" or "host".
-     */
-    char name[32];
-    /**
-     * Driver version in the vendor's notation.
-     */
-    char driver[256];
-    /**
-     * Path of the loaded library; empty if there is none.
-     */
-    char library[512];
-    /**
-     * 1 if the driver is a simulator, a shim, a fake or a mock; else 0.
-     */
-    int32_t simulated;
-    /**
-     * Number of devices.
-     */
-    uint32_t device_count;
-    /**
-     * Backends that were tried first, one per line, each with the reason why it was not used.
-     */
-    char passed_over[2048];
-} gpi_backend_info;
-
-/**
  * Identity of a physical device, in terms shared by Vulkan, CUDA, HIP and Direct3D. Plain data: it may be copied and sent
  * to another process. All zero is the identity of an unknown device.
  */
@@ -616,6 +575,47 @@ typedef struct gpi_identity {
      */
     uint8_t reserved;
 } gpi_identity;
+
+/**
+ * A loaded driver: CUDA, HIP or the CPU. All zero is the null handle, which no function accepts; the same holds for every
+ * type of handle. Free it with `gpi_backend_destroy`.
+ */
+typedef struct gpi_backend {
+    /**
+     * Number of the object.
+     */
+    uint64_t id;
+} gpi_backend;
+
+/**
+ * Name and driver of a backend.
+ */
+typedef struct gpi_backend_info {
+    /**
+     * "cuda", "hip" or "host".
+     */
+    char name[32];
+    /**
+     * Driver version in the vendor's notation.
+     */
+    char driver[256];
+    /**
+     * Path of the loaded library; empty if there is none.
+     */
+    char library[512];
+    /**
+     * 1 if the driver is a simulator, a shim, a fake or a mock; else 0.
+     */
+    int32_t simulated;
+    /**
+     * Number of devices.
+     */
+    uint32_t device_count;
+    /**
+     * Backends that were tried first, one per line, each with the reason why it was not used.
+     */
+    char passed_over[2048];
+} gpi_backend_info;
 
 /**
  * An opened device. Objects made from it keep it open. Free it with `gpi_device_destroy`.
@@ -1541,10 +1541,25 @@ const char *gpi_last_error_driver_code_name(void);
 size_t gpi_live_handles(void);
 
 /**
+ * Writes the identity of the device with a UUID to `*identity`, for `gpi_device_open_matching` and `gpi_device_open_for`:
+ * 32 hexadecimal digits with or without dashes, or the text of `nvidia-smi -L` (`GPU-...`, `MIG-...`). Other fields are
+ * unknown.
+ *
+ * Errors: `GPI_ERROR_INVALID_ARGUMENT` for another text, or one of zeros.
+ *
+ * Requires: `text` is null or a text that ends with NUL.
+ */
+gpi_status gpi_identity_from_uuid(const char *text,
+                                  struct gpi_identity *identity);
+
+/**
  * Loads a backend that has at least one device, and writes it to `*backend`, owned by the caller.
  *
  * `name` is "cuda", "hip", "host" or "auto" (the first that has a device; the CPU last). A null `name` reads the environment
  * variable GPU_INTEROP_BACKEND, and is "auto" if that is not set.
+ *
+ * The CPU never replaces a GPU silently: `passed_over` of `gpi_backend_get_info` has the backends that were tried first, with
+ * their reasons, and each one whose driver is there but failed is a message of level `GPI_LOG_WARN`.
  *
  * Errors: `GPI_ERROR_INVALID_ARGUMENT` for another name; `GPI_ERROR_NO_DEVICE` with every backend that was tried; for a
  * named backend the error of loading it.
@@ -1834,7 +1849,9 @@ gpi_status gpi_stream_create(struct gpi_device device,
  * `release(data)` is called once, when the returned stream has been destroyed and its work has completed. If this function
  * fails, it is not called.
  *
- * Errors: `GPI_ERROR_INVALID_ARGUMENT` for 0 on the host backend, which has no default stream.
+ * Errors: `GPI_ERROR_INVALID_ARGUMENT` for 2, the per-thread default stream (`CU_STREAM_PER_THREAD`,
+ * `hipStreamPerThread`), which is another stream on every thread; for 0, 1 and 2 on the host backend, which has no default
+ * stream; and for a stream on which a graph is being captured. Otherwise the driver's error.
  *
  * Requires: `raw` is a stream of the device (on the host backend: the result of `gpi_stream_get_raw`), live until `release` is called;
  * if `release` is null, until the returned stream has been destroyed, its work has completed, and `gpi_device_collect` has
@@ -2649,8 +2666,12 @@ static inline gpi_kernel_arg gpi_arg_buffer(gpi_buffer buffer) {
 }
 
 static inline gpi_kernel_arg gpi_arg_address(uint64_t address) { return gpi_arg_bits(GPI_ARG_ADDRESS, address); }
+static inline gpi_kernel_arg gpi_arg_u8(uint8_t value) { return gpi_arg_bits(GPI_ARG_U8, value); }
+static inline gpi_kernel_arg gpi_arg_u16(uint16_t value) { return gpi_arg_bits(GPI_ARG_U16, value); }
 static inline gpi_kernel_arg gpi_arg_u32(uint32_t value) { return gpi_arg_bits(GPI_ARG_U32, value); }
 static inline gpi_kernel_arg gpi_arg_u64(uint64_t value) { return gpi_arg_bits(GPI_ARG_U64, value); }
+static inline gpi_kernel_arg gpi_arg_i8(int8_t value) { return gpi_arg_bits(GPI_ARG_I8, (uint8_t)value); }
+static inline gpi_kernel_arg gpi_arg_i16(int16_t value) { return gpi_arg_bits(GPI_ARG_I16, (uint16_t)value); }
 static inline gpi_kernel_arg gpi_arg_i32(int32_t value) { return gpi_arg_bits(GPI_ARG_I32, (uint32_t)value); }
 static inline gpi_kernel_arg gpi_arg_i64(int64_t value) { return gpi_arg_bits(GPI_ARG_I64, (uint64_t)value); }
 

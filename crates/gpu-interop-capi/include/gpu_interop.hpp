@@ -223,11 +223,27 @@ public:
     using owner::owner;
 };
 
-/** A kernel argument from a scalar, or from a structure, which launching copies. */
-inline gpi_kernel_arg arg(std::uint32_t value) { return gpi_arg_u32(value); }
-inline gpi_kernel_arg arg(std::uint64_t value) { return gpi_arg_u64(value); }
-inline gpi_kernel_arg arg(std::int32_t value) { return gpi_arg_i32(value); }
-inline gpi_kernel_arg arg(std::int64_t value) { return gpi_arg_i64(value); }
+/** A kernel argument from an integer of any type, `bool` and characters included, with its own size and sign. */
+template <typename Value, std::enable_if_t<std::is_integral_v<Value>, int> = 0>
+gpi_kernel_arg arg(Value value) {
+    static_assert(sizeof(Value) <= 8, "pass a structure for a wider integer");
+    if constexpr (std::is_signed_v<Value>) {
+        switch (sizeof(Value)) {
+        case 1: return gpi_arg_i8(static_cast<std::int8_t>(value));
+        case 2: return gpi_arg_i16(static_cast<std::int16_t>(value));
+        case 4: return gpi_arg_i32(static_cast<std::int32_t>(value));
+        default: return gpi_arg_i64(static_cast<std::int64_t>(value));
+        }
+    } else {
+        switch (sizeof(Value)) {
+        case 1: return gpi_arg_u8(static_cast<std::uint8_t>(value));
+        case 2: return gpi_arg_u16(static_cast<std::uint16_t>(value));
+        case 4: return gpi_arg_u32(static_cast<std::uint32_t>(value));
+        default: return gpi_arg_u64(static_cast<std::uint64_t>(value));
+        }
+    }
+}
+/** A kernel argument from another scalar, from memory, or from a structure, which launching copies. */
 inline gpi_kernel_arg arg(float value) { return gpi_arg_f32(value); }
 inline gpi_kernel_arg arg(double value) { return gpi_arg_f64(value); }
 inline gpi_kernel_arg arg(gpi_range range) { return gpi_arg_range(range); }

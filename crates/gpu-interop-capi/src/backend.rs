@@ -35,6 +35,9 @@ pub struct gpi_backend_info {
 /// `name` is "cuda", "hip", "host" or "auto" (the first that has a device; the CPU last). A null `name` reads the environment
 /// variable GPU_INTEROP_BACKEND, and is "auto" if that is not set.
 ///
+/// The CPU never replaces a GPU silently: `passed_over` of `gpi_backend_get_info` has the backends that were tried first, with
+/// their reasons, and each one whose driver is there but failed is a message of level `GPI_LOG_WARN`.
+///
 /// Errors: `GPI_ERROR_INVALID_ARGUMENT` for another name; `GPI_ERROR_NO_DEVICE` with every backend that was tried; for a
 /// named backend the error of loading it.
 ///

@@ -13,7 +13,7 @@ pub(crate) fn call(operation: &'static str, body: impl FnOnce(&'static str) -> R
     // Unwind safe: the body's objects are shared with other threads anyway, and their locks ignore poisoning.
     match catch_unwind(AssertUnwindSafe(|| body(operation))) {
         Ok(Ok(())) => GPI_SUCCESS,
-        Ok(Err(error)) => last_error::store(&error),
+        Ok(Err(error)) => last_error::store(operation, &error),
         Err(payload) => {
             let status = last_error::store_panic(operation, panic_message(&*payload));
             // Dropping the payload could panic.
@@ -45,6 +45,15 @@ mod tests {
         let status = call("gpi_test", |_| panic!("number {}", 7));
         assert_eq!((status, gpi_last_error_status()), (GPI_ERROR_INTERNAL, GPI_ERROR_INTERNAL));
         assert!(message().contains("gpi_test") && message().contains("number 7"), "{}", message());
+    }
+
+    #[test]
+    fn a_message_has_the_names_of_c() {
+        let of = |operation| gpu_interop::Error::invalid(operation, "load ModuleImage::Builtin").with_context("a", 1);
+        call("gpi_test", |_| Err(of("HostBackend::load_module")));
+        assert_eq!(message(), "gpi_test: invalid argument: load GPI_MODULE_BUILTIN [a: 1]");
+        call("gpi_test", |_| Err(of("cuModuleLoadDataEx")));
+        assert_eq!(message(), "cuModuleLoadDataEx: invalid argument: load GPI_MODULE_BUILTIN [a: 1]");
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::ffi::c_char;
 
-use gpu_interop::{DeviceIdentity, DeviceKind, Luid, PciAddress, Uuid};
+use gpu_interop::{DeviceIdentity, DeviceKind, Error, Luid, PciAddress, Uuid};
 
+use crate::call::call;
+use crate::pointer::{self, Out};
+use crate::status::gpi_status;
 use crate::text;
 
 /// Kind of processor: not reported.
@@ -111,6 +114,26 @@ impl From<&gpi_identity> for DeviceIdentity {
             .with_luid(has(GPI_IDENTITY_LUID).then_some(luid))
             .with_pci(has(GPI_IDENTITY_PCI).then_some(pci))
     }
+}
+
+/// Writes the identity of the device with a UUID to `*identity`, for `gpi_device_open_matching` and `gpi_device_open_for`:
+/// 32 hexadecimal digits with or without dashes, or the text of `nvidia-smi -L` (`GPU-...`, `MIG-...`). Other fields are
+/// unknown.
+///
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for another text, or one of zeros.
+///
+/// # Safety
+/// `text` is null or a text that ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_identity_from_uuid(text: *const c_char, identity: *mut gpi_identity) -> gpi_status {
+    call("gpi_identity_from_uuid", |operation| {
+        // SAFETY: the caller's promise.
+        let (out, text) =
+            unsafe { (Out::new(operation, "identity", identity)?, pointer::utf8(operation, "text", text)?) };
+        let uuid: Uuid = text.parse().map_err(|error| Error::invalid(operation, format!("{error}")))?;
+        out.set((&DeviceIdentity::default().with_uuid(uuid)).into());
+        Ok(())
+    })
 }
 
 #[cfg(test)]

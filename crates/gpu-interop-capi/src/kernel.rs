@@ -26,7 +26,7 @@ pub const GPI_MODULE_BINARY: i32 = 2;
 pub const GPI_ARG_RANGE: i32 = 0;
 /// Argument: a device address in `bits`, whose memory the caller keeps valid until the kernel has completed.
 pub const GPI_ARG_ADDRESS: i32 = 1;
-/// Argument: an unsigned 8-bit integer in `bits`.
+/// Argument: an unsigned 8-bit integer in `bits`; also `bool`.
 pub const GPI_ARG_U8: i32 = 2;
 /// Argument: an unsigned 16-bit integer in `bits`.
 pub const GPI_ARG_U16: i32 = 3;

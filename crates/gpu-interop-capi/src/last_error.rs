@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use gpu_interop::Error;
 
+use crate::names;
 use crate::status::{GPI_ERROR_INTERNAL, GPI_SUCCESS, gpi_status, of_kind};
 
 /// Failure in C's types.
@@ -26,15 +27,18 @@ fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
-/// Stores a failure for the calling thread. Returns its status.
-pub(crate) fn store(error: &Error) -> gpi_status {
+/// Stores a failure of the exported function `function` for the calling thread. Returns its status.
+pub(crate) fn store(function: &'static str, error: &Error) -> gpi_status {
     let code = error.code();
+    let operation = names::operation(error.operation(), function);
+    // `Debug` has the sources below.
+    let message = format!("{error:?}");
+    let rest = message.strip_prefix(error.operation()).unwrap_or(&message);
     set(LastError {
         status: of_kind(error.kind()),
-        // `Debug` has the sources below.
-        message: c_text(&format!("{error:?}")),
-        reason: c_text(error.message()),
-        operation: c_text(error.operation()),
+        message: c_text(&format!("{operation}{}", names::in_c(rest))),
+        reason: c_text(&names::in_c(error.message())),
+        operation: c_text(&operation),
         code: code.map(|code| code.value),
         code_name: c_text(code.and_then(|code| code.name.as_deref()).unwrap_or_default()),
     })

@@ -1,11 +1,10 @@
-//! The objects behind handles: one table for all types, with numbers that are never reused while a stale handle could
-//! match.
+//! The objects behind handles: one table for all types, with numbers that are never used again.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use gpu_interop::{Error, Result};
-use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 
 use crate::exporter::Exporter;
 use crate::linear_memory::LinearMemory;
@@ -63,22 +62,29 @@ impl Object {
     }
 }
 
-static OBJECTS: RwLock<Option<SlotMap<DefaultKey, Object>>> = RwLock::new(None);
-
-/// Random number of this process. Handles are the keys of the table combined with it, so that a handle of another process,
-/// memory that is not initialised and small numbers match none.
-fn secret() -> u64 {
-    static SECRET: OnceLock<u64> = OnceLock::new();
-    // Indices of the table have 31 bits: with the next bit set, no handle is 0.
-    *SECRET.get_or_init(|| RandomState::new().hash_one(0) | 1 << 31)
+/// Objects by their numbers, which count up: no destroyed handle becomes valid again.
+struct Table {
+    objects: HashMap<u64, Object>,
+    /// Number of the next object. A process that creates a handle each nanosecond reaches `secret`'s bit in 292 years.
+    next: u64,
+    /// Random number of this process. Handles are the numbers combined with it, so that a handle of another process, memory
+    /// that is not initialised and small numbers match none.
+    secret: u64,
 }
 
-/// The key of a number that this table has issued or could issue; `None` for other numbers.
-fn key(id: u64) -> Option<DefaultKey> {
-    let number = id ^ secret();
-    let data = KeyData::from_ffi(number);
-    (data.as_ffi() == number).then(|| data.into())
+impl Table {
+    fn get(&self, id: u64) -> Option<&Object> {
+        self.objects.get(&(id ^ self.secret))
+    }
 }
+
+/// Locked for the look-up of a handle only. A child of `fork` may find it locked by a thread that it does not have: the header
+/// forbids every call there, and a check of the process in each call could not free the lock.
+static OBJECTS: LazyLock<RwLock<Table>> = LazyLock::new(|| {
+    // With this bit set, no handle is 0.
+    let secret = RandomState::new().hash_one(0) | 1 << 63;
+    RwLock::new(Table { objects: HashMap::new(), next: 0, secret })
+});
 
 fn unknown<H: Handle>(operation: &'static str, id: u64, found: Option<&Object>) -> Error {
     let message = match found {
@@ -91,16 +97,18 @@ fn unknown<H: Handle>(operation: &'static str, id: u64, found: Option<&Object>) 
 
 /// Adds an object, and returns its new handle.
 pub(crate) fn add<H: Handle>(object: H::Object) -> H {
-    let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
-    let key = objects.get_or_insert_default().insert(H::wrap(Arc::new(object)));
-    H::from_id(key.data().as_ffi() ^ secret())
+    let mut table = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
+    let number = table.next;
+    table.next += 1;
+    table.objects.insert(number, H::wrap(Arc::new(object)));
+    H::from_id(number ^ table.secret)
 }
 
 /// Returns the object of a handle. It lives until the returned reference is dropped, also if another thread destroys the
 /// handle meanwhile.
 pub(crate) fn get<H: Handle>(operation: &'static str, handle: H) -> Result<Arc<H::Object>> {
-    let objects = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
-    let found = objects.as_ref().and_then(|objects| objects.get(key(handle.id())?));
+    let table = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
+    let found = table.get(handle.id());
     match found.and_then(H::unwrap) {
         Some(object) => Ok(object.clone()),
         None => Err(unknown::<H>(operation, handle.id(), found)),
@@ -110,19 +118,38 @@ pub(crate) fn get<H: Handle>(operation: &'static str, handle: H) -> Result<Arc<H
 /// Removes a handle. Returns its object, which the caller drops: outside of the lock, because a drop may call the
 /// application.
 pub(crate) fn remove<H: Handle>(operation: &'static str, handle: H) -> Result<Arc<H::Object>> {
-    let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
-    let found = objects.as_ref().and_then(|objects| objects.get(key(handle.id())?));
+    let mut table = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
+    let found = table.get(handle.id());
     let Some(object) = found.and_then(H::unwrap).cloned() else {
         return Err(unknown::<H>(operation, handle.id(), found));
     };
-    if let (Some(objects), Some(key)) = (objects.as_mut(), key(handle.id())) {
-        objects.remove(key);
-    }
+    let number = handle.id() ^ table.secret;
+    table.objects.remove(&number);
     Ok(object)
 }
 
 /// Number of live handles.
 pub(crate) fn count() -> usize {
-    let objects = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
-    objects.as_ref().map_or(0, SlotMap::len)
+    OBJECTS.read().unwrap_or_else(PoisonError::into_inner).objects.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::gpi_backend;
+
+    /// As many as a table with a generation of 31 bits in each slot would need to give a number again.
+    #[test]
+    fn a_destroyed_handle_stays_invalid() {
+        let new = || add::<gpi_backend>(gpu_interop::select(gpu_interop::BackendChoice::Auto).expect("the host"));
+        let first = new();
+        drop(remove("test", first).expect("live"));
+        OBJECTS.write().expect("no panic").next += (1 << 31) - 1;
+        let later = new();
+        assert_ne!(first.id, later.id);
+        assert!(get("test", first).is_err() && get("test", later).is_ok());
+        // The high bits of the number are part of the handle.
+        assert!(get("test", gpi_backend { id: later.id ^ 1 << 62 }).is_err());
+        drop(remove("test", later).expect("live"));
+    }
 }

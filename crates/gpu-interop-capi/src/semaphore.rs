@@ -148,3 +148,29 @@ pub extern "C" fn gpi_semaphore_destroy(semaphore: gpi_semaphore) -> gpi_status 
         Arc::into_inner(semaphore).map_or(Ok(()), ExternalSemaphore::close)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_of_a_keyed_mutex_is_in_nanoseconds() {
+        let timeout = |timeout_ns| {
+            let semaphore = gpi_semaphore { id: 0 };
+            let op = gpi_semaphore_op {
+                semaphore,
+                value: 3,
+                timeout_ns,
+                fence: std::ptr::null_mut(),
+                skip_memsync: 0,
+                reserved: 0,
+            };
+            match op.wait("test", SemaphorePayload::KeyedMutex) {
+                Ok(WaitParams::Key { key: 3, timeout }) => timeout,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(timeout(1_500_000), Some(Duration::from_micros(1500)));
+        assert_eq!(timeout(GPI_NO_TIMEOUT), None);
+    }
+}

@@ -41,7 +41,9 @@ pub unsafe extern "C" fn gpi_stream_create(device: gpi_device, stream: *mut gpi_
 /// `release(data)` is called once, when the returned stream has been destroyed and its work has completed. If this function
 /// fails, it is not called.
 ///
-/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for 0 on the host backend, which has no default stream.
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` for 2, the per-thread default stream (`CU_STREAM_PER_THREAD`,
+/// `hipStreamPerThread`), which is another stream on every thread; for 0, 1 and 2 on the host backend, which has no default
+/// stream; and for a stream on which a graph is being captured. Otherwise the driver's error.
 ///
 /// # Safety
 /// `raw` is a stream of the device (on the host backend: the result of `gpi_stream_get_raw`), live until `release` is called;
@@ -60,15 +62,15 @@ pub unsafe extern "C" fn gpi_stream_wrap(
         let out = unsafe { Out::new(operation, "stream", stream) }?;
         let device = object::get(operation, device)?;
         let raw = usize::try_from(raw).map_err(|_| Error::invalid(operation, "the stream exceeds a pointer"))?;
-        if raw == 0 && device.backend().name == "host" {
-            let message = "the host backend has no default stream; create one with gpi_stream_create";
-            return Err(Error::invalid(operation, message));
-        }
+        let raw = RawStream::new(raw);
+        let instead = "create a stream with gpi_stream_create, or pass another one of the application";
+        // SAFETY: the caller's promise.
+        unsafe { device.check_raw_stream(operation, raw, instead) }?;
         // SAFETY: the caller's promise.
         let owner = Arc::new(unsafe { Release::new(release, data) });
         owner.arm();
         // SAFETY: the caller's promise.
-        out.set(object::add(unsafe { device.stream_from_raw_with_owner(RawStream::new(raw), owner) }));
+        out.set(object::add(unsafe { device.stream_from_raw_with_owner(raw, owner) }));
         Ok(())
     })
 }

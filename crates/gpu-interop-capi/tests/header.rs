@@ -97,6 +97,15 @@ fn every_function_is_declared_once() {
     assert!(functions > 100, "{functions}");
 }
 
+/// A wrong unit is an error of a thousand times that a return code does not show.
+#[test]
+fn every_duration_is_measured() {
+    let declared = generate().lines().filter(|line| line.contains("uint64_t timeout_ns")).count();
+    let why = "measure the new duration in tests/c/durations.c, or convert it in a unit test as src/semaphore.rs does";
+    // A field, a function of the application, and the three waits of the host.
+    assert_eq!(declared, 5, "{why}");
+}
+
 /// Number of times that a comment names a function with its parentheses.
 fn mentions(header: &str, name: &str) -> usize {
     let call = format!("{name}(");

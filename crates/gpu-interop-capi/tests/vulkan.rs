@@ -225,6 +225,12 @@ fn images(context: &HeadlessContext, vulkan: gpi_vulkan, device: gpi_device) {
             let mut array = gpi_array { id: 0 };
             let status = c!(gpi_memory_map_array(memory, std::ptr::null(), &raw mut array));
             assert_eq!(status, GPI_ERROR_UNSUPPORTED);
+            // Its texels are in an order that only Vulkan knows.
+            let mut buffer = gpi_buffer { id: 0 };
+            let status = c!(gpi_memory_map_buffer(memory, 0, GPI_WHOLE_SIZE, &raw mut buffer));
+            let message = c!(std::ffi::CStr::from_ptr(gpi_last_error_message())).to_string_lossy();
+            assert!(status != GPI_SUCCESS && message.contains("linear"), "{status}: {message}");
+            assert_eq!(buffer.id, 0);
         } else {
             ok(found);
             // SAFETY: written.

@@ -111,13 +111,29 @@ pub struct LoadAttempt {
     pub target: String,
     /// Reason why it was not used.
     pub reason: String,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    kind: Option<ErrorKind>,
 }
 
 impl LoadAttempt {
     /// An attempt to load `target` that failed for `reason`.
     #[must_use]
     pub fn new(target: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { target: target.into(), reason: reason.into() }
+        Self { target: target.into(), reason: reason.into(), kind: None }
+    }
+
+    /// An attempt to use `target` that failed with `error`.
+    #[must_use]
+    pub fn failed(target: impl Into<String>, error: &Error) -> Self {
+        Self { kind: Some(error.kind()), ..Self::new(target, error.to_string()) }
+    }
+
+    /// `true` if a driver is there and failed. `false` if none is installed or contained in this build, if it has no device,
+    /// or if the reason is known as text only, as after serialization.
+    #[must_use]
+    pub fn driver_failed(&self) -> bool {
+        use ErrorKind::{DriverNotFound, NoDevice, Unsupported};
+        self.kind.is_some_and(|kind| !matches!(kind, DriverNotFound | NoDevice | Unsupported))
     }
 }
 

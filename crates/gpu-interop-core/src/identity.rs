@@ -65,13 +65,16 @@ fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+/// Accepts 32 hexadecimal digits with or without dashes, and the forms of `nvidia-smi -L`: `GPU-` or `MIG-` before them.
 impl FromStr for Uuid {
     type Err = ParseIdentityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse_hex(text).and_then(Self::from_bytes).ok_or_else(|| ParseIdentityError {
+        let digits = text.strip_prefix("GPU-").or_else(|| text.strip_prefix("MIG-")).unwrap_or(text);
+        parse_hex(digits).and_then(Self::from_bytes).ok_or_else(|| ParseIdentityError {
             text: text.into(),
-            expected: "a UUID of 32 hexadecimal digits, not all zero",
+            expected: "a UUID of 32 hexadecimal digits, not all zero, alone or after `GPU-` or `MIG-`; `nvidia-smi -L` \
+                       prints them",
         })
     }
 }
@@ -303,6 +306,20 @@ mod tests {
         let both = DeviceIdentity { uuid: with_uuid(1).uuid, ..with_pci(3) };
         // Same slot, other UUID: a card that was swapped, or a MIG instance. The UUID decides.
         assert_eq!(both.compare(&DeviceIdentity { uuid: with_uuid(2).uuid, ..with_pci(3) }), IdentityMatch::Different);
+    }
+
+    #[test]
+    fn uuids_of_nvidia_smi_parse() {
+        let parse = |text: &str| text.parse::<Uuid>().map(|uuid| uuid.to_string());
+        let plain = "8f2c1d3e-0001-a2b3-c4d5-0123456789ab";
+        for text in ["GPU-8f2c1d3e-0001-a2b3-c4d5-0123456789ab", "MIG-8F2C1D3E-0001-A2B3-C4D5-0123456789AB", plain] {
+            assert_eq!(parse(text).as_deref(), Ok(plain), "{text}");
+        }
+        // That of a MIG device before driver 470 names its GPU, not itself.
+        for text in ["GPU-", "GPU-MIG-8f2c1d3e-0001-a2b3-c4d5-0123456789ab", &format!("MIG-GPU-{plain}/1/0"), "TPU-1"] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(text) && error.contains("nvidia-smi -L"), "{error}");
+        }
     }
 
     #[test]

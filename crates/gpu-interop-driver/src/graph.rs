@@ -95,6 +95,21 @@ pub(crate) unsafe fn last<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> R
         .with_context("capture status", status))
 }
 
+/// Returns whether a graph is being captured on the stream; `false` for drivers without the query.
+///
+/// # Errors
+/// The driver's error.
+///
+/// # Safety
+/// The stream is live, and its device is current.
+pub(crate) unsafe fn is_capturing<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<bool> {
+    if driver.functions.stream_get_capture_info.require(&driver.version).is_err() {
+        return Ok(false);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Recording::of(driver, stream.get()) }?.is_active())
+}
+
 /// Rejects an image copy on a capturing stream for drivers that do not capture such copies.
 ///
 /// # Errors
@@ -107,12 +122,8 @@ pub(crate) unsafe fn check_array_copy<V: Vendor>(
     operation: &'static str,
     stream: RawStream,
 ) -> Result<()> {
-    // Drivers without the function cannot be queried.
-    if V::RECORDS_ARRAY_COPIES || driver.functions.stream_get_capture_info.require(&driver.version).is_err() {
-        return Ok(());
-    }
     // SAFETY: the caller's promise.
-    if unsafe { Recording::of(driver, stream.get()) }?.is_active() {
+    if !V::RECORDS_ARRAY_COPIES && unsafe { is_capturing(driver, stream) }? {
         let message = "the driver does not record copies of images in graphs: it runs them at once; enqueue them before or \
                        after the graph";
         return Err(Error::unsupported(operation, message));

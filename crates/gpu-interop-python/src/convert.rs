@@ -1,8 +1,41 @@
 //! Small conversions between Python and Rust.
 
 use pyo3::exceptions::PyTypeError;
+#[cfg(not(windows))]
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySequence, PyString};
+
+/// True in the main interpreter; also where it cannot be asked, in the stable ABI for Windows.
+pub(crate) fn in_main_interpreter(_: Python<'_>) -> bool {
+    #[cfg(windows)]
+    {
+        true
+    }
+    // SAFETY: the GIL is held, so this thread has an interpreter.
+    #[cfg(not(windows))]
+    unsafe {
+        // That of the main interpreter is 0.
+        ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) <= 0
+    }
+}
+
+/// True if this thread holds the GIL. False where it cannot be asked, in the stable ABI for Windows.
+pub(crate) fn holds_gil() -> bool {
+    #[cfg(windows)]
+    {
+        false
+    }
+    #[cfg(not(windows))]
+    {
+        unsafe extern "C" {
+            // Not in the headers of the stable ABI, but exported by every version.
+            fn PyGILState_Check() -> std::ffi::c_int;
+        }
+        // SAFETY: callable in every state of the interpreter.
+        unsafe { ffi::Py_IsInitialized() != 0 && PyGILState_Check() != 0 }
+    }
+}
 
 /// Drops a value without the GIL: freeing device memory may wait for work of the device.
 pub(crate) fn detached_drop<T: Send>(value: T) {

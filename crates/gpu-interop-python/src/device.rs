@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use gpu_interop::{BackendName, Device, Error, Feature, MemoryHandleKind, Result, Support};
+use gpu_interop::{BackendName, Device, Error, Feature, LoadAttempt, MemoryHandleKind, Result, Support};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -14,6 +14,7 @@ use crate::export::{self, PyExport};
 use crate::identity::PyIdentity;
 use crate::import::{self, Described};
 use crate::memory::PyMemory;
+use crate::names;
 use crate::stream::{Flow, Lent, PyStream};
 use crate::timeline::PyTimeline;
 
@@ -25,17 +26,19 @@ pub(crate) struct Shared {
     default_stream: OnceLock<Arc<Flow>>,
     pub(crate) device: Device,
     pub(crate) dl: DlDevice,
+    /// Backends that were tried first.
+    passed_over: Vec<LoadAttempt>,
 }
 
 impl Shared {
-    pub(crate) fn new(device: Device) -> Self {
+    fn new(device: Device, passed_over: Vec<LoadAttempt>) -> Self {
         let number = device.ordinal().and_then(|ordinal| i32::try_from(ordinal).ok()).unwrap_or_default();
         let dl = match BackendName::of(&device) {
             Some(BackendName::Cuda) => DlDevice::cuda(number),
             Some(BackendName::Hip) => DlDevice::rocm(number),
             _ => DlDevice::CPU,
         };
-        Self { lent: Mutex::default(), default_stream: OnceLock::new(), device, dl }
+        Self { lent: Mutex::default(), default_stream: OnceLock::new(), device, dl, passed_over }
     }
 
     /// True if the device computes on the CPU, so that the host may access its memory.
@@ -67,9 +70,9 @@ pub(crate) struct PyDevice {
 }
 
 impl PyDevice {
-    pub(crate) fn new(device: Device) -> Self {
+    pub(crate) fn new(device: Device, passed_over: Vec<LoadAttempt>) -> Self {
         let text = format!("{} {}", device.backend().name, device.identity());
-        Self { shared: Mutex::new(Some(Arc::new(Shared::new(device)))), text }
+        Self { shared: Mutex::new(Some(Arc::new(Shared::new(device, passed_over)))), text }
     }
 
     pub(crate) fn of(shared: &Arc<Shared>) -> Self {
@@ -116,6 +119,15 @@ impl PyDevice {
     #[getter]
     fn context(&self) -> PyResult<Option<usize>> {
         Ok(self.shared("Device.context")?.device.context().map(|context| context.get()))
+    }
+
+    /// The backends that were tried before this one, each with the reason why it was not used: why the CPU does the work.
+    /// Empty if the backend was named, or if the device was found by the identity of an exporter.
+    #[getter]
+    fn passed_over(&self) -> PyResult<Vec<(String, String)>> {
+        let shared = self.shared("Device.passed_over")?;
+        let tried = shared.passed_over.iter();
+        Ok(tried.map(|attempt| (attempt.target.clone(), names::in_python(&attempt.reason))).collect())
     }
 
     /// Support of each kind of memory handle and each feature, as text: ``native``, ``emulated: ...`` or

@@ -11,6 +11,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::backing::Backing;
+use crate::convert::{detached_drop, holds_gil};
 use crate::layout::Layout;
 
 const LEGACY: &CStr = c"dltensor";
@@ -97,7 +98,7 @@ struct Managed<T> {
     raw: T,
     // `raw` points into them.
     _lengths: Lengths,
-    _backing: Arc<Backing>,
+    backing: Arc<Backing>,
 }
 
 /// Shape, then strides. Raw, because moving a `Box` invalidates pointers into it.
@@ -192,7 +193,7 @@ fn create<'py, T: Kind>(
         strides: lengths.shape().wrapping_add(layout.shape.len()),
         byte_offset: 0,
     };
-    let managed = Managed { raw: build(tensor), _lengths: lengths, _backing: export.backing.clone() };
+    let managed = Managed { raw: build(tensor), _lengths: lengths, backing: export.backing.clone() };
     let pointer = Box::into_raw(Box::new(managed));
     // SAFETY: the GIL is held; the pointer is not null, the name is static, and the destructor is that of this name.
     let object = unsafe { ffi::PyCapsule_New(pointer.cast(), T::NAME.as_ptr(), Some(release_capsule::<T>)) };
@@ -215,8 +216,13 @@ unsafe extern "C" fn delete<T: Kind>(managed: *mut T) {
     }
     // SAFETY: `managed` is the first field of a `Managed<T>` in a box of `create`, and this is the only call for it.
     let owned = unsafe { Box::from_raw(managed.cast::<Managed<T>>()) };
+    let free = move || {
+        // The last reference frees the memory, which may wait for work of the device, and that for a thread of Python.
+        let Some(backing) = Arc::into_inner(owned.backing) else { return };
+        if holds_gil() { detached_drop(backing) } else { drop(backing) }
+    };
     // Nothing unwinds into C.
-    drop(catch_unwind(AssertUnwindSafe(move || drop(owned))));
+    drop(catch_unwind(AssertUnwindSafe(free)));
 }
 
 /// Destructor of a capsule: releases the tensor unless a consumer took it, and so renamed the capsule.

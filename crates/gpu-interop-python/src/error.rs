@@ -4,6 +4,8 @@ use gpu_interop::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::names;
+
 /// Conversion of the library's results into Python's.
 pub(crate) trait Raise<T> {
     /// Returns the value, or the exception of the error's kind.
@@ -24,9 +26,13 @@ pub(crate) fn exception(error: &Error) -> PyErr {
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import("gpu_interop._errors").map(Bound::unbind))?.bind(py);
+    let operation = names::operation(error.operation());
     // `Debug` is the message with the sources below.
-    let value = module.getattr(class_name(error.kind()))?.call1((format!("{error:?}"),))?;
-    value.setattr("operation", error.operation())?;
+    let message = format!("{error:?}");
+    let rest = message.strip_prefix(error.operation()).unwrap_or(&message);
+    let message = format!("{operation}{}", names::in_python(rest));
+    let value = module.getattr(class_name(error.kind()))?.call1((message,))?;
+    value.setattr("operation", operation)?;
     value.setattr("code", error.code().map(|code| code.value))?;
     value.setattr("code_name", error.code().and_then(|code| code.name.clone()))?;
     value.setattr("backend", error.backend())?;

@@ -63,10 +63,13 @@ impl Layout {
             (first >= 0 && end <= i128::from(size)).then_some(())
         });
         if inside.is_none() {
-            return Err(invalid("the tensor goes past the memory; reduce the shape, the strides or the offset")
-                .with_context("strides", format_args!("{strides:?} elements of {}", dtype.name))
-                .with_context("offset", offset)
-                .with_context("memory", format_args!("{size} bytes")));
+            return Err(invalid(
+                "the tensor goes past the memory; reduce the shape, the strides or the offset; strides count \
+                                elements, not bytes: divide those of numpy by the size of an element",
+            )
+            .with_context("strides", format_args!("{strides:?} elements of {}", dtype.name))
+            .with_context("offset", offset)
+            .with_context("memory", format_args!("{size} bytes")));
         }
         Ok(Self { dtype, shape, strides, offset })
     }

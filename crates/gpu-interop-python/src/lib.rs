@@ -1,4 +1,20 @@
 //! Native part of the Python module `gpu_interop`.
+//!
+//! # Contracts of unsafe calls
+//! Python has no `unsafe`. What cannot be checked is required by the documentation of the method. The test `contracts` of
+//! gpu-interop-capi compares the first column with the sources.
+//!
+//! | call | checked | required by the documentation |
+//! |---|---|---|
+//! | `Device::check_raw_stream`, `Device::stream_from_raw_with_owner` | `stream::resolve`, at each use: no backend without streams of others, the GPU that the object names, not the per-thread default stream, no capture; the object is kept | `Timeline.wait`: a stream of the device's context; no capture before its work has completed; README: an object that does not own its stream, such as `ExternalStream`, outlives its work |
+//! | `Device::stream_from_raw` | `stream::resolve`: the same, without the GPU | `Timeline.wait`: an address lives until its work has completed and `Device.collect` was called |
+//! | `BackendDevice::wait_event` | `Flow::hand_over`: the event is live and of the device | `__dlpack__` of DLPack: the consumer's stream is of the device, and live; 2 with CUDA is that of the calling thread |
+//! | `MemoryHandle::opaque_from_raw_fd`, `NtHandle::from_raw` | the descriptor is open, the handle is not null; a failed import leaves it with the caller (`export::give_back`) | `Device.import_memory`: the caller's own |
+//! | `MemoryImport::new`, `MemoryImport::dedicated`, `MemoryImport::native`, `MemoryImport::trusted_peer` | the library: kind, size, the exporter's identity with `exporter=` | `Device.import_memory`: a true description |
+//! | `VulkanInterop::with_owner` | `Handles::interop`: handles are not null; `from_handles`: the queue family exists; the library: version and extensions | `vulkan.Device.from_handles`: handles belong together; `owner` keeps them |
+//! | `VulkanInterop::export_memory` | a known kind; the library: not null, the device exports it | `vulkan.Device.export_memory`: allocated for export, as described |
+//! | `OwnedSemaphore::timeline_from_raw`, `ExportableSemaphore::timeline_from_raw` | the library: not null, the device has timelines | `vulkan.Device.timeline_from_handle`: a live timeline of this device; `owner` keeps it |
+//! | `HeadlessContext::on_queue` | `vulkan.Device.context`: not null, a family with transfers | `vulkan.Device.context`: a queue of that family, which the application does not use meanwhile |
 
 mod backing;
 mod convert;
@@ -11,6 +27,7 @@ mod identity;
 mod import;
 mod layout;
 mod memory;
+mod names;
 mod operand;
 mod selection;
 mod stream;
@@ -20,11 +37,18 @@ mod vulkan;
 mod wait;
 mod watcher;
 
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
 /// Native part of gpu_interop.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    if !convert::in_main_interpreter(module.py()) {
+        return Err(PyImportError::new_err(
+            "gpu_interop has threads and objects of one interpreter, and works in the main interpreter only; import it there, or \
+             start another process",
+        ));
+    }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(selection::devices, module)?)?;
     module.add_function(wrap_pyfunction!(selection::open, module)?)?;

@@ -65,7 +65,8 @@ impl PyMemory {
         Ok(PyDevice::of(&self.backing("Memory.device")?.device))
     }
 
-    /// A view of the memory as elements. ``strides`` count elements, as in torch; ``offset`` counts bytes. Consumers wait
+    /// A view of the memory as elements. ``strides`` count elements, as in torch, not bytes, as in numpy: byte strides that
+    /// stay inside the memory are another valid view, and give wrong elements. ``offset`` counts bytes. Consumers wait
     /// for the work on ``stream``, a :class:`Stream`; by default the device's default stream.
     ///
     /// ``dtype`` is a name such as ``"float32"`` or ``"<f4"``, or a type of numpy, torch, CuPy or JAX, in the byte order of

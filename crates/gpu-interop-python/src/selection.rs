@@ -1,12 +1,16 @@
 //! Choice of a device.
 
-use gpu_interop::{BackendChoice, Device, DeviceIdentity, Error, PciAddress, Uuid, available, device_for, select};
+use gpu_interop::{
+    BackendChoice, Device, DeviceIdentity, Error, ErrorKind, LoadAttempt, PciAddress, Result, Uuid, available,
+    device_for, select,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::device::PyDevice;
 use crate::error::{Raise, exception};
 use crate::identity::PyIdentity;
+use crate::names;
 
 /// A device that can be opened.
 #[pyclass(frozen, module = "gpu_interop", name = "DeviceInfo")]
@@ -48,26 +52,53 @@ impl PyDeviceInfo {
 }
 
 /// All devices of the backends that load, GPUs first. ``GPU_INTEROP_BACKEND`` restricts the backends.
+///
+/// Warns with :class:`BackendFailedWarning` for each backend whose driver is there but failed, and raises :class:`System` if
+/// no driver works in this process because of a fork.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<PyDeviceInfo>> {
-    py.detach(|| {
-        let choice = BackendChoice::from_env()?;
-        let mut found = Vec::new();
-        for (name, loaded) in available() {
-            if matches!(choice, BackendChoice::Named(wanted) if wanted != name) {
-                continue;
-            }
-            // `backends` has the reasons of those that do not load.
-            let Ok(devices) = loaded.and_then(|backend| backend.devices()) else { continue };
-            found.extend(devices.into_iter().enumerate().map(|(ordinal, identity)| PyDeviceInfo {
+    let (found, failed) = py.detach(listed).raised()?;
+    warn(py, &failed)?;
+    Ok(found)
+}
+
+/// The devices, and the backends that failed.
+fn listed() -> Result<(Vec<PyDeviceInfo>, Vec<LoadAttempt>)> {
+    let choice = BackendChoice::from_env()?;
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for (name, loaded) in available() {
+        if matches!(choice, BackendChoice::Named(wanted) if wanted != name) {
+            continue;
+        }
+        match loaded.and_then(|backend| backend.devices()) {
+            Ok(devices) => found.extend(devices.into_iter().enumerate().map(|(ordinal, identity)| PyDeviceInfo {
                 backend: name.to_string(),
                 ordinal,
                 identity,
-            }));
+            })),
+            // The same driver works in another process: its GPUs must not be missing here.
+            Err(error) if error.kind() == ErrorKind::System => return Err(error),
+            // `backends` has the reasons of all that do not load.
+            Err(error) => failed.push(LoadAttempt::failed(name.to_string(), &error)),
         }
-        Ok(found)
-    })
-    .raised()
+    }
+    Ok((found, failed))
+}
+
+/// Warns of the backends whose driver is there but failed.
+fn warn(py: Python<'_>, passed_over: &[LoadAttempt]) -> PyResult<()> {
+    for attempt in passed_over.iter().filter(|attempt| attempt.driver_failed()) {
+        let category = py.import("gpu_interop._errors")?.getattr("BackendFailedWarning")?;
+        let message = format!(
+            "the {} backend is not used, because its driver failed: {}; name a backend to get an error instead: \
+             gpu_interop.open(backend=\"{}\")",
+            attempt.target,
+            names::in_python(&attempt.reason),
+            attempt.target
+        );
+        py.import("warnings")?.call_method1("warn", (message, category))?;
+    }
+    Ok(())
 }
 
 /// Each backend with ``"available"``, or the reason why it is not.
@@ -79,7 +110,7 @@ pub(crate) fn backends(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let state = match backend.and_then(|backend| backend.devices()) {
             Ok(devices) if devices.is_empty() => "the driver loads but has no device".into(),
             Ok(_) => "available".into(),
-            Err(error) => error.to_string(),
+            Err(error) => names::in_python(&error.to_string()),
         };
         table.set_item(name.to_string(), state)?;
     }
@@ -91,6 +122,11 @@ pub(crate) fn backends(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 ///
 /// ``backend`` is ``"cuda"``, ``"hip"`` or ``"host"``; by default that of ``GPU_INTEROP_BACKEND``, or the first with a device,
 /// the CPU last. Without arguments, opens the first device.
+///
+/// ``uuid`` is one of :attr:`Identity.uuid`, or as ``nvidia-smi -L`` prints it (``GPU-...``, ``MIG-...``).
+///
+/// The CPU never replaces a GPU silently: :attr:`Device.passed_over` has the backends that were tried first, and a backend whose
+/// driver is there but failed is a :class:`BackendFailedWarning`.
 #[pyfunction]
 #[pyo3(signature = (ordinal=None, *, uuid=None, pci=None, backend=None, matching=None))]
 pub(crate) fn open(
@@ -116,12 +152,21 @@ pub(crate) fn open(
         (.., Some(object)) => Some(identity_of(object)?),
         _ => None,
     };
-    let device = py.detach(|| match identity {
-        Some(identity) if backend.is_none() => device_for(&identity),
-        Some(identity) => Device::open_matching(&*select(choice)?.backend, &identity),
-        None => Device::open(&*select(choice)?.backend, ordinal.unwrap_or(0)),
+    let opened = py.detach(|| match identity {
+        // The exporter's device, and no other: nothing is passed over for it.
+        Some(identity) if backend.is_none() => device_for(&identity).map(|device| (device, Vec::new())),
+        identity => {
+            let selection = select(choice)?;
+            let device = match identity {
+                Some(identity) => Device::open_matching(&*selection.backend, &identity),
+                None => Device::open(&*selection.backend, ordinal.unwrap_or(0)),
+            };
+            device.map(|device| (device, selection.passed_over))
+        }
     });
-    device.map(PyDevice::new).raised()
+    let (device, passed_over) = opened.raised()?;
+    warn(py, &passed_over)?;
+    Ok(PyDevice::new(device, passed_over))
 }
 
 fn identity_of(object: &Bound<'_, PyAny>) -> PyResult<DeviceIdentity> {

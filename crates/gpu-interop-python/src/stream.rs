@@ -48,7 +48,7 @@ impl Flow {
 /// A stream of another library that was used here, kept for further uses.
 #[derive(Debug)]
 pub(crate) struct Lent {
-    raw: usize,
+    raw: RawStream,
     flow: Arc<Flow>,
 }
 
@@ -69,10 +69,14 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
         let message = "the host backend has no streams of other libraries; pass a gpu_interop.Stream or None";
         return Err(exception(&Error::invalid(operation, message)));
     }
+    let raw = RawStream::new(raw);
+    let instead = "pass a gpu_interop.Stream, a stream of torch or CuPy other than cupy.cuda.Stream.ptds, or None";
+    // SAFETY: the stream is live during this call: its owner is, or the documentation requires it.
+    unsafe { shared.device.check_raw_stream(operation, raw, instead) }.raised()?;
     if !owned {
-        // SAFETY: the documentation requires of the caller that the stream lives until its work has completed and
-        // `Device.collect` was called.
-        let stream = unsafe { shared.device.stream_from_raw(RawStream::new(raw)) };
+        // SAFETY: checked above; the documentation requires of the caller that the stream lives until its work has completed and
+        // `Device.collect` was called, and that no graph is captured on it before.
+        let stream = unsafe { shared.device.stream_from_raw(raw) };
         return Ok(Arc::new(Flow::new(stream)));
     }
     check_device(operation, shared, object)?;
@@ -87,8 +91,9 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
         return Ok(flow);
     }
     let owner: Arc<Py<PyAny>> = Arc::new(object.clone().unbind());
-    // SAFETY: the object owns the driver's stream of this number, by the protocols of `raw_stream`, and is kept.
-    let stream = unsafe { shared.device.stream_from_raw_with_owner(RawStream::new(raw), owner) };
+    // SAFETY: checked above; the object owns the driver's stream of this number, by the protocols of `raw_stream`, and is kept.
+    // The documentation requires of the caller that no graph is captured on it before its work has completed.
+    let stream = unsafe { shared.device.stream_from_raw_with_owner(raw, owner) };
     let flow = Arc::new(Flow::new(stream));
     _evicted = (lent.len() == MOST_LENT).then(|| lent.remove(0));
     lent.push(Lent { raw, flow: flow.clone() });

@@ -76,6 +76,8 @@ impl PyTensor {
         let is_cuda = device.kind == DlDevice::cuda(0).kind;
         match number {
             Some(-1) => Ok(Consumer::Unordered),
+            // 2 with CUDA, the per-thread default stream, is that of this thread, the consumer's: the wait is enqueued here, and
+            // nothing is kept.
             // The default stream; with CUDA the legacy one, whose address is 0 for the driver.
             None => Ok(Consumer::Stream(RawStream::new(0))),
             Some(1) if is_cuda => Ok(Consumer::Stream(RawStream::new(0))),
@@ -108,9 +110,12 @@ impl PyTensor {
         for position in 0..usize::try_from(layout.elements())? {
             let at: i64 = index.iter().zip(&self.layout.strides).map(|(index, stride)| index * stride).sum();
             let at = isize::try_from(at)? * element.cast_signed();
-            // SAFETY: `Layout::new` checked that each element of the tensor is inside its memory, which the host may read
-            // (the caller checked) and `backing` keeps mapped. `copy` has `elements` packed elements, and is new.
-            unsafe { std::ptr::copy_nonoverlapping(source.offset(at), target.add(position * element), element) };
+            for byte in 0..element {
+                // SAFETY: `Layout::new` checked that each element of the tensor is inside its memory, which the host may read
+                // (the caller checked) and `backing` keeps mapped. `copy` has `elements` packed elements, and is new. The read
+                // is volatile because other processes may write the memory: then the bytes are theirs, old or new.
+                unsafe { target.add(position * element + byte).write(source.offset(at).add(byte).read_volatile()) };
+            }
             for (digit, length) in index.iter_mut().zip(&layout.shape).rev() {
                 *digit += 1;
                 if *digit < *length {
@@ -353,8 +358,8 @@ impl Drop for PyTensor {
         // SAFETY: the field is not used after this, the only call.
         let backing = unsafe { ManuallyDrop::take(&mut self.backing) };
         // The last reference frees the memory.
-        if Arc::strong_count(&backing) == 1 {
-            detached_drop(backing);
+        if let Some(last) = Arc::into_inner(backing) {
+            detached_drop(last);
         }
     }
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::device::{PyDevice, Shared};
 use crate::error::{Raise, exception};
+use crate::names;
 use crate::stream;
 use crate::wait;
 use crate::watcher::{self, Notice, Watcher};
@@ -76,7 +77,9 @@ impl PyTimeline {
     ///
     /// ``stream`` is a :class:`Stream`, a stream of torch or CuPy, the address of a driver's stream, which must live until
     /// its work has completed and :meth:`Device.collect` was called, or ``None`` for the device's default stream. A stream
-    /// that says it is on another GPU raises :class:`DeviceMismatch`.
+    /// that says it is on another GPU raises :class:`DeviceMismatch`. The per-thread default stream (2,
+    /// ``cupy.cuda.Stream.ptds``), which is another one on every thread, and a stream on which a graph is being captured
+    /// raise :class:`InvalidArgument`. No graph is captured on the stream before its work has completed.
     fn wait(&self, py: Python<'_>, stream: &Bound<'_, PyAny>, value: u64) -> PyResult<()> {
         let flow = stream::resolve("Timeline.wait", &self.shared, stream)?;
         py.detach(|| flow.stream.wait_timeline(&self.timeline, value)).raised()
@@ -131,6 +134,7 @@ impl PyTimeline {
                 // During the exit of the interpreter there is nothing to notify.
                 let _called = Python::try_attach(|py| {
                     let error = error.map(|error| exception(&error));
+                    // Any exception, `SystemExit` included, is reported and ends nothing.
                     if let Err(failure) = notice.call1(py, (error,)) {
                         failure.write_unraisable(py, None);
                     }
@@ -161,8 +165,8 @@ impl PyTimeline {
     }
 
     fn __repr__(&self) -> String {
-        let value =
-            self.timeline.value().map_or_else(|error| format!("failed: {error}"), |value| format!("at {value}"));
+        let failed = |error: Error| format!("failed: {}", names::in_python(&error.to_string()));
+        let value = self.timeline.value().map_or_else(failed, |value| format!("at {value}"));
         let device = &self.shared.device;
         let origin = if self.semaphore.is_some() { "Vulkan" } else { "the host" };
         format!(

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,9 +13,17 @@ use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, Timeline
 /// Called once, on the thread, with the timeline's failure if there is one.
 pub(crate) type Notice = Box<dyn FnOnce(Option<Error>) + Send>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watcher {
     state: Mutex<State>,
+    /// The process that made this: its thread does not exist in a process forked from it.
+    process: u32,
+}
+
+impl Default for Watcher {
+    fn default() -> Self {
+        Self { state: Mutex::default(), process: std::process::id() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -56,10 +65,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) fn unless_ended(code: impl FnOnce()) {
     // SeqCst, here and in `end_notices`: either this thread reads that the interpreter ends, or that one that a notice runs.
     RUNNING.fetch_add(1, Ordering::SeqCst);
-    if !ENDED.load(Ordering::SeqCst) {
-        code();
-    }
+    let run = if ENDED.load(Ordering::SeqCst) { Ok(()) } else { catch_unwind(AssertUnwindSafe(code)) };
     RUNNING.fetch_sub(1, Ordering::SeqCst);
+    // A panic, such as `PanicException` that code of Python raised again, does not end the caller's thread.
+    // Dropping its payload could panic.
+    std::mem::forget(run);
 }
 
 /// Waits for running notices, and prevents later ones. Before Python 3.14, a thread that runs code of Python while the
@@ -79,6 +89,12 @@ impl Watcher {
 
     /// Registers a notice, and starts the thread. Returns its number.
     pub(crate) fn watch(this: &Arc<Self>, timeline: Arc<Timeline>, value: u64, notice: Notice) -> Result<u64> {
+        // Before the lock, which the thread may have held during the fork.
+        if this.process != std::process::id() {
+            let message = "this process was forked after the timeline was created, and the thread that wakes asyncio is not in \
+                           it; open the device after the fork, or start processes with `spawn`";
+            return Err(Error::new(ErrorKind::System, "Timeline.reached", message));
+        }
         let mut state = this.lock();
         state.next += 1;
         let ticket = state.next;
@@ -106,6 +122,9 @@ impl Watcher {
 
     /// Removes a notice.
     pub(crate) fn forget(&self, ticket: u64) {
+        if self.process != std::process::id() {
+            return;
+        }
         let entry = self.lock().entries.remove(&ticket);
         // Dropped without the lock.
         drop(entry);
@@ -141,8 +160,9 @@ impl Watcher {
             let mut state = self.lock();
             let mut outcomes = Vec::new();
             for (ticket, entry) in &state.entries {
-                match entry.timeline.value() {
-                    Ok(value) if value < entry.value => {}
+                // The blocking wait, with all its checks: of the watched process, and of the process's own identity.
+                match entry.timeline.wait(entry.value, Duration::ZERO) {
+                    Err(error) if error.kind() == ErrorKind::Timeout => {}
                     outcome => outcomes.push((*ticket, outcome.err())),
                 }
             }

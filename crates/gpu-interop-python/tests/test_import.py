@@ -127,7 +127,7 @@ def test_errors_carry_their_parts(device: gpu_interop.Device) -> None:
         device.import_memory(fd=fd, size=8192)
     os.close(fd)
     error = caught.value
-    assert error.operation == "Device::import_memory" and error.code is None and error.backend == "host"
+    assert error.operation == "Device.import_memory" and error.code is None and error.backend == "host"
     assert "8192" in str(error) and "4096 bytes" in str(error)
 
 

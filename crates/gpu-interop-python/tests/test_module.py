@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import ctypes.util
 import os
 import pickle
+import re
 import subprocess
 import sys
+import time
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +236,13 @@ def test_capabilities(device: gpu_interop.Device) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"ordinal": 9}, {"uuid": "6d657361-3232-2e33-2e36-0000000000ff", "backend": "host"}, {"pci": "0000:99:00.0"}],
+    [
+        {"ordinal": 9},
+        {"uuid": "6d657361-3232-2e33-2e36-0000000000ff", "backend": "host"},
+        {"uuid": "GPU-6d657361-3232-2e33-2e36-0000000000ff"},
+        {"uuid": "MIG-6d657361-3232-2e33-2e36-0000000000ff"},
+        {"pci": "0000:99:00.0"},
+    ],
 )
 def test_absent_devices(arguments: dict[str, Any]) -> None:
     with pytest.raises(gpu_interop.NoDevice):
@@ -245,6 +255,209 @@ def test_absent_devices(arguments: dict[str, Any]) -> None:
 def test_wrong_choices(arguments: dict[str, Any]) -> None:
     with pytest.raises(gpu_interop.InvalidArgument):
         gpu_interop.open(**arguments)
+
+
+def test_uuids_are_those_of_nvidia_smi() -> None:
+    with pytest.raises(gpu_interop.InvalidArgument, match="nvidia-smi -L"):
+        gpu_interop.open(uuid="GPU-7")
+
+
+def test_kinds_of_handles_are_public(device: gpu_interop.Device) -> None:
+    kinds = {name for kind in typing.get_args(gpu_interop.HandleKind) for name in typing.get_args(kind)}
+    assert "opaque_fd" in kinds and kinds < set(device.capabilities())
+
+
+def test_backends_that_were_tried_first_are_listed() -> None:
+    code = """
+import gpu_interop
+print(gpu_interop.open().passed_over, gpu_interop.open(backend="host").passed_over)
+"""
+    nowhere = {"GPU_INTEROP_CUDA_LIBRARY": "/nonexistent", "GPU_INTEROP_HIP_LIBRARY": "/nonexistent"}
+    # Not installed: no warning, which would be an exception here.
+    text = run("import warnings\nwarnings.simplefilter('error')\n" + code, **nowhere)
+    assert text.startswith("[('cuda', '") and "('hip', '" in text and text.endswith(" []")
+
+
+def test_a_driver_that_failed_is_a_warning() -> None:
+    code = """
+import gpu_interop, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert gpu_interop.open().backend == "host"
+    assert [device.backend for device in gpu_interop.devices()] == ["host"]
+for warning in caught:
+    assert warning.category is gpu_interop.BackendFailedWarning and warning.filename == "<string>", warning
+    print(warning.message)
+with warnings.catch_warnings():
+    warnings.simplefilter("error", gpu_interop.BackendFailedWarning)
+    try:
+        gpu_interop.open()
+    except gpu_interop.BackendFailedWarning:
+        print("raised")
+"""
+    # A library that is there, and is no driver.
+    libm = ctypes.util.find_library("m")
+    text = run(code, GPU_INTEROP_CUDA_LIBRARY=str(libm), GPU_INTEROP_HIP_LIBRARY="/nonexistent")
+    first, second, raised = text.splitlines()
+    assert first == second and "the cuda backend is not used" in first and "cuInit" in first and raised == "raised"
+
+
+def interpreters() -> str:
+    """The module of CPython that creates sub-interpreters."""
+    name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    return str(pytest.importorskip(name).__name__)
+
+
+@pytest.mark.parametrize("first", ["main", "sub"])
+def test_a_sub_interpreter_is_refused(first: str) -> None:
+    # Refused again after it was refused, with the main interpreter and its threads intact, and a process that ends.
+    code = """
+import asyncio, {module} as interpreters
+def refused():
+    text = "try:\\n import gpu_interop\\nexcept ImportError as error:\\n assert 'interpreter' in str(error)\\n"
+    text += "else:\\n raise SystemError('imported')"
+    new = interpreters.create()
+    # Raises, or from Python 3.13 on returns the exception.
+    assert interpreters.run_string(new, text) is None
+    interpreters.destroy(new)
+def reached():
+    timeline = gpu_interop.open(backend="host").timeline()
+    async def main():
+        waiting = asyncio.ensure_future(timeline.reached(1))
+        await asyncio.sleep(0.05)
+        timeline.host_signal(1)
+        await asyncio.wait_for(waiting, 10)
+    asyncio.run(main())
+if "{first}" == "sub":
+    refused()
+import gpu_interop
+reached()
+refused()
+reached()
+print("end")
+"""
+    assert run(code.format(module=interpreters(), first=first)) == "end"
+
+
+@pytest.mark.parametrize("error", ["SystemExit(3)", "KeyboardInterrupt()", "GeneratorExit()", "panic('again')"])
+def test_a_notice_that_raises_ends_no_thread(error: str) -> None:
+    # A panic of Rust is an exception in Python, and panics again where Rust sees it. Its class exists after an error.
+    run(f"""
+import gpu_interop, sys, threading
+device = gpu_interop.open(backend="host")
+try:
+    device.allocate("x")
+except TypeError:
+    pass
+[panic] = [found for found in BaseException.__subclasses__() if found.__name__ == "PanicException"]
+def fails(error):
+    calls.append(1)
+    raise {error}
+sys.unraisablehook = lambda hook: None
+timeline = device.timeline()
+calls, done = [], threading.Event()
+timeline._watch(1, fails)
+timeline._watch(1, lambda error: calls.append(2))
+timeline.host_signal(1)
+timeline._watch(2, lambda error: done.set())
+timeline.host_signal(2)
+assert done.wait(10) and 1 in calls and 2 in calls, calls
+""")
+
+
+def test_memory_is_freed_without_the_gil() -> None:
+    # The last reference is numpy's. It closes the device, which waits for a wait that nothing satisfies.
+    run("""
+import gpu_interop, numpy, threading, time
+device = gpu_interop.open(backend="host")
+timeline, stream, memory = device.timeline(), device.stream(), device.allocate(4096)
+array = numpy.from_dlpack(memory.tensor(16, "uint8"))
+timeline.wait(stream, 1)
+gaps, ended = [], threading.Event()
+def tick():
+    last = time.monotonic()
+    while not ended.wait(0.001):
+        now = time.monotonic()
+        gaps.append(now - last)
+        last = now
+thread = threading.Thread(target=tick)
+thread.start()
+memory.close(), stream.close(), device.close()
+del timeline, stream, memory, device
+start = time.monotonic()
+del array
+freeing = time.monotonic() - start
+ended.set()
+thread.join()
+assert freeing > 0.5, f"nothing was waited for: {freeing}"
+assert max(gaps) < freeing / 2, f"the others stood still for {max(gaps)} of {freeing} s"
+""")
+
+
+def test_the_exit_waits_for_two_seconds_at_most() -> None:
+    text = run("""
+import gpu_interop, time
+device = gpu_interop.open(backend="host")
+timeline, stream, memory = device.timeline(), device.stream(), device.allocate(4096)
+timeline.wait(stream, 1)
+stream.fill(memory, 1)
+print(time.monotonic())
+""")
+    assert time.monotonic() - float(text) < 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_values_are_not_awaited_in_a_forked_process() -> None:
+    run("""
+import asyncio, os
+import gpu_interop
+timeline = gpu_interop.open(backend="host").timeline()
+async def main(timeline):
+    waiting = asyncio.ensure_future(timeline.reached(timeline.value + 1))
+    await asyncio.sleep(0.05)
+    timeline.host_signal(timeline.value + 1)
+    await asyncio.wait_for(waiting, 10)
+asyncio.run(main(timeline))
+child = os.fork()
+if child == 0:
+    try:
+        asyncio.run(main(timeline))
+    except gpu_interop.System as error:
+        assert "fork" in str(error), error
+    else:
+        os._exit(1)
+    # New ones work: this backend has no driver.
+    asyncio.run(main(gpu_interop.open(backend="host").timeline()))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+asyncio.run(main(timeline))
+""")
+
+
+def test_messages_have_the_names_of_python() -> None:
+    root = Path(__file__).parents[3]
+    known = re.findall(r'\("(.*?)", "', (root / "crates/gpu-interop-python/src/names.rs").read_text())
+    # Python has no videos, and no textures.
+    absent = ("PlaneStorage::", "VideoOptions::")
+    seen = 0
+    crates = [root / f"crates/gpu-interop{name}/src" for name in ["", "-core", "-driver", "-vulkan"]]
+    for folder in [*crates, *(root / f"backends/{name}/src" for name in ["cuda", "hip", "host"])]:
+        for file in folder.rglob("*.rs"):
+            if "cudarc" in file.parts or "tests" in file.parts:
+                continue
+            text = file.read_text().split("#[cfg(test)]")[0]
+            text = re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
+            # Messages, unlike names of functions, have spaces.
+            literals = re.findall(r'"((?:[^"\\]|\\.)*)"', text.replace("'\"'", ""), flags=re.DOTALL)
+            for literal in (literal for literal in literals if " " in literal):
+                seen += 1
+                for name in re.findall(r"[A-Z]\w*::\w+", literal):
+                    assert name.startswith(absent) or any(name in known_name for known_name in known), (name, literal)
+    assert seen > 500
+    with pytest.raises(gpu_interop.InvalidArgument) as caught:
+        gpu_interop.open(backend="vax")
+    assert caught.value.operation == "gpu_interop.open" and "::" not in str(caught.value)
 
 
 def test_with_blocks_close() -> None:

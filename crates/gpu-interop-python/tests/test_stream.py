@@ -46,6 +46,15 @@ def test_wrong_work_is_typed(device: gpu_interop.Device, memory: gpu_interop.Mem
         wrong(device.stream(), memory)
 
 
+def test_strides_count_elements(memory: gpu_interop.Memory) -> None:
+    """Those of numpy count bytes: where they leave the memory, the error says so."""
+    array = numpy.zeros((128, 128), "float32")
+    with pytest.raises(gpu_interop.InvalidArgument, match="strides count elements, not bytes"):
+        memory.tensor(array.shape, array.dtype, array.strides)
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    assert memory.tensor(array.shape, array.dtype, strides).strides == (128, 1)
+
+
 def test_memory_of_another_device_is_rejected(device: gpu_interop.Device) -> None:
     with pytest.raises(gpu_interop.InvalidArgument, match="another device"):
         device.stream().fill(gpu_interop.open(backend="host").allocate(64), 1)

@@ -100,6 +100,24 @@ def test_timeouts_are_seconds(timeline: gpu_interop.Timeline, timeout: float) ->
         timeline.host_wait(1, timeout)
 
 
+@pytest.mark.parametrize("what", ["host_wait", "synchronize", "submission"])
+def test_timeouts_last_as_long_as_they_say(
+    timeline: gpu_interop.Timeline, context: vulkan.Context, device: gpu_interop.Device, what: str
+) -> None:
+    stream, other = device.stream(), context.timeline(device)
+    timeline.wait(stream, 1)
+    submission = context.record().submit(wait=[(other, 1)])
+    waits = {"host_wait": lambda t: timeline.host_wait(1, t), "synchronize": stream.synchronize}
+    start = time.monotonic()
+    with pytest.raises(gpu_interop.Timeout):
+        waits.get(what, submission.wait)(0.06)
+    lasted = time.monotonic() - start
+    timeline.host_signal(1)
+    other.host_signal(1)
+    assert 0.06 <= lasted < 5
+    submission.wait(10)
+
+
 def test_a_wait_releases_the_gil(timeline: gpu_interop.Timeline) -> None:
     done = threading.Event()
 
@@ -215,6 +233,42 @@ def test_a_process_that_ended_is_noticed(timeline: gpu_interop.Timeline) -> None
     process.wait(20)
     with pytest.raises(gpu_interop.Error):
         timeline.host_wait(1, 10)
+
+
+def test_an_awaited_value_notices_that_the_process_ended(timeline: gpu_interop.Timeline) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    timeline.watch_process(process.pid)
+
+    async def main() -> None:
+        waiting = asyncio.ensure_future(timeline.reached(1))
+        await asyncio.sleep(0.05)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(20)
+        with pytest.raises(gpu_interop.Cancelled, match="process"):
+            await asyncio.wait_for(waiting, 10)
+
+    asyncio.run(main())
+
+
+def test_the_default_streams_work_is_seen_by_numpy(device: gpu_interop.Device, memory: gpu_interop.Memory) -> None:
+    """A tensor without a stream of its own follows the device's default stream: `from_dlpack` waits for it."""
+    timeline, tensor = device.timeline(), memory.tensor(16, "uint8")
+    consumers = {
+        "from_dlpack": lambda: numpy.from_dlpack(tensor),
+        "asarray": lambda: numpy.asarray(tensor),
+        "copy": lambda: numpy.from_dlpack(tensor, copy=True),
+        "view": lambda: numpy.frombuffer(tensor.view(), "uint8"),
+    }
+    for value, (name, consume) in enumerate(consumers.items(), 1):
+        timeline.wait(None, value)
+        device.default_stream.fill(memory, value)
+        # The host signals later, from another thread.
+        signaller = threading.Timer(0.05, timeline.host_signal, [value])
+        signaller.start()
+        seen = consume()[:16].copy()
+        signaller.join()
+        assert (seen == value).all(), (name, seen)
 
 
 def test_one_thread_serves_all_awaited_values(context: vulkan.Context, device: gpu_interop.Device) -> None:

@@ -112,6 +112,19 @@ def test_a_linear_image_is_a_strided_tensor(context: vulkan.Context, device: gpu
     numpy.testing.assert_array_equal(back, 255 - texels)
 
 
+def test_an_image_of_optimal_tiling_is_no_tensor(context: vulkan.Context, device: gpu_interop.Device) -> None:
+    """Its texels are in an order that only Vulkan knows."""
+    image = context.image(100, 50, "rgba8_unorm")
+    context.initialize(image)
+    context.release(image)
+    memory = device.import_memory(image.export())
+    for use in (lambda: memory.tensor((50, 100, 4), "uint8"), lambda: memory.ptr):
+        with pytest.raises(gpu_interop.Error, match="linear"):
+            use()
+    with pytest.raises(gpu_interop.Error, match="linear"):
+        device.default_stream.read(memory)
+
+
 def test_buffers_and_images_copy_to_each_other(context: vulkan.Context) -> None:
     source, target = context.buffer(4096), context.buffer(4096)
     image = context.image(32, 32, "rgba8_unorm")

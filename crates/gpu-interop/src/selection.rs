@@ -68,7 +68,7 @@ pub struct Selection {
     /// The backend. It has at least one device.
     pub backend: Arc<dyn Backend>,
     /// Backends tried first, and the reasons why they were not selected. Applications can show these to explain why the
-    /// CPU does the work.
+    /// CPU does the work. Those of which [`LoadAttempt::driver_failed`] is true are also reported at level `WARN`.
     pub passed_over: Vec<LoadAttempt>,
 }
 
@@ -149,13 +149,16 @@ fn first_usable<T>(
         match tried {
             Ok((accepted, backend)) => {
                 tracing::debug!(backend = %name, ?passed_over, "selected");
+                for failed in passed_over.iter().filter(|attempt: &&LoadAttempt| attempt.driver_failed()) {
+                    tracing::warn!(backend = %name, %failed, "the driver of a backend failed, and another backend is used");
+                }
                 return Ok((backend, accepted, passed_over));
             }
             // The CPU must not replace a GPU that this process cannot use, as after a fork, or without free descriptors.
             Err(error) if matches!(choice, BackendChoice::Named(_)) || error.kind() == ErrorKind::System => {
                 return Err(error.with_backend(&name.to_string()));
             }
-            Err(error) => passed_over.push(LoadAttempt::new(name.to_string(), error.to_string())),
+            Err(error) => passed_over.push(LoadAttempt::failed(name.to_string(), &error)),
         }
     }
     Err(Error::new(
@@ -193,6 +196,15 @@ mod tests {
         let error = AbsentCandidate(BackendName::Hip).load().expect_err("absent");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("no hip backend"), "{error}");
+    }
+
+    #[test]
+    fn a_failed_driver_is_told_from_an_absent_one() {
+        let failed = |kind| LoadAttempt::failed("cuda", &Error::new(kind, "cuInit", "no")).driver_failed();
+        use ErrorKind::{Driver, DriverNotFound, DriverTooOld, NoDevice, System, Unsupported};
+        assert_eq!([Driver, System, DriverTooOld].map(failed), [true; 3]);
+        assert_eq!([DriverNotFound, NoDevice, Unsupported].map(failed), [false; 3]);
+        assert!(!LoadAttempt::new("cuda", "cuInit: driver error").driver_failed());
     }
 
     #[cfg(feature = "host")]

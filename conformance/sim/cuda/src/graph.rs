@@ -42,8 +42,10 @@ entries! {
             return give(status, NONE);
         }
         give(status, ACTIVE)?;
-        give(count, 1)?;
-        give(nodes, graph::last_kept(stream)?)
+        // Nothing was captured yet.
+        let last = graph::last_kept(stream).map_or(std::ptr::null(), std::ptr::from_ref);
+        give(count, usize::from(!last.is_null()))?;
+        give(nodes, last)
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {

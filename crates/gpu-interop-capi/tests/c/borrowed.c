@@ -20,7 +20,12 @@ int main(void) {
     uint64_t raw = 0, again = 0;
     OK(gpi_stream_create(device, &stream));
     OK(gpi_stream_get_raw(stream, &raw));
-    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_wrap(device, 0, released, &stream_released, &same));
+    /* 0, the legacy default stream, and the per-thread one: the host has none. */
+    for (uint64_t number = 0; number <= 2; number++) {
+        FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_stream_wrap(device, number, released, &stream_released, &same));
+        SAYS("gpi_stream_create");
+    }
+    CHECK(stream_released == 0);
     OK(gpi_stream_wrap(device, raw, released, &stream_released, &same));
     OK(gpi_stream_get_raw(same, &again));
     CHECK(raw == again);

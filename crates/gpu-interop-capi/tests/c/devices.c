@@ -32,6 +32,17 @@ int main(void) {
     FAILS(GPI_ERROR_NO_DEVICE, gpi_device_open_matching(backend, &gpu, &none));
     SAYS("07070707-0707-0707-0707-070707070707");
     SAYS("0000:17:00.0");
+    /* As `nvidia-smi -L` prints it. */
+    gpi_identity named;
+    OK(gpi_identity_from_uuid("GPU-07070707-0707-0707-0707-070707070707", &named));
+    CHECK(named.fields == GPI_IDENTITY_UUID && memcmp(named.uuid, gpu.uuid, sizeof gpu.uuid) == 0);
+    FAILS(GPI_ERROR_NO_DEVICE, gpi_device_open_matching(backend, &named, &none));
+    OK(gpi_identity_from_uuid("MIG-07070707-0707-0707-0707-070707070708", &named));
+    CHECK(named.fields == GPI_IDENTITY_UUID && named.uuid[15] == 8);
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_identity_from_uuid("GPU-7", &named));
+    SAYS("nvidia-smi -L");
+    FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_identity_from_uuid(NULL, &named));
+    CHECK(named.uuid[15] == 8);
     OK(gpi_backend_destroy(backend));
 
     gpi_device_info info;

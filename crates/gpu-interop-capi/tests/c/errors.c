@@ -12,7 +12,7 @@ static void messages(void) {
     SAYS("cuda, hip, host");
     CHECK(backend.id == 7); /* A failed call writes nothing. */
     CHECK(strlen(gpi_last_error_reason()) < strlen(gpi_last_error_message()));
-    CHECK(strcmp(gpi_last_error_operation(), "BackendChoice::from_str") == 0);
+    CHECK(strcmp(gpi_last_error_operation(), "gpi_backend_load") == 0);
     int64_t code = 3;
     CHECK(gpi_last_error_driver_code(&code) == 0 && code == 3 && gpi_last_error_driver_code_name()[0] == 0);
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_backend_load("ho\xff", &backend));

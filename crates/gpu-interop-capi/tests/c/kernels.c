@@ -22,6 +22,8 @@ int main(void) {
     gpi_module bad;
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_module_load(device, GPI_MODULE_PTX, "no NUL", 6, &bad));
     FAILS(GPI_ERROR_UNSUPPORTED, gpi_module_load(device, GPI_MODULE_PTX, "ptx", 4, &bad));
+    SAYS("load GPI_MODULE_BUILTIN");
+    CHECK(strstr(gpi_last_error_message(), "::") == NULL);
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_module_load(device, GPI_MODULE_BINARY, NULL, 0, &bad));
     FAILS(GPI_ERROR_INVALID_ARGUMENT, gpi_module_load(device, 9, NULL, 0, &bad));
     OK(gpi_module_destroy(module)); /* The kernels keep it loaded. */

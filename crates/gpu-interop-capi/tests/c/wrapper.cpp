@@ -56,6 +56,7 @@ static void run() {
     stream.signal(timeline, 5);
     timeline.wait(5, std::chrono::seconds(10));
     CHECK(semaphore.value() == 5 && timeline.strategy() == GPI_TIMELINE_BRIDGE);
+    CHECK(gpi::timeout_ns(std::chrono::milliseconds(60)) == 60000000 && gpi::timeout_ns(gpi::no_timeout) == GPI_NO_TIMEOUT);
     stream.wait(timeline, 6);
     try {
         stream.synchronize(std::chrono::milliseconds(20));
@@ -72,6 +73,16 @@ static void run() {
     stream.launch(increment, config, {gpi::arg(buffer), gpi::arg(std::uint64_t{1024})});
     stream.read(exported.range(0, 4096), words.data(), words.size());
     CHECK(words[0] == 0xcafef00e && words[1023] == 0xcafef00e);
+
+    // Every type of integer, also those that have no name of a size: `CUsurfObject` is an `unsigned long long`.
+    auto is = [](gpi_kernel_arg arg, std::int32_t kind, std::uint64_t bits) { return arg.kind == kind && arg.bits == bits; };
+    CHECK(is(gpi::arg(7ull), GPI_ARG_U64, 7) && is(gpi::arg(7ul), sizeof(long) == 8 ? GPI_ARG_U64 : GPI_ARG_U32, 7));
+    CHECK(is(gpi::arg(-7ll), GPI_ARG_I64, ~std::uint64_t{6}) && is(gpi::arg(-7), GPI_ARG_I32, 0xfffffff9));
+    CHECK(is(gpi::arg(-7l), sizeof(long) == 8 ? GPI_ARG_I64 : GPI_ARG_I32, ~0ul - 6));
+    CHECK(is(gpi::arg(7u), GPI_ARG_U32, 7) && is(gpi::arg(true), GPI_ARG_U8, 1));
+    CHECK(is(gpi::arg(std::uint8_t{200}), GPI_ARG_U8, 200) && is(gpi::arg(std::int8_t{-7}), GPI_ARG_I8, 0xf9));
+    CHECK(is(gpi::arg(std::uint16_t{60000}), GPI_ARG_U16, 60000) && is(gpi::arg(std::int16_t{-7}), GPI_ARG_I16, 0xfff9));
+    CHECK(is(gpi::arg('a'), std::is_signed_v<char> ? GPI_ARG_I8 : GPI_ARG_U8, 97) && is(gpi::arg(u'a'), GPI_ARG_U16, 97));
 
     // A structure arrives as one, which this kernel does not take.
     struct alignas(16) parameters { float x[4]; std::uint32_t n; } structure{};

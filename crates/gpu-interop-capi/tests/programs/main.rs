@@ -8,11 +8,24 @@ mod exports;
 
 use std::process::Command;
 
+use gpu_interop_test_support::build as build_library;
+
 use build::{Library, compiler, crate_folder, has, has_vulkan_header, left_out, run};
 
 /// Programs in `tests/c`.
-const PROGRAMS: [&str; 10] =
-    ["errors", "devices", "memory", "semaphores", "timelines", "kernels", "borrowed", "threads", "log", "wrapper"];
+const PROGRAMS: [&str; 11] = [
+    "errors",
+    "devices",
+    "memory",
+    "semaphores",
+    "timelines",
+    "durations",
+    "kernels",
+    "borrowed",
+    "threads",
+    "log",
+    "wrapper",
+];
 
 #[test]
 fn programs_verify_their_data() {
@@ -20,6 +33,26 @@ fn programs_verify_their_data() {
     for name in PROGRAMS {
         run(&mut library.command(&library.compile(name, &compiler(name), &[])));
     }
+}
+
+/// What needs a driver: this project's simulators.
+#[test]
+fn programs_run_on_simulators() {
+    let [cuda, hip] =
+        ["cuda", "hip"].map(|name| build_library(&format!("gpu-interop-sim-{name}")).expect("the simulator"));
+    let library = Library::built();
+    let program = library.compile("drivers", &compiler("drivers"), &[]);
+    let command = || {
+        let mut command = library.command(&program);
+        command.env("GPU_INTEROP_CUDA_LIBRARY", &cuda).env("GPU_INTEROP_HIP_LIBRARY", &hip);
+        command
+    };
+    for backend in ["cuda", "hip"] {
+        run(command().env("GPU_INTEROP_BACKEND", backend));
+    }
+    let mut failed = command();
+    failed.env("GPU_INTEROP_HIP_LIBRARY", "/nonexistent").env("GPU_INTEROP_SIM_FAIL", "cuInit:1+:999");
+    run(failed.arg("failed"));
 }
 
 #[test]

@@ -309,6 +309,12 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     /// treats the work as pending, unless both return [`DeviceLost`](crate::ErrorKind::DeviceLost).
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
 
+    /// `true` if a graph is being captured on the stream, which the query leaves intact. `false` for backends and drivers
+    /// without such a query.
+    unsafe fn is_capturing(&self, _stream: RawStream) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Creates an event without timing.
     fn create_event(&self) -> Result<RawEvent>;
 

@@ -254,6 +254,39 @@ impl Device {
         Stream::new(self.inner.clone(), raw, Some(owner))
     }
 
+    /// Checks what a program can see of the contract of [`Device::stream_from_raw_with_owner`]: for adapters whose callers
+    /// pass numbers, before each use of the stream. `instead` says in the names of the adapter which stream to pass.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for the per-thread default stream, for the
+    /// driver's default streams (0, 1 and 2) on the host backend, which has none, and for a stream on which a graph is being
+    /// captured; otherwise the driver's error (`cuStreamGetCaptureInfo`).
+    ///
+    /// # Safety
+    /// `raw` is a stream of this device, or one of the numbers above, and live during the call.
+    pub unsafe fn check_raw_stream(&self, operation: &'static str, raw: RawStream, instead: &str) -> Result<()> {
+        const PER_THREAD: usize = 2;
+        let invalid = |message: &str| {
+            let error = Error::invalid(operation, format!("{message}; {instead}")).with_context("stream", raw.get());
+            Err(self.inner.decorate(error))
+        };
+        if raw.get() <= PER_THREAD && self.backend().name == "host" {
+            return invalid("the host backend has no default stream");
+        }
+        if raw.get() == PER_THREAD {
+            return invalid(
+                "2 is the per-thread default stream, which is another stream on every thread, and work must be ordered on all",
+            );
+        }
+        // SAFETY: the caller's promise; the numbers of default streams are streams of the driver.
+        if unsafe { self.inner.raw.is_capturing(raw) }.map_err(|error| self.inner.decorate(error))? {
+            return invalid(
+                "a graph is being captured on the stream, and it would repeat this call; end the capture first",
+            );
+        }
+        Ok(())
+    }
+
     /// As [`Device::stream_from_raw_with_owner`], for a stream without an owner: one of another language, or the
     /// driver's default stream.
     ///

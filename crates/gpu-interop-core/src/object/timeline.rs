@@ -103,15 +103,16 @@ impl Timeline {
         }
         let value = value_of(device, &*exporter)?;
         let kind = exporter.handle_kind();
-        if kind.is_some_and(|kind| device.capabilities().semaphore(kind).is_supported()) {
+        let reason = if kind.is_some_and(|kind| device.capabilities().semaphore(kind).is_supported()) {
             match native(device, &*exporter) {
                 Ok(semaphore) => return Ok(Self::build(device, exporter, value, Path::native(semaphore))),
-                Err(error) if allows_bridge(error.kind()) => {
-                    tracing::info!(%error, "the driver does not import the timeline; the host bridge transfers its values");
-                }
+                Err(error) if allows_bridge(error.kind()) => error.to_string(),
                 Err(error) => return Err(device.inner.decorate(error)),
             }
-        }
+        } else {
+            kind.map_or("the exporter does not export it".into(), |kind| format!("the device imports no {kind}"))
+        };
+        tracing::info!(reason, "the driver does not import the timeline; the host bridge transfers its values");
         Self::with_strategy(device, exporter, TimelineStrategy::HostBridge)
     }
 

@@ -415,6 +415,12 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         }
     }
 
+    unsafe fn is_capturing(&self, stream: RawStream) -> Result<bool> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { graph::is_capturing(driver, stream) }
+    }
+
     unsafe fn begin_capture(&self, stream: RawStream) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live and idle, by contract; the device is current.

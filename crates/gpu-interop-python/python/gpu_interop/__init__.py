@@ -19,6 +19,7 @@ The module needs no driver to be imported.
 
 from . import vulkan
 from ._errors import (
+    BackendFailedWarning,
     Cancelled,
     DeviceLost,
     DeviceMismatch,
@@ -38,6 +39,7 @@ from ._errors import (
     Timeout,
     Unsupported,
 )
+from ._kinds import HandleKind
 from ._native import (
     Device,
     DeviceInfo,
@@ -54,6 +56,7 @@ from ._native import (
 from ._tensor import Tensor
 
 __all__ = [
+    "BackendFailedWarning",
     "Cancelled",
     "Device",
     "DeviceInfo",
@@ -64,6 +67,7 @@ __all__ = [
     "DriverTooOld",
     "Error",
     "Export",
+    "HandleKind",
     "HostFunctionPanicked",
     "Identity",
     "ImportRejected",

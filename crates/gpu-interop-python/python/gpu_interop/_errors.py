@@ -86,6 +86,12 @@ class Driver(Error):
     """A driver failure without a more specific kind; see :attr:`Error.code`."""
 
 
+class BackendFailedWarning(RuntimeWarning):
+    """A backend was passed over because its driver failed, not because it is absent or has no device."""
+
+
+BackendFailedWarning.__module__ = "gpu_interop"
+
 # Shown and pickled under the public name.
 for _class in [Error, *Error.__subclasses__()]:
     _class.__module__ = "gpu_interop"

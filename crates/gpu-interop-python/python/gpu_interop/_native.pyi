@@ -4,6 +4,7 @@ from typing import Any, Literal, Protocol, final
 from typing_extensions import Buffer as BytesLike
 from typing_extensions import CapsuleType, Self, TypeAlias, disjoint_base
 
+from ._kinds import HandleKind
 from ._tensor import Tensor
 
 # fmt: off
@@ -14,17 +15,6 @@ __all__ = [
 ]
 # fmt: on
 __version__: str
-
-_HandleKind: TypeAlias = Literal[
-    "opaque_fd",
-    "dma_buf_fd",
-    "opaque_win32",
-    "opaque_win32_kmt",
-    "d3d12_heap",
-    "d3d12_resource",
-    "d3d11_resource",
-    "d3d11_resource_kmt",
-]
 
 #: Type of elements: a name such as "float32" or "<f4", or a type of numpy, torch, CuPy or JAX, in the byte order of
 #: this machine. Python's float, int, bool and complex are "float64", "int64", "bool" and "complex128", as in numpy.
@@ -82,7 +72,7 @@ class DeviceInfo:
 @final
 class Export:
     @property
-    def kind(self) -> _HandleKind: ...
+    def kind(self) -> HandleKind: ...
     @property
     def size(self) -> int: ...
     @property
@@ -111,6 +101,8 @@ class Device:
     def context(self) -> int | None: ...
     @property
     def default_stream(self) -> Stream: ...
+    @property
+    def passed_over(self) -> list[tuple[str, str]]: ...
     def capabilities(self) -> dict[str, str]: ...
     def import_memory(
         self,
@@ -120,7 +112,7 @@ class Device:
         handle: int | None = None,
         name: str | None = None,
         size: int | None = None,
-        kind: _HandleKind | None = None,
+        kind: HandleKind | None = None,
         dedicated: bool = False,
         native: bool = False,
         trusted_peer: bool = False,
@@ -140,7 +132,7 @@ class Memory:
     @property
     def size(self) -> int: ...
     @property
-    def kind(self) -> _HandleKind | None: ...
+    def kind(self) -> HandleKind | None: ...
     @property
     def ptr(self) -> int: ...
     @property
@@ -338,7 +330,7 @@ class Context:
         exportable: bool = True,
         host_visible: bool = False,
         dedicated: bool = False,
-        kind: _HandleKind | None = None,
+        kind: HandleKind | None = None,
     ) -> Buffer: ...
     def image(
         self, width: int, height: int, format: str, *, depth: int = 1, levels: int = 1, linear: bool = False
@@ -380,10 +372,10 @@ class VulkanDevice:
         exportable: bool = True,
         host_visible: bool = False,
         dedicated: bool = False,
-        kind: _HandleKind | None = None,
+        kind: HandleKind | None = None,
     ) -> Buffer: ...
     def export_memory(
-        self, memory: int, size: int, *, dedicated: bool = False, kind: _HandleKind | None = None
+        self, memory: int, size: int, *, dedicated: bool = False, kind: HandleKind | None = None
     ) -> Export: ...
     def timeline(self, device: Device, initial: int = 0) -> Timeline: ...
     def timeline_from_handle(

@@ -73,6 +73,11 @@ impl Handles {
     }
 }
 
+fn queue_families(interop: &VulkanInterop) -> Vec<vk::QueueFamilyProperties> {
+    // SAFETY: the instance is live, and the physical device one of it, by the contract of `from_handles`.
+    unsafe { interop.instance().get_physical_device_queue_family_properties(interop.physical_device()) }
+}
+
 #[pymethods]
 impl PyVulkanDevice {
     /// Takes over a device by the integers of its handles. ``owner``, any object, is kept until the last object made from
@@ -94,9 +99,7 @@ impl PyVulkanDevice {
         let owner = owner.unwrap_or_else(|| py.None());
         let handles = Handles { instance, physical_device, device, get_instance_proc_addr };
         let interop = py.detach(|| handles.interop(owner)).raised()?;
-        // SAFETY: the instance is live, and the physical device one of it, by the contract of this method.
-        let families =
-            unsafe { interop.instance().get_physical_device_queue_family_properties(interop.physical_device()).len() };
+        let families = queue_families(&interop).len();
         if usize::try_from(queue_family).is_ok_and(|family| family >= families) {
             let error = Error::invalid(FROM_HANDLES, "the device has no such queue family")
                 .with_context("queue_family", queue_family)
@@ -202,6 +205,15 @@ impl PyVulkanDevice {
             // SAFETY: the device was created with a queue of this family, by the contract of `from_handles`.
             None => unsafe { interop.device().get_device_queue(self.queue_family, 0) },
         };
+        let families = queue_families(interop);
+        // Those of graphics and compute support transfers, too.
+        let usable = vk::QueueFlags::TRANSFER | vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
+        let family = usize::try_from(self.queue_family).ok().and_then(|family| families.get(family));
+        if !family.is_some_and(|family| family.queue_flags.intersects(usable)) {
+            let message = "queues of this family support no transfers; create the device with one of another family";
+            let error = Error::invalid("Device.context", message).with_context("queue_family", self.queue_family);
+            return Err(exception(&error));
+        }
         // SAFETY: a queue of this family, by the contracts of `from_handles` and this method; the owner keeps the device.
         let context = unsafe { HeadlessContext::on_queue(interop, self.queue_family, queue) };
         Ok(PyContext::on_queue(context, self.vulkan.clone()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import threading
@@ -138,6 +139,40 @@ def test_timelines_take_streams_of_others(
     device.collect()
 
 
+@pytest.mark.parametrize("protocol", ["cuda_stream", "ptr", "__cuda_stream__", "integer"])
+def test_the_default_stream_of_a_thread_is_refused(device: gpu_interop.Device, protocol: str) -> None:
+    """It is another stream on every thread: memory would be freed under its pending work."""
+    per_thread: Any = Parts(ptr=2)  # cupy.cuda.Stream.ptds
+    stream: Any = 2 if protocol == "integer" else Foreign(per_thread, protocol)
+    timeline = device.timeline()
+    for use in (timeline.wait, timeline.signal):
+        with pytest.raises(gpu_interop.InvalidArgument, match="another stream on every thread.*gpu_interop.Stream"):
+            use(stream, 1)
+    # Nothing was enqueued.
+    assert timeline.value == 0
+
+
+@pytest.mark.parametrize("protocol", ["cuda_stream", "integer"])
+def test_a_stream_of_a_capture_is_refused(device: gpu_interop.Device, protocol: str) -> None:
+    driver = ctypes.CDLL(os.environ.get("GPU_INTEROP_CUDA_LIBRARY", "libcuda.so.1"))
+    own, timeline = device.stream(), device.timeline(1)
+    stream: Any = own.ptr if protocol == "integer" else Foreign(own, protocol)
+    # Known before the capture: the check is that of each use.
+    timeline.wait(stream, 1)
+    own.synchronize(10)
+    raw, graph, relaxed = ctypes.c_void_p(own.ptr), ctypes.c_void_p(), 2
+    assert driver.cuCtxSetCurrent(ctypes.c_void_p(device.context)) == 0
+    assert driver.cuStreamBeginCapture_v2(raw, relaxed) == 0
+    for use, value in ((timeline.wait, 1), (timeline.signal, 2)):
+        with pytest.raises(gpu_interop.InvalidArgument, match="a graph is being captured"):
+            use(stream, value)
+    # The capture is intact, and empty.
+    assert driver.cuStreamEndCapture(raw, ctypes.byref(graph)) == 0
+    timeline.signal(stream, 2)
+    timeline.host_wait(2, 10)
+    assert driver.cuGraphDestroy(graph) == 0 and driver.cuCtxSetCurrent(None) == 0
+
+
 class Parts:
     """An object with these attributes."""
 
@@ -224,6 +259,32 @@ def test_vulkan_and_cuda_share(context: vulkan.Context, device: gpu_interop.Devi
     stream.write(memory.tensor(SIZE, dtype), values[::-1])
     context.acquire(buffer)
     assert context.download(buffer) == values[::-1].tobytes()
+
+
+def test_a_uuid_is_that_of_nvidia_smi(device: gpu_interop.Device) -> None:
+    for prefix in ("GPU-", ""):
+        assert gpu_interop.open(uuid=f"{prefix}{device.identity.uuid}").ordinal == device.ordinal
+
+
+@pytest.mark.parametrize("stream", [None, 1])
+def test_the_default_streams_work_is_seen_by_a_consumer(
+    device: gpu_interop.Device, memory: gpu_interop.Memory, stream: int | None
+) -> None:
+    """A tensor without a stream of its own follows the device's default stream."""
+    timeline, seen = device.timeline(), device.allocate(memory.size)
+    device.default_stream.fill(memory, 0x01010101, bits=32)
+    device.default_stream.synchronize(10)
+    timeline.wait(None, 1)
+    device.default_stream.fill(memory, 0x02020202, bits=32)
+    consumer = device.stream()
+    capsule = memory.tensor(16, "uint8").__dlpack__(stream=consumer.ptr)
+    consumer.copy(seen, memory)
+    timeline.host_signal(1)
+    consumer.synchronize(10)
+    assert words(device, seen) == {0x02020202}
+    # The driver's default stream, which the tensor's consumer may also be: the call itself does not wait.
+    memory.tensor(4, "uint8").__dlpack__(stream=stream)
+    del capsule
 
 
 def test_memory_of_cuda_is_exported(device: gpu_interop.Device, memory: gpu_interop.Memory) -> None:

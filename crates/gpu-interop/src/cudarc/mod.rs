@@ -48,6 +48,15 @@
 //!   what such work wrote, call its `join(stream.cudarc())`.
 //! * The exporter's accesses are ordered by semaphores and timelines, as everywhere in this crate.
 //!
+//! # Contracts of unsafe calls
+//! What this module passes to the `unsafe` functions of the library, and what enforces their contracts.
+//!
+//! | call | enforced by |
+//! |---|---|
+//! | `Device::check_raw_stream` | [`SharedStream::new`]: `check_same` compares the contexts, and the `Arc` keeps the stream |
+//! | `Device::stream_from_raw_with_owner` | the same; `check_raw_stream` refuses the per-thread default stream and a capture; later captures are excluded by the safety section of [`SharedStream::new`]; the owner, `Arc<CudaStream>`, contains no object of this crate |
+//! | `Device::borrow_memory` | [`SharedSlice::borrowed`]: `check_same` compares the contexts, the slice is passed by value and kept as the owner, and both streams are synchronised before |
+//!
 //! # cubecl and burn
 //! cubecl 0.11 (burn 0.22) allocates its buffers itself and does not expose its streams: it imports neither. It does
 //! return the address of a buffer, which keeps its place meanwhile. Memory is then copied on the device between that

@@ -4,15 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use ::cudarc::driver::CudaStream;
-use ::cudarc::driver::sys::CUstreamCaptureStatus;
 use gpu_interop_core::backend::RawStream;
-use gpu_interop_core::{Device, Error, Result, Stream};
+use gpu_interop_core::{Device, Result, Stream};
 
 use super::context::check_same;
 use super::error::error;
-
-/// `CU_STREAM_PER_THREAD`: another stream on every thread.
-const PER_THREAD: usize = 2;
 
 /// A stream of cudarc that is also a [`Stream`] of this crate, by `Deref`. Cheap to clone.
 ///
@@ -57,19 +53,13 @@ impl SharedStream {
         let context = stream.context();
         check_same(OPERATION, device, context)?;
         let raw = stream.cu_stream().addr();
-        if raw == PER_THREAD {
-            let message = "the per-thread stream is another stream on every thread, and work must be ordered on all; use \
-                           `CudaContext::new_stream` or `default_stream`";
-            return Err(Error::invalid(OPERATION, message).with_device(device.identity()));
-        }
+        let instead = "share another stream, such as `CudaContext::new_stream` or `default_stream`";
+        // SAFETY: the stream belongs to the device's context, which was compared, and is live as long as the `Arc`.
+        unsafe { device.check_raw_stream(OPERATION, RawStream::new(raw), instead) }?;
         let failed = |failure| error(OPERATION, failure).with_device(device.identity());
-        if stream.capture_status().map_err(failed)? != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
-            let message = "the stream is capturing a graph; end the capture first, or share another stream";
-            return Err(Error::invalid(OPERATION, message).with_device(device.identity()));
-        }
         let one_more = context.is_event_tracking().then(|| context.new_stream()).transpose().map_err(failed)?;
-        // SAFETY: the stream belongs to the device's context, which was compared, and is live as long as its owner, the
-        // `Arc`, which contains no object of this crate. The caller guarantees that it captures nothing.
+        // SAFETY: as above, and checked; the owner contains no object of this crate. The caller guarantees that no later
+        // capture happens.
         let shared = unsafe { device.stream_from_raw_with_owner(RawStream::new(raw), stream.clone()) };
         let inner = Inner { stream: shared, cudarc: stream, device: device.clone(), _one_more: one_more };
         Ok(Self { inner: Arc::new(inner) })

@@ -73,7 +73,7 @@ pub(crate) fn other_streams_are_rejected(machine: &Machine) {
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED).expect("begun");
     // SAFETY: fails because of the capture.
     let error = unsafe { SharedStream::new(&machine.device, stream.clone()) }.expect_err("capturing");
-    assert_error(&error, ErrorKind::InvalidArgument, "capturing a graph");
+    assert_error(&error, ErrorKind::InvalidArgument, "graph is being captured");
     drop(stream.end_capture(CUgraphInstantiate_flags(0)).expect("ended"));
     for stream in [stream, machine.context.default_stream()] {
         // SAFETY: nothing is captured any more, nor on the default stream.
