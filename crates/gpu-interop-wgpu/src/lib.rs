@@ -157,6 +157,7 @@
 //!   from a buffer or texture of wgpu's own.
 
 mod buffer;
+mod check;
 mod format;
 mod graphics;
 mod hand_over;

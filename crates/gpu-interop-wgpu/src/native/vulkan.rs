@@ -128,7 +128,7 @@ impl VulkanDevice {
             format: desc.format,
             usage: wgpu::TextureUses::empty(),
             memory_flags: wgpu::hal::MemoryFlags::empty(),
-            view_formats: desc.view_formats.to_vec(),
+            view_formats: other_views(desc).collect(),
         };
         let texture = {
             // SAFETY: the guard destroys nothing.
@@ -368,11 +368,20 @@ fn image_spec(desc: &wgpu::TextureDescriptor<'_>, options: TextureOptions, linea
     Ok(spec.layers(layers).levels(desc.mip_level_count).tiling(tiling).flags(image_flags(desc)))
 }
 
-/// The creation flags that wgpu's own textures have, except those of cubes.
+/// The formats of views beside the texture's own.
+fn other_views(desc: &wgpu::TextureDescriptor<'_>) -> impl Iterator<Item = wgpu::TextureFormat> {
+    desc.view_formats.iter().copied().filter(|format| *format != desc.format)
+}
+
+/// The creation flags that wgpu's own textures have: each allows views that wgpu's validation lets the application make.
 fn image_flags(desc: &wgpu::TextureDescriptor<'_>) -> vk::ImageCreateFlags {
     let mut flags = vk::ImageCreateFlags::empty();
-    if !desc.view_formats.is_empty() {
+    if other_views(desc).next().is_some() {
         flags |= vk::ImageCreateFlags::MUTABLE_FORMAT;
+    }
+    let wgpu::Extent3d { width, height, depth_or_array_layers } = desc.size;
+    if desc.dimension == wgpu::TextureDimension::D2 && width == height && depth_or_array_layers >= 6 {
+        flags |= vk::ImageCreateFlags::CUBE_COMPATIBLE;
     }
     let rendered = desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT);
     if desc.dimension == wgpu::TextureDimension::D3 && rendered {

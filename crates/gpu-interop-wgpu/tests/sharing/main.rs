@@ -5,6 +5,7 @@
 mod buffers;
 mod common;
 mod device;
+mod differences;
 mod driver_calls;
 mod hand_over;
 mod lifetimes;

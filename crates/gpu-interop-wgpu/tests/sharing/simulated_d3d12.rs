@@ -14,7 +14,7 @@ use gpu_interop_wgpu::gpu_interop::{ErrorKind, TimelineStrategy};
 use wgpu::{BufferUsages, TextureUsages};
 
 /// Tests of this program that need the copy.
-const TESTS: usize = 26;
+const TESTS: usize = 31;
 const BACKEND: &str = "GPU_INTEROP_BACKEND";
 const TIMELINE: &str = "GPU_INTEROP_TIMELINE";
 

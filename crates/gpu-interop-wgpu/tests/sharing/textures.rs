@@ -117,6 +117,47 @@ fn views_that_need_flags_are_valid() {
     assert_eq!(validation_messages(), 0);
 }
 
+/// wgpu lets the application make cube views of every square array with enough layers.
+#[test]
+fn cube_views_of_arrays_are_valid() {
+    let Some(context) = Context::validated() else { return };
+    for (layers, dimension) in [
+        (6, wgpu::TextureViewDimension::Cube),
+        (7, wgpu::TextureViewDimension::Cube),
+        (12, wgpu::TextureViewDimension::CubeArray),
+    ] {
+        let flat = texture_desc(Format::Rgba8Unorm, [16, 16], Usage::TEXTURE_BINDING);
+        let size = wgpu::Extent3d { depth_or_array_layers: layers, ..flat.size };
+        let Some(texture) = create(&context, &wgpu::TextureDescriptor { size, ..flat }) else { continue };
+        let desc = wgpu::TextureViewDescriptor {
+            dimension: Some(dimension),
+            array_layer_count: Some(layers / 6 * 6),
+            ..wgpu::TextureViewDescriptor::default()
+        };
+        drop(texture.wgpu().create_view(&desc));
+        println!("{dimension:?} view of {layers} layers");
+    }
+    context.wait();
+    assert_eq!(validation_messages(), 0);
+}
+
+/// A view of larger texels would reach memory behind the texture.
+#[test]
+fn views_differ_in_the_srgb_encoding_only() {
+    let Some(context) = Context::new() else { return };
+    let views = [Format::Rgba32Float];
+    let desc = texture_desc(Format::R32Float, SIZE, Usage::STORAGE_BINDING);
+    let desc = wgpu::TextureDescriptor { view_formats: &views, ..desc };
+    let error = context.interop.create_texture(&desc).expect_err("four times the bytes");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("Rgba32Float"), "{error}");
+    assert!(error.to_string().contains("sRGB"), "{error}");
+    // The texture's own format needs no flag.
+    let own = wgpu::TextureDescriptor { view_formats: &[Format::R32Float], ..desc };
+    create(&context, &own);
+    assert_eq!(validation_messages(), 0);
+}
+
 #[test]
 fn what_no_device_shares_is_an_error_with_advice() {
     let Some(context) = Context::new() else { return };
