@@ -7,6 +7,7 @@ mod common;
 mod device;
 mod differences;
 mod driver_calls;
+mod futures;
 mod hand_over;
 mod lifetimes;
 #[cfg(windows)]
