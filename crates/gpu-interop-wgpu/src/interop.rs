@@ -145,10 +145,12 @@ impl Interop {
     ///   them. An empty submission follows, in case there is no other.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a signal that does not increase its
-    /// timeline, or while another thread signals it; and, with wgpu's error as the source, if wgpu rejects `commands`:
-    /// then nothing is signalled, and the next submission waits for `waits`. [`ErrorKind::Timeout`] after a minute of
-    /// the CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any more.
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a value further from the timeline's
+    /// current one than the Vulkan device allows; for a signal that is not above every value that the timeline has
+    /// reached and that this queue signals, or while another thread signals it; and, with wgpu's error as the source, if
+    /// wgpu rejects `commands`: then nothing is signalled, and the next submission waits for `waits`.
+    /// [`ErrorKind::Timeout`] after a minute of the CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any
+    /// more. The failure of a timeline.
     pub fn submit_with(
         &self,
         waits: &[(&SharedTimeline, u64)],
@@ -161,6 +163,9 @@ impl Interop {
                 let error = Error::invalid(OPERATION, "the timeline was created by another Interop");
                 return Err(error.with_context("value", value));
             }
+        }
+        for (timeline, value) in signals {
+            timeline.inner().check_signal(OPERATION, *value)?;
         }
         let graphics = &self.inner.graphics;
         for (timeline, value) in waits {

@@ -249,8 +249,10 @@ impl VulkanDevice {
     /// A submission that takes the wait early delays only itself: all later ones are behind it.
     pub(super) fn stage_wait(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         let semaphore = semaphore(timeline)?;
-        with_queue(queue, |queue| {
-            queue.add_wait_semaphore(semaphore, Some(value), vk::PipelineStageFlags::ALL_COMMANDS);
+        semaphore.submit_wait(raw_queue(queue)?, value, || {
+            with_queue(queue, |queue| {
+                queue.add_wait_semaphore(semaphore.as_raw(), Some(value), vk::PipelineStageFlags::ALL_COMMANDS);
+            })
         })
     }
 
@@ -260,13 +262,16 @@ impl VulkanDevice {
     /// follows, in case no other thread's comes.
     pub(super) fn signal(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         let semaphore = semaphore(timeline)?;
-        with_queue(queue, |queue| queue.add_signal_semaphore(semaphore, Some(value)))?;
-        queue.submit([]);
-        if with_queue(queue, |queue| queue.remove_signal_semaphore(semaphore))? {
-            let message = "wgpu submits nothing any more; its device is lost or destroyed";
-            return Err(Error::new(ErrorKind::DeviceLost, "Queue::submit", message).with_device(self.identity()));
-        }
-        Ok(())
+        let raw = semaphore.as_raw();
+        semaphore.submit_signal(raw_queue(queue)?, value, || {
+            with_queue(queue, |queue| queue.add_signal_semaphore(raw, Some(value)))?;
+            queue.submit([]);
+            if with_queue(queue, |queue| queue.remove_signal_semaphore(raw))? {
+                let message = "wgpu submits nothing any more; its device is lost or destroyed";
+                return Err(Error::new(ErrorKind::DeviceLost, "Queue::submit", message).with_device(self.identity()));
+            }
+            Ok(())
+        })
     }
 }
 
@@ -303,9 +308,13 @@ fn with_queue<T>(queue: &wgpu::Queue, call: impl FnOnce(&wgpu::hal::vulkan::Queu
     Ok(call(&hal))
 }
 
-fn semaphore(timeline: &NativeTimeline) -> Result<vk::Semaphore> {
+fn raw_queue(queue: &wgpu::Queue) -> Result<vk::Queue> {
+    with_queue(queue, wgpu::hal::vulkan::Queue::as_raw)
+}
+
+fn semaphore(timeline: &NativeTimeline) -> Result<&OwnedSemaphore> {
     match timeline {
-        NativeTimeline::Vulkan(semaphore) => Ok(semaphore.as_raw()),
+        NativeTimeline::Vulkan(semaphore) => Ok(semaphore),
         #[cfg(windows)]
         NativeTimeline::D3d12(_) => Err(Error::invalid("Interop::submit_with", "the timeline is of another API")),
     }
