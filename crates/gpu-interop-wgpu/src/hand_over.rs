@@ -52,10 +52,11 @@ impl Interop {
             graphics.queue.submit(commands.into_iter().chain([used]).chain(barriers));
             Ok(())
         })?;
-        let value = lane.value + 1;
-        lane.timeline.signal_from_queue(OPERATION, graphics, value)?;
+        // From here on the objects are released, so every failure acquires them.
+        let (timeline, value) = (lane.timeline.clone(), lane.value + 1);
         let owned = Owned { interop: inner.clone(), lent, lane: Some(lane) };
-        match wait(stream, &owned, value) {
+        let signalled = timeline.signal_from_queue(OPERATION, graphics, value);
+        match signalled.and_then(|()| wait(stream, &timeline.timeline, value)) {
             Ok(()) => Ok(HandOver { stream, owned: Some(owned) }),
             Err(error) => {
                 owned.take_back();
@@ -66,9 +67,7 @@ impl Interop {
 }
 
 /// Enqueues the stream's wait for wgpu.
-fn wait(stream: &Stream, owned: &Owned, value: u64) -> Result<()> {
-    let Some(lane) = &owned.lane else { return Ok(()) };
-    let timeline = &lane.timeline.timeline;
+fn wait(stream: &Stream, timeline: &Timeline, value: u64) -> Result<()> {
     match stream.wait_timeline(timeline, value) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             // A driver whose streams cannot wait for memory: the host waits for wgpu, which has been submitted.
@@ -290,3 +289,6 @@ impl Drop for HandBack {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

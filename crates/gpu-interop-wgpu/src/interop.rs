@@ -203,7 +203,7 @@ impl Inner {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
+    pub(crate) fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
         let (native, timeline) = self.graphics.native.create_timeline(&self.compute, initial)?;
         Ok(Arc::new(TimelineInner::new(native, timeline, self.graphics.queue.clone(), initial)))
     }
@@ -212,6 +212,11 @@ impl Inner {
     pub(crate) fn take_lane(&self) -> Result<Lane> {
         let lane = self.lanes().pop();
         lane.map_or_else(|| Ok(Lane::new(self.create_timeline(0)?)), Ok)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lane_count(&self) -> usize {
+        self.lanes().len()
     }
 
     /// Returns a timeline whose last value wgpu's queue waits for.

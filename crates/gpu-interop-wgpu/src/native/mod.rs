@@ -29,6 +29,12 @@ macro_rules! each {
     };
 }
 
+#[cfg(test)]
+thread_local! {
+    /// What this thread recorded.
+    pub(crate) static RECORDED: std::cell::RefCell<Vec<Transfer>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
 impl Native {
     /// Finds the native device of `device`.
     pub(crate) fn new(device: &wgpu::Device) -> Result<Self> {
@@ -103,6 +109,8 @@ impl Native {
         transfer: Transfer,
         resources: &[&Resource],
     ) -> Result<Option<wgpu::CommandBuffer>> {
+        #[cfg(test)]
+        RECORDED.with_borrow_mut(|recorded| recorded.push(transfer));
         match self {
             Self::Vulkan(native) => native.record(device, transfer, resources),
             #[cfg(windows)]

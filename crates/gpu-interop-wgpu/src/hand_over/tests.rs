@@ -1,0 +1,94 @@
+use wgpu::BufferUsages;
+
+use super::*;
+use crate::buffer::SharedBuffer;
+use crate::native::RECORDED;
+
+struct Context {
+    interop: Interop,
+    stream: Stream,
+    buffer: SharedBuffer,
+}
+
+impl Context {
+    /// `None`, with the reason on the standard output, if this machine cannot share.
+    fn new() -> Option<Self> {
+        let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
+        desc.backends = wgpu::Backends::VULKAN;
+        desc.flags = wgpu::InstanceFlags::empty();
+        let instance = wgpu::Instance::new(desc);
+        let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()));
+        let adapter = adapter.inspect_err(|error| println!("skipped: {error}")).ok()?;
+        let (device, queue) = crate::request_device(&adapter, &wgpu::DeviceDescriptor::default()).expect("a device");
+        let interop = match Interop::new(&device, &queue) {
+            Ok(interop) => interop,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NoDevice, "{error}");
+                println!("skipped: {error}");
+                return None;
+            }
+        };
+        let stream = interop.compute().create_stream().expect("a stream");
+        let usage = BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        let desc = wgpu::BufferDescriptor { label: None, size: 4, usage, mapped_at_creation: false };
+        let buffer = interop.create_buffer(&desc).expect("a buffer");
+        RECORDED.take();
+        Some(Self { interop, stream, buffer })
+    }
+
+    /// A word goes to compute and comes back.
+    fn exchange(&self, value: u32) {
+        self.interop.queue().write_buffer(self.buffer.wgpu(), 0, &value.to_ne_bytes());
+        let compute = self.interop.begin_compute(&self.stream, &[&self.buffer]).expect("handed over");
+        let mut seen = [0; 4];
+        self.stream.read(&self.buffer, &mut seen).expect("read");
+        assert_eq!(u32::from_ne_bytes(seen), value);
+        compute.end().expect("handed back");
+    }
+}
+
+/// The release was submitted when the signal fails.
+#[test]
+fn objects_come_back_after_a_failed_signal() {
+    let Some(context) = Context::new() else { return };
+    // A lane whose timeline is ahead of it.
+    let timeline = context.interop.inner.create_timeline(10).expect("a timeline");
+    context.interop.inner.put_lane(Lane::new(timeline));
+    let error = context.interop.begin_compute(&context.stream, &[&context.buffer]).expect_err("does not grow");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(RECORDED.take(), [Transfer::Release, Transfer::Acquire]);
+    context.exchange(1);
+}
+
+/// The stream may not have reached the lane's value, and its next wait would be satisfied too early, or never.
+#[test]
+fn a_lane_is_not_used_again_after_a_failed_acquire() {
+    let Some(context) = Context::new() else { return };
+    context.exchange(1);
+    let lanes = context.interop.inner.lane_count();
+    let back = context.interop.begin_compute(&context.stream, &[&context.buffer]).expect("handed over");
+    let back = back.signal().expect("signalled");
+    // Fails the wait of wgpu's queue, where the CPU transfers it.
+    back.done.abandon("the test").expect("abandoned");
+    RECORDED.take();
+    match back.acquire() {
+        Ok(()) => println!("skipped: the driver transfers it"),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+            assert_eq!(RECORDED.take(), [Transfer::Acquire]);
+            assert_eq!(context.interop.inner.lane_count(), lanes - 1, "the lane was returned");
+            // The stream reports a released wait, if it was pending.
+            drop(context.stream.synchronize());
+            context.exchange(2);
+        }
+    }
+}
+
+/// Lanes are returned otherwise: no hand-over creates a timeline that an earlier one could have left.
+#[test]
+fn a_lane_is_used_again() {
+    let Some(context) = Context::new() else { return };
+    let lanes = context.interop.inner.lane_count();
+    (0..5).for_each(|value| context.exchange(value));
+    assert_eq!(context.interop.inner.lane_count(), lanes);
+}
