@@ -7,6 +7,7 @@
 use gpu_interop::{Error, Result};
 
 use crate::graphics::Graphics;
+use crate::tiling::TextureOptions;
 
 /// The checks of `create_buffer`, and that compute can share the buffer.
 ///
@@ -51,10 +52,17 @@ const OPERATION: &str = "Interop::create_texture";
 ///
 /// # Errors
 /// `InvalidArgument`; `Unsupported` for what compute, or this wgpu device, lacks.
-pub(crate) fn texture(graphics: &Graphics, desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {
+pub(crate) fn texture(graphics: &Graphics, desc: &wgpu::TextureDescriptor<'_>, options: TextureOptions) -> Result<()> {
     texture_is_shareable(desc)?;
     texture_shape(&graphics.device.limits(), desc)?;
-    texture_format(graphics, desc)
+    texture_format(graphics, desc)?;
+    if desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT) && !options.never_discarded {
+        let message = "wgpu panics when a shared texture is used after a render pass with StoreOp::Discard; if all passes \
+                       store it, promise that with TextureOptions::never_discarded(true) and create_texture_with, \
+                       otherwise render to a texture of wgpu's own and copy it";
+        return Err(Error::unsupported(OPERATION, message).with_context("usage", "RENDER_ATTACHMENT"));
+    }
+    Ok(())
 }
 
 /// Rejects what no device shares.

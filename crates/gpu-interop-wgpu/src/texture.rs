@@ -97,12 +97,13 @@ impl Shared for SharedTexture {}
 impl Interop {
     /// Creates a texture of both sides, filled with zeroes, with [`Tiling::Auto`]. `desc` is that of
     /// `wgpu::Device::create_texture`: every usage but `TRANSIENT_ATTACHMENT`, the formats of
-    /// [`shared_formats`](crate::shared_formats), mip levels, layers, 1D to 3D.
+    /// [`shared_formats`](crate::shared_formats), mip levels, layers, 1D to 3D. `RENDER_ATTACHMENT` needs
+    /// [`create_texture_with`](Self::create_texture_with) and [`TextureOptions::never_discarded`].
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) for a format that compute lacks, several
-    /// samples, view formats with Direct3D 12, a format or usage that the wgpu device lacks, and what the device does
-    /// not share with this tiling; [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for sizes of
+    /// samples, view formats with Direct3D 12, a format or usage that the wgpu device lacks, `RENDER_ATTACHMENT` without
+    /// [`TextureOptions::never_discarded`], and what the device does not share with this tiling; [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for sizes of
     /// 0 or above the wgpu device's limits, no usage or an unknown one, too many levels, and formats of views that
     /// differ in more than the sRGB encoding; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory);
     /// otherwise the driver's error.
@@ -119,7 +120,7 @@ impl Interop {
         desc: &wgpu::TextureDescriptor<'_>,
         options: TextureOptions,
     ) -> Result<SharedTexture> {
-        check::texture(&self.inner.graphics, desc)?;
+        check::texture(&self.inner.graphics, desc, options)?;
         let arrays = self.compute().capabilities().feature(Feature::MappedMipmappedArray).is_supported();
         let linear = match options.tiling {
             Tiling::Auto => !arrays,

@@ -157,7 +157,8 @@ fn textures_that_wgpu_rejects_are_rejected() {
                 view_formats: &views,
             };
             let tiling = random.of(&[Tiling::Auto, Tiling::Linear, Tiling::Optimal]);
-            let ours = interop.create_texture_with(&desc, TextureOptions::default().tiling(tiling));
+            let options = TextureOptions::default().tiling(tiling).never_discarded(true);
+            let ours = interop.create_texture_with(&desc, options);
             answers.add(&desc, ours, wgpus(interop.device(), || interop.device().create_texture(&desc)));
         }
         answers.report("textures");

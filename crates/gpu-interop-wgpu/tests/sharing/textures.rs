@@ -2,7 +2,7 @@
 
 use crate::common::{Context, frames, is_simulated, pattern, texture_desc, validation_messages};
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
-use gpu_interop_wgpu::{SharedTexture, shared_formats};
+use gpu_interop_wgpu::{SharedTexture, TextureOptions, Tiling, shared_formats};
 use wgpu::TextureFormat as Format;
 use wgpu::TextureUsages as Usage;
 
@@ -11,7 +11,7 @@ const SIZE: [u32; 2] = [61, 37];
 
 /// `None` if the device shares no such texture.
 fn create(context: &Context, desc: &wgpu::TextureDescriptor<'_>) -> Option<SharedTexture> {
-    match context.interop.create_texture(desc) {
+    match context.interop.create_texture_with(desc, TextureOptions::default().never_discarded(true)) {
         Ok(texture) => Some(texture),
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             println!("{:?} {:?}: not shared: {error}", desc.format, desc.size);
@@ -103,7 +103,7 @@ fn views_that_need_flags_are_valid() {
         exchange(&context, &texture, 0, 0, 1);
     }
     let cube = wgpu::TextureDescriptor { size, ..flat };
-    let options = gpu_interop_wgpu::TextureOptions::default().cube(true);
+    let options = TextureOptions::default().cube(true);
     match context.interop.create_texture_with(&cube, options) {
         Ok(texture) => {
             let dimension = Some(wgpu::TextureViewDimension::Cube);
@@ -138,6 +138,38 @@ fn cube_views_of_arrays_are_valid() {
         println!("{dimension:?} view of {layers} layers");
     }
     context.wait();
+    assert_eq!(validation_messages(), 0);
+}
+
+/// wgpu would panic at the next use.
+#[test]
+fn a_texture_that_may_be_discarded_is_refused() {
+    let Some(context) = Context::new() else { return };
+    let desc = texture_desc(Format::Rgba8Unorm, [16, 16], Usage::RENDER_ATTACHMENT);
+    let error = context.interop.create_texture(&desc).expect_err("it may be discarded");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    for words in ["StoreOp::Discard", "never_discarded(true)", "create_texture_with"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    if is_simulated() {
+        return println!("skipped: no several samples");
+    }
+    // Stored: `rendered_frames_are_changed_in_place_and_sampled`. Resolved: the attachment with four samples is discarded.
+    let Some(texture) = create(&context, &desc) else { return };
+    let samples = wgpu::TextureDescriptor { sample_count: 4, usage: Usage::RENDER_ATTACHMENT, ..desc };
+    let samples = context.device().create_texture(&samples);
+    let [from, to] = [&samples, texture.wgpu()].map(|of| of.create_view(&wgpu::TextureViewDescriptor::default()));
+    let render = context.encode(|encoder| {
+        let ops = wgpu::Operations { load: wgpu::LoadOp::Clear(wgpu::Color::RED), store: wgpu::StoreOp::Discard };
+        let attachment =
+            wgpu::RenderPassColorAttachment { view: &from, depth_slice: None, resolve_target: Some(&to), ops };
+        drop(encoder.begin_render_pass(&wgpu::RenderPassDescriptor {
+            color_attachments: &[Some(attachment)],
+            ..wgpu::RenderPassDescriptor::default()
+        }));
+    });
+    context.queue().submit([render]);
+    assert!(context.read_texture(texture.wgpu(), 0, 0).chunks(4).all(|texel| texel == [255, 0, 0, 255]));
     assert_eq!(validation_messages(), 0);
 }
 
@@ -187,7 +219,7 @@ fn what_no_device_shares_is_an_error_with_advice() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(advice), "{error}");
     }
-    let optimal = gpu_interop_wgpu::TextureOptions::default().tiling(gpu_interop_wgpu::Tiling::Optimal);
+    let optimal = TextureOptions::default().tiling(Tiling::Optimal);
     match context.interop.create_texture_with(&flat, optimal) {
         Ok(texture) => assert!(texture.array().is_some()),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
