@@ -78,7 +78,7 @@ impl Interop {
         let new = self.inner.graphics.checked(OPERATION, || self.native().create_buffer(self.device(), desc, size))?;
         let mapped = self.compute().import_memory(new.import)?.map_buffer(0..desc.size)?;
         let object = Object::new(Handle::Buffer(new.buffer.clone()), new.resource, self.id());
-        self.submit_internal(Transfer::Initialize, &object)?;
+        self.inner.submit_internal(Transfer::Initialize, &object)?;
         Ok(SharedBuffer { mapped, buffer: new.buffer, object })
     }
 }

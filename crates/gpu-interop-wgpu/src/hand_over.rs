@@ -101,17 +101,21 @@ impl Owned {
             let used = self.lent.record_use(&graphics.device, &graphics.native);
             Ok(barriers.into_iter().chain([used]))
         };
-        if let Some((lane, value)) = self.lane.as_ref().zip(value)
-            && let Err(error) = lane.timeline.stage_wait(graphics, value)
-        {
-            // The stream did not reach the value. wgpu gets the objects all the same.
-            graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?)))?;
-            return Err(error);
-        }
-        let submitted = graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?.chain(commands))));
+        let staged = match self.lane.as_ref().zip(value) {
+            Some((lane, value)) => lane.timeline.stage_wait(graphics, value),
+            None => Ok(()),
+        };
+        let submitted =
+            staged.and_then(|()| graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?.chain(commands)))));
         if submitted.is_err() {
-            // wgpu rejected `commands`, and with them the acquire. The wait is still staged, or already submitted.
-            return graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?))).and(submitted);
+            // The stream did not reach the value, or wgpu rejected `commands`, or an object that was destroyed, and with
+            // it the acquire. wgpu gets the objects all the same, each alone. The wait is still staged, or already
+            // submitted.
+            for object in self.lent.objects() {
+                if let Err(error) = self.interop.submit_internal(Transfer::Acquire, object) {
+                    tracing::error!(%error, "an object was not given back to wgpu");
+                }
+            }
         }
         submitted
     }
@@ -120,7 +124,7 @@ impl Owned {
     /// timeline is given up, with whatever is enqueued for it.
     fn take_back(mut self) {
         if let Err(error) = self.acquire(None, []) {
-            tracing::error!(%error, "objects were not given back to wgpu");
+            tracing::error!(%error, "objects of a failed hand-over were given back one by one");
         }
         self.lane = None;
     }

@@ -185,17 +185,6 @@ impl Interop {
     pub(crate) fn native(&self) -> &Native {
         &self.inner.graphics.native
     }
-
-    /// Submits barriers of one object, and a use that keeps it alive meanwhile.
-    pub(crate) fn submit_internal(&self, transfer: Transfer, object: &Object) -> Result<()> {
-        let graphics = &self.inner.graphics;
-        graphics.checked("Queue::submit", || {
-            let barriers = graphics.native.record(&graphics.device, transfer, &[&object.resource])?;
-            let used = object::record_use(&graphics.device, &graphics.native, std::iter::once(&object.handle));
-            graphics.queue.submit(barriers.into_iter().chain([used]));
-            Ok(())
-        })
-    }
 }
 
 impl Inner {
@@ -206,6 +195,17 @@ impl Inner {
     pub(crate) fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
         let (native, timeline) = self.graphics.native.create_timeline(&self.compute, initial)?;
         Ok(Arc::new(TimelineInner::new(native, timeline, self.graphics.queue.clone(), initial)))
+    }
+
+    /// Submits barriers of one object, and a use that keeps it alive meanwhile.
+    pub(crate) fn submit_internal(&self, transfer: Transfer, object: &Object) -> Result<()> {
+        let graphics = &self.graphics;
+        graphics.checked("Queue::submit", || {
+            let barriers = graphics.native.record(&graphics.device, transfer, &[&object.resource])?;
+            let used = object::record_use(&graphics.device, &graphics.native, std::iter::once(&object.handle));
+            graphics.queue.submit(barriers.into_iter().chain([used]));
+            Ok(())
+        })
     }
 
     /// A timeline for one hand-over.

@@ -138,7 +138,7 @@ impl Interop {
             Layout::Linear(layouts) => (TextureMapping::Linear(memory.map_buffer(..)?), layouts),
         };
         let object = Object::new(Handle::Texture(new.texture.clone()), new.resource, self.id());
-        self.submit_internal(Transfer::Initialize, &object)?;
+        self.inner.submit_internal(Transfer::Initialize, &object)?;
         Ok(SharedTexture { mapping, format: new.format, layouts, texture: new.texture, object })
     }
 }

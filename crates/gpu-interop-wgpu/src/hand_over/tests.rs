@@ -60,6 +60,23 @@ fn objects_come_back_after_a_failed_signal() {
     context.exchange(1);
 }
 
+/// wgpu rejects the acquire of both.
+#[test]
+fn the_other_objects_come_back_if_one_was_destroyed() {
+    let Some(context) = Context::new() else { return };
+    let desc =
+        wgpu::BufferDescriptor { label: None, size: 4, usage: BufferUsages::COPY_DST, mapped_at_creation: false };
+    let other = context.interop.create_buffer(&desc).expect("a buffer");
+    RECORDED.take();
+    let compute = context.interop.begin_compute(&context.stream, &[&other, &context.buffer]).expect("handed over");
+    other.wgpu().destroy();
+    let error = compute.end().expect_err("destroyed");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    // Both at once, then each.
+    assert_eq!(RECORDED.take(), [Transfer::Release, Transfer::Acquire, Transfer::Acquire, Transfer::Acquire]);
+    context.exchange(3);
+}
+
 /// The stream may not have reached the lane's value, and its next wait would be satisfied too early, or never.
 #[test]
 fn a_lane_is_not_used_again_after_a_failed_acquire() {
