@@ -1,15 +1,15 @@
-//! What `wgpu::Device::create_buffer` and `create_texture` check, and `create_*_from_hal` does not.
+//! Checks of `wgpu::Device::create_buffer` and `create_texture` that `create_*_from_hal` skips.
 //!
-//! wgpu validates later calls (views, bindings, copies) against the description of the object, and trusts that its own
-//! creation functions accepted that description. Each of their checks is therefore made here, before a native object
-//! exists; `tests/sharing/differences.rs` compares the answers.
+//! wgpu validates views, bindings and copies against the description of the object, and trusts that its own creation
+//! functions accepted that description. Their checks run here, before a native object exists.
+//! `tests/sharing/differences.rs` compares the results.
 
 use gpu_interop::{Error, Result};
 
 use crate::graphics::Graphics;
 use crate::tiling::TextureOptions;
 
-/// The checks of `create_buffer`, and that compute can share the buffer.
+/// Checks a buffer as `create_buffer` does, and that compute can share it.
 ///
 /// # Errors
 /// `InvalidArgument`; `Unsupported` for a usage whose feature the device lacks.
@@ -30,8 +30,7 @@ pub(crate) fn buffer(graphics: &Graphics, desc: &wgpu::BufferDescriptor<'_>) -> 
     }
     let ray_query = wgpu::Features::EXPERIMENTAL_RAY_QUERY;
     if desc.usage.intersects(Usage::BLAS_INPUT | Usage::TLAS_INPUT) && !graphics.device.features().contains(ray_query) {
-        let message =
-            "the wgpu device lacks the feature of this usage, EXPERIMENTAL_RAY_QUERY; request it with the device";
+        let message = "the usage needs the feature EXPERIMENTAL_RAY_QUERY; request it with the wgpu device";
         return Err(usage(Error::unsupported(OPERATION, message)));
     }
     if desc.size == 0 {
@@ -48,10 +47,10 @@ pub(crate) fn buffer(graphics: &Graphics, desc: &wgpu::BufferDescriptor<'_>) -> 
 
 const OPERATION: &str = "Interop::create_texture";
 
-/// The checks of `create_texture`, and that compute can share the texture.
+/// Checks a texture as `create_texture` does, and that compute can share it.
 ///
 /// # Errors
-/// `InvalidArgument`; `Unsupported` for what compute, or this wgpu device, lacks.
+/// `InvalidArgument`; `Unsupported` for properties that compute or this wgpu device lacks.
 pub(crate) fn texture(graphics: &Graphics, desc: &wgpu::TextureDescriptor<'_>, options: TextureOptions) -> Result<()> {
     texture_is_shareable(desc)?;
     texture_shape(&graphics.device.limits(), desc)?;
@@ -65,7 +64,7 @@ pub(crate) fn texture(graphics: &Graphics, desc: &wgpu::TextureDescriptor<'_>, o
     Ok(())
 }
 
-/// Rejects what no device shares.
+/// Rejects textures that no device shares.
 fn texture_is_shareable(desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {
     if desc.sample_count != 1 {
         let message = "compute APIs have no arrays with several samples; resolve to a shared texture with one";
@@ -155,8 +154,8 @@ fn texture_format(graphics: &Graphics, desc: &wgpu::TextureDescriptor<'_>) -> Re
     Ok(())
 }
 
-/// Which usages an adapter allows is known to the `wgpu::Adapter`, which a device does not have. wgpu answers for a
-/// texture of one texel.
+/// The usages that an adapter allows are known to `wgpu::Adapter`, which a device does not return. Instead, wgpu creates
+/// a texture of one texel.
 fn texture_adapter(graphics: &Graphics, desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {
     let size = wgpu::Extent3d { width: 1, height: 1, depth_or_array_layers: 1 };
     let texel = wgpu::TextureDescriptor { size, mip_level_count: 1, ..desc.clone() };
