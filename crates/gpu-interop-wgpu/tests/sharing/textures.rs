@@ -67,7 +67,21 @@ fn levels_layers_and_slices_arrive_where_the_device_shares_them() {
         ..flat.clone()
     };
     use wgpu::TextureDimension::{D2, D3};
-    for desc in [with(1, 7, D2), with(3, 1, D2), with(3, 5, D2), with(6, 1, D3), with(6, 3, D3)] {
+    // Square layers are created for cube views, and mapped as layers.
+    let square = |layers, levels| wgpu::TextureDescriptor {
+        size: wgpu::Extent3d { width: 32, height: 32, depth_or_array_layers: layers },
+        ..with(layers, levels, D2)
+    };
+    for desc in [
+        with(1, 7, D2),
+        with(3, 1, D2),
+        with(3, 5, D2),
+        with(6, 1, D3),
+        with(6, 3, D3),
+        square(6, 1),
+        square(7, 1),
+        square(12, 4),
+    ] {
         let Some(texture) = create(&context, &desc) else { continue };
         let layers = if desc.dimension == D3 { 1 } else { desc.size.depth_or_array_layers };
         for (level, layer) in (0..desc.mip_level_count).flat_map(|level| (0..layers).map(move |layer| (level, layer))) {
