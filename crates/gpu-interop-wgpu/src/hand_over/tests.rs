@@ -1,8 +1,12 @@
+use gpu_interop::ExporterTimeline;
+use gpu_interop::vulkan::OwnedSemaphore;
 use wgpu::BufferUsages;
 
 use super::*;
 use crate::buffer::SharedBuffer;
 use crate::native::RECORDED;
+use crate::native::objects::NativeTimeline;
+use crate::timeline::TimelineInner;
 
 struct Context {
     interop: Interop,
@@ -108,4 +112,48 @@ fn a_lane_is_used_again() {
     let lanes = context.interop.inner.lane_count();
     (0..5).for_each(|value| context.exchange(value));
     assert_eq!(context.interop.inner.lane_count(), lanes);
+}
+
+/// A semaphore of a device whose timelines may be 100 ahead.
+#[derive(Debug)]
+struct Near(OwnedSemaphore);
+
+impl ExporterTimeline for Near {
+    fn value(&self) -> Result<u64> {
+        self.0.value()
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        self.0.signal(value)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        self.0.wait(value, timeout)
+    }
+
+    fn max_difference(&self) -> u64 {
+        100
+    }
+}
+
+#[test]
+fn signals_too_far_ahead_are_rejected() {
+    let Some(context) = Context::new() else { return };
+    let inner = &context.interop.inner;
+    let native = inner.create_timeline(50).expect("a timeline").native.clone();
+    #[allow(clippy::infallible_destructuring_match, reason = "Windows has another variant")]
+    let semaphore = match native.clone() {
+        NativeTimeline::Vulkan(semaphore) => semaphore,
+        #[cfg(windows)]
+        NativeTimeline::D3d12(_) => panic!("the instance is Vulkan's"),
+    };
+    let timeline = Timeline::new(context.interop.compute(), Arc::new(Near(semaphore))).expect("a timeline");
+    let timeline = TimelineInner::new(native, timeline, context.interop.queue().clone(), 50);
+    let signal = |value| timeline.signal_from_queue("test", &inner.graphics, value);
+    let error = signal(151).expect_err("too far");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("greatest difference: 100"), "{error}");
+    signal(150).expect("near enough");
+    timeline.timeline.wait(150, Duration::from_secs(10)).expect("reached");
+    signal(250).expect("counted from the current value");
 }
