@@ -148,8 +148,7 @@ impl OwnedSemaphore {
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one, or further above
     /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work, submitted
     /// through a [`HeadlessContext`](crate::HeadlessContext) for example, has yet to reach or pass below.
-    /// [`ErrorKind::Overtaken`]
-    /// if such work may signal a greater value first, because it does not wait for this one;
+    /// [`ErrorKind::Overtaken`] if such work may signal a greater value first, because it does not wait for this one;
     /// [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";

@@ -108,9 +108,8 @@ impl Owned {
         let submitted =
             staged.and_then(|()| graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?.chain(commands)))));
         if submitted.is_err() {
-            // The stream did not reach the value, or wgpu rejected `commands`, or an object that was destroyed, and with
-            // it the acquire. wgpu gets the objects all the same, each alone. The wait is still staged, or already
-            // submitted.
+            // Nothing was acquired: the stream failed, or wgpu rejected `commands` or a destroyed object. Each object is
+            // acquired alone. A staged wait is taken by the first of these submissions, or was by one of another thread.
             for object in self.lent.objects() {
                 if let Err(error) = self.interop.submit_internal(Transfer::Acquire, object) {
                     tracing::error!(%error, "an object was not given back to wgpu");

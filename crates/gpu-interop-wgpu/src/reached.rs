@@ -62,7 +62,7 @@ impl Drop for Reached {
     }
 }
 
-/// The blocking wait, for no time: it has all checks.
+/// Polls by the blocking wait with a timeout of 0, which has all checks.
 fn progress(timeline: &Timeline, value: u64) -> Poll<Result<()>> {
     match timeline.wait(value, Duration::ZERO) {
         Err(error) if error.kind() == ErrorKind::Timeout => Poll::Pending,
@@ -192,7 +192,7 @@ impl Watcher {
             idle = waits.is_empty();
             shielded(|| wait_any(waiter, &waits, if idle { LINGER } else { CHECK }));
             for (ticket, timeline, value) in waits {
-                // Whoever awaits it finds out why it panics.
+                // A panic wakes the future, whose own poll repeats the cause.
                 if shielded(|| progress(&timeline, value).is_ready()).unwrap_or(true) {
                     self.wake(ticket);
                 }

@@ -81,7 +81,7 @@ fn the_other_objects_come_back_if_one_was_destroyed() {
     context.exchange(3);
 }
 
-/// The stream may not have reached the lane's value, and its next wait would be satisfied too early, or never.
+/// The stream may not have reached the lane's value. A later wait on the lane would end too early, or never.
 #[test]
 fn a_lane_is_not_used_again_after_a_failed_acquire() {
     let Some(context) = Context::new() else { return };
@@ -105,7 +105,7 @@ fn a_lane_is_not_used_again_after_a_failed_acquire() {
     }
 }
 
-/// Lanes are returned otherwise: no hand-over creates a timeline that an earlier one could have left.
+/// A successful hand-over returns its lane.
 #[test]
 fn a_lane_is_used_again() {
     let Some(context) = Context::new() else { return };

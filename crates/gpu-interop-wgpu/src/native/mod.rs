@@ -82,7 +82,7 @@ macro_rules! each {
 
 #[cfg(test)]
 thread_local! {
-    /// What this thread recorded.
+    /// Transfers that this thread recorded.
     pub(crate) static RECORDED: std::cell::RefCell<Vec<Transfer>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
