@@ -141,13 +141,14 @@ impl OwnedSemaphore {
     /// Sets the timeline to `value` from the host. Calls `vkSignalSemaphore`.
     ///
     /// Work submitted with another object of the same payload, such as an import of this semaphore's export, is
-    /// unknown to this object: the application must order their signals.
+    /// unknown to this object: the application must order their signals. Work of another library is known if
+    /// [`submit_signal`](Self::submit_signal) and [`submit_wait`](Self::submit_wait) submitted it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one, or further above
-    /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work submitted
-    /// through a [`HeadlessContext`](crate::HeadlessContext) has yet to reach or pass below. [`ErrorKind::Overtaken`]
-    /// if such work may signal a greater value first, because it does not wait for this one;
+    /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work, submitted
+    /// through a [`HeadlessContext`](crate::HeadlessContext) for example, has yet to reach or pass below.
+    /// [`ErrorKind::Overtaken`] if such work may signal a greater value first, because it does not wait for this one;
     /// [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";
@@ -197,6 +198,35 @@ impl OwnedSemaphore {
             vk::Result::SUCCESS => Ok(()),
             code => Err(error::driver("vkWaitSemaphores", code).with_context("value", value)),
         }
+    }
+
+    /// Runs `submit`, which makes another library signal the timeline from `queue`, behind the queue's earlier work. The
+    /// signal is recorded, so that [`signal`](Self::signal) and later submissions do not conflict with it; it is not if
+    /// `submit` fails. One thread at a time submits signals of a timeline to a queue.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one and every one
+    /// submitted to this queue, or further above the current one than the device allows; otherwise the errors of
+    /// `submit`.
+    pub fn submit_signal(&self, queue: vk::Queue, value: u64, submit: impl FnOnce() -> Result<()>) -> Result<()> {
+        const OPERATION: &str = "OwnedSemaphore::submit_signal";
+        self.timeline_functions(OPERATION)?;
+        self.check_submitted(OPERATION, value)?;
+        self.begin_signal(OPERATION, queue, value)?;
+        submit().inspect_err(|_| self.undo_signal(queue))
+    }
+
+    /// As [`submit_signal`](Self::submit_signal), of a wait for `value` in front of the queue's later work.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, and for a value further from the current one than the
+    /// device allows; otherwise the errors of `submit`.
+    pub fn submit_wait(&self, queue: vk::Queue, value: u64, submit: impl FnOnce() -> Result<()>) -> Result<()> {
+        const OPERATION: &str = "OwnedSemaphore::submit_wait";
+        self.timeline_functions(OPERATION)?;
+        self.check_submitted(OPERATION, value)?;
+        let before = self.begin_wait(queue, value);
+        submit().inspect_err(|_| self.undo_wait(queue, before))
     }
 
     /// Records a wait that is about to be submitted to a queue; for `value` if this is a timeline. Returns what

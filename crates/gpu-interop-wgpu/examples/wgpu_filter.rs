@@ -26,7 +26,9 @@ impl Image {
     fn new(interop: &Interop, size: u32, usage: Use, linear: bool) -> Result<Self> {
         let tiling = if linear { Tiling::Linear } else { Tiling::Auto };
         let desc = square(size, wgpu::TextureFormat::Rgba8Unorm, usage | Use::TEXTURE_BINDING);
-        let texture = interop.create_texture_with(&desc, TextureOptions::default().tiling(tiling))?;
+        // The passes below store what they render.
+        let options = TextureOptions::default().tiling(tiling).never_discarded(true);
+        let texture = interop.create_texture_with(&desc, options)?;
         Ok(Self { surface: texture.array().map(|array| array.surface(0)).transpose()?, texture })
     }
 

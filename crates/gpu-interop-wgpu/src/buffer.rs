@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gpu_interop::{BufferSlice, Error, MappedBuffer, Result};
 
+use crate::check;
 use crate::interop::Interop;
 use crate::native::objects::Transfer;
 use crate::object::{Handle, Object, Sealed, Shared};
@@ -62,29 +63,22 @@ impl Interop {
     /// usage but `MAP_READ` and `MAP_WRITE`; to map the data, copy it to a buffer of wgpu's own.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for a size of 0, no usage, or a usage
-    /// that maps; [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) if the device shares no buffers of
-    /// this usage; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the driver's error.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for a size of 0 or above the wgpu
+    /// device's limit, no usage, an unknown one, or one that maps;
+    /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) if the wgpu device lacks the feature of a usage,
+    /// or shares no buffers of it; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the
+    /// driver's error.
     pub fn create_buffer(&self, desc: &wgpu::BufferDescriptor<'_>) -> Result<SharedBuffer> {
         const OPERATION: &str = "Interop::create_buffer";
-        let maps = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
-        if desc.usage.intersects(maps) || desc.mapped_at_creation {
-            let message = "wgpu cannot map a shared buffer; write it with Queue::write_buffer or a stream, and read it \
-                           through a copy to a buffer with MAP_READ";
-            return Err(Error::invalid(OPERATION, message).with_context("usage", format_args!("{:?}", desc.usage)));
-        }
-        if desc.usage.is_empty() {
-            return Err(Error::invalid(OPERATION, "the buffer has no usage; state how wgpu uses it"));
-        }
+        check::buffer(&self.inner.graphics, desc)?;
         // wgpu copies and clears whole words.
-        let Some(size) = desc.size.checked_next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT).filter(|size| *size > 0)
-        else {
-            return Err(Error::invalid(OPERATION, "the size must be at least 1 byte").with_context("size", desc.size));
-        };
-        let new = self.native().create_buffer(self.device(), desc, size)?;
+        let size = desc.size.checked_next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
+        let size =
+            size.ok_or_else(|| Error::invalid(OPERATION, "the size is too large").with_context("size", desc.size))?;
+        let new = self.inner.graphics.checked(OPERATION, || self.native().create_buffer(self.device(), desc, size))?;
         let mapped = self.compute().import_memory(new.import)?.map_buffer(0..desc.size)?;
         let object = Object::new(Handle::Buffer(new.buffer.clone()), new.resource, self.id());
-        self.submit_internal(Transfer::Initialize, &object)?;
+        self.inner.submit_internal(Transfer::Initialize, &object)?;
         Ok(SharedBuffer { mapped, buffer: new.buffer, object })
     }
 }

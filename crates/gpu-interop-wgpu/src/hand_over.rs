@@ -52,10 +52,11 @@ impl Interop {
             graphics.queue.submit(commands.into_iter().chain([used]).chain(barriers));
             Ok(())
         })?;
-        let value = lane.value + 1;
-        lane.timeline.signal_from_queue(OPERATION, graphics, value)?;
+        // From here on the objects are released, so every failure acquires them.
+        let (timeline, value) = (lane.timeline.clone(), lane.value + 1);
         let owned = Owned { interop: inner.clone(), lent, lane: Some(lane) };
-        match wait(stream, &owned, value) {
+        let signalled = timeline.signal_from_queue(OPERATION, graphics, value);
+        match signalled.and_then(|()| wait(stream, &timeline.timeline, value)) {
             Ok(()) => Ok(HandOver { stream, owned: Some(owned) }),
             Err(error) => {
                 owned.take_back();
@@ -66,9 +67,7 @@ impl Interop {
 }
 
 /// Enqueues the stream's wait for wgpu.
-fn wait(stream: &Stream, owned: &Owned, value: u64) -> Result<()> {
-    let Some(lane) = &owned.lane else { return Ok(()) };
-    let timeline = &lane.timeline.timeline;
+fn wait(stream: &Stream, timeline: &Timeline, value: u64) -> Result<()> {
     match stream.wait_timeline(timeline, value) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             // A driver whose streams cannot wait for memory: the host waits for wgpu, which has been submitted.
@@ -102,17 +101,20 @@ impl Owned {
             let used = self.lent.record_use(&graphics.device, &graphics.native);
             Ok(barriers.into_iter().chain([used]))
         };
-        if let Some((lane, value)) = self.lane.as_ref().zip(value)
-            && let Err(error) = lane.timeline.stage_wait(graphics, value)
-        {
-            // The stream did not reach the value. wgpu gets the objects all the same.
-            graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?)))?;
-            return Err(error);
-        }
-        let submitted = graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?.chain(commands))));
+        let staged = match self.lane.as_ref().zip(value) {
+            Some((lane, value)) => lane.timeline.stage_wait(graphics, value),
+            None => Ok(()),
+        };
+        let submitted =
+            staged.and_then(|()| graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?.chain(commands)))));
         if submitted.is_err() {
-            // wgpu rejected `commands`, and with them the acquire. The wait is still staged, or already submitted.
-            return graphics.checked(OPERATION, || Ok(graphics.queue.submit(record()?))).and(submitted);
+            // Nothing was acquired: the stream failed, or wgpu rejected `commands` or a destroyed object. Each object is
+            // acquired alone. A staged wait is taken by the first of these submissions, or was by one of another thread.
+            for object in self.lent.objects() {
+                if let Err(error) = self.interop.submit_internal(Transfer::Acquire, object) {
+                    tracing::error!(%error, "an object was not given back to wgpu");
+                }
+            }
         }
         submitted
     }
@@ -121,7 +123,7 @@ impl Owned {
     /// timeline is given up, with whatever is enqueued for it.
     fn take_back(mut self) {
         if let Err(error) = self.acquire(None, []) {
-            tracing::error!(%error, "objects were not given back to wgpu");
+            tracing::error!(%error, "objects of a failed hand-over were given back one by one");
         }
         self.lane = None;
     }
@@ -290,3 +292,6 @@ impl Drop for HandBack {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

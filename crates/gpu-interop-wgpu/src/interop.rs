@@ -145,10 +145,12 @@ impl Interop {
     ///   them. An empty submission follows, in case there is no other.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a signal that does not increase its
-    /// timeline, or while another thread signals it; and, with wgpu's error as the source, if wgpu rejects `commands`:
-    /// then nothing is signalled, and the next submission waits for `waits`. [`ErrorKind::Timeout`] after a minute of
-    /// the CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any more.
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another `Interop`; for a value further from the timeline's
+    /// current one than the Vulkan device allows; for a signal that is not above every value that the timeline has
+    /// reached and that this queue signals, or while another thread signals it; and, with wgpu's error as the source, if
+    /// wgpu rejects `commands`: then nothing is signalled, and the next submission waits for `waits`.
+    /// [`ErrorKind::Timeout`] after a minute of the CPU's wait. [`ErrorKind::DeviceLost`] if wgpu submits nothing any
+    /// more. The failure of a timeline.
     pub fn submit_with(
         &self,
         waits: &[(&SharedTimeline, u64)],
@@ -161,6 +163,9 @@ impl Interop {
                 let error = Error::invalid(OPERATION, "the timeline was created by another Interop");
                 return Err(error.with_context("value", value));
             }
+        }
+        for (timeline, value) in signals {
+            timeline.inner().check_signal(OPERATION, *value)?;
         }
         let graphics = &self.inner.graphics;
         for (timeline, value) in waits {
@@ -180,17 +185,6 @@ impl Interop {
     pub(crate) fn native(&self) -> &Native {
         &self.inner.graphics.native
     }
-
-    /// Submits barriers of one object, and a use that keeps it alive meanwhile.
-    pub(crate) fn submit_internal(&self, transfer: Transfer, object: &Object) -> Result<()> {
-        let graphics = &self.inner.graphics;
-        graphics.checked("Queue::submit", || {
-            let barriers = graphics.native.record(&graphics.device, transfer, &[&object.resource])?;
-            let used = object::record_use(&graphics.device, &graphics.native, std::iter::once(&object.handle));
-            graphics.queue.submit(barriers.into_iter().chain([used]));
-            Ok(())
-        })
-    }
 }
 
 impl Inner {
@@ -198,15 +192,31 @@ impl Inner {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
+    pub(crate) fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
         let (native, timeline) = self.graphics.native.create_timeline(&self.compute, initial)?;
         Ok(Arc::new(TimelineInner::new(native, timeline, self.graphics.queue.clone(), initial)))
+    }
+
+    /// Submits barriers of one object, and a use that keeps it alive meanwhile.
+    pub(crate) fn submit_internal(&self, transfer: Transfer, object: &Object) -> Result<()> {
+        let graphics = &self.graphics;
+        graphics.checked("Queue::submit", || {
+            let barriers = graphics.native.record(&graphics.device, transfer, &[&object.resource])?;
+            let used = object::record_use(&graphics.device, &graphics.native, std::iter::once(&object.handle));
+            graphics.queue.submit(barriers.into_iter().chain([used]));
+            Ok(())
+        })
     }
 
     /// A timeline for one hand-over.
     pub(crate) fn take_lane(&self) -> Result<Lane> {
         let lane = self.lanes().pop();
         lane.map_or_else(|| Ok(Lane::new(self.create_timeline(0)?)), Ok)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lane_count(&self) -> usize {
+        self.lanes().len()
     }
 
     /// Returns a timeline whose last value wgpu's queue waits for.

@@ -155,8 +155,11 @@
 //!   [`Unsupported`](gpu_interop::ErrorKind::Unsupported).
 //! * Depth, stencil, compressed and planar formats, several samples and mappable buffers are not shared: copy to or
 //!   from a buffer or texture of wgpu's own.
+//! * wgpu cannot zero a shared texture. `RENDER_ATTACHMENT` needs the promise [`TextureOptions::never_discarded`].
+//!   `CommandEncoder::clear_texture` is a validation error; clear the texture with a render pass or a stream.
 
 mod buffer;
+mod check;
 mod format;
 mod graphics;
 mod hand_over;

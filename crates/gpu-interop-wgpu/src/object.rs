@@ -80,6 +80,10 @@ impl Lent {
         Ok(lent)
     }
 
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.objects.iter().map(|object| &**object)
+    }
+
     pub(crate) fn resources(&self) -> Vec<&Resource> {
         self.objects.iter().map(|object| &object.resource).collect()
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,8 +15,11 @@ use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, Timeline
 /// All futures of an [`Interop`](crate::Interop) share one thread, which waits for all their timelines at once and ends
 /// when there is none. Dropping a future cancels it.
 ///
-/// The output is the timeline's failure, if any. A device that is lost may never reach the value: bound the wait with
-/// the executor's timeout.
+/// The output is that of [`Timeline::wait`], without a timeout: the timeline's failure, if any, and
+/// [`ErrorKind::Cancelled`] once a process that [`Timeline::watch_process`] watches has ended. A device that is lost may
+/// never reach the value: bound the wait with the executor's timeout.
+///
+/// A waker that panics on the thread is reported through `tracing`; the other futures are woken all the same.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Reached {
@@ -36,10 +40,8 @@ impl Future for Reached {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.timeline.value() {
-            Ok(value) if value >= self.value => return Poll::Ready(Ok(())),
-            Ok(_) => {}
-            Err(error) => return Poll::Ready(Err(error)),
+        if let Poll::Ready(ended) = progress(&self.timeline, self.value) {
+            return Poll::Ready(ended);
         }
         let (timeline, value, ticket) = (self.timeline.clone(), self.value, self.ticket);
         match Watcher::watch(&self.watcher, ticket, timeline, value, context.waker()) {
@@ -58,6 +60,28 @@ impl Drop for Reached {
             self.watcher.forget(ticket);
         }
     }
+}
+
+/// Polls by the blocking wait with a timeout of 0, which has all checks.
+fn progress(timeline: &Timeline, value: u64) -> Poll<Result<()>> {
+    match timeline.wait(value, Duration::ZERO) {
+        Err(error) if error.kind() == ErrorKind::Timeout => Poll::Pending,
+        ended => Poll::Ready(ended),
+    }
+}
+
+/// Calls code of the application on the thread of the futures: wakers, `tracing` subscribers, and destructors, which may
+/// call subscribers. `None` if it panics, which must not end the thread.
+fn shielded<T>(call: impl FnOnce() -> T) -> Option<T> {
+    fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
+        // Dropping the payload could panic.
+        catch_unwind(AssertUnwindSafe(call)).map_err(std::mem::forget).ok()
+    }
+    let returned = caught(call);
+    if returned.is_none() {
+        caught(|| tracing::error!("code of the application panicked on the thread that wakes futures; it goes on"));
+    }
+    returned
 }
 
 /// Wakes the tasks of [`Reached`] futures.
@@ -163,31 +187,36 @@ impl Watcher {
                     state.thread = None;
                     return;
                 }
-                state.entries.values().map(|entry| (entry.timeline.clone(), entry.value)).collect()
+                state.entries.iter().map(|(id, entry)| (*id, entry.timeline.clone(), entry.value)).collect()
             };
             idle = waits.is_empty();
-            let waits: Vec<(&dyn ExporterTimeline, u64)> =
-                waits.iter().map(|(timeline, value)| (&**timeline.exporter(), *value)).collect();
-            if let Err(error) = waiter.wait_any(&waits, if idle { LINGER } else { CHECK }) {
-                // Each future polls the value of its timeline, which has the error.
-                tracing::debug!(%error, "waiting for timelines of futures failed");
-                std::thread::sleep(Duration::from_millis(1));
+            shielded(|| wait_any(waiter, &waits, if idle { LINGER } else { CHECK }));
+            for (ticket, timeline, value) in waits {
+                // A panic wakes the future, whose own poll repeats the cause.
+                if shielded(|| progress(&timeline, value).is_ready()).unwrap_or(true) {
+                    self.wake(ticket);
+                }
+                shielded(|| drop(timeline));
             }
-            self.wake_reached();
         }
     }
 
-    /// Wakes the futures whose value is reached, or whose timeline failed.
-    fn wake_reached(&self) {
-        let reached = |entry: &Entry| entry.timeline.value().map_or(true, |value| value >= entry.value);
-        let mut ended = Vec::new();
-        {
-            let mut state = self.lock();
-            let tickets: Vec<_> = state.entries.iter().filter(|(_, entry)| reached(entry)).map(|(id, _)| *id).collect();
-            ended.extend(tickets.into_iter().filter_map(|ticket| state.entries.remove(&ticket)));
-        }
-        for Entry { waker, .. } in ended {
-            waker.wake();
-        }
+    /// Wakes a future, unless it was dropped meanwhile.
+    fn wake(&self, ticket: u64) {
+        let ended = self.lock().entries.remove(&ticket);
+        let Some(Entry { waker, timeline, .. }) = ended else { return };
+        shielded(|| waker.wake());
+        shielded(|| drop(timeline));
+    }
+}
+
+/// Waits until one of the timelines may have reached its value.
+fn wait_any(waiter: &dyn TimelineWaiter, waits: &[(u64, Arc<Timeline>, u64)], timeout: Duration) {
+    let waits: Vec<(&dyn ExporterTimeline, u64)> =
+        waits.iter().map(|(_, timeline, value)| (&**timeline.exporter(), *value)).collect();
+    if let Err(error) = waiter.wait_any(&waits, timeout) {
+        std::thread::sleep(Duration::from_millis(1));
+        // Each future waits for its timeline, which has the error.
+        tracing::debug!(%error, "waiting for timelines of futures failed");
     }
 }

@@ -7,6 +7,7 @@ use gpu_interop::{
     MappedMipmappedArray, MipmappedArrayDesc, Result,
 };
 
+use crate::check;
 use crate::interop::Interop;
 use crate::native::objects::{Layout, Transfer};
 use crate::object::{Handle, Object, Sealed, Shared};
@@ -96,13 +97,15 @@ impl Shared for SharedTexture {}
 impl Interop {
     /// Creates a texture of both sides, filled with zeroes, with [`Tiling::Auto`]. `desc` is that of
     /// `wgpu::Device::create_texture`: every usage but `TRANSIENT_ATTACHMENT`, the formats of
-    /// [`shared_formats`](crate::shared_formats), mip levels, layers, 1D to 3D.
+    /// [`shared_formats`](crate::shared_formats), mip levels, layers, 1D to 3D. `RENDER_ATTACHMENT` needs
+    /// [`create_texture_with`](Self::create_texture_with) and [`TextureOptions::never_discarded`].
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) for a format that compute lacks, several
-    /// samples, view formats with Direct3D 12, a format or usage that the wgpu device lacks, and what the device does
-    /// not share with this tiling; [`ErrorKind::InvalidArgument`](gpu_interop::ErrorKind::InvalidArgument) for sizes of
-    /// 0 or above the wgpu device's limits, no usage, or too many levels; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the driver's error.
+    /// [`ErrorKind::Unsupported`] for a format that compute lacks, several samples, view formats with Direct3D 12, a
+    /// format or usage that the wgpu device lacks, `RENDER_ATTACHMENT` without [`TextureOptions::never_discarded`], and
+    /// images that the device does not share with this tiling. [`ErrorKind::InvalidArgument`] for sizes of 0 or above
+    /// the wgpu device's limits, no usage or an unknown one, too many levels, and view formats that differ in more than
+    /// the sRGB encoding. [`ErrorKind::OutOfMemory`]; otherwise the driver's error.
     pub fn create_texture(&self, desc: &wgpu::TextureDescriptor<'_>) -> Result<SharedTexture> {
         self.create_texture_with(desc, TextureOptions::default())
     }
@@ -116,8 +119,7 @@ impl Interop {
         desc: &wgpu::TextureDescriptor<'_>,
         options: TextureOptions,
     ) -> Result<SharedTexture> {
-        check(desc)?;
-        check_device(self.device(), desc)?;
+        check::texture(&self.inner.graphics, desc, options)?;
         let arrays = self.compute().capabilities().feature(Feature::MappedMipmappedArray).is_supported();
         let linear = match options.tiling {
             Tiling::Auto => !arrays,
@@ -127,14 +129,15 @@ impl Interop {
         if linear && desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT) {
             check_linear_attachment(self.device())?;
         }
-        let new = self.native().create_texture(self.device(), desc, options, linear)?;
+        let create = || self.native().create_texture(self.device(), desc, options, linear);
+        let new = self.inner.graphics.checked(OPERATION, create)?;
         let memory = self.compute().import_memory(new.import)?;
         let (mapping, layouts) = match new.layout {
             Layout::Array(array) => (TextureMapping::Array(map_array(&memory, &array)?), Vec::new()),
             Layout::Linear(layouts) => (TextureMapping::Linear(memory.map_buffer(..)?), layouts),
         };
         let object = Object::new(Handle::Texture(new.texture.clone()), new.resource, self.id());
-        self.submit_internal(Transfer::Initialize, &object)?;
+        self.inner.submit_internal(Transfer::Initialize, &object)?;
         Ok(SharedTexture { mapping, format: new.format, layouts, texture: new.texture, object })
     }
 }
@@ -163,58 +166,4 @@ fn check_linear_attachment(device: &wgpu::Device) -> Result<()> {
     let message = "NVIDIA's driver fails when it renders to a linear texture with a depth attachment; render to a texture \
                    of wgpu's own and copy it, or share the texture with optimal tiling";
     Err(Error::unsupported(OPERATION, message).with_context("usage", "RENDER_ATTACHMENT"))
-}
-
-/// Rejects what wgpu's device would reject, which textures made from Vulkan's or Direct3D's own do not show.
-fn check_device(device: &wgpu::Device, desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {
-    let (features, limits) = (device.features(), device.limits());
-    let missing = desc.format.required_features() - features;
-    if !missing.is_empty() {
-        let message = "the wgpu device lacks a feature that the format needs; request it with the device";
-        return Err(Error::unsupported(OPERATION, message)
-            .with_context("format", format_args!("{:?}", desc.format))
-            .with_context("features", format_args!("{missing:?}")));
-    }
-    let allowed = desc.format.guaranteed_format_features(features).allowed_usages;
-    let adapter_specific = features.contains(wgpu::Features::TEXTURE_ADAPTER_SPECIFIC_FORMAT_FEATURES);
-    if !adapter_specific && !allowed.contains(desc.usage) {
-        let message = "wgpu does not guarantee this usage of the format; drop it, take another format, or request \
-                       TEXTURE_ADAPTER_SPECIFIC_FORMAT_FEATURES";
-        return Err(Error::unsupported(OPERATION, message)
-            .with_context("format", format_args!("{:?}", desc.format))
-            .with_context("usage", format_args!("{:?}", desc.usage - allowed)));
-    }
-    let wgpu::Extent3d { width, height, depth_or_array_layers } = desc.size;
-    let (extent, layers) = match desc.dimension {
-        wgpu::TextureDimension::D1 => (limits.max_texture_dimension_1d, limits.max_texture_array_layers),
-        wgpu::TextureDimension::D2 => (limits.max_texture_dimension_2d, limits.max_texture_array_layers),
-        wgpu::TextureDimension::D3 => (limits.max_texture_dimension_3d, limits.max_texture_dimension_3d),
-    };
-    if width.max(height) > extent || depth_or_array_layers > layers {
-        return Err(Error::invalid(OPERATION, "the texture is larger than the wgpu device's limits")
-            .with_context("size", format_args!("{:?}", desc.size))
-            .with_context("limit", extent)
-            .with_context("limit of layers or depth", layers));
-    }
-    if desc.dimension == wgpu::TextureDimension::D1
-        && (desc.mip_level_count > 1 || desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT))
-    {
-        return Err(Error::invalid(OPERATION, "wgpu renders to no 1D texture, and gives it one level"));
-    }
-    Ok(())
-}
-
-/// Rejects what no device shares.
-fn check(desc: &wgpu::TextureDescriptor<'_>) -> Result<()> {
-    if desc.sample_count != 1 {
-        let message = "compute APIs have no arrays with several samples; resolve to a shared texture with one";
-        return Err(Error::unsupported(OPERATION, message).with_context("samples", desc.sample_count));
-    }
-    if desc.usage.contains(wgpu::TextureUsages::TRANSIENT_ATTACHMENT) {
-        return Err(Error::unsupported(OPERATION, "a transient attachment has no memory to share; drop that usage"));
-    }
-    if desc.usage.is_empty() {
-        return Err(Error::invalid(OPERATION, "the texture has no usage; state how wgpu uses it"));
-    }
-    Ok(())
 }

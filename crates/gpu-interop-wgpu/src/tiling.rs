@@ -22,8 +22,16 @@ pub enum Tiling {
 pub struct TextureOptions {
     /// Tiling of the texels.
     pub tiling: Tiling,
-    /// The texture has cube views, and compute maps it as a cube (6 layers) or an array of cubes.
+    /// Compute maps the texture as a cube (6 layers) or an array of cubes. wgpu makes cube views of every square texture
+    /// with 6 layers or more, with and without this.
     pub cube: bool,
+    /// No render pass ends with `StoreOp::Discard` for this texture. `RENDER_ATTACHMENT` needs this promise.
+    ///
+    /// wgpu zeroes a discarded texture before its next use, but not one made from a native texture, as a shared one is:
+    /// it panics in that submission, with Vulkan and Direct3D 12 (wgpu 30, `TextureClearMode::None`). A resolve target
+    /// is stored whatever happens to the attachment with several samples. Breaking the promise panics, and is otherwise
+    /// safe.
+    pub never_discarded: bool,
 }
 
 impl TextureOptions {
@@ -34,10 +42,17 @@ impl TextureOptions {
         self
     }
 
-    /// Sets whether the texture has cube views.
+    /// Sets whether compute maps a cube.
     #[must_use]
     pub fn cube(mut self, cube: bool) -> Self {
         self.cube = cube;
+        self
+    }
+
+    /// Promises that no render pass discards the texture.
+    #[must_use]
+    pub fn never_discarded(mut self, never_discarded: bool) -> Self {
+        self.never_discarded = never_discarded;
         self
     }
 }

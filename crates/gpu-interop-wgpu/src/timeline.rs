@@ -1,6 +1,6 @@
 //! Timelines of wgpu's queue and streams.
 
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use gpu_interop::{Error, Result, Timeline, TimelineStrategy};
@@ -37,7 +37,7 @@ impl TimelineInner {
     /// the semaphore itself. One that the host transfers does not: then the host waits here until it has.
     ///
     /// # Errors
-    /// The failure of the timeline; `Timeout`.
+    /// The failure of the timeline; `Timeout`; `InvalidArgument` for a value that is too far from the current one.
     pub(crate) fn stage_wait(&self, graphics: &Graphics, value: u64) -> Result<()> {
         if !graphics.native.waits_before_signals() && self.timeline.strategy() != TimelineStrategy::Native {
             self.timeline.wait(value, PATIENCE)?;
@@ -45,13 +45,30 @@ impl TimelineInner {
         graphics.native.stage_wait(&graphics.queue, &self.native, value)
     }
 
+    /// Fails for a value that wgpu's queue could not signal now.
+    ///
+    /// # Errors
+    /// As [`signal_from_queue`](Self::signal_from_queue).
+    pub(crate) fn check_signal(&self, operation: &'static str, value: u64) -> Result<()> {
+        self.begin_signal(operation, value).map(drop)
+    }
+
     /// Signals `value` behind every submission so far.
     ///
     /// # Errors
-    /// `InvalidArgument` if the value does not increase, or another thread signals the timeline; `DeviceLost`.
+    /// `InvalidArgument` if the value is not above those that the timeline has reached and the queue signals, or is too
+    /// far from the current one, or if another thread signals the timeline; the failure of the timeline; `DeviceLost`.
     pub(crate) fn signal_from_queue(&self, operation: &'static str, graphics: &Graphics, value: u64) -> Result<()> {
+        let mut signalled = self.begin_signal(operation, value)?;
+        graphics.native.signal(&graphics.queue, &self.native, value)?;
+        *signalled = value;
+        Ok(())
+    }
+
+    /// Checks `value`, and keeps other signals of wgpu's queue out.
+    fn begin_signal(&self, operation: &'static str, value: u64) -> Result<MutexGuard<'_, u64>> {
         // Not `lock`: wgpu calls functions of the application while it submits, and those could wait for this thread.
-        let mut signalled = match self.signalled.try_lock() {
+        let signalled = match self.signalled.try_lock() {
             Ok(signalled) => signalled,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
@@ -59,13 +76,23 @@ impl TimelineInner {
                 return Err(Error::invalid(operation, message).with_context("value", value));
             }
         };
-        if value <= *signalled {
+        // Streams and the host signal it, too.
+        let current = self.timeline.value()?;
+        let last = current.max(*signalled);
+        if value <= last {
             let error = Error::invalid(operation, "a timeline only grows; signal a greater value");
-            return Err(error.with_context("value", value).with_context("already signalled", *signalled));
+            return Err(error.with_context("value", value).with_context("already signalled", last));
         }
-        graphics.native.signal(&graphics.queue, &self.native, value)?;
-        *signalled = value;
-        Ok(())
+        let most = self.timeline.exporter().max_difference();
+        if value - current > most {
+            let message =
+                "the value is too far from the timeline's current value for this device; count in smaller steps";
+            return Err(Error::invalid(operation, message)
+                .with_context("value", value)
+                .with_context("current", current)
+                .with_context("greatest difference", most));
+        }
+        Ok(signalled)
     }
 }
 

@@ -26,8 +26,9 @@ pub struct ImageSpec {
     pub usage: vk::ImageUsageFlags,
     /// `OPTIMAL`, mapped as a mipmapped array, or `LINEAR`, mapped as a buffer.
     pub tiling: vk::ImageTiling,
-    /// Creation flags beside those of [`view`](Self::view): `MUTABLE_FORMAT`, for views of other formats, and
-    /// `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of a three-dimensional image.
+    /// Creation flags beside those of [`view`](Self::view): `MUTABLE_FORMAT`, for views of other formats,
+    /// `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of a three-dimensional image, and `CUBE_COMPATIBLE`, for cube
+    /// views of a square array of six layers or more.
     pub flags: vk::ImageCreateFlags,
 }
 
@@ -190,13 +191,26 @@ impl ImageSpec {
                 .with_context("tiling", format_args!("{:?}", self.tiling)));
         }
         self.check_usage(operation)?;
-        let known = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE;
+        let known = vk::ImageCreateFlags::MUTABLE_FORMAT
+            | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE
+            | vk::ImageCreateFlags::CUBE_COMPATIBLE;
         if !known.contains(self.flags) {
             return Err(Error::unsupported(
                 operation,
-                "a shared image is created with MUTABLE_FORMAT and TYPE_2D_ARRAY_COMPATIBLE only, and the flags of its view",
+                "a shared image is created with MUTABLE_FORMAT, TYPE_2D_ARRAY_COMPATIBLE and CUBE_COMPATIBLE only, and the \
+                 flags of its view",
             )
             .with_context("flags", format_args!("{:?}", self.flags)));
+        }
+        let flat = !matches!(
+            self.view,
+            vk::ImageViewType::TYPE_1D | vk::ImageViewType::TYPE_1D_ARRAY | vk::ImageViewType::TYPE_3D
+        );
+        let cubes = flat && self.extent.width == self.extent.height && self.layers >= 6;
+        if self.flags.contains(vk::ImageCreateFlags::CUBE_COMPATIBLE) && !cubes {
+            return Err(Error::invalid(operation, "CUBE_COMPATIBLE needs square 2D images with at least 6 layers")
+                .with_context("extent", format_args!("{:?}", self.extent))
+                .with_context("layers", self.layers));
         }
         Ok(())
     }
@@ -283,6 +297,8 @@ mod tests {
     #[test]
     fn invalid_images_are_rejected_without_a_device() {
         let flat = spec(View::TYPE_2D, [16, 8, 1]);
+        let layers = |view, extent| spec(view, extent).layers(6).flags(vk::ImageCreateFlags::CUBE_COMPATIBLE);
+        layers(View::TYPE_2D_ARRAY, [16, 16, 1]).layers(7).check_alone("op").expect("cube views of a legal array");
         let cases = [
             (flat.levels(0), ErrorKind::InvalidArgument),
             (flat.levels(6), ErrorKind::InvalidArgument),
@@ -295,6 +311,10 @@ mod tests {
             (ImageSpec { format: vk::Format::R8G8B8_UNORM, ..flat }, ErrorKind::Unsupported),
             (flat.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT), ErrorKind::Unsupported),
             (flat.flags(vk::ImageCreateFlags::SPARSE_BINDING), ErrorKind::Unsupported),
+            (flat.flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), ErrorKind::InvalidArgument),
+            (layers(View::TYPE_2D_ARRAY, [16, 8, 1]), ErrorKind::InvalidArgument),
+            (layers(View::TYPE_2D_ARRAY, [16, 16, 1]).layers(5), ErrorKind::InvalidArgument),
+            (layers(View::TYPE_1D_ARRAY, [1, 1, 1]), ErrorKind::InvalidArgument),
         ];
         for (image, kind) in cases {
             assert_eq!(image.check_alone("op").expect_err("rejected").kind(), kind, "{image:?}");

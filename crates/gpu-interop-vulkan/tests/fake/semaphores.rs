@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ash::vk::{self, Handle};
-use gpu_interop_core::{ErrorKind, ExporterTimeline, SemaphoreHandle, SemaphoreHandleKind};
+use gpu_interop_core::{Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandle, SemaphoreHandleKind};
 use gpu_interop_test_support::request::semaphore_request;
 use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
 use rustix::io::FdFlags;
@@ -122,6 +122,41 @@ fn host_signals_and_waits() {
         "vkGetSemaphoreCounterValue 0xe1",
         "vkWaitSemaphores 1000207004{flags 0x0, semaphores [0xe1], values [4]}, 0 ns",
     ]);
+}
+
+/// The value of the fake driver's semaphores stays at 0, so that signals stay pending.
+#[test]
+fn signals_of_other_libraries_are_known() {
+    let interop = start(Settings::default());
+    let timeline = || OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
+    let queue = vk::Queue::from_raw(7);
+    let kind = |result: Result<()>| result.err().map(|error| error.kind());
+    let fails = || Err(Error::unsupported("submit", "rejected"));
+    let ordered = timeline();
+    assert_eq!(kind(ordered.submit_wait(queue, 4, || Ok(()))), None);
+    // A failed submission leaves nothing pending.
+    assert_eq!(kind(ordered.submit_signal(queue, 3, fails)), Some(ErrorKind::Unsupported));
+    assert_eq!(kind(ordered.submit_signal(queue, 5, || Ok(()))), None);
+    assert_eq!(kind(ordered.signal(4)), None, "the queue waits for it");
+    for value in [5, 6] {
+        assert_eq!(kind(ordered.signal(value)), Some(ErrorKind::InvalidArgument), "{value}");
+    }
+    for value in [4, 5] {
+        let submitted = ordered.submit_signal(queue, value, || panic!("submitted"));
+        assert_eq!(kind(submitted), Some(ErrorKind::InvalidArgument), "{value}");
+    }
+    let unordered = timeline();
+    assert_eq!(kind(unordered.submit_wait(queue, 4, fails)), Some(ErrorKind::Unsupported));
+    assert_eq!(kind(unordered.submit_signal(queue, 5, || Ok(()))), None);
+    assert_eq!(kind(unordered.signal(4)), Some(ErrorKind::Overtaken), "the queue does not wait for it");
+    let far = interop.max_timeline_difference() + 1;
+    let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
+    for (semaphore, value) in [(&unordered, far), (&binary, 6)] {
+        let submitted = semaphore.submit_signal(queue, value, || panic!("submitted"));
+        assert_eq!(kind(submitted), Some(ErrorKind::InvalidArgument));
+        let submitted = semaphore.submit_wait(queue, value, || panic!("submitted"));
+        assert_eq!(kind(submitted), Some(ErrorKind::InvalidArgument));
+    }
 }
 
 /// The first semaphore is the waiter's own, which interrupts it.

@@ -1,4 +1,55 @@
-//! The native API beneath wgpu: what Vulkan and Direct3D 12 do differently.
+//! The native API beneath wgpu: Vulkan or Direct3D 12.
+//!
+//! # Contracts of unsafe calls
+//! Every call of an unsafe function in this crate, each clause of its contract, and the code that enforces the clause.
+//! Safe code of the application cannot break a clause. The last rows are safe functions with requirements of Vulkan or
+//! Direct3D 12.
+//!
+//! | call | clause | enforced by |
+//! |---|---|---|
+//! | `wgpu::{Adapter, Device, Queue}::as_hal` | nothing destroys the resource | no function here destroys one; guards are dropped, or kept as the owner of a `VulkanInterop` |
+//! | | wgpu-hal's own requirements | the rows below |
+//! | `wgpu::CommandEncoder::as_hal_mut`, `hal::vulkan::CommandEncoder::raw_handle` | the command buffer is neither ended nor destroyed | `VulkanDevice::record` records barriers only |
+//! | | nothing else uses the encoder meanwhile | it is a local variable of `VulkanDevice::record` |
+//! | `hal::vulkan::Adapter::open_with_callback` | the adapter has the features and limits | `request::check` |
+//! | | the callback adds supported extensions only | `request_vulkan`: required ones are checked, optional ones filtered |
+//! | | the callback removes no feature | it changes the list of extensions only |
+//! | `wgpu::Adapter::create_device_from_hal` | the device was opened from this adapter | `request_vulkan` opens it from the same adapter |
+//! | | `desc` requires features of the device only | both calls get the same `desc.required_features` |
+//! | `VulkanInterop::with_owner` | instance, physical device and device belong together | all are read from one `hal::vulkan::Device` |
+//! | | the instance is for Vulkan 1.1 or later | wgpu-hal asks for it wherever the loader has it; `with_owner` detects others |
+//! | | `timelineSemaphore` is enabled | wgpu-hal enables it wherever the device has it, and demands the same of applications that bring a `VkDevice`; `with_owner` detects devices without it |
+//! | | `bufferDeviceAddress` is enabled for buffers that need it | `check::buffer`: `EXPERIMENTAL_RAY_QUERY`, with which wgpu-hal enables it |
+//! | | dma-bufs need their extension | none is created here |
+//! | | instance and device outlive everything made from them | the owner is the guard of wgpu's device |
+//! | `hal::vulkan::Buffer::from_raw_externally_owned` | the `VkBuffer` outlives wgpu's buffer | the drop callback owns a clone of the `OwnedBuffer` |
+//! | | wgpu does not map the buffer | `check::buffer` rejects usages that map, and `mapped_at_creation` |
+//! | `hal::dx12::Device::buffer_from_raw` | the resource is a buffer of `size` bytes or more | `D3d12Device::create_buffer` creates it; wgpu holds a reference |
+//! | `wgpu::Device::create_buffer_from_hal` | the buffer is of this device | `Interop` keeps one wgpu device, and the native device read from it |
+//! | | it respects `desc` | `check::buffer`; `buffer_usage`; the size is rounded up |
+//! | | it is initialised | Vulkan: `Transfer::Initialize` before the buffer is returned; Direct3D 12 zeroes committed resources |
+//! | | its size is not 0 | `check::buffer` |
+//! | `hal::vulkan::Device::texture_from_raw` | the `VkImage` respects `desc` | `check::texture`; `image_spec`, `image_usage`, `image_flags` |
+//! | | image and memory live until the drop callback | the callback owns a clone of the `OwnedImage`, which owns its memory |
+//! | | view formats only with `MUTABLE_FORMAT` | `other_views` decides both |
+//! | `hal::dx12::Device::texture_from_raw` | the resource respects the description | `check::texture`; `texture_spec`; wgpu holds a reference |
+//! | `wgpu::Device::create_texture_from_hal` | the texture is of this device | as for buffers |
+//! | | it respects `desc`, and so every view that wgpu allows | as `texture_from_raw`; cube views: `image_flags`; other formats: `check::texture`, and an error with Direct3D 12 |
+//! | | it is initialised, in `initial_state` | Vulkan: `Transfer::Initialize` before the texture is returned, which ends in `GENERAL`; Direct3D 12: `COMMON`, zeroed |
+//! | | wgpu need not zero it later: it cannot (`TextureClearMode::None`) | `check::texture` demands `TextureOptions::never_discarded` |
+//! | `OwnedBuffer::record_release`, `record_acquire`, `OwnedImage::record_*` | the command buffer is of the object's device | `Lent::new` rejects objects of another `Interop` |
+//! | | it records, outside of a pass, on one thread | it is of a new encoder, which has its own pool |
+//! | | it is submitted to a queue of the named family | wgpu has one queue; `Interop::build` rejects that of another device |
+//! | | the object lives until it has completed | `record_use` in the same submission: wgpu's tracker keeps it; wgpu rejects a submission with a destroyed object as a whole |
+//! | | the named family owns the object; releases and acquires alternate | `Object::lent`; every failure behind a release acquires (`Owned::acquire`, object by object if one was destroyed) |
+//! | | the image is in `GENERAL` | `Native::texture_state`; [`vulkan`] says why |
+//! | | `record_initialize`: nothing uses the image before | it is submitted before the constructor returns |
+//! | `vkCmdFillBuffer`, `vkCmdClearColorImage`, `vkCmdPipelineBarrier` | usage `TRANSFER_DST` | `create_buffer` and `image_spec` add it |
+//! | | size and offset are multiples of 4; the image has a colour format in `GENERAL` | `WHOLE_SIZE` of a rounded size; `format::row`; `record_initialize` in front |
+//! | `hal::vulkan::Queue::add_wait_semaphore`, `add_signal_semaphore`, `ID3D12CommandQueue::Wait`, `Signal` | the semaphore lives until the submission has completed | `TimelineInner::drop`: `unstage`, then `on_submitted_work_done` |
+//! | | a submission signals a timeline once | `TimelineInner::signalled` is locked until the submission took the signal |
+//! | | the value increases, and is near enough | `TimelineInner::begin_signal`; with Vulkan also `OwnedSemaphore::submit_signal` and `submit_wait`, which the host's signals respect |
+//! | | a binary semaphore depends on submitted signals only | `TimelineInner::stage_wait` |
 
 #[cfg(windows)]
 mod d3d12;
@@ -27,6 +78,12 @@ macro_rules! each {
             Native::D3d12($device) => $call,
         }
     };
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Transfers that this thread recorded.
+    pub(crate) static RECORDED: std::cell::RefCell<Vec<Transfer>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
 impl Native {
@@ -103,6 +160,8 @@ impl Native {
         transfer: Transfer,
         resources: &[&Resource],
     ) -> Result<Option<wgpu::CommandBuffer>> {
+        #[cfg(test)]
+        RECORDED.with_borrow_mut(|recorded| recorded.push(transfer));
         match self {
             Self::Vulkan(native) => native.record(device, transfer, resources),
             #[cfg(windows)]
@@ -168,4 +227,53 @@ pub(crate) fn unsupported_backend(operation: &'static str, backend: wgpu::Backen
         if cfg!(windows) { "VULKAN | Backends::DX12" } else { "VULKAN" }
     );
     Error::unsupported(operation, message).with_context("usable", usable)
+}
+
+#[cfg(test)]
+mod tests {
+    /// The source files with unsafe code.
+    const SOURCES: [(&str, &str); 3] = [
+        ("native/vulkan.rs", include_str!("vulkan.rs")),
+        ("native/d3d12.rs", include_str!("d3d12.rs")),
+        ("request.rs", include_str!("../request.rs")),
+    ];
+
+    /// Names of the functions in the first column of the table.
+    fn listed() -> Vec<&'static str> {
+        let rows = include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
+        let calls = rows.filter_map(|row| row.split(" | ").next());
+        let words = calls.flat_map(|call| call.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        words
+            .filter(|word| word.starts_with(|c: char| c.is_lowercase() || c == '_') || word.starts_with("vk"))
+            .collect()
+    }
+
+    /// The text of each unsafe block.
+    fn blocks(source: &str) -> impl Iterator<Item = &str> {
+        source.match_indices("unsafe {").map(|(start, _)| {
+            let mut depth = 0;
+            let end = source[start..].find(|c| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                c == '}' && depth == 0
+            });
+            &source[start..start + end.expect("closed")]
+        })
+    }
+
+    #[test]
+    fn every_unsafe_call_has_its_contract_in_the_table() {
+        let mut listed = listed();
+        assert!(listed.len() > 15, "{listed:?}");
+        // Functions of this crate, whose callers' promises are the table's, and ash's names.
+        listed.extend(["record_one", "record_end_of_zeroes", "cmd_fill_buffer", "cmd_pipeline_barrier"]);
+        for (file, source) in SOURCES {
+            assert!(blocks(source).count() > 2, "{file}");
+            for block in blocks(source) {
+                let known = listed
+                    .iter()
+                    .any(|name| block.contains(&format!("{name}(")) || block.contains(&format!("{name}::<")));
+                assert!(known, "{file}: list this call in the table of native/mod.rs:\n{block}");
+            }
+        }
+    }
 }

@@ -128,7 +128,7 @@ impl VulkanDevice {
             format: desc.format,
             usage: wgpu::TextureUses::empty(),
             memory_flags: wgpu::hal::MemoryFlags::empty(),
-            view_formats: desc.view_formats.to_vec(),
+            view_formats: other_views(desc).collect(),
         };
         let texture = {
             // SAFETY: the guard destroys nothing.
@@ -249,8 +249,10 @@ impl VulkanDevice {
     /// A submission that takes the wait early delays only itself: all later ones are behind it.
     pub(super) fn stage_wait(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         let semaphore = semaphore(timeline)?;
-        with_queue(queue, |queue| {
-            queue.add_wait_semaphore(semaphore, Some(value), vk::PipelineStageFlags::ALL_COMMANDS);
+        semaphore.submit_wait(raw_queue(queue)?, value, || {
+            with_queue(queue, |queue| {
+                queue.add_wait_semaphore(semaphore.as_raw(), Some(value), vk::PipelineStageFlags::ALL_COMMANDS);
+            })
         })
     }
 
@@ -260,13 +262,16 @@ impl VulkanDevice {
     /// follows, in case no other thread's comes.
     pub(super) fn signal(&self, queue: &wgpu::Queue, timeline: &NativeTimeline, value: u64) -> Result<()> {
         let semaphore = semaphore(timeline)?;
-        with_queue(queue, |queue| queue.add_signal_semaphore(semaphore, Some(value)))?;
-        queue.submit([]);
-        if with_queue(queue, |queue| queue.remove_signal_semaphore(semaphore))? {
-            let message = "wgpu submits nothing any more; its device is lost or destroyed";
-            return Err(Error::new(ErrorKind::DeviceLost, "Queue::submit", message).with_device(self.identity()));
-        }
-        Ok(())
+        let raw = semaphore.as_raw();
+        semaphore.submit_signal(raw_queue(queue)?, value, || {
+            with_queue(queue, |queue| queue.add_signal_semaphore(raw, Some(value)))?;
+            queue.submit([]);
+            if with_queue(queue, |queue| queue.remove_signal_semaphore(raw))? {
+                let message = "wgpu submits nothing any more; its device is lost or destroyed";
+                return Err(Error::new(ErrorKind::DeviceLost, "Queue::submit", message).with_device(self.identity()));
+            }
+            Ok(())
+        })
     }
 }
 
@@ -303,9 +308,13 @@ fn with_queue<T>(queue: &wgpu::Queue, call: impl FnOnce(&wgpu::hal::vulkan::Queu
     Ok(call(&hal))
 }
 
-fn semaphore(timeline: &NativeTimeline) -> Result<vk::Semaphore> {
+fn raw_queue(queue: &wgpu::Queue) -> Result<vk::Queue> {
+    with_queue(queue, wgpu::hal::vulkan::Queue::as_raw)
+}
+
+fn semaphore(timeline: &NativeTimeline) -> Result<&OwnedSemaphore> {
     match timeline {
-        NativeTimeline::Vulkan(semaphore) => Ok(semaphore.as_raw()),
+        NativeTimeline::Vulkan(semaphore) => Ok(semaphore),
         #[cfg(windows)]
         NativeTimeline::D3d12(_) => Err(Error::invalid("Interop::submit_with", "the timeline is of another API")),
     }
@@ -368,11 +377,20 @@ fn image_spec(desc: &wgpu::TextureDescriptor<'_>, options: TextureOptions, linea
     Ok(spec.layers(layers).levels(desc.mip_level_count).tiling(tiling).flags(image_flags(desc)))
 }
 
-/// The creation flags that wgpu's own textures have, except those of cubes.
+/// The formats of views beside the texture's own.
+fn other_views(desc: &wgpu::TextureDescriptor<'_>) -> impl Iterator<Item = wgpu::TextureFormat> {
+    desc.view_formats.iter().copied().filter(|format| *format != desc.format)
+}
+
+/// The creation flags that wgpu's own textures have: each allows views that wgpu's validation lets the application make.
 fn image_flags(desc: &wgpu::TextureDescriptor<'_>) -> vk::ImageCreateFlags {
     let mut flags = vk::ImageCreateFlags::empty();
-    if !desc.view_formats.is_empty() {
+    if other_views(desc).next().is_some() {
         flags |= vk::ImageCreateFlags::MUTABLE_FORMAT;
+    }
+    let wgpu::Extent3d { width, height, depth_or_array_layers } = desc.size;
+    if desc.dimension == wgpu::TextureDimension::D2 && width == height && depth_or_array_layers >= 6 {
+        flags |= vk::ImageCreateFlags::CUBE_COMPATIBLE;
     }
     let rendered = desc.usage.contains(wgpu::TextureUsages::RENDER_ATTACHMENT);
     if desc.dimension == wgpu::TextureDimension::D3 && rendered {

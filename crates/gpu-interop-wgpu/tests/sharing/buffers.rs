@@ -1,6 +1,7 @@
 //! Buffers, both ways, every word verified.
 
 use crate::common::{Context, buffer_desc, frames, validation_messages};
+use gpu_interop_wgpu::gpu_interop::ErrorKind;
 
 const WORDS: u32 = 4096;
 const SIZE: u64 = WORDS as u64 * 4;
@@ -53,5 +54,24 @@ fn every_word_arrives_both_ways() {
         context.queue().submit([copy]);
         assert_eq!(context.map(&readback), bytes(!frame), "frame {frame}");
     }
+    assert_eq!(validation_messages(), 0);
+}
+
+#[test]
+fn what_the_device_lacks_is_an_error_with_advice() {
+    let Some(context) = Context::new() else { return };
+    let limit = context.device().limits().max_buffer_size;
+    for (size, usage, kind, advice) in [
+        (SIZE, wgpu::BufferUsages::BLAS_INPUT, ErrorKind::Unsupported, "EXPERIMENTAL_RAY_QUERY"),
+        (SIZE, wgpu::BufferUsages::TLAS_INPUT, ErrorKind::Unsupported, "EXPERIMENTAL_RAY_QUERY"),
+        (SIZE, wgpu::BufferUsages::from_bits_retain(1 << 30), ErrorKind::InvalidArgument, "BufferUsages"),
+        (limit + 1, wgpu::BufferUsages::STORAGE, ErrorKind::InvalidArgument, "max_buffer_size"),
+        (u64::MAX, wgpu::BufferUsages::UNIFORM, ErrorKind::InvalidArgument, "max_buffer_size"),
+    ] {
+        let error = context.interop.create_buffer(&buffer_desc(size, usage)).expect_err("rejected");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+    context.wait();
     assert_eq!(validation_messages(), 0);
 }

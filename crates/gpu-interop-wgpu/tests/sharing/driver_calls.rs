@@ -18,7 +18,7 @@ use gpu_interop_wgpu::gpu_interop::vulkan::HeadlessContext;
 use gpu_interop_wgpu::gpu_interop::{
     BackendChoice, BackendName, Device, DeviceKind, ErrorKind, TimelineStrategy, select,
 };
-use gpu_interop_wgpu::{HandBack, Interop, SharedBuffer, SharedTexture, identity};
+use gpu_interop_wgpu::{HandBack, Interop, SharedBuffer, SharedTexture, TextureOptions, identity};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -226,7 +226,8 @@ fn frames(context: &Context) {
     interop.reserve(3).expect("timelines");
     let create = |_| {
         let desc = texture_desc(wgpu::TextureFormat::Rgba8Uint, SIZE, wgpu::TextureUsages::RENDER_ATTACHMENT);
-        let texture = interop.create_texture(&desc).expect("a texture");
+        let texture =
+            interop.create_texture_with(&desc, TextureOptions::default().never_discarded(true)).expect("a texture");
         let buffer = interop.create_buffer(&buffer_desc(BYTES + 4096, wgpu::BufferUsages::STORAGE)).expect("a buffer");
         let view = texture.wgpu().create_view(&wgpu::TextureViewDescriptor::default());
         (texture, buffer, view)

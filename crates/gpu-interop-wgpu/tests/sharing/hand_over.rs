@@ -321,6 +321,70 @@ fn submissions_wait_for_timelines_and_signal_them() {
     assert_eq!(validation_messages(), 0);
 }
 
+/// The host, streams and wgpu's queue raise one timeline: none of them lowers it.
+#[test]
+fn a_timeline_that_the_host_raised_is_not_lowered() {
+    let Some(context) = Context::new() else { return };
+    let timeline = context.interop.create_timeline(0).expect("a timeline");
+    timeline.timeline().signal(10).expect("raised");
+    let buffer = buffer(&context);
+    for value in [5, 10] {
+        let readback = context.readback(SIZE);
+        let commands = copy(&context, &buffer, &readback);
+        let error = context.interop.submit_with(&[], [commands], &[(&timeline, value)]).expect_err("reached");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("already signalled: 10"), "{error}");
+    }
+    context.wait();
+    assert_eq!(timeline.value().expect("a value"), 10);
+    context.interop.submit_with(&[], [], &[(&timeline, 11)]).expect("submitted");
+    timeline.timeline().wait(11, Duration::from_secs(10)).expect("reached");
+    let stream = &context.stream;
+    stream.signal_timeline(timeline.timeline(), 20).expect("signalled");
+    stream.synchronize().expect("completes");
+    timeline.timeline().wait(20, Duration::from_secs(10)).expect("reached");
+    context.interop.submit_with(&[], [], &[(&timeline, 12)]).expect_err("reached");
+    context.interop.submit_with(&[], [], &[(&timeline, 21)]).expect("submitted");
+    context.wait();
+    assert_eq!(timeline.value().expect("a value"), 21);
+    let most = timeline.timeline().exporter().max_difference();
+    if let Some(far) = most.checked_add(22) {
+        let error = context.interop.submit_with(&[], [], &[(&timeline, far)]).expect_err("too far");
+        assert!(error.to_string().contains("greatest difference"), "{error}");
+    }
+    assert_eq!(validation_messages(), 0);
+}
+
+/// While a signal of wgpu's queue is pending, the host signals no value that it would revert or overtake.
+#[test]
+fn the_host_does_not_signal_past_a_pending_signal() {
+    if is_simulated() {
+        return println!("skipped: no shaders");
+    }
+    let Some(context) = Context::new() else { return };
+    let timeline = context.interop.create_timeline(0).expect("a timeline");
+    let buffer = buffer(&context);
+    let slow = Slow::new(&context, &buffer);
+    let mut last = 0;
+    // Longer and longer work, until the host is faster.
+    for round in 5..14 {
+        let value = last + 10;
+        let commands = slow.write(&context, &buffer, 1, 1 << round);
+        context.interop.submit_with(&[], [commands], &[(&timeline, value)]).expect("submitted");
+        let refused =
+            [value - 5, value + 5].map(|other| timeline.timeline().signal(other).map_err(|error| error.kind()));
+        timeline.timeline().wait(value, Duration::from_secs(20)).expect("reached");
+        context.wait();
+        last = timeline.value().expect("it did not decrease");
+        if refused == [Err(ErrorKind::Overtaken), Err(ErrorKind::InvalidArgument)] {
+            assert_eq!(last, value);
+            timeline.timeline().signal(value + 1).expect("nothing is pending");
+            return;
+        }
+    }
+    panic!("the host was never faster");
+}
+
 /// Submissions of other threads between the steps of hand-overs change nothing.
 #[test]
 fn other_threads_submit_at_any_time() {

@@ -5,7 +5,9 @@
 mod buffers;
 mod common;
 mod device;
+mod differences;
 mod driver_calls;
+mod futures;
 mod hand_over;
 mod lifetimes;
 #[cfg(windows)]

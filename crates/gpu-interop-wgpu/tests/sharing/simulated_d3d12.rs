@@ -9,12 +9,12 @@ use std::process::Command;
 
 use crate::common::{Context, DIRECT3D_12, adapter, buffer_desc, device, is_simulated, texture_desc};
 use gpu_interop_test_support::{build, this_program};
-use gpu_interop_wgpu::Interop;
 use gpu_interop_wgpu::gpu_interop::{ErrorKind, TimelineStrategy};
+use gpu_interop_wgpu::{Interop, TextureOptions};
 use wgpu::{BufferUsages, TextureUsages};
 
 /// Tests of this program that need the copy.
-const TESTS: usize = 26;
+const TESTS: usize = 36;
 const BACKEND: &str = "GPU_INTEROP_BACKEND";
 const TIMELINE: &str = "GPU_INTEROP_TIMELINE";
 
@@ -142,7 +142,8 @@ fn textures_have_the_views_of_their_usages() {
     let usages = [TextureUsages::TEXTURE_BINDING, TextureUsages::STORAGE_BINDING, TextureUsages::RENDER_ATTACHMENT];
     for usage in usages.into_iter().chain([TextureUsages::TEXTURE_BINDING | usages[1] | usages[2]]) {
         let desc = texture_desc(wgpu::TextureFormat::Rgba8Uint, [20, 10], usage);
-        let texture = context.interop.create_texture(&desc).expect("a texture");
+        let options = TextureOptions::default().never_discarded(true);
+        let texture = context.interop.create_texture_with(&desc, options).expect("a texture");
         drop(texture.wgpu().create_view(&wgpu::TextureViewDescriptor::default()));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Context, frames, is_simulated, pattern, texture_desc, validation_messages};
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
-use gpu_interop_wgpu::{SharedTexture, shared_formats};
+use gpu_interop_wgpu::{SharedTexture, TextureOptions, Tiling, shared_formats};
 use wgpu::TextureFormat as Format;
 use wgpu::TextureUsages as Usage;
 
@@ -11,7 +11,7 @@ const SIZE: [u32; 2] = [61, 37];
 
 /// `None` if the device shares no such texture.
 fn create(context: &Context, desc: &wgpu::TextureDescriptor<'_>) -> Option<SharedTexture> {
-    match context.interop.create_texture(desc) {
+    match context.interop.create_texture_with(desc, TextureOptions::default().never_discarded(true)) {
         Ok(texture) => Some(texture),
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             println!("{:?} {:?}: not shared: {error}", desc.format, desc.size);
@@ -67,7 +67,21 @@ fn levels_layers_and_slices_arrive_where_the_device_shares_them() {
         ..flat.clone()
     };
     use wgpu::TextureDimension::{D2, D3};
-    for desc in [with(1, 7, D2), with(3, 1, D2), with(3, 5, D2), with(6, 1, D3), with(6, 3, D3)] {
+    // Square layers are created for cube views, and mapped as layers.
+    let square = |layers, levels| wgpu::TextureDescriptor {
+        size: wgpu::Extent3d { width: 32, height: 32, depth_or_array_layers: layers },
+        ..with(layers, levels, D2)
+    };
+    for desc in [
+        with(1, 7, D2),
+        with(3, 1, D2),
+        with(3, 5, D2),
+        with(6, 1, D3),
+        with(6, 3, D3),
+        square(6, 1),
+        square(7, 1),
+        square(12, 4),
+    ] {
         let Some(texture) = create(&context, &desc) else { continue };
         let layers = if desc.dimension == D3 { 1 } else { desc.size.depth_or_array_layers };
         for (level, layer) in (0..desc.mip_level_count).flat_map(|level| (0..layers).map(move |layer| (level, layer))) {
@@ -103,7 +117,7 @@ fn views_that_need_flags_are_valid() {
         exchange(&context, &texture, 0, 0, 1);
     }
     let cube = wgpu::TextureDescriptor { size, ..flat };
-    let options = gpu_interop_wgpu::TextureOptions::default().cube(true);
+    let options = TextureOptions::default().cube(true);
     match context.interop.create_texture_with(&cube, options) {
         Ok(texture) => {
             let dimension = Some(wgpu::TextureViewDimension::Cube);
@@ -114,6 +128,79 @@ fn views_that_need_flags_are_valid() {
         Err(error) => println!("no cubes: {error}"),
     }
     context.wait();
+    assert_eq!(validation_messages(), 0);
+}
+
+/// wgpu lets the application make cube views of every square array with enough layers.
+#[test]
+fn cube_views_of_arrays_are_valid() {
+    let Some(context) = Context::validated() else { return };
+    for (layers, dimension) in [
+        (6, wgpu::TextureViewDimension::Cube),
+        (7, wgpu::TextureViewDimension::Cube),
+        (12, wgpu::TextureViewDimension::CubeArray),
+    ] {
+        let flat = texture_desc(Format::Rgba8Unorm, [16, 16], Usage::TEXTURE_BINDING);
+        let size = wgpu::Extent3d { depth_or_array_layers: layers, ..flat.size };
+        let Some(texture) = create(&context, &wgpu::TextureDescriptor { size, ..flat }) else { continue };
+        let desc = wgpu::TextureViewDescriptor {
+            dimension: Some(dimension),
+            array_layer_count: Some(layers / 6 * 6),
+            ..wgpu::TextureViewDescriptor::default()
+        };
+        drop(texture.wgpu().create_view(&desc));
+        println!("{dimension:?} view of {layers} layers");
+    }
+    context.wait();
+    assert_eq!(validation_messages(), 0);
+}
+
+/// wgpu would panic at the next use.
+#[test]
+fn a_texture_that_may_be_discarded_is_refused() {
+    let Some(context) = Context::new() else { return };
+    let desc = texture_desc(Format::Rgba8Unorm, [16, 16], Usage::RENDER_ATTACHMENT);
+    let error = context.interop.create_texture(&desc).expect_err("it may be discarded");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    for words in ["StoreOp::Discard", "never_discarded(true)", "create_texture_with"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    if is_simulated() {
+        return println!("skipped: no several samples");
+    }
+    // Stored: `rendered_frames_are_changed_in_place_and_sampled`. Resolved: the attachment with four samples is discarded.
+    let Some(texture) = create(&context, &desc) else { return };
+    let samples = wgpu::TextureDescriptor { sample_count: 4, usage: Usage::RENDER_ATTACHMENT, ..desc };
+    let samples = context.device().create_texture(&samples);
+    let [from, to] = [&samples, texture.wgpu()].map(|of| of.create_view(&wgpu::TextureViewDescriptor::default()));
+    let render = context.encode(|encoder| {
+        let ops = wgpu::Operations { load: wgpu::LoadOp::Clear(wgpu::Color::RED), store: wgpu::StoreOp::Discard };
+        let attachment =
+            wgpu::RenderPassColorAttachment { view: &from, depth_slice: None, resolve_target: Some(&to), ops };
+        drop(encoder.begin_render_pass(&wgpu::RenderPassDescriptor {
+            color_attachments: &[Some(attachment)],
+            ..wgpu::RenderPassDescriptor::default()
+        }));
+    });
+    context.queue().submit([render]);
+    assert!(context.read_texture(texture.wgpu(), 0, 0).chunks(4).all(|texel| texel == [255, 0, 0, 255]));
+    assert_eq!(validation_messages(), 0);
+}
+
+/// A view of larger texels would reach memory behind the texture.
+#[test]
+fn views_differ_in_the_srgb_encoding_only() {
+    let Some(context) = Context::new() else { return };
+    let views = [Format::Rgba32Float];
+    let desc = texture_desc(Format::R32Float, SIZE, Usage::STORAGE_BINDING);
+    let desc = wgpu::TextureDescriptor { view_formats: &views, ..desc };
+    let error = context.interop.create_texture(&desc).expect_err("four times the bytes");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("Rgba32Float"), "{error}");
+    assert!(error.to_string().contains("sRGB"), "{error}");
+    // The texture's own format needs no flag.
+    let own = wgpu::TextureDescriptor { view_formats: &[Format::R32Float], ..desc };
+    create(&context, &own);
     assert_eq!(validation_messages(), 0);
 }
 
@@ -146,7 +233,7 @@ fn what_no_device_shares_is_an_error_with_advice() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(advice), "{error}");
     }
-    let optimal = gpu_interop_wgpu::TextureOptions::default().tiling(gpu_interop_wgpu::Tiling::Optimal);
+    let optimal = TextureOptions::default().tiling(Tiling::Optimal);
     match context.interop.create_texture_with(&flat, optimal) {
         Ok(texture) => assert!(texture.array().is_some()),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),

@@ -136,6 +136,11 @@ impl Context {
         Self::with_validation(false)
     }
 
+    /// As [`new`](Self::new), with the layer of any version: for what neither waits for a bridge nor signals it.
+    pub(crate) fn validated() -> Option<Self> {
+        Self::with_validation(!is_simulated())
+    }
+
     fn with_validation(validated: bool) -> Option<Self> {
         let (device, queue) = device(&adapter(validated)?);
         let interop = match Interop::new(&device, &queue) {
