@@ -111,6 +111,8 @@ const OF_A_CONTEXT: [u32; 3] = [codes::INVALID_VALUE, 201, 400];
 
 /// Functions with a fallback whose use is not visible.
 const REPLACED: &[(&str, &str)] = &[
+    ("cuCtxGetId", "cuDevicePrimaryCtxGetState, which older drivers have"),
+    ("cuDevicePrimaryCtxGetState", "cuCtxGetId, which is called instead"),
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is called first"),
