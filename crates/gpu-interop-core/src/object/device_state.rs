@@ -9,6 +9,7 @@ use super::driver_calls;
 use super::lifetime::Lifetimes;
 use crate::backend::{BackendDevice, BackendInfo};
 use crate::bridge::Bridges;
+use crate::callback::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::ProcessMark;
 
@@ -29,21 +30,25 @@ pub(super) struct DeviceInner {
 impl DeviceInner {
     /// `true` if this process was forked from the one that opened the device. The driver cannot be called here, and
     /// locks held by other threads are never released.
+    #[inline]
     pub(super) fn is_forked(&self) -> bool {
         !self.process.is_this_process()
     }
 
-    /// Returns an error in a forked process.
+    /// Returns an error in a forked process. Called before each call of the driver, except to free objects.
     ///
     /// # Errors
     /// [`ErrorKind::System`].
+    #[inline]
     pub(super) fn check_process(&self, operation: &'static str) -> Result<()> {
-        if !self.is_forked() {
-            return Ok(());
-        }
+        if self.is_forked() { Err(self.forked(operation)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn forked(&self, operation: &'static str) -> Error {
         let message = "this process was forked after the device was opened, and no driver works in a forked process; open \
                        the device after the fork, or start another program";
-        Err(self.decorate(Error::new(ErrorKind::System, operation, message)))
+        self.decorate(Error::new(ErrorKind::System, operation, message))
     }
 
     /// Adds backend and device to an error.
@@ -65,7 +70,7 @@ impl Drop for DeviceInner {
             return;
         }
         if !driver_calls::are_forbidden() {
-            self.lifetimes.drain(&self.raw, &self.bridges);
+            close(&self.lifetimes, &self.raw, &self.bridges);
             return;
         }
         // Draining calls the driver and may wait for this thread.
@@ -76,13 +81,20 @@ impl Drop for DeviceInner {
         let parts = ManuallyDrop::new((lifetimes, self.raw.clone(), bridges));
         let close = move || {
             let (lifetimes, raw, bridges) = ManuallyDrop::into_inner(parts);
-            lifetimes.drain(&raw, &bridges);
+            self::close(&lifetimes, &raw, &bridges);
             // Disconnected once the host function's thread has dropped its reference: closing the device calls the
             // driver, too.
             let _ = dropped.recv();
         };
         if let Err(error) = std::thread::Builder::new().name("gpu-interop close".into()).spawn(close) {
-            tracing::error!(%error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
+            log!(error, %error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
         }
+    }
+}
+
+/// Frees all objects of a device. A backend may call a subscriber of `tracing`, which may panic.
+fn close(lifetimes: &Lifetimes, raw: &Arc<dyn BackendDevice>, bridges: &Bridges) {
+    if caught(|| lifetimes.drain(raw, bridges)).is_none() {
+        log!(error, "closing a device panicked; its objects may be leaked");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::device_state::DeviceInner;
 use super::resource::Resource;
+use crate::callback::caught;
 use crate::error::Result;
 
 /// Streams that used an object, one bit for each slot.
@@ -69,8 +70,11 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let resource = self.resource;
-        if let Err(error) = self.release() {
-            tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+        // A backend may call a subscriber of `tracing`, too.
+        match caught(|| self.release()) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => log!(error, %error, ?resource, "freeing a driver object failed; it is leaked"),
+            None => log!(error, ?resource, "freeing a driver object panicked; it may be leaked"),
         }
     }
 }

@@ -5,6 +5,8 @@ mod capability;
 mod device;
 mod exported;
 mod foreign_objects;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod forked;
 mod graph;
 mod host_function;
 mod image;
@@ -25,6 +27,8 @@ mod ownership;
 mod ownership_win32;
 mod prepared_batch;
 mod recorder;
+#[cfg(unix)]
+mod request_checks;
 mod semaphore;
 mod stream;
 mod timeline;
