@@ -7,6 +7,7 @@ mod exported;
 mod foreign_objects;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod forked;
+mod forms;
 mod graph;
 mod host_function;
 mod image;
