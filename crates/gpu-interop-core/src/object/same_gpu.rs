@@ -15,6 +15,8 @@ struct OpenDevice {
     backend: String,
     raw: Weak<dyn BackendDevice>,
     slots: Weak<Slots>,
+    /// Its frees wait for streams.
+    waits: bool,
 }
 
 /// Locks the open devices; `None` in a forked process in which a thread that it lacks may hold the lock.
@@ -43,6 +45,7 @@ pub(super) fn shared(raw: &Arc<dyn BackendDevice>, new: impl FnOnce() -> DeviceI
         backend: device.info.name.clone(),
         raw: Arc::downgrade(raw),
         slots: Arc::downgrade(device.lifetimes.slots()),
+        waits: raw.frees_wait_for_streams(),
     });
     device
 }
@@ -57,7 +60,7 @@ pub(super) fn waiting(device: &dyn BackendDevice, slots: &Slots) -> PendingWaits
         }
         let is_own = |other: &&OpenDevice| std::ptr::eq(other.slots.as_ptr(), slots);
         let Some(own) = all.iter().find(is_own) else { return PendingWaits::new() };
-        let same = |other: &&OpenDevice| other.backend == own.backend && !is_own(other);
+        let same = |other: &&OpenDevice| own.waits && other.waits && other.backend == own.backend && !is_own(other);
         all.iter().filter(same).filter_map(|other| Some((other.raw.upgrade()?, other.slots.upgrade()?))).collect()
     };
     let same = |other: &Arc<dyn BackendDevice>| other.identity() == device.identity();
