@@ -1,6 +1,6 @@
 //! Code of the application that panics: a subscriber of `tracing`, an exporter, an owner, a host function. No thread of the
 //! library ends, and no drop panics. In a process of its own, because the subscriber is global.
-#![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 mod common;
 

@@ -34,7 +34,7 @@ mod tests {
     impl Drop for Hostile {
         fn drop(&mut self) {
             if self.0 > 0 {
-                std::panic::panic_any(Hostile(self.0 - 1));
+                std::panic::resume_unwind(Box::new(Hostile(self.0 - 1)));
             }
         }
     }

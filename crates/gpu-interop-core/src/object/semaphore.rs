@@ -147,13 +147,12 @@ impl ExternalSemaphore {
         &self.last_signalled
     }
 
-    /// Checks that this semaphore can be used with parameters for `payload` in this process, and records the use.
+    /// Checks that this semaphore can be used with parameters for `payload`, and records the use.
     #[inline(always)]
     fn enter(&self, user: User<'_>, payload: SemaphorePayload) -> Result<()> {
         if !Arc::ptr_eq(&self.owned.device, user.device) || payload != self.kind.payload() {
             return Err(self.mismatch(user, payload));
         }
-        user.device.check_process(user.operation)?;
         self.owned.in_flight.mark(user.slot);
         Ok(())
     }

@@ -73,14 +73,12 @@ impl Stream {
         }
     }
 
-    /// Called before an external wait is enqueued.
+    /// Called before an external wait is enqueued, in the process that opened the device.
     #[inline]
     pub(super) fn about_to_wait(&self) {
         if self.recording.is_none() {
             let device = self.device();
-            if !device.is_forked() {
-                device.lifetimes.about_to_wait(&*device.raw);
-            }
+            device.lifetimes.about_to_wait(&*device.raw);
         }
     }
 
