@@ -7,7 +7,7 @@ mod origin;
 use std::any::Any;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use self::origin::Origin;
 use crate::array::MipmappedArrayDesc;
@@ -27,7 +27,7 @@ macro_rules! request_methods {
         impl Drop for $request {
             fn drop(&mut self) {
                 #[cfg(unix)]
-                if !self.open.load(Ordering::Relaxed) && descriptor::is_closed(self.handle.as_fd()) {
+                if !self.open.load(std::sync::atomic::Ordering::Relaxed) && descriptor::is_closed(self.handle.as_fd()) {
                     std::mem::forget(self.take_handle());
                 }
             }
@@ -125,6 +125,7 @@ pub struct MemoryImport {
     pub(crate) image: Option<MipmappedArrayDesc>,
     pub(crate) trusted_peer: bool,
     /// The descriptor was found open: its drop need not look again.
+    #[cfg_attr(not(unix), allow(dead_code))]
     open: AtomicBool,
     origin: Origin,
 }
@@ -360,6 +361,7 @@ pub(crate) fn check_buffer(
 pub struct SemaphoreImport {
     pub(crate) handle: SemaphoreHandle,
     /// As in [`MemoryImport`].
+    #[cfg_attr(not(unix), allow(dead_code))]
     open: AtomicBool,
     origin: Origin,
 }

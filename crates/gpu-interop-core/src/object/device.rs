@@ -109,7 +109,7 @@ impl Device {
     }
 
     /// Position of the device in the backend's order, as in [`Device::open`]: CUDA's and HIP's device ordinal. `None`
-    /// for a device from [`Device::from_backend_device`].
+    /// for a device from [`Device::from_backend_device`], unless that is a clone of an opened one.
     #[must_use]
     pub fn ordinal(&self) -> Option<usize> {
         self.inner.ordinal

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Behaviour, Exporter, LONG, assert_error, bridged, bridged_timeline, bridged_timeline_on, open};
+#[cfg(target_os = "linux")]
+use super::assert_error;
+use super::{Behaviour, Exporter, LONG, bridged, bridged_timeline, bridged_timeline_on, open};
 use crate::error::ErrorKind;
 use crate::object::Timeline;
 
