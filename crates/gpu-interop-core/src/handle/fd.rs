@@ -175,6 +175,20 @@ mod kind {
         use super::*;
 
         #[test]
+        fn a_failed_duplicate_has_the_systems_reason_and_the_remedy() {
+            let error = |errno: Errno| super::super::cannot_duplicate("dup", errno.into()).to_string();
+            for (errno, words) in [
+                (Errno::MFILE, ["Too many open files", "ulimit -n", "SharedHeap"]),
+                (Errno::NFILE, ["Too many open files in system", "fs.file-max", "dup"]),
+                (Errno::BADF, ["Bad file descriptor", "closed elsewhere", "cannot duplicate"]),
+            ] {
+                let text = error(errno);
+                assert!(words.iter().all(|word| text.contains(word)), "{text}");
+            }
+            assert!(!error(Errno::BADF).contains("ulimit"));
+        }
+
+        #[test]
         fn each_kind_is_recognised() {
             let memfd = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).expect("memfd");
             assert_eq!(classify_fd(memfd.as_fd()), FdKind::Memory);

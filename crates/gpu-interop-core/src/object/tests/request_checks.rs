@@ -127,6 +127,14 @@ fn each_value_is_checked_where_the_table_says() {
 }
 
 #[test]
+fn a_size_past_the_file_names_the_size_to_pass() {
+    let (_recorder, device) = open();
+    let value = "size of 0, or more than the descriptor's memory";
+    let error = attempt(&device, "`Device::import_memory`", value).expect_err("too short");
+    assert!(error.message().contains("VkMemoryAllocateInfo::allocationSize"), "{error}");
+}
+
+#[test]
 fn an_image_of_optimal_tiling_is_no_buffer() {
     let (_recorder, device) = open();
     // SAFETY: the recorder accesses no memory.
