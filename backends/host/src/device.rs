@@ -27,6 +27,9 @@ use crate::shared_semaphore::SharedSemaphore;
 use crate::stream::StreamState;
 use crate::sys;
 
+/// Why images are not mapped.
+const LINEAR_ONLY: &str = "the host backend maps linear memory only: create the image with linear tiling and map it as a \
+                           buffer, or have the exporter copy it to a shared buffer";
 /// Words per allocation of signal memory: one page.
 const SIGNAL_WORDS: usize = 512;
 
@@ -59,9 +62,9 @@ impl HostDevice {
             )
             .with_semaphore(sys::BINARY_SEMAPHORE, Support::Native)
             .with_semaphore(sys::TIMELINE_SEMAPHORE, Support::Native)
-            .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"))
-            .with_feature(Feature::Surfaces, Support::no("the host backend maps no images"))
-            .with_feature(Feature::Textures, Support::no("the host backend maps no images"))
+            .with_feature(Feature::MappedMipmappedArray, Support::no(LINEAR_ONLY))
+            .with_feature(Feature::Surfaces, Support::no(LINEAR_ONLY))
+            .with_feature(Feature::Textures, Support::no(LINEAR_ONLY))
             .with_feature(Feature::NamedMemory, names.clone())
             .with_feature(Feature::NamedSemaphores, names)
             .with_feature(Feature::NvSciSyncAttributes, Support::no("the host backend does not support NvSci"));

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use gpu_interop_core::{Error, ErrorKind, Result};
+use gpu_interop_core::{Error, ErrorKind, Result, caught};
 
 use crate::sys;
 
@@ -46,7 +46,7 @@ impl Drop for Mapping {
         // SAFETY: this is the mapping of `new`, of this length. Owners that hand out its addresses keep it until their
         // last use.
         if let Err(error) = unsafe { sys::unmap(self.base, self.length) } {
-            tracing::error!(%error, "unmapping shared memory failed");
+            let _ = caught(|| tracing::error!(%error, "unmapping shared memory failed"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use gpu_interop_core::{Error, ErrorKind, Result};
+use gpu_interop_core::{Error, ErrorKind, Result, caught};
 
 use crate::event::{EventState, Record};
 use crate::op::Op;
@@ -86,7 +86,8 @@ impl StreamState {
                     queue.asleep = true;
                     if queue.closing {
                         if let Some(error) = queue.failure.take() {
-                            tracing::error!(%error, "work of a destroyed stream failed");
+                            // A subscriber may panic.
+                            let _ = caught(|| tracing::error!(%error, "work of a destroyed stream failed"));
                         }
                         return;
                     }

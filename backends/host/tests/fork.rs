@@ -29,7 +29,16 @@ fn a_forked_process_gets_errors_and_does_not_hang() {
         let refused = |result: gpu_interop_core::Result<()>| {
             result.is_err_and(|error| error.kind() == ErrorKind::System && error.message().contains("forked"))
         };
-        let errors = [stream.synchronize(), stream.synchronize_timeout(LONG)].into_iter().all(refused);
+        let errors = [
+            stream.synchronize(),
+            stream.synchronize_timeout(LONG),
+            stream.fill(&mapped, 3),
+            stream.signal_timeline(&timeline, 2),
+            timeline.value().map(drop),
+            timeline.is_reached(1).map(drop),
+            timeline.wait(1, LONG),
+        ];
+        let errors = errors.into_iter().all(refused);
         drop((stream, mapped, memory, timeline, device));
         // SAFETY: `_exit` has no preconditions.
         unsafe { libc::_exit(if errors { DONE } else { 1 }) };

@@ -1,15 +1,20 @@
 //! Import requests for memory and semaphores.
 
+#[cfg(unix)]
+mod descriptor;
 mod origin;
 
 use std::any::Any;
+use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use self::origin::Origin;
 use crate::array::MipmappedArrayDesc;
 use crate::error::{Error, Result};
-use crate::handle::{MemoryHandle, SemaphoreHandle};
+use crate::handle::{KmtHandle, MemoryHandle, SemaphoreHandle};
 use crate::identity::{DeviceIdentity, DeviceKind};
+use crate::range::byte_range;
 
 /// Upper bound of a size in bytes: no processor or GPU has more than 57 address bits. CUDA's driver accepts even 2^64 -
 /// 1.
@@ -18,7 +23,21 @@ const MAX_SIZE: u64 = 1 << 57;
 /// Methods of a request that concern its handle, exporters and owners.
 macro_rules! request_methods {
     ($request:ident of $handle:ident) => {
+        /// A descriptor that is not open is not closed: its number may soon be that of another file.
+        impl Drop for $request {
+            fn drop(&mut self) {
+                #[cfg(unix)]
+                if !self.open.load(std::sync::atomic::Ordering::Relaxed) && descriptor::is_closed(self.handle.as_fd()) {
+                    std::mem::forget(self.take_handle());
+                }
+            }
+        }
+
         impl $request {
+            fn take_handle(&mut self) -> $handle {
+                std::mem::replace(&mut self.handle, $handle::OpaqueWin32Kmt(KmtHandle::NONE))
+            }
+
             /// Names the exporting device, so that an import on another device is rejected. This only adds a check:
             /// devices named before remain, and the importer must match all of them.
             ///
@@ -46,9 +65,12 @@ macro_rules! request_methods {
             }
 
             /// Returns the handle, owned by the caller. The owners that the request [keeps](Self::keeping) are dropped.
+            ///
+            /// After an error that the descriptor is not open, forget the returned one: `OwnedFd` aborts debug builds when it
+            /// closes such a number. The drop of the request does not close it.
             #[must_use]
-            pub fn into_handle(self) -> $handle {
-                self.handle
+            pub fn into_handle(mut self) -> $handle {
+                self.take_handle()
             }
 
             /// The first exporting device named by the exporter or the application, if any.
@@ -102,6 +124,9 @@ pub struct MemoryImport {
     pub(crate) native: bool,
     pub(crate) image: Option<MipmappedArrayDesc>,
     pub(crate) trusted_peer: bool,
+    /// The descriptor was found open: its drop need not look again.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    open: AtomicBool,
     origin: Origin,
 }
 
@@ -120,14 +145,17 @@ impl MemoryImport {
     ///   [`exported_by`](Self::exported_by), which rejects other devices. `gpu_interop_vulkan::device_identity` returns
     ///   the identity of a Vulkan device; a Vulkan driver on the CPU and the host backend are one device.
     ///
-    /// The requirements do not apply to a request that fails validation, such as size 0.
+    /// The requirements do not apply to a request that fails validation, such as size 0, or a descriptor that is not open;
+    /// [`MemoryHandle::opaque_from_raw_fd`] checks a number before it is owned.
     ///
     /// For memory of another process, that process sends the descriptor, the allocation's size, whether it is
-    /// dedicated, and its [`DeviceIdentity`], which can be serialised. The caller guarantees that these are correct.
+    /// dedicated, the [image](Self::of_image), if any, and its [`DeviceIdentity`]; the last two can be serialised. The
+    /// caller guarantees that these are correct. A check of the table at [`ExternalMemory`](crate::ExternalMemory) whose
+    /// value is not sent does not take place in the importing process.
     #[must_use]
     pub unsafe fn new(handle: MemoryHandle, size: u64) -> Self {
-        let origin = Origin::default();
-        Self { handle, size, dedicated: false, native: false, image: None, trusted_peer: false, origin }
+        let (open, origin) = (AtomicBool::new(false), Origin::default());
+        Self { handle, size, dedicated: false, native: false, image: None, trusted_peer: false, open, origin }
     }
 
     /// Sets the dedicated flag. Set it exactly if the exporter used `VkMemoryDedicatedAllocateInfo` or a committed
@@ -159,8 +187,9 @@ impl MemoryImport {
         self
     }
 
-    /// Declares the only image that the memory contains; `None` if it is unknown. Mapping another image is then an
-    /// error ([`ExternalMemory::map_mipmapped_array`](crate::ExternalMemory::map_mipmapped_array)). gpu-interop's image
+    /// Declares the only image that the memory contains, of optimal tiling; `None` if it is unknown. Mapping another image
+    /// ([`ExternalMemory::map_mipmapped_array`](crate::ExternalMemory::map_mipmapped_array)) or its texels as a buffer
+    /// ([`ExternalMemory::map_buffer`](crate::ExternalMemory::map_buffer)) is then an error. gpu-interop's image
     /// exporters declare it; its heap exporters do not, because a heap may contain several images.
     ///
     /// # Safety
@@ -221,6 +250,16 @@ impl MemoryImport {
         self.image.as_ref()
     }
 
+    /// Rejects a buffer over a range of the memory, in bytes, that contains texels of the declared
+    /// [image](Self::image). Importers that map memory as buffers call it. `operation` is reported in the error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
+    pub fn check_buffer(&self, operation: &'static str, range: impl RangeBounds<u64>) -> Result<()> {
+        let (offset, size) = byte_range(operation, range, self.size)?;
+        check_buffer(operation, self.image(), offset, size)
+    }
+
     /// `true` if [`trusted_peer`](Self::trusted_peer) guarantees that the file behind the descriptor does not shrink.
     #[must_use]
     pub fn is_peer_trusted(&self) -> bool {
@@ -260,13 +299,35 @@ impl MemoryImport {
             ));
         }
         #[cfg(unix)]
-        descriptor::check_memory(operation, &self.handle, self.size)?;
+        descriptor::check_memory(operation, &self.handle, self.size, &self.open)?;
         #[cfg(windows)]
         nt::check(operation, self.handle.as_win32(), "memory")?;
         if let Some(properties) = self.handle.nv_sci_buf() {
             properties.check_gpu(operation, importer)?;
         }
         self.origin.check(operation, importer)
+    }
+}
+
+/// Rejects a range that contains texels of an image of optimal tiling. The image's end is unknown: only bytes before it
+/// are no texels.
+pub(crate) fn check_buffer(
+    operation: &'static str,
+    image: Option<&MipmappedArrayDesc>,
+    offset: u64,
+    size: u64,
+) -> Result<()> {
+    match image {
+        Some(image) if offset.saturating_add(size) > image.offset => {
+            let message = "the range contains an image of optimal tiling, whose bytes are not rows of texels; create the \
+                           image with linear tiling, map it as an array (map_mipmapped_array), or have the exporter copy \
+                           it to a shared buffer; map_image_bytes maps the bytes as the driver stores them";
+            Err(Error::invalid(operation, message)
+                .with_context("offset", offset)
+                .with_context("length", size)
+                .with_context("image", format_args!("{image:?}")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -299,6 +360,9 @@ impl MemoryImport {
 #[derive(Debug)]
 pub struct SemaphoreImport {
     pub(crate) handle: SemaphoreHandle,
+    /// As in [`MemoryImport`].
+    #[cfg_attr(not(unix), allow(dead_code))]
+    open: AtomicBool,
     origin: Origin,
 }
 
@@ -314,7 +378,7 @@ impl SemaphoreImport {
     ///   [`exported_by`](Self::exported_by): another device is rejected then.
     #[must_use]
     pub unsafe fn new(handle: SemaphoreHandle) -> Self {
-        Self { handle, origin: Origin::default() }
+        Self { handle, open: AtomicBool::new(false), origin: Origin::default() }
     }
 
     /// Validates the request without a driver, as [`MemoryImport::validate`] does.
@@ -324,62 +388,10 @@ impl SemaphoreImport {
     /// [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch).
     pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         #[cfg(unix)]
-        descriptor::check_semaphore(operation, &self.handle)?;
+        descriptor::check_semaphore(operation, &self.handle, &self.open)?;
         #[cfg(windows)]
         nt::check(operation, self.handle.as_win32(), "a semaphore")?;
         self.origin.check(operation, importer)
-    }
-}
-
-#[cfg(unix)]
-mod descriptor {
-    //! Checks of descriptors. Drivers block on some that are neither memory nor semaphores, and crash on others.
-
-    use std::os::fd::{AsRawFd, BorrowedFd};
-
-    use crate::error::{Error, Result};
-    use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, SemaphoreHandle, classify_fd, open_file};
-
-    pub(super) fn check_memory(operation: &'static str, handle: &MemoryHandle, size: u64) -> Result<()> {
-        let Some(fd) = handle.as_fd() else { return Ok(()) };
-        let opaque = handle.kind() == MemoryHandleKind::OpaqueFd;
-        let file = open_file(fd);
-        match file.kind {
-            FdKind::DmaBuf => Ok(()),
-            FdKind::Memory if opaque => check_length(operation, fd, file.length, size),
-            FdKind::CharDevice | FdKind::Other if opaque => Ok(()),
-            kind => Err(rejected(operation, fd, kind, "memory")),
-        }
-    }
-
-    pub(super) fn check_semaphore(operation: &'static str, handle: &SemaphoreHandle) -> Result<()> {
-        let Some(fd) = handle.as_fd() else { return Ok(()) };
-        match classify_fd(fd) {
-            FdKind::Memory | FdKind::CharDevice | FdKind::AnonymousInode | FdKind::Other => Ok(()),
-            kind => Err(rejected(operation, fd, kind, "a semaphore")),
-        }
-    }
-
-    /// Checks the length of a memory file, which CPU drivers export. lavapipe maps past its end.
-    fn check_length(operation: &'static str, fd: BorrowedFd<'_>, length: Option<u64>, size: u64) -> Result<()> {
-        match length {
-            Some(length) if length < size => {
-                Err(Error::invalid(operation, "the size is greater than the memory behind the descriptor")
-                    .with_context("fd", fd.as_raw_fd())
-                    .with_context("memory", format_args!("{length} bytes")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn rejected(operation: &'static str, fd: BorrowedFd<'_>, kind: FdKind, wanted: &str) -> Error {
-        let message = match kind {
-            FdKind::Closed => {
-                "the number is not an open file descriptor; it may have been closed or imported before".into()
-            }
-            _ => format!("the descriptor is {kind}, which no GPU API exports as {wanted}"),
-        };
-        Error::invalid(operation, message).with_context("fd", fd.as_raw_fd())
     }
 }
 

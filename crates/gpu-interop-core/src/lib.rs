@@ -14,8 +14,12 @@
 //!   type and a decreasing timeline value are typed errors. Drivers have crashed on some of these.
 //! * **Nothing is freed too early.** A mapping keeps its import alive, and an import its device. An object that is
 //!   dropped while work that uses it is pending on a [`Stream`] is freed once that work has completed.
-//! * **`Drop` never panics, and blocks for at most 2 seconds**: when the last object of a device is dropped while its
-//!   streams still wait. A failing free is reported through `tracing`; `close` returns the error.
+//! * **`Drop` of an object never panics**, also if a method or destructor of the application does that it calls: an
+//!   exporter's timeline, an owner, a subscriber of `tracing`. A failing free is reported through `tracing`; `close` returns
+//!   the error. Neither such a panic nor one of a host function ends a thread of this crate.
+//! * **`Drop` does not wait for a stream's wait to be satisfied**, except that of the last object of a device: it waits for
+//!   pending work for 1 second, cancels waits, and waits for at most another second. Beside that, a driver may let a free
+//!   wait for work that runs, such as a kernel or a host function, for as long as that lasts: see [Freeing](#freeing).
 //! * **Signals and waits do not allocate** for batches of up to 8; prepared batches ([`SignalBatch`], [`WaitBatch`])
 //!   of any size do not.
 //! * All objects are `Send` and `Sync`.
@@ -49,7 +53,8 @@
 //!
 //! # Freeing
 //! CUDA and HIP wait for all streams of the GPU before they free a mapping or unload a module, and with CUDA most calls
-//! of other threads block meanwhile. If a stream has an external wait pending (for a word in memory or a semaphore of
+//! of other threads block meanwhile. A drop behind a kernel or host function of 20 seconds on any stream therefore blocks for
+//! 20 seconds; [`Stream::synchronize_timeout`] before the drop bounds the wait. If a stream has an external wait pending (for a word in memory or a semaphore of
 //! another API), the thread that drops an object may be the one that must satisfy that wait, and a free would deadlock.
 //! Objects dropped meanwhile are therefore retained. A later drop, stream creation, synchronisation or
 //! [`Device::collect`] frees them once no stream of the GPU waits. At most 64 objects are retained. Beyond that, as
@@ -66,10 +71,13 @@
 //!
 //! # Forking
 //! No driver works in a forked child process. Objects opened before the fork may be dropped in the child, which has no
-//! effect; synchronising a stream there is an error. Open devices after the fork, or start another program.
+//! effect; every other use of them that needs the driver or the exporter is an error there ([`ErrorKind::System`]), also one
+//! that would only enqueue work. Open devices after the fork, or start another program.
 
 #[macro_use]
 mod macros;
+#[macro_use]
+mod callback;
 
 pub mod array;
 pub mod backend;
@@ -90,13 +98,14 @@ mod range;
 pub mod rules {}
 mod semaphore_ops;
 mod sync;
-#[cfg(unix)]
 mod sys;
 mod texture;
 mod timeline;
 
 pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
+#[doc(hidden)]
+pub use callback::caught;
 pub use capability::{Capabilities, Feature, Support};
 pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
 pub use format::{ChannelOrder, ColorEncoding, MappedPlanes, PlaneLayout, VideoFormat};

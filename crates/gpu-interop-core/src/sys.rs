@@ -1,8 +1,13 @@
-//! `kcmp(2)`, which no dependency wraps, and memory that forked processes find cleared.
+//! `kcmp(2)`, which no dependency wraps, memory that forked processes find cleared, and guarded destructors.
 
+mod guarded;
+
+#[cfg(unix)]
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 #[cfg(target_os = "linux")]
 use std::sync::atomic::AtomicU32;
+
+pub(crate) use guarded::Guarded;
 
 /// `true` if `number` is an open descriptor of the same open file as `fd`; `None` if unknown. `process` is the number of
 /// this process.
@@ -23,7 +28,7 @@ pub(crate) fn same_open_file(process: u32, fd: BorrowedFd<'_>, number: RawFd) ->
 }
 
 /// `kcmp` is Linux only.
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(unix, not(target_os = "linux")))]
 pub(crate) fn same_open_file(_process: u32, _fd: BorrowedFd<'_>, _number: RawFd) -> Option<bool> {
     None
 }

@@ -90,8 +90,9 @@ impl TimelineStrategy {
 /// Implement it for other timelines. [`value`](Self::value), [`signal`](Self::signal) and [`wait`](Self::wait) are
 /// sufficient for a bridge.
 ///
-/// The value is monotonic; a timeline that decreases while streams wait for it over a bridge fails. All methods may be called concurrently from any thread. None may call the compute driver,
-/// and none but [`ExporterTimeline::wait`] may block: a [`Timeline`](crate::Timeline) calls them from a thread that
+/// The value is monotonic; a timeline that decreases while streams wait for it over a bridge fails. All methods may be
+/// called concurrently from any thread. A panic on a thread of this crate counts as a failure of the timeline, and one of the
+/// destructor ends where the timeline is dropped. No method may call the compute driver, and none but [`ExporterTimeline::wait`] may block: a [`Timeline`](crate::Timeline) calls them from a thread that
 /// serves many timelines.
 pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     /// Returns the current value (`vkGetSemaphoreCounterValue`).

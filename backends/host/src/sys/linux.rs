@@ -6,9 +6,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use gpu_interop_core::handle::{FdKind, classify_fd};
+use gpu_interop_core::handle::{FdKind, cannot_duplicate, classify_fd};
 use gpu_interop_core::{
     Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload,
+    caught,
 };
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -112,9 +113,7 @@ pub(crate) fn read_start(memory: Borrowed<'_>, bytes: &mut [u8]) -> bool {
 
 /// Duplicates a file descriptor with close-on-exec set.
 pub(crate) fn duplicate(operation: &'static str, memory: Borrowed<'_>) -> Result<Owned> {
-    memory.try_clone_to_owned().map_err(|error| {
-        Error::new(ErrorKind::System, operation, "cannot duplicate the file descriptor").with_source(error)
-    })
+    memory.try_clone_to_owned().map_err(|error| cannot_duplicate(operation, error))
 }
 
 /// Size of the memory in bytes.
@@ -195,7 +194,8 @@ pub(crate) fn sleep(word: &AtomicU32, expected: u32, longest: Duration) {
 pub(crate) fn wake(word: &AtomicU32, shared: bool) {
     let flags = if shared { futex::Flags::empty() } else { futex::Flags::PRIVATE };
     if let Err(errno) = futex::wake(word, flags, i32::MAX.cast_unsigned()) {
-        tracing::error!(%errno, "waking waiters failed; they resume at their next poll");
+        // A subscriber may panic, on the thread of a stream.
+        let _ = caught(|| tracing::error!(%errno, "waking waiters failed; they resume at their next poll"));
     }
 }
 

@@ -1,4 +1,5 @@
 //! Timelines for the tests of the host backend.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::sync::Arc;
 use std::time::Duration;

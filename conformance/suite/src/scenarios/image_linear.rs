@@ -1,10 +1,11 @@
 //! Images of linear tiling, mapped as buffers with the exporter's row layout.
 
-use gpu_interop::{ArrayShape, ChannelType, MappedBuffer, PitchedTexels, Stream};
+use gpu_interop::{ArrayShape, ChannelType, ErrorKind, MappedBuffer, PitchedTexels, Stream};
 
+use super::expect_error;
 use crate::image::{SharedImage, both_ways, for_each, plain_format};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedImage, ImageSpec, Pattern, Placement, Tiling, Verdict, ensure, pattern};
+use crate::{Context, ExportedImage, ImageSpec, Pattern, Placement, Stop, Tiling, Verdict, ensure, ensure_eq, pattern};
 
 scenarios! {
     all need [MappedBuffer, exporter Images];
@@ -19,6 +20,8 @@ scenarios! {
         "Linear images with levels, layers or slices go both ways, where the exporter supports them.", levels_and_layers;
     "image_linear.at_offset", Any,
         "A linear image at an offset of its memory goes both ways; the bytes before it stay.", at_offset;
+    "image_linear.optimal_is_no_buffer", Any,
+        "An image of optimal tiling is not mapped as a buffer; the bytes before it are, and a linear image is.", optimal_is_no_buffer;
     "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array,
         needs [MappedMipmappedArray];
 }
@@ -175,6 +178,35 @@ fn levels_and_layers(context: &Context) -> Verdict {
         false,
         |spec| LinearImage::new(context, spec)?.goes_both_ways(context),
     )
+}
+
+/// Rows read from an optimal image would be tiles, without an error of any driver.
+fn optimal_is_no_buffer(context: &Context) -> Verdict {
+    const BEFORE: u64 = 4096;
+    let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
+    for offset in [0, BEFORE] {
+        let optimal = context.exporter()?.image(ImageSpec { offset, ..spec })?;
+        let request = optimal.import_request()?;
+        let Some(start) = request.image().map(|image| image.offset) else {
+            return Err(Stop::Failed("the request lacks the image".into()));
+        };
+        let memory = context.device().import_memory(request)?;
+        let size = memory.size();
+        for range in [0..size, start..start + 1, size - 1..size] {
+            let text =
+                expect_error(memory.map_buffer(range), ErrorKind::InvalidArgument, "texels as a buffer")?.to_string();
+            for remedy in ["linear tiling", "map_mipmapped_array", "copy"] {
+                ensure!(text.contains(remedy), "the error does not name {remedy}: {text}");
+            }
+        }
+        if start > 0 {
+            let (stream, before, pattern) = (context.stream()?, memory.map_buffer(..start)?, context.pattern());
+            stream.write(&before, &pattern.bytes(0, usize::try_from(start)?))?;
+            pattern.verify(0, &context.read(&stream, &before)?, "the bytes before the image")?;
+        }
+        ensure_eq!(memory.map_image_bytes(..)?.size(), size, "the size of the image's bytes");
+    }
+    LinearImage::new(context, spec)?.goes_both_ways(context)
 }
 
 fn to_array(context: &Context) -> Verdict {

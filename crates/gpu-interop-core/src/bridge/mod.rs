@@ -35,7 +35,7 @@ use std::sync::{Arc, Weak};
 
 pub(crate) use forecast::Forecast;
 pub(crate) use pending::Request;
-pub(crate) use side::{Side, release};
+pub(crate) use side::Side;
 pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
 pub(crate) use worker::Behind;

@@ -100,7 +100,7 @@ impl Device {
     fn timeline(&self, exporter: &Arc<Exporter>) -> Timeline {
         let mock = exporter.timeline();
         let bridge = self.bridges.bridge(&*mock).expect("a bridge");
-        Timeline { side: Arc::new(Side::new(mock.clone())), mock, bridge }
+        Timeline { side: Arc::new(Side::new(mock.clone(), 0)), mock, bridge }
     }
 
     fn ticket(&self) -> (Ticket, Item) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::{Notice, Plan};
-use super::side::{Side, release};
+use super::side::Side;
 use super::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
 use crate::object::StreamFaults;
@@ -243,7 +243,7 @@ impl Pending {
                 }
             }
             words.put(signal.ticket);
-            release(signal.side);
+            drop(signal.side);
         }
         if let Some(error) = words.lost() {
             for signal in self.queues.iter_mut().flat_map(|queue| queue.signals.drain(..)) {
@@ -251,7 +251,7 @@ impl Pending {
                 signal.faults.report_timeline(&signal.side, error);
                 // A lost device may still write the word.
                 words.retire(signal.ticket);
-                release(signal.side);
+                drop(signal.side);
                 settled = true;
             }
         }
@@ -293,7 +293,7 @@ impl Pending {
                 }
             }
         }
-        self.groups.extract_if(.., |group| group.waits.is_empty()).for_each(|group| release(group.side));
+        self.groups.extract_if(.., |group| group.waits.is_empty()).for_each(drop);
         settled
     }
 
@@ -310,16 +310,10 @@ impl Pending {
         self.cancelled = true;
     }
 
-    /// Drops the timelines of requests that are pending when the bridge is abandoned. Their words stay in use.
-    pub(super) fn release(self) {
-        self.groups.into_iter().for_each(|group| release(group.side));
-        self.queues.into_iter().flat_map(|queue| queue.signals).for_each(|signal| release(signal.side));
-    }
-
     /// Each timeline with the smallest value that is waited for.
     pub(super) fn wanted(&self) -> Vec<(&dyn ExporterTimeline, u64)> {
         let smallest = |group: &Group| group.waits.first_key_value().map(|(value, _)| *value);
-        self.groups.iter().filter_map(|group| Some((&*group.side.exporter, smallest(group)?))).collect()
+        self.groups.iter().filter_map(|group| Some((&**group.side.exporter, smallest(group)?))).collect()
     }
 }
 

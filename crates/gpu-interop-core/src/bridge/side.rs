@@ -1,21 +1,25 @@
 //! Exporter's side of a timeline, with its failure.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::forecast::Forecast;
 use super::process::Watched;
+use crate::callback::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::AtomicU64;
+use crate::sys::Guarded;
 use crate::timeline::ExporterTimeline;
 
 /// An exporter's timeline, shared by its object and the bridge's thread.
 #[derive(Debug)]
 pub(crate) struct Side {
-    pub(crate) exporter: Arc<dyn ExporterTimeline>,
+    pub(crate) exporter: Guarded<Arc<dyn ExporterTimeline>>,
     /// Reason of its failure, returned by every later operation.
     failure: OnceLock<Error>,
+    /// Greatest value signalled by this process through its object, or the exporter's value at its creation. The exporter
+    /// may have signalled greater ones.
+    pub(crate) last_signalled: AtomicU64,
     /// Greatest value that a stream has waited for; `u64::MAX` once the waits were released.
     waited: AtomicU64,
     /// Greatest value observed.
@@ -29,10 +33,12 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn new(exporter: Arc<dyn ExporterTimeline>) -> Self {
+    /// The side of an exporter's timeline, which is at `value`.
+    pub(crate) fn new(exporter: Arc<dyn ExporterTimeline>, value: u64) -> Self {
         Self {
-            exporter,
+            exporter: Guarded::new(exporter),
             failure: OnceLock::new(),
+            last_signalled: AtomicU64::new(value),
             waited: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             release_waits: OnceLock::new(),
@@ -56,15 +62,10 @@ impl Side {
         self.failure.get().is_some()
     }
 
-    /// Failure of the timeline, if any.
-    pub(crate) fn failure(&self) -> Option<Error> {
-        self.check().err()
-    }
-
     /// Marks the timeline as failed. The first error is kept.
     pub(crate) fn fail(&self, error: &Error) {
         if self.failure.set(error.with_message(format!("the timeline failed before: {error}"))).is_ok() {
-            tracing::error!(%error, "a timeline failed; its waits are released");
+            log!(error, %error, "a timeline failed; its waits are released");
         }
     }
 
@@ -93,6 +94,11 @@ impl Side {
             .with_context("value", second)
             .with_context("previous value", seen)),
         }
+    }
+
+    /// Greatest value observed so far, without a call of the exporter.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
     }
 
     /// Records that the timeline was observed at `value`.
@@ -162,23 +168,10 @@ impl Side {
     }
 }
 
-/// Drops a reference to a timeline. The last one runs the exporter's destructor, which is application code and may
-/// panic.
-pub(crate) fn release(side: Arc<Side>) {
-    if let Err(error) = catch_panics(|| {
-        drop(side);
-        Ok(())
-    }) {
-        tracing::error!(%error, "an exporter's timeline could not be dropped");
-    }
-}
-
 /// Calls an exporter and converts a panic into an error: a panic of the bridge's thread would leave streams waiting
 /// forever.
 pub(super) fn catch_panics<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
-        // Dropping the payload could panic.
-        std::mem::forget(payload);
+    caught(call).unwrap_or_else(|| {
         Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
     })
 }

@@ -69,6 +69,6 @@ impl Drop for Counted {
 fn precise_sleeps() {
     let slack = std::num::NonZeroU64::new(1_000);
     if let Err(errno) = rustix::thread::set_current_timer_slack(slack) {
-        tracing::debug!(%errno, "a timeline's sleeps are less precise");
+        log!(debug, %errno, "a timeline's sleeps are less precise");
     }
 }

@@ -165,7 +165,8 @@ impl Words {
     pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
         let pool = std::mem::take(&mut *self.lock());
         if pool.in_use > 0 {
-            tracing::warn!(
+            log!(
+                warn,
                 words = pool.in_use,
                 "streams may still write to signal memory of a closed device; it is leaked"
             );
@@ -174,7 +175,7 @@ impl Words {
         for block in pool.blocks {
             // SAFETY: the memory is this device's; the caller guarantees that no stream uses it.
             if let Err(error) = unsafe { device.free_signal_memory(block) } {
-                tracing::error!(%error, "freeing signal memory failed; it is leaked");
+                log!(error, %error, "freeing signal memory failed; it is leaked");
             }
         }
     }
@@ -182,7 +183,7 @@ impl Words {
     /// Keeps the closed device alive while a thread may read a word.
     pub(super) fn keep(&self, device: Arc<dyn BackendDevice>) {
         if self.device.set(device).is_err() {
-            tracing::debug!("the device of the words is already kept");
+            log!(debug, "the device of the words is already kept");
         }
     }
 
@@ -201,9 +202,9 @@ impl Words {
     /// Records that the device is lost.
     pub(super) fn set_lost(&self, error: Error) {
         if let Err(error) = self.lost.set(error) {
-            tracing::debug!(%error, "the device was already lost");
+            log!(debug, %error, "the device was already lost");
         } else if let Some(error) = self.lost() {
-            tracing::error!(%error, "the device is lost; pending signals over bridges are dropped");
+            log!(error, %error, "the device is lost; pending signals over bridges are dropped");
         }
     }
 

@@ -8,9 +8,11 @@ use super::pending::{Pending, Request};
 use super::side::catch_panics;
 use super::threads::Threads;
 use super::words::Words;
+use crate::callback::caught;
 use crate::error::Result;
 use crate::object::StreamFaults;
 use crate::sync::{AtomicBool, Condvar, Instant, Mutex, MutexGuard, lock, sleep, yield_now};
+use crate::sys::Guarded;
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// State of the thread, for threads that change its requests.
@@ -53,7 +55,7 @@ struct State {
 /// timeline uses the bridge. It never calls the compute driver.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    waiter: Box<dyn TimelineWaiter>,
+    waiter: Guarded<Box<dyn TimelineWaiter>>,
     words: Arc<Words>,
     state: Mutex<State>,
     parked: Condvar,
@@ -64,7 +66,13 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(super) fn new(waiter: Box<dyn TimelineWaiter>, words: Arc<Words>) -> Self {
-        Self { waiter, words, state: Mutex::default(), parked: Condvar::new(), changed: AtomicBool::new(false) }
+        Self {
+            waiter: Guarded::new(waiter),
+            words,
+            state: Mutex::default(),
+            parked: Condvar::new(),
+            changed: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
@@ -141,7 +149,11 @@ impl Worker {
         match sleep {
             Sleep::Awake => {}
             Sleep::Parked => self.parked.notify_one(),
-            Sleep::Waiting => self.waiter.interrupt(),
+            Sleep::Waiting => {
+                if caught(|| self.waiter.interrupt()).is_none() {
+                    log!(error, "an exporter's waiter panicked; its thread notices the change after its pause");
+                }
+            }
         }
     }
 
@@ -151,7 +163,7 @@ impl Worker {
         let mut pace = Pace::new();
         loop {
             if self.take(&mut pending) == Take::End {
-                pending.release();
+                // The words of requests that are pending, because the bridge was abandoned, stay in use.
                 return;
             }
             while !pending.is_empty() {
@@ -254,7 +266,7 @@ impl Worker {
         lock(&self.state).sleep = Sleep::Awake;
         if let Err(error) = waited {
             // A failed timeline returns its error at the next query. The pause covers the case that none has failed.
-            tracing::debug!(%error, "waiting for an exporter's timelines failed; retrying");
+            log!(debug, %error, "waiting for an exporter's timelines failed; retrying");
             sleep(pause.min(std::time::Duration::from_millis(1)));
         }
     }

@@ -10,8 +10,8 @@ use super::modifier::DrmModifier;
 use super::plane::PlaneLayout;
 use super::table::TexelRow;
 use super::video::VideoFormat;
-use crate::error::{Error, ErrorKind, ImportError, Result};
-use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, classify_fd};
+use crate::error::{Error, ImportError, Result};
+use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, cannot_duplicate, classify_fd};
 use crate::import::MemoryImport;
 use crate::object::Device;
 
@@ -76,8 +76,8 @@ impl DmaBufPicture {
     /// Layout of each plane in its dma-buf, validated as far as possible without the descriptors.
     ///
     /// # Errors
-    /// * [`ErrorKind::Unsupported`]: the modifier is not linear, and the error names it; or the format is not in the tables.
-    /// * [`ErrorKind::InvalidArgument`]: the number of planes is not the format's; an extent of 0; a pitch below the size of
+    /// * [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the modifier is not linear, and the error names it; or the format is not in the tables.
+    /// * [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the number of planes is not the format's; an extent of 0; a pitch below the size of
     ///   a row; an offset or pitch beyond 64 bits.
     pub fn layouts(&self) -> Result<Vec<PlaneLayout>> {
         self.check_layouts().map_err(|error| {
@@ -133,8 +133,8 @@ impl DmaBufPicture {
     /// descriptor waits for its writers), and keep the producer from writing until the device has read.
     ///
     /// # Errors
-    /// Those of [`layouts`](Self::layouts); [`ErrorKind::InvalidArgument`] if a descriptor is not a dma-buf, a plane goes
-    /// past its end, or planes of one dma-buf differ in the dedicated flag; [`ErrorKind::Unsupported`] if the device imports no dma-bufs; otherwise those of
+    /// Those of [`layouts`](Self::layouts); [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if a descriptor is not a dma-buf, a plane goes
+    /// past its end, or planes of one dma-buf differ in the dedicated flag; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the device imports no dma-bufs; otherwise those of
     /// [`Device::import_memory`].
     ///
     /// # Safety
@@ -149,7 +149,7 @@ impl DmaBufPicture {
     /// kind for dma-bufs: it imports those of the kernel's `amdgpu` driver as [`MemoryHandleKind::OpaqueFd`].
     ///
     /// # Errors
-    /// As [`import`](Self::import), and [`ErrorKind::InvalidArgument`] for another kind of handle.
+    /// As [`import`](Self::import), and [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for another kind of handle.
     ///
     /// # Safety
     /// As [`import`](Self::import), and the driver imports the descriptors as this kind.
@@ -190,10 +190,8 @@ impl DmaBufPicture {
                 }
                 Some(memory) => memory,
                 None => {
-                    let fd = plane.fd.try_clone().map_err(|source| {
-                        Error::new(ErrorKind::System, "fcntl(F_DUPFD_CLOEXEC)", "the descriptor cannot be duplicated")
-                            .with_source(source)
-                    })?;
+                    let fd = plane.fd.try_clone();
+                    let fd = fd.map_err(|source| cannot_duplicate("fcntl(F_DUPFD_CLOEXEC)", source))?;
                     // SAFETY: the caller promises memory of this kind, dedicated or not; the kernel reported its size.
                     requests.push(unsafe { MemoryImport::new(wrap(fd), file.size).dedicated(plane.dedicated) });
                     files.push(file);
@@ -240,6 +238,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ErrorKind;
 
     fn memfd(size: u64) -> OwnedFd {
         let fd = rustix::fs::memfd_create("picture", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");

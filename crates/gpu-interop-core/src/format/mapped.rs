@@ -24,14 +24,20 @@ impl MappedPlanes {
     /// # Errors
     /// Those of [`Device::import_memory`] and [`ExternalMemory::map_buffer`](crate::ExternalMemory::map_buffer);
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument), before a driver is called, if there is no plane,
-    /// or a plane names a missing memory or goes past its end.
+    /// a plane names a missing memory or goes past its end, or a memory contains an image of optimal tiling
+    /// ([`MemoryImport::image`]).
     pub fn import(
         device: &Device,
         requests: Vec<MemoryImport>,
         planes: Vec<(usize, PlaneLayout)>,
     ) -> Result<Self, ImportError<Vec<MemoryImport>>> {
+        const OPERATION: &str = "MappedPlanes::import";
         let sizes: Vec<_> = requests.iter().map(MemoryImport::size).collect();
-        if let Err(error) = check("MappedPlanes::import", &sizes, &planes) {
+        let no_image = |request: &MemoryImport| match request.image() {
+            Some(_) => request.check_buffer(OPERATION, ..),
+            None => Ok(()),
+        };
+        if let Err(error) = check(OPERATION, &sizes, &planes).and_then(|()| requests.iter().try_for_each(no_image)) {
             return Err(ImportError::new(error, requests));
         }
         let mut memories = Vec::with_capacity(requests.len());

@@ -14,6 +14,26 @@ pub(crate) use kind::open_file;
 #[cfg(unix)]
 pub use kind::{FdKind, classify_fd};
 
+/// Error of a descriptor that cannot be duplicated (`fcntl(F_DUPFD_CLOEXEC)`), with the system's reason, and the remedy if
+/// the process is out of descriptors. For backends and exporters.
+#[cfg(unix)]
+#[must_use]
+pub fn cannot_duplicate(operation: &'static str, source: std::io::Error) -> crate::Error {
+    use rustix::io::Errno;
+
+    let reason = match Errno::from_io_error(&source) {
+        Some(Errno::MFILE) => {
+            "the process has no free descriptor; raise its limit (`ulimit -n`), or share one allocation among many buffers \
+             (gpu_interop::vulkan::SharedHeap)"
+        }
+        Some(Errno::NFILE) => "the system has no free descriptor; raise fs.file-max, or close files of other processes",
+        Some(Errno::BADF) => "it is not open; it may have been closed elsewhere",
+        _ => "see the system's error",
+    };
+    let message = format!("cannot duplicate the file descriptor: {source}: {reason}");
+    crate::Error::new(crate::ErrorKind::System, operation, message).with_source(source)
+}
+
 #[cfg(unix)]
 mod kind {
     use std::fmt;
@@ -153,6 +173,20 @@ mod kind {
         use rustix::fs::MemfdFlags;
 
         use super::*;
+
+        #[test]
+        fn a_failed_duplicate_has_the_systems_reason_and_the_remedy() {
+            let error = |errno: Errno| super::super::cannot_duplicate("dup", errno.into()).to_string();
+            for (errno, words) in [
+                (Errno::MFILE, ["Too many open files", "ulimit -n", "SharedHeap"]),
+                (Errno::NFILE, ["Too many open files in system", "fs.file-max", "dup"]),
+                (Errno::BADF, ["Bad file descriptor", "closed elsewhere", "cannot duplicate"]),
+            ] {
+                let text = error(errno);
+                assert!(words.iter().all(|word| text.contains(word)), "{text}");
+            }
+            assert!(!error(Errno::BADF).contains("ulimit"));
+        }
 
         #[test]
         fn each_kind_is_recognised() {

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::Resource;
 
-use crate::error::{Error, ErrorKind, Result};
+use super::fd::cannot_duplicate;
+use crate::error::Result;
 use crate::{process, sys};
 
 /// Numbers of duplicates that a driver may have closed. No two live [`LentFd`]s share a number, even if a driver closed
@@ -48,7 +49,7 @@ impl<'a> LentFd<'a> {
     /// Duplicates `original` with close-on-exec set.
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if the process is out of descriptors or `original` is not open.
+    /// [`ErrorKind::System`](crate::ErrorKind::System) if the process is out of descriptors or `original` is not open.
     pub fn new(original: BorrowedFd<'a>) -> Result<Self> {
         let duplicate = |floor| rustix::io::fcntl_dupfd_cloexec(original, floor);
         let mut minimum = floor();
@@ -56,13 +57,7 @@ impl<'a> LentFd<'a> {
         let mut stale: Vec<OwnedFd> = Vec::new();
         loop {
             let fd = duplicate(minimum).or_else(|_| duplicate(0)).map_err(|errno| {
-                Error::new(
-                    ErrorKind::System,
-                    "fcntl(F_DUPFD_CLOEXEC)",
-                    "cannot duplicate the descriptor for the driver",
-                )
-                .with_context("fd", original.as_raw_fd())
-                .with_source(std::io::Error::from(errno))
+                cannot_duplicate("fcntl(F_DUPFD_CLOEXEC)", errno.into()).with_context("fd", original.as_raw_fd())
             })?;
             if unsettled().insert(fd.as_raw_fd()) {
                 return Ok(Self { original, number: fd.into_raw_fd(), settled: false });

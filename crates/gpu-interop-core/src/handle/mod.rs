@@ -14,7 +14,7 @@ pub use fd::FdHandle;
 #[cfg(unix)]
 pub(crate) use fd::open_file;
 #[cfg(unix)]
-pub use fd::{FdKind, classify_fd};
+pub use fd::{FdKind, cannot_duplicate, classify_fd};
 #[cfg(unix)]
 pub use lend::LentFd;
 pub use memory::{MemoryHandle, MemoryHandleKind};

@@ -80,6 +80,9 @@ impl From<NtHandle> for std::os::windows::io::OwnedHandle {
 pub struct KmtHandle(usize);
 
 impl KmtHandle {
+    /// In place of a handle that was taken.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Wraps a KMT handle.
     ///
     /// # Errors

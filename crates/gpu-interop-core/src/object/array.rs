@@ -26,6 +26,7 @@ impl ArrayInner {
     /// Returns the driver's array of one level, owned by `self`.
     pub(super) fn level(&self, operation: &'static str, level: u32) -> Result<RawArray> {
         let device = &self.owned.device;
+        device.check_process(operation)?;
         if level >= self.desc.levels {
             let error = Error::invalid(operation, "the mip level does not exist")
                 .with_context("level", level)
@@ -46,7 +47,7 @@ pub struct MappedMipmappedArray {
 }
 
 impl ExternalMemory {
-    /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`). The only way to access images with optimal tiling.
+    /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`). The only way to the texels of images with optimal tiling.
     ///
     /// `desc` is the exporter's image: its offset, shape, format, all of its mip levels, and
     /// [`ArrayUsage::COLOR_ATTACHMENT`] exactly if the exporter may render to it. Any other description is undefined
@@ -62,7 +63,9 @@ impl ExternalMemory {
     pub fn map_mipmapped_array(&self, desc: &MipmappedArrayDesc) -> Result<MappedMipmappedArray> {
         const OPERATION: &str = "ExternalMemory::map_mipmapped_array";
         let device = &self.inner.owned.device;
-        validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedMipmappedArray)
+        device
+            .check_process(OPERATION)
+            .and_then(|()| validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedMipmappedArray))
             .and_then(|()| desc.validate(self.inner.size))
             .and_then(|()| self.check_levels(OPERATION, desc))
             .and_then(|()| self.check_image(OPERATION, desc))

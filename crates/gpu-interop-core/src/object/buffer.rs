@@ -11,6 +11,7 @@ use super::validate;
 use crate::backend::{DevicePtr, RawMemory};
 use crate::capability::Feature;
 use crate::error::Result;
+use crate::import::check_buffer;
 use crate::kernel::KernelArg;
 use crate::range::byte_range;
 
@@ -39,13 +40,36 @@ impl ExternalMemory {
     /// other ranges correctly, too; their references do not guarantee it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or not inside the
-    /// memory; otherwise the driver's error.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty, not inside the memory, or
+    /// contains texels of the declared [image](ExternalMemory::image), which has optimal tiling: its bytes are not rows of
+    /// texels. Otherwise the driver's error.
     pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
         const OPERATION: &str = "ExternalMemory::map_buffer";
+        self.map_range(OPERATION, range, |offset, size| check_buffer(OPERATION, self.image(), offset, size))
+    }
+
+    /// As [`map_buffer`](Self::map_buffer), also over the declared [image](Self::image): for its bytes in the order in
+    /// which the exporter's driver stores them, which is private to the driver and differs between images, GPUs and
+    /// versions.
+    ///
+    /// # Errors
+    /// As [`map_buffer`](Self::map_buffer), but for the image.
+    pub fn map_image_bytes(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
+        self.map_range("ExternalMemory::map_image_bytes", range, |_, _| Ok(()))
+    }
+
+    fn map_range(
+        &self,
+        operation: &'static str,
+        range: impl RangeBounds<u64>,
+        check: impl FnOnce(u64, u64) -> Result<()>,
+    ) -> Result<MappedBuffer> {
         let device = &self.inner.owned.device;
-        validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedBuffer)
-            .and_then(|()| byte_range(OPERATION, range, self.inner.size))
+        device
+            .check_process(operation)
+            .and_then(|()| validate::feature(operation, device.raw.capabilities(), Feature::MappedBuffer))
+            .and_then(|()| byte_range(operation, range, self.inner.size))
+            .and_then(|(offset, size)| check(offset, size).map(|()| (offset, size)))
             .and_then(|(offset, size)| {
                 // SAFETY: the import is live, and the range is not empty and inside it.
                 let ptr = unsafe { device.raw.map_buffer(self.inner.raw, offset, size) }?;

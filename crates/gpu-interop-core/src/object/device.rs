@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::device_state::DeviceInner;
 use super::exportable::ExportableMemory;
-use super::lifetime::Lifetimes;
 use super::memory::ExternalMemory;
 use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
-use super::{Event, validate};
+use super::{Event, same_gpu, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawContext, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
@@ -62,30 +61,25 @@ impl Device {
         }
     }
 
-    /// Wraps an opened backend device, for layered and custom backends. Create only one `Device` from `raw`: closing
-    /// one cancels pending work of all.
+    /// Wraps an opened backend device, for layered and custom backends. While a `Device` of the same `raw` is open, this
+    /// is a clone of it, and `info` is unused: streams of two would not know of each other, and closing one would cancel
+    /// the work of both. The drop of the last object of a device may cancel pending work for good; open another one then.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
         Self::build(info, raw, None)
     }
 
     fn build(info: BackendInfo, raw: Arc<dyn BackendDevice>, ordinal: Option<usize>) -> Self {
-        let lifetimes: Arc<Lifetimes> = Arc::default();
-        if raw.frees_wait_for_streams() {
-            lifetimes.register(&info.name, &raw);
-        }
-        let process = ProcessMark::of_this_process();
-        Self {
-            inner: Arc::new(DeviceInner {
-                info,
-                raw,
-                lifetimes,
-                bridges: Bridges::default(),
-                ordinal,
-                process,
-                dropping: None,
-            }),
-        }
+        let new = || DeviceInner {
+            info,
+            raw: raw.clone(),
+            lifetimes: Arc::default(),
+            bridges: Bridges::default(),
+            ordinal,
+            process: ProcessMark::of_this_process(),
+            dropping: None,
+        };
+        Self { inner: same_gpu::shared(&raw, new) }
     }
 
     /// Identity of the device.
@@ -115,7 +109,7 @@ impl Device {
     }
 
     /// Position of the device in the backend's order, as in [`Device::open`]: CUDA's and HIP's device ordinal. `None`
-    /// for a device from [`Device::from_backend_device`].
+    /// for a device from [`Device::from_backend_device`], unless that is a clone of an opened one.
     #[must_use]
     pub fn ordinal(&self) -> Option<usize> {
         self.inner.ordinal
@@ -143,7 +137,8 @@ impl Device {
     /// and [`ErrorKind::DeviceMismatch`] are detected before the driver is called; [`ErrorKind::ImportRejected`] comes
     /// from the driver.
     pub fn import_memory(&self, request: MemoryImport) -> Result<ExternalMemory, ImportError<MemoryImport>> {
-        let imported = validate::memory_import(&request, self.capabilities(), self.identity()).and_then(|()| {
+        let valid = || validate::memory_import(&request, self.capabilities(), self.identity());
+        let imported = self.inner.check_process("Device::import_memory").and_then(|()| valid()).and_then(|()| {
             // SAFETY: the request was validated, the backend only borrows it, and its builder guarantees the
             // description (`MemoryImport::new`).
             unsafe { self.inner.raw.import_memory(&request) }
@@ -170,7 +165,8 @@ impl Device {
         &self,
         request: SemaphoreImport,
     ) -> Result<ExternalSemaphore, ImportError<SemaphoreImport>> {
-        let imported = validate::semaphore_import(&request, self.capabilities(), self.identity()).and_then(|()| {
+        let valid = || validate::semaphore_import(&request, self.capabilities(), self.identity());
+        let imported = self.inner.check_process("Device::import_semaphore").and_then(|()| valid()).and_then(|()| {
             // SAFETY: as in `import_memory` (`SemaphoreImport::new`).
             unsafe { self.inner.raw.import_semaphore(&request) }
         });
@@ -196,7 +192,9 @@ impl Device {
     /// otherwise the driver's error.
     pub fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
         const OPERATION: &str = "Device::fill_nv_sci_sync_attributes";
-        validate::feature(OPERATION, self.capabilities(), Feature::NvSciSyncAttributes)
+        self.inner
+            .check_process(OPERATION)
+            .and_then(|()| validate::feature(OPERATION, self.capabilities(), Feature::NvSciSyncAttributes))
             .and_then(|()| match NvSciSyncUse::from_bits(uses.bits()) {
                 Some(uses) if !uses.is_empty() => Ok(()),
                 _ => Err(Error::invalid(OPERATION, "the uses must be signal, wait or both, without unknown bits")),
@@ -214,7 +212,8 @@ impl Device {
     /// [`ErrorKind::OutOfMemory`].
     pub fn allocate_exportable(&self, size: u64) -> Result<ExportableMemory> {
         const OPERATION: &str = "Device::allocate_exportable";
-        let created = validate::feature(OPERATION, self.capabilities(), Feature::ExportableMemory).and_then(|()| {
+        let feature = || validate::feature(OPERATION, self.capabilities(), Feature::ExportableMemory);
+        let created = self.inner.check_process(OPERATION).and_then(|()| feature()).and_then(|()| {
             if size == 0 {
                 return Err(Error::invalid(OPERATION, "the size is 0"));
             }
@@ -231,6 +230,7 @@ impl Device {
     /// # Errors
     /// The driver's error.
     pub fn create_stream(&self) -> Result<Stream> {
+        self.inner.check_process("Device::create_stream")?;
         self.inner.lifetimes.collect(&*self.inner.raw);
         let raw = self.inner.raw.create_stream().map_err(|error| self.inner.decorate(error))?;
         Ok(Stream::new(self.inner.clone(), raw, None))
@@ -299,9 +299,11 @@ impl Device {
     }
 
     /// Frees objects that were dropped while work used them and whose work has completed. Called implicitly when an
-    /// object is dropped and when a stream is created or synchronised.
+    /// object is dropped and when a stream is created or synchronised. No effect in a forked process.
     pub fn collect(&self) {
-        self.inner.lifetimes.collect(&*self.inner.raw);
+        if !self.inner.is_forked() {
+            self.inner.lifetimes.collect(&*self.inner.raw);
+        }
     }
 
     /// Creates an event.
@@ -309,6 +311,7 @@ impl Device {
     /// # Errors
     /// The driver's error.
     pub fn create_event(&self) -> Result<Event> {
+        self.inner.check_process("Device::create_event")?;
         let raw = self.inner.raw.create_event().map_err(|error| self.inner.decorate(error))?;
         Ok(Event::new(self.inner.clone(), raw))
     }
@@ -319,7 +322,11 @@ impl Device {
     /// [`ErrorKind::Unsupported`] where the device does not support kernels or this kind of image; otherwise the
     /// driver's error.
     pub fn load_module(&self, image: ModuleImage<'_>) -> Result<Module> {
-        let loaded = validate::feature("Device::load_module", self.capabilities(), Feature::Kernels)
+        const OPERATION: &str = "Device::load_module";
+        let loaded = self
+            .inner
+            .check_process(OPERATION)
+            .and_then(|()| validate::feature(OPERATION, self.capabilities(), Feature::Kernels))
             .and_then(|()| self.inner.raw.load_module(image));
         match loaded {
             Ok(raw) => Ok(Module::new(self.inner.clone(), raw)),

@@ -9,6 +9,7 @@ use super::driver_calls;
 use super::lifetime::Lifetimes;
 use crate::backend::{BackendDevice, BackendInfo};
 use crate::bridge::Bridges;
+use crate::callback::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::{FORKED, ProcessMark};
 
@@ -29,19 +30,23 @@ pub(super) struct DeviceInner {
 impl DeviceInner {
     /// `true` if this process was forked from the one that opened the device. The driver cannot be called here, and
     /// locks held by other threads are never released.
+    #[inline]
     pub(super) fn is_forked(&self) -> bool {
         !self.process.is_this_process()
     }
 
-    /// Returns an error in a forked process.
+    /// Returns an error in a forked process. Called before each call of the driver, except to free objects.
     ///
     /// # Errors
     /// [`ErrorKind::System`].
+    #[inline]
     pub(super) fn check_process(&self, operation: &'static str) -> Result<()> {
-        if !self.is_forked() {
-            return Ok(());
-        }
-        Err(self.decorate(Error::new(ErrorKind::System, operation, FORKED)))
+        if self.is_forked() { Err(self.forked(operation)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn forked(&self, operation: &'static str) -> Error {
+        self.decorate(Error::new(ErrorKind::System, operation, FORKED))
     }
 
     /// Adds backend and device to an error.
@@ -63,7 +68,7 @@ impl Drop for DeviceInner {
             return;
         }
         if !driver_calls::are_forbidden() {
-            self.lifetimes.drain(&self.raw, &self.bridges);
+            close(&self.lifetimes, &self.raw, &self.bridges);
             return;
         }
         // Draining calls the driver and may wait for this thread.
@@ -74,13 +79,20 @@ impl Drop for DeviceInner {
         let parts = ManuallyDrop::new((lifetimes, self.raw.clone(), bridges));
         let close = move || {
             let (lifetimes, raw, bridges) = ManuallyDrop::into_inner(parts);
-            lifetimes.drain(&raw, &bridges);
+            self::close(&lifetimes, &raw, &bridges);
             // Disconnected once the host function's thread has dropped its reference: closing the device calls the
             // driver, too.
             let _ = dropped.recv();
         };
         if let Err(error) = std::thread::Builder::new().name("gpu-interop close".into()).spawn(close) {
-            tracing::error!(%error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
+            log!(error, %error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
         }
+    }
+}
+
+/// Frees all objects of a device. A backend may call a subscriber of `tracing`, which may panic.
+fn close(lifetimes: &Lifetimes, raw: &Arc<dyn BackendDevice>, bridges: &Bridges) {
+    if caught(|| lifetimes.drain(raw, bridges)).is_none() {
+        log!(error, "closing a device panicked; its objects may be leaked");
     }
 }

@@ -31,9 +31,10 @@ impl Event {
     /// never recorded. Does not block.
     ///
     /// # Errors
-    /// The driver's error.
+    /// [`ErrorKind::System`](crate::ErrorKind::System) in a forked process; otherwise the driver's error.
     pub fn is_complete(&self) -> Result<bool> {
         let device = &self.owned.device;
+        device.check_process("Event::is_complete")?;
         // SAFETY: the event is live.
         unsafe { device.raw.query_event(self.raw) }.map_err(|error| device.decorate(error))
     }

@@ -58,6 +58,7 @@ impl ExportableMemory {
     /// The driver's error.
     pub fn export(&self) -> Result<MemoryHandle> {
         let device = &self.owned.device;
+        device.check_process("ExportableMemory::export")?;
         // SAFETY: the allocation is live.
         unsafe { device.raw.export_allocation(&self.allocation) }.map_err(|error| device.decorate(error))
     }

@@ -71,11 +71,11 @@ impl Drop for Capture<'_> {
         if self.capturing {
             // SAFETY: the stream is live and recording.
             match unsafe { self.device.raw.end_capture(self.stream.as_raw()) } {
-                Err(error) => tracing::warn!(%error, "ending a discarded capture failed"),
+                Err(error) => log!(warn, %error, "ending a discarded capture failed"),
                 Ok(graph) => {
                     // SAFETY: the graph was never launched and has no other user.
                     if let Err(error) = unsafe { self.device.raw.destroy_graph(graph) } {
-                        tracing::warn!(%error, "destroying a discarded graph failed");
+                        log!(warn, %error, "destroying a discarded graph failed");
                     }
                 }
             }
@@ -102,7 +102,9 @@ impl Device {
     /// otherwise the driver's error, also for work that it does not support in a graph.
     pub fn record(&self, work: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         let device = &self.inner;
-        validate::feature("Device::record", self.capabilities(), Feature::Graphs)
+        device
+            .check_process("Device::record")
+            .and_then(|()| validate::feature("Device::record", self.capabilities(), Feature::Graphs))
             .and_then(|()| Capture::begin(device))
             .and_then(|capture| {
                 work(&capture.stream)?;
@@ -175,6 +177,7 @@ impl Graph {
     /// unchanged.
     pub fn set_signals(&self, index: usize, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         const OPERATION: &str = "Graph::set_signals";
+        self.device().check_process(OPERATION)?;
         let set = || {
             let mut semaphores = lock(&self.semaphores);
             let count = semaphores.signals.len();
@@ -197,6 +200,7 @@ impl Graph {
     /// As there.
     pub fn set_waits(&self, index: usize, waits: &[SemaphoreWait<'_>]) -> Result<()> {
         const OPERATION: &str = "Graph::set_waits";
+        self.device().check_process(OPERATION)?;
         let set = || {
             let semaphores = lock(&self.semaphores);
             let count = semaphores.waits.len();

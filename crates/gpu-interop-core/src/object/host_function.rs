@@ -1,13 +1,13 @@
 //! Application functions that run in stream order.
 
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::driver_calls::without_driver_calls;
 use super::fault::StreamFaults;
 use super::stream::Stream;
 use super::validate;
+use crate::callback::caught;
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -25,16 +25,13 @@ unsafe extern "C" fn run(data: *mut c_void) {
     let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
     let HostCall { function, faults } = *call;
     // Also drops the captured values.
-    let called = without_driver_calls(|| catch_unwind(AssertUnwindSafe(function)));
-    if let Err(payload) = called {
-        // Dropping the payload could panic, into the driver.
-        std::mem::forget(payload);
+    if without_driver_calls(|| caught(function)).is_none() {
         faults.report(Error::new(
             ErrorKind::HostFunctionPanicked,
             "Stream::synchronize",
             "a host function enqueued on this stream panicked",
         ));
-        tracing::error!("a host function panicked; the stream's next synchronisation reports it");
+        log!(error, "a host function panicked; the stream's next synchronisation reports it");
     }
 }
 
@@ -53,6 +50,7 @@ impl Stream {
     pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device();
         self.check_not_recording("Stream::launch_host_function")?;
+        device.check_process("Stream::launch_host_function")?;
         validate::feature("Stream::launch_host_function", device.raw.capabilities(), Feature::HostFunctions)
             .and_then(|()| {
                 let call = HostCall { function: Box::new(function), faults: self.faults().clone() };

@@ -38,6 +38,7 @@ use crate::backend::{BackendDevice, RawStream};
 use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
 use crate::handle::Owner;
+use crate::sys::Guarded;
 
 /// Time that closing a device waits for work to complete, and once more after cancelling pending work. Longer in tests, whose
 /// threads a busy machine may stop.
@@ -55,7 +56,7 @@ pub(super) struct Lifetimes {
     /// Objects dropped inside a host function, where no driver may be called, and the streams they were used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
     /// Owners of objects that imports, lent streams and borrowed memory refer to, until those are destroyed.
-    owners: Mutex<BTreeMap<Borrower, Owner>>,
+    owners: Mutex<BTreeMap<Borrower, Guarded<Owner>>>,
     /// A drop collects once at least this many objects are retired.
     due: AtomicUsize,
     /// Threads that release streams blocked on failed timelines.
@@ -65,9 +66,9 @@ pub(super) struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// Makes the device known to the others on its hardware, whose frees may wait for its streams.
-    pub(super) fn register(&self, backend: &str, raw: &Arc<dyn BackendDevice>) {
-        same_gpu::register(backend, raw, &self.slots);
+    /// Slots of its streams.
+    pub(super) fn slots(&self) -> &Arc<Slots> {
+        &self.slots
     }
 
     /// Assigns a slot to a stream.
@@ -88,7 +89,7 @@ impl Lifetimes {
     /// Keeps the owner of a new import, lent stream or borrowed range.
     pub(super) fn keep(&self, resource: Resource, owner: Option<&Owner>) {
         if let (Some(borrower), Some(owner)) = (resource.borrower(), owner) {
-            lock(&self.owners).insert(borrower, owner.clone());
+            lock(&self.owners).insert(borrower, Guarded::new(owner.clone()));
         }
     }
 
@@ -122,8 +123,7 @@ impl Lifetimes {
                 return Ok(());
             }
         }
-        // Its parents are live: the caller's object refers to them. The owner is dropped last: its destructor is
-        // application code and may panic.
+        // Its parents are live: the caller's object refers to them. The owner is dropped last.
         self.free(device, resource).map(drop)
     }
 
@@ -242,7 +242,7 @@ impl Lifetimes {
     }
 
     /// One pass of [`Self::collect`]; returns whether another is needed because of concurrent frees.
-    fn collect_once(&self, device: &dyn BackendDevice, owners: &mut Vec<Owner>) -> bool {
+    fn collect_once(&self, device: &dyn BackendDevice, owners: &mut Vec<Guarded<Owner>>) -> bool {
         let entries = {
             let mut retired = lock(&self.retired);
             if retired.entries.is_empty() {
@@ -298,7 +298,7 @@ impl Lifetimes {
             Wait::Event { event, slot } => {
                 // SAFETY: retired entries own their events.
                 let passed = unsafe { device.query_event(event) }.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "querying an event failed; the object is freed once the stream is idle");
+                    log!(warn, %error, "querying an event failed; the object is freed once the stream is idle");
                     self.is_idle(device, slot)
                 });
                 if !passed {
@@ -363,7 +363,7 @@ impl Lifetimes {
                 std::thread::sleep(Duration::from_millis(1));
             }
             let objects = lock(&self.retired).entries.len();
-            tracing::warn!(objects, "work is still pending on a closed device; its objects are leaked");
+            log!(warn, objects, "work is still pending on a closed device; its objects are leaked");
         }
     }
 
@@ -392,7 +392,7 @@ impl Lifetimes {
     }
 
     /// Frees a driver object and returns its owner.
-    fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<Option<Owner>> {
+    fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<Option<Guarded<Owner>>> {
         // Removed first: the driver may reuse the raw value after the free.
         let owner = resource.borrower().and_then(|borrower| lock(&self.owners).remove(&borrower));
         match self.destroy(device, resource) {
@@ -448,7 +448,7 @@ unsafe fn wait_entry(device: &dyn BackendDevice, raw: RawStream, slot: usize) ->
         Ok(true) => return None,
         Ok(false) => false,
         Err(error) => {
-            tracing::warn!(%error, "querying a stream failed; the object is freed after an event");
+            log!(warn, %error, "querying a stream failed; the object is freed after an event");
             is_lost(&error)
         }
     };
@@ -456,11 +456,11 @@ unsafe fn wait_entry(device: &dyn BackendDevice, raw: RawStream, slot: usize) ->
     match unsafe { progress::record(device, raw) } {
         Ok(event) => Some(Wait::Event { event, slot }),
         Err(error) if reports_lost && is_lost(&error) => {
-            tracing::warn!(%error, "recording an event failed; the device is lost");
+            log!(warn, %error, "recording an event failed; the device is lost");
             None
         }
         Err(error) => {
-            tracing::warn!(%error, "recording an event failed; the object is freed once the stream is idle");
+            log!(warn, %error, "recording an event failed; the object is freed once the stream is idle");
             Some(Wait::Idle(slot))
         }
     }

@@ -37,6 +37,8 @@ impl MemoryInner {
 /// coherent ([`SignalParams::NvSciSync`](crate::SignalParams::NvSciSync)); other semaphores do not.
 ///
 /// Destroyed with its last mapping, or when it is closed or dropped without any.
+///
+#[doc = include_str!("memory.md")]
 #[derive(Debug)]
 pub struct ExternalMemory {
     pub(super) inner: Arc<MemoryInner>,

@@ -2,6 +2,7 @@
 
 mod array;
 mod array_copy;
+mod awaited;
 mod batch_values;
 mod borrowed;
 mod buffer;

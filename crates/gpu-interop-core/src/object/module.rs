@@ -34,6 +34,7 @@ impl Module {
     /// `hipModuleGetFunction`).
     pub fn kernel(&self, name: &CStr) -> Result<Kernel> {
         let device = &self.inner.owned.device;
+        device.check_process("Module::kernel")?;
         if name.is_empty() {
             return Err(device
                 .decorate(Error::invalid("Module::kernel", "the kernel name is empty; pass the name of a kernel")));

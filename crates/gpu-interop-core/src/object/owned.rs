@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::device_state::DeviceInner;
 use super::progress::is_lost;
 use super::resource::Resource;
+use crate::callback::caught;
 use crate::error::{Error, Result};
 
 /// Streams that used an object, one bit for each slot.
@@ -72,17 +73,20 @@ impl Owned {
 pub(super) fn report_unfreed(error: &Error, resource: impl Debug) {
     // The driver has freed the objects of a lost device, or frees them at the end of the process.
     if is_lost(error) {
-        tracing::debug!(%error, ?resource, "the device of a dropped object is lost");
+        log!(debug, %error, ?resource, "the device of a dropped object is lost");
     } else {
-        tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+        log!(error, %error, ?resource, "freeing a driver object failed; it is leaked");
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
         let resource = self.resource;
-        if let Err(error) = self.release() {
-            report_unfreed(&error, resource);
+        // A backend may call a subscriber of `tracing`, too.
+        match caught(|| self.release()) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => report_unfreed(&error, resource),
+            None => log!(error, ?resource, "freeing a driver object panicked; it may be leaked"),
         }
     }
 }

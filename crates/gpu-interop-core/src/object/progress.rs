@@ -15,7 +15,7 @@ pub(super) fn is_lost(error: &Error) -> bool {
 pub(super) unsafe fn is_idle(device: &dyn BackendDevice, raw: RawStream) -> bool {
     // SAFETY: the caller guarantees a live stream of this device.
     unsafe { device.query_stream(raw) }.unwrap_or_else(|error| {
-        tracing::warn!(%error, "querying a stream failed; it counts as busy unless the device is lost");
+        log!(warn, %error, "querying a stream failed; it counts as busy unless the device is lost");
         // SAFETY: the caller guarantees a live stream of this device.
         unsafe { confirms_loss(device, raw, &error) }
     })
@@ -31,7 +31,7 @@ pub(super) unsafe fn has_run(device: &dyn BackendDevice, raw: RawStream) -> bool
         Ok(idle) => return idle,
         // SAFETY: the caller guarantees a live stream of this device.
         Err(error) if unsafe { confirms_loss(device, raw, &error) } => return true,
-        Err(error) => tracing::warn!(%error, "querying a stream failed; an event is queried"),
+        Err(error) => log!(warn, %error, "querying a stream failed; an event is queried"),
     }
     // SAFETY: the caller guarantees a live stream of this device.
     let Ok(event) = (unsafe { record(device, raw) }) else { return false };
@@ -77,6 +77,6 @@ pub(super) unsafe fn record(device: &dyn BackendDevice, raw: RawStream) -> Resul
 pub(super) fn destroy(device: &dyn BackendDevice, event: RawEvent) {
     // SAFETY: the event is live and destroyed once; drivers keep the resources of a pending event.
     if let Err(error) = unsafe { device.destroy_event(event) } {
-        tracing::warn!(%error, "destroying an event failed");
+        log!(warn, %error, "destroying an event failed");
     }
 }

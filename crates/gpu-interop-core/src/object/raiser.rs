@@ -11,7 +11,7 @@ use super::device_state::DeviceInner;
 use super::driver_calls::without_driver_calls;
 use super::lifetime::Lifetimes;
 use crate::backend::BackendDevice;
-use crate::bridge::{Side, release};
+use crate::bridge::Side;
 use crate::error::{ErrorKind, Result};
 use crate::sync::{Mutex, lock, sleep};
 
@@ -57,7 +57,7 @@ impl Raiser {
         device.lifetimes.raisers.spawn("gpu-interop raiser", move || {
             this.run(&side, &lifetimes, &*raw);
             // The destructor is application code and may close the device, which waits for this thread.
-            without_driver_calls(move || release(side));
+            without_driver_calls(move || drop(side));
         })?;
         state.running = true;
         released
@@ -82,7 +82,7 @@ impl Raiser {
                 }
                 Ok(raised) => pause = if raised { SHORTEST } else { (pause * 2).min(LONGEST) },
                 Err(error) => {
-                    tracing::error!(%error, "streams blocked on a failed timeline could not be released");
+                    log!(error, %error, "streams blocked on a failed timeline could not be released");
                     // For the next call of `start`.
                     *state = State { streams: streams | state.streams, running: false };
                     return;

@@ -32,6 +32,7 @@ impl Stream {
     /// error. After an error nothing is enqueued.
     #[inline(always)]
     pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
+        self.device().check_process(SIGNAL)?;
         let signalled = match (self.recording(), signals) {
             (Some(recording), _) => recording.signal(self.as_raw(), self.user(SIGNAL), signals),
             (None, [signal]) => self.signal_one(signal),
@@ -98,6 +99,7 @@ impl Stream {
     /// device, or parameters of the wrong type. Otherwise the driver's error. After an error nothing is enqueued.
     #[inline(always)]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
+        self.device().check_process(WAIT)?;
         self.about_to_wait();
         let waited = match (self.recording(), waits) {
             (Some(recording), _) => recording.wait(self.as_raw(), self.user(WAIT), waits),

@@ -101,7 +101,7 @@ impl ExternalWaits {
         match unsafe { progress::record(device, raw) } {
             Ok(event) => marker.event = Some(event),
             Err(error) => {
-                tracing::warn!(%error, "recording an event failed; objects are freed once the stream is idle");
+                log!(warn, %error, "recording an event failed; objects are freed once the stream is idle");
                 self.enqueued.store(true, Ordering::Release);
             }
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::awaited::Awaited;
 use super::buffer::BufferSlice;
 use super::device_state::DeviceInner;
 use super::event::Event;
@@ -34,6 +35,8 @@ pub struct Stream {
     /// `None` for a recording stream.
     live: Option<Arc<LiveStream>>,
     faults: Arc<StreamFaults>,
+    /// Timelines that it waits for, for the error of a timeout.
+    awaited: Awaited,
     /// Set for a recording stream, whose work goes into a graph.
     recording: Option<Recording>,
 }
@@ -45,16 +48,32 @@ impl Stream {
         let resource = Resource::Stream { raw, slot, owned: lender.is_none() };
         device.lifetimes.keep(resource, lender.as_ref());
         let owned = Owned::new(device, resource);
-        Self { owned, raw, slot, live: Some(live), faults: Arc::default(), recording: None }
+        Self {
+            owned,
+            raw,
+            slot,
+            live: Some(live),
+            faults: Arc::default(),
+            awaited: Awaited::default(),
+            recording: None,
+        }
     }
 
     /// Creates a stream that records the graph in `slot`.
     pub(super) fn recorder(device: Arc<DeviceInner>, raw: RawStream, slot: usize) -> Self {
         let owned = Owned::new(device, Resource::Recorder(raw));
-        Self { owned, raw, slot, live: None, faults: Arc::default(), recording: Some(Recording::default()) }
+        Self {
+            owned,
+            raw,
+            slot,
+            live: None,
+            faults: Arc::default(),
+            awaited: Awaited::default(),
+            recording: Some(Recording::default()),
+        }
     }
 
-    /// Called before an external wait is enqueued.
+    /// Called before an external wait is enqueued, in the process that opened the device.
     #[inline]
     pub(super) fn about_to_wait(&self) {
         if self.recording.is_none() {
@@ -114,6 +133,11 @@ impl Stream {
     #[inline]
     pub(super) fn slot(&self) -> usize {
         self.slot
+    }
+
+    /// Timelines that the stream waits for.
+    pub(super) fn awaited(&self) -> &Awaited {
+        &self.awaited
     }
 
     pub(super) fn faults(&self) -> &Arc<StreamFaults> {
@@ -187,8 +211,9 @@ impl Stream {
     /// polls. With a timeout of zero it queries once, as [`Stream::is_idle`] does.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if the last query was `false`; the work continues, and the call may be repeated. Otherwise as for
-    /// [`Stream::synchronize`].
+    /// [`ErrorKind::Timeout`] if the last query was `false`; the work continues, and the call may be repeated. The error
+    /// lists up to 4 [`Timeline`](super::Timeline)s that the stream waits for: the value that it waits for, the present one
+    /// and the last one that this process signalled through the object. Otherwise as for [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u64 = 200;
         self.check_not_recording("Stream::synchronize_timeout")?;
@@ -207,7 +232,7 @@ impl Stream {
                     "work is still pending on the stream",
                 )
                 .with_context("timeout", format_args!("{timeout:?}"));
-                return Err(self.device().decorate(error));
+                return Err(self.device().decorate(self.awaited.describe(error)));
             }
             if round < SPINS {
                 std::hint::spin_loop();
@@ -334,10 +359,14 @@ impl Stream {
         self.owned.release()
     }
 
-    /// Rejects objects of another device.
+    /// Rejects objects of another device, and forked processes.
     #[inline]
     pub(super) fn check_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Result<()> {
-        if Arc::ptr_eq(device, self.device()) { Ok(()) } else { Err(self.other_device(operation, what, device)) }
+        if Arc::ptr_eq(device, self.device()) {
+            device.check_process(operation)
+        } else {
+            Err(self.other_device(operation, what, device))
+        }
     }
 
     #[cold]

@@ -5,6 +5,9 @@ mod capability;
 mod device;
 mod exported;
 mod foreign_objects;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod forked;
+mod forms;
 mod graph;
 mod host_function;
 mod image;
@@ -25,6 +28,8 @@ mod ownership;
 mod ownership_win32;
 mod prepared_batch;
 mod recorder;
+#[cfg(unix)]
+mod request_checks;
 mod semaphore;
 mod stream;
 mod timeline;

@@ -96,7 +96,9 @@ impl MappedMipmappedArray {
         const OPERATION: &str = "MappedMipmappedArray::surface";
         let inner = &self.inner;
         let device = &inner.owned.device;
-        validate::feature(OPERATION, device.raw.capabilities(), Feature::Surfaces)
+        device
+            .check_process(OPERATION)
+            .and_then(|()| validate::feature(OPERATION, device.raw.capabilities(), Feature::Surfaces))
             .map_err(|error| device.decorate(error))?;
         if !inner.desc.usage.contains(ArrayUsage::SURFACE_LOAD_STORE) {
             let error = Error::invalid(OPERATION, "the image was mapped without ArrayUsage::SURFACE_LOAD_STORE")
@@ -146,7 +148,9 @@ impl MappedMipmappedArray {
     fn create_texture(&self, operation: &'static str, source: TextureSource, desc: &TextureDesc) -> Result<Texture> {
         let inner = &self.inner;
         let device = &inner.owned.device;
-        validate::feature(operation, device.raw.capabilities(), Feature::Textures)
+        device
+            .check_process(operation)
+            .and_then(|()| validate::feature(operation, device.raw.capabilities(), Feature::Textures))
             .and_then(|()| self.check_sampling(operation, desc))
             .map_err(|error| device.decorate(error))?;
         // SAFETY: the array is live, and the description is valid for its format.

@@ -3,7 +3,7 @@
 mod work;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::device::Device;
@@ -81,9 +81,6 @@ pub struct Timeline {
     side: Arc<Side>,
     /// Dropped before the device, which waits for its bridges when it is closed.
     path: Path,
-    /// Greatest value signalled through this object, or the exporter's value at creation. The exporter may have
-    /// signalled greater ones.
-    last_signalled: AtomicU64,
     /// That of the exporter.
     max_difference: u64,
     device: Arc<DeviceInner>,
@@ -112,7 +109,7 @@ impl Timeline {
         } else {
             kind.map_or("the exporter does not export it".into(), |kind| format!("the device imports no {kind}"))
         };
-        tracing::info!(reason, "the driver does not import the timeline; the host bridge transfers its values");
+        log!(info, reason, "the driver does not import the timeline; the host bridge transfers its values");
         Self::with_strategy(device, exporter, TimelineStrategy::HostBridge)
     }
 
@@ -137,9 +134,8 @@ impl Timeline {
     fn build(device: &Device, exporter: Arc<dyn ExporterTimeline>, value: u64, path: Path) -> Self {
         Self {
             max_difference: exporter.max_difference(),
-            side: Arc::new(Side::new(exporter)),
+            side: Arc::new(Side::new(exporter, value)),
             path,
-            last_signalled: AtomicU64::new(value),
             device: device.inner.clone(),
         }
     }
@@ -159,13 +155,41 @@ impl Timeline {
         &self.side.exporter
     }
 
-    /// Returns the exporter's current value.
+    /// Returns the exporter's current value. Does not block.
     ///
     /// # Errors
     /// The failure of the timeline, if any; [`ErrorKind::Overtaken`] if the value is smaller than one observed before;
-    /// otherwise the exporter's error.
+    /// [`ErrorKind::Cancelled`] if the process watched by [`Timeline::watch_process`] has ended before the exporter
+    /// reached a greater value than at the last call; [`ErrorKind::System`] in a forked process; otherwise the exporter's
+    /// error.
     pub fn value(&self) -> Result<u64> {
-        self.checked(self.side.value())
+        self.device.check_process("Timeline::value")?;
+        let seen = self.side.seen();
+        match self.side.value() {
+            // What the process has signalled before its end counts.
+            Ok(value) if value <= seen && self.side.is_watched() => self.checked(self.check_watched().map(|()| value)),
+            value => self.checked(value),
+        }
+    }
+
+    /// `true` if the timeline is at least `value`. Does not block, and makes every check of [`Timeline::wait`]: for futures
+    /// and other waits that poll.
+    ///
+    /// # Errors
+    /// Those of [`Timeline::wait`], but for the timeout.
+    pub fn is_reached(&self, value: u64) -> Result<bool> {
+        self.device.check_process("Timeline::is_reached")?;
+        if self.checked(self.side.value())? >= value {
+            return Ok(true);
+        }
+        self.checked(self.check_watched())?;
+        Ok(false)
+    }
+
+    /// Fails the timeline if its watched process has ended, and releases the streams that wait for it.
+    fn check_watched(&self) -> Result<()> {
+        self.side.check_process();
+        self.side.check().inspect_err(|_| self.release_waits_or_log())
     }
 
     /// Blocks until the timeline is at least `value`.
@@ -173,10 +197,11 @@ impl Timeline {
     /// # Errors
     /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Overtaken`] instead, if the value
     /// is smaller than one observed before. [`ErrorKind::Cancelled`] if the process watched by
-    /// [`Timeline::watch_process`] has ended; otherwise the exporter's error.
+    /// [`Timeline::watch_process`] has ended; [`ErrorKind::System`] in a forked process; otherwise the exporter's error.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         /// Longest delay until the end of a watched process is detected.
         const SLICE: Duration = Duration::from_millis(50);
+        self.device.check_process("Timeline::wait")?;
         self.checked(self.side.check())?;
         if !self.side.is_watched() {
             return self.checked(self.waited(value, self.side.exporter.wait(value, timeout)));
@@ -186,11 +211,7 @@ impl Timeline {
             let left = timeout.saturating_sub(start.elapsed());
             match self.side.exporter.wait(value, left.min(SLICE)) {
                 Err(error) if error.kind() == ErrorKind::Timeout => {
-                    self.side.check_process();
-                    if let Some(failure) = self.side.failure() {
-                        self.release_waits_or_log();
-                        return self.checked(Err(failure));
-                    }
+                    self.checked(self.check_watched())?;
                     if left <= SLICE {
                         return self.checked(self.waited(value, Err(error)));
                     }
@@ -219,6 +240,7 @@ impl Timeline {
     /// this object; the failure of the timeline, if any; otherwise the exporter's error.
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "Timeline::signal";
+        self.device.check_process(OPERATION)?;
         self.checked(self.side.check().and_then(|()| {
             let last = self.begin_signal(OPERATION, value)?;
             self.side.exporter.signal(value).inspect_err(|_| self.undo_signal(last))
@@ -239,6 +261,7 @@ impl Timeline {
     /// [`ErrorKind::System`] if the process does not exist, [`ErrorKind::InvalidArgument`] if a process is watched
     /// already, [`ErrorKind::Unsupported`] on systems other than Linux and Windows.
     pub fn watch_process(&self, id: u32) -> Result<()> {
+        self.device.check_process("Timeline::watch_process")?;
         self.checked(self.side.watch_process(id))?;
         if let Path::HostBridge(bridge) = &self.path {
             // The bridge may be in a long sleep, without the check of a process.
@@ -261,6 +284,7 @@ impl Timeline {
     /// once it has executed, releases the waits. [`ErrorKind::System`] if the process cannot start another thread. The
     /// call may be repeated.
     pub fn abandon(&self, reason: &str) -> Result<()> {
+        self.device.check_process("Timeline::abandon")?;
         self.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", reason));
         self.checked(self.release_waits())
     }
@@ -279,7 +303,7 @@ impl Timeline {
     #[cold]
     fn release_waits_or_log(&self) {
         if let Err(error) = self.release_waits() {
-            tracing::error!(%error, "streams blocked on a failed timeline could not be released");
+            log!(error, %error, "streams blocked on a failed timeline could not be released");
         }
     }
 
@@ -290,13 +314,13 @@ impl Timeline {
 
     /// Records a value that is about to be signalled. Returns the last one, for [`Timeline::undo_signal`].
     fn begin_signal(&self, operation: &'static str, value: u64) -> Result<u64> {
-        let last = self.last_signalled.load(Ordering::Relaxed);
+        let last = self.side.last_signalled.load(Ordering::Relaxed);
         if value <= last {
             return Err(Error::invalid(operation, "a timeline only grows; signal a greater value")
                 .with_context("value", value)
                 .with_context("already signalled", last));
         }
-        self.last_signalled.store(value, Ordering::Relaxed);
+        self.side.last_signalled.store(value, Ordering::Relaxed);
         Ok(last)
     }
 
@@ -322,7 +346,7 @@ impl Timeline {
 
     #[cold]
     fn undo_signal(&self, last: u64) {
-        self.last_signalled.store(last, Ordering::Relaxed);
+        self.side.last_signalled.store(last, Ordering::Relaxed);
     }
 }
 
@@ -338,8 +362,9 @@ fn allows_bridge(kind: ErrorKind) -> bool {
     )
 }
 
-/// Current value of the exporter, so that a broken exporter is detected at creation and not by a stream's wait.
+/// Current value of the exporter, in the process that opened the device, so that a broken exporter is detected at creation and not by a stream's wait.
 fn value_of(device: &Device, exporter: &dyn ExporterTimeline) -> Result<u64> {
+    device.inner.check_process(NEW)?;
     exporter.value().map_err(|error| device.inner.decorate(error))
 }
 

@@ -46,7 +46,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let counter = Arc::new(Counter::default());
-        let side = Arc::new(Side::new(counter.clone()));
+        let side = Arc::new(Side::new(counter.clone(), 0));
         Self { words: Words::default(), counter, side, pending: Pending::default() }
     }
 

@@ -55,6 +55,23 @@ fn the_ordinal_selects_the_device() {
     assert_eq!((error.kind(), error.backend()), (ErrorKind::NoDevice, Some("cards")));
 }
 
+/// The drop of one would cancel the work of both.
+#[test]
+fn a_backend_device_is_one_device() {
+    let device = Device::open(&Cards::new([gpu(1)]), 0).expect("open");
+    let (info, raw) = (device.backend().clone(), device.as_raw().clone());
+    let second = Device::from_backend_device(info.clone(), raw.clone());
+    assert_eq!(second.ordinal(), Some(0), "a clone of the first");
+    let (stream, memory) =
+        (second.create_stream().expect("stream"), device.import_memory(opaque(SIZE)).expect("import"));
+    stream.fill(&memory.map_buffer(..).expect("map"), 1).expect("an object of both");
+    drop((second, stream));
+    device.create_stream().expect("open").synchronize().expect("nothing was cancelled");
+    drop((device, memory));
+    // No device is open any more.
+    assert_eq!(Device::from_backend_device(info, raw).ordinal(), None);
+}
+
 #[test]
 fn only_a_device_that_is_proven_the_same_matches() {
     let backend = Cards::new([DeviceIdentity::default(), gpu(1), gpu(2)]);

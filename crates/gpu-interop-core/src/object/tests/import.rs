@@ -268,6 +268,17 @@ fn a_closed_descriptor_is_rejected() {
         assert_error(&error, ErrorKind::InvalidArgument, MEMORY, &["not an open file descriptor", "fd: "]);
         assert_eq!(recorder.calls(), []);
     });
+    // Neither the error nor a request that was never checked closes the number, which debug builds would abort.
+    for size in [SIZE, 0] {
+        closed(&|fd| {
+            let (_recorder, device) = open();
+            let error = device.import_memory(memory_request(MemoryHandle::OpaqueFd(fd), size)).expect_err("closed");
+            assert!(size == 0 || error.to_string().contains("opaque_from_raw_fd"), "{error}");
+            drop(error);
+        });
+    }
+    closed(&|fd| drop(memory_request(MemoryHandle::OpaqueFd(fd), SIZE)));
+    closed(&|fd| drop(semaphore_request(SemaphoreHandle::OpaqueFd(fd))));
     closed(&|fd| {
         let (recorder, device) = open();
         let failure = device.import_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(fd))).expect_err("closed");

@@ -234,6 +234,20 @@ fn an_application_stream_is_never_destroyed() {
     }
 }
 
+/// The driver lets a free wait for a kernel or a host function.
+#[test]
+fn a_drop_lasts_as_long_as_the_drivers_free() {
+    const LONG: std::time::Duration = std::time::Duration::from_millis(300);
+    let (recorder, device) = open();
+    let (stream, unused) = (device.create_stream().expect("stream"), mapped(&device));
+    stream.launch_host_function(|| ()).expect("enqueues");
+    recorder.before_free_buffer(|| std::thread::sleep(LONG));
+    let start = std::time::Instant::now();
+    drop(unused);
+    assert!(start.elapsed() >= LONG, "documented as Freeing, in the crate documentation");
+    recorder.finish(stream.as_raw());
+}
+
 #[test]
 fn slots_of_streams_are_reused() {
     let (recorder, device) = open();

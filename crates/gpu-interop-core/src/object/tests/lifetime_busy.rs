@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use super::forms::Form;
 use super::lifetime::{drop_in_order, orders};
 use super::recorder::{Call, Recorder};
 use super::{SIZE, binary, import, mapped, open};
@@ -30,10 +31,11 @@ fn busy_buffer(device: &Device, stream: &Stream) -> MappedBuffer {
 }
 
 /// Drops one object of each type while pending work of `stream` uses it.
-fn drop_one_of_each(device: &Device, stream: &Stream) -> usize {
+fn drop_one_of_each(device: &Device, stream: &Stream, form: Form) -> usize {
     let buffer = busy_buffer(device, stream);
-    let semaphore = binary(device);
-    stream.wait(&[semaphore.wait()]).expect("wait");
+    let (semaphore, signalled) = (binary(device), binary(device));
+    form.wait(stream, &[(&semaphore, 0)]).expect("wait");
+    form.signal(stream, &[(&signalled, 0)]).expect("signal");
     let exportable = device.allocate_exportable(64).expect("allocate");
     stream.copy(&exportable, buffer.slice(..4096).expect("slice")).expect("copy");
     let module = device.load_module(ModuleImage::Builtin).expect("load");
@@ -43,8 +45,9 @@ fn drop_one_of_each(device: &Device, stream: &Stream) -> usize {
     drop((kernel, module));
     exportable.close().expect("deferred");
     semaphore.close().expect("deferred");
+    signalled.close().expect("deferred");
     buffer.close().expect("deferred");
-    5
+    6
 }
 
 /// Collect points of a device. A stream created by one is returned, because its drop collects as well.
@@ -68,11 +71,11 @@ const COLLECT_POINTS: [CollectPoint; 4] = [
 
 #[test]
 fn busy_objects_are_freed_at_the_next_collect_point_after_the_work() {
-    for (name, collect) in COLLECT_POINTS {
+    for ((name, collect), form) in COLLECT_POINTS.iter().flat_map(|point| Form::BOTH.map(|form| (point, form))) {
         let (recorder, device) = open();
         let (stream, other) = (held_stream(&recorder, &device), device.create_stream().expect("stream"));
         let live = recorder.live();
-        let objects = drop_one_of_each(&device, &stream);
+        let objects = drop_one_of_each(&device, &stream, form);
         assert_eq!(recorder.frees(), [], "{name}: too early");
         let mut kept = vec![collect(&device, &other)];
         let early = recorder.frees().len();

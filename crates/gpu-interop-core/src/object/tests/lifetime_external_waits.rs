@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::forms::Form;
 use super::recorder::{Call, Recorder, gpu};
-use super::{binary, import, mapped, open, open_on};
+use super::{binary, import, mapped, open, open_on, timeline};
 use crate::backend::WaitCondition;
 use crate::kernel::ModuleImage;
-use crate::object::{Device, MappedBuffer, Stream};
+use crate::object::{Device, MappedBuffer, Stream, WaitBatch};
 
 /// A device whose frees wait for streams, and a stream blocked by a wait for a word.
 fn waiting() -> (Arc<Recorder>, Device, Stream, MappedBuffer) {
@@ -54,7 +55,7 @@ fn objects_dropped_during_an_external_wait_are_freed_after_it() {
 
 #[test]
 fn semaphore_waits_and_graphs_are_external_waits() {
-    for how in ["semaphore", "batch", "graph"] {
+    for how in ["semaphore", "batch", "prepared", "prepared batch", "graph"] {
         let (recorder, device) = open();
         recorder.frees_wait_for_streams();
         let (stream, word) = (device.create_stream().expect("stream"), mapped(&device));
@@ -64,6 +65,8 @@ fn semaphore_waits_and_graphs_are_external_waits() {
         match how {
             "semaphore" => stream.wait(&[one.wait()]).expect("waits"),
             "batch" => stream.wait(&[one.wait(), two.wait()]).expect("waits"),
+            "prepared" => stream.wait_prepared(&WaitBatch::new([&one]).expect("a batch")).expect("waits"),
+            "prepared batch" => stream.wait_prepared(&WaitBatch::new([&one, &two]).expect("a batch")).expect("waits"),
             _ => graph.launch(&stream).expect("launches"),
         }
         let before = recorder.frees().len();
@@ -103,14 +106,23 @@ fn retained_objects_are_bounded_while_waits_are_satisfied() {
 /// One thread enqueues a wait, drops an object, and satisfies the wait. The next wait frees the object.
 #[test]
 fn the_next_wait_frees_retained_objects_if_none_is_pending() {
+    type Wait<'a> = (&'a str, &'a dyn Fn(&Stream));
     let (recorder, device, stream, word) = waiting();
+    let semaphore = timeline(&device);
+    let waits: [Wait<'_>; 3] = [
+        ("word", &|stream| wait(stream, &word)),
+        ("semaphore", &|stream| Form::Plain.wait(stream, &[(&semaphore, 1)]).expect("waits")),
+        ("prepared", &|stream| Form::Prepared.wait(stream, &[(&semaphore, 1)]).expect("waits")),
+    ];
     let live = recorder.live();
-    for _ in 0..500 {
-        drop(import(&device));
-        recorder.finish(stream.as_raw());
-        recorder.hold(stream.as_raw());
-        wait(&stream, &word);
-        assert_eq!(recorder.live(), live, "the object is retained");
+    for (name, next) in waits {
+        for _ in 0..200 {
+            drop(import(&device));
+            recorder.finish(stream.as_raw());
+            recorder.hold(stream.as_raw());
+            next(&stream);
+            assert_eq!(recorder.live(), live, "{name}: the object is retained");
+        }
     }
     recorder.finish(stream.as_raw());
 }

@@ -6,8 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use super::recorder::gpu;
 use super::{SIZE, memfd, open};
+use crate::array::{ArrayFormat, ChannelType};
 use crate::error::ErrorKind;
-use crate::handle::{MemoryHandle, SemaphoreHandle};
+use crate::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier, MappedPlanes, PlaneLayout};
+use crate::handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle};
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::object::Device;
 
@@ -194,4 +196,59 @@ fn no_descriptor_leaks_in_a_thousand_cycles() {
         cycle(round, &device, &|call| recorder.fail_next(call, ErrorKind::ImportRejected), &file);
     }
     assert_eq!(descriptors_of("cycles"), 1);
+}
+
+/// Planes: the requests that were not imported come back, in order and usable; those imported before are closed.
+#[test]
+fn failed_planes_return_their_requests() {
+    let texel = ArrayFormat::new(ChannelType::Unorm8, 1).expect("one channel");
+    let plane = |memory| (memory, PlaneLayout::new(0, 64, [64, 16], texel));
+    let names = ["plane-0", "plane-1", "plane-2"];
+    for (failing, skip, returned) in
+        [("none", 0, 3), ("ImportMemory", 0, 3), ("ImportMemory", 1, 2), ("MapBuffer", 0, 2)]
+    {
+        let (recorder, device) = open();
+        let requests = || names.map(|name| memory(memfd(name))).into();
+        let planes = vec![plane(0), plane(1), plane(if failing == "none" { 3 } else { 2 })];
+        if failing != "none" {
+            recorder.fail_after(skip, failing, ErrorKind::ImportRejected);
+        }
+        let failure = MappedPlanes::import(&device, requests(), planes.clone()).expect_err("injected failure");
+        let open = names.map(descriptors_of);
+        let expected: [usize; 3] = std::array::from_fn(|index| usize::from(index >= 3 - returned));
+        assert_eq!(open, expected, "{failing} after {skip}");
+        assert_eq!(recorder.live(), 0, "{failing} after {skip}: imports are released");
+        let again = failure.into_request();
+        assert_eq!(again.len(), returned);
+        let left = (0..returned).map(plane).collect();
+        drop(MappedPlanes::import(&device, again, left).expect("the requests can be imported"));
+    }
+}
+
+/// A picture comes back with all of its descriptors, whichever import fails.
+#[test]
+fn a_failed_picture_returns_its_descriptors() {
+    let file = |name| {
+        let fd = memfd(name);
+        rustix::fs::ftruncate(&fd, 4096).expect("ftruncate");
+        fd
+    };
+    for (failing, skip) in [("none", 0), ("ImportMemory", 0), ("ImportMemory", 1), ("MapBuffer", 0), ("MapBuffer", 1)] {
+        let (recorder, device) = open();
+        let planes = ["luma", "chroma"].map(|name| DmaBufPlane::new(file(name), 0, 64)).into();
+        let picture = DmaBufPicture::new(DrmFourcc::from_code("NV12"), DrmModifier::LINEAR, [64, 32], planes);
+        if failing != "none" {
+            recorder.fail_after(skip, failing, ErrorKind::ImportRejected);
+        }
+        // A kind that no dma-buf is passed as.
+        let kind = if failing == "none" { MemoryHandleKind::OpaqueWin32 } else { MemoryHandleKind::OpaqueFd };
+        // SAFETY: the recorder accesses no memory.
+        let failure = unsafe { picture.import_as(&device, kind) }.expect_err("injected failure");
+        assert_eq!(["luma", "chroma"].map(descriptors_of), [1, 1], "{failing} after {skip}");
+        assert_eq!(recorder.live(), 0, "{failing} after {skip}");
+        // SAFETY: as above.
+        let mapped = unsafe { failure.into_request().import_as(&device, MemoryHandleKind::OpaqueFd) };
+        assert_eq!(mapped.expect("the picture can be imported").len(), 2);
+        assert_eq!(["luma", "chroma"].map(descriptors_of), [0, 0]);
+    }
 }

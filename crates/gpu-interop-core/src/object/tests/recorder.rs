@@ -51,7 +51,8 @@ struct HostCall {
 #[derive(Default)]
 struct State {
     calls: Vec<Call>,
-    failures: Vec<(&'static str, ErrorKind)>,
+    /// Calls to fail, each after a number of calls of this name that do not.
+    failures: Vec<(&'static str, ErrorKind, usize)>,
     /// Live objects, each with its parent.
     live: BTreeMap<Object, Option<Object>>,
     /// Linear memory: start, size and owner.
@@ -253,7 +254,12 @@ impl Recorder {
 
     /// Makes the next call of this name (a variant of [`Call`]) fail. Several may be pending.
     pub(super) fn fail_next(&self, call: &'static str, kind: ErrorKind) {
-        self.lock().failures.push((call, kind));
+        self.fail_after(0, call, kind);
+    }
+
+    /// As [`Recorder::fail_next`], after `calls` calls of this name.
+    pub(super) fn fail_after(&self, calls: usize, call: &'static str, kind: ErrorKind) {
+        self.lock().failures.push((call, kind, calls));
     }
 
     /// Holds later work on `stream`.
@@ -335,9 +341,13 @@ impl Recorder {
         let mut state = self.lock();
         let name = call.name();
         state.calls.push(call);
-        match state.failures.iter().position(|(failing, _)| *failing == name) {
+        match state.failures.iter().position(|(failing, ..)| *failing == name) {
+            Some(index) if state.failures[index].2 > 0 => {
+                state.failures[index].2 -= 1;
+                Ok(state)
+            }
             Some(index) => {
-                let (_, kind) = state.failures.remove(index);
+                let (_, kind, _) = state.failures.remove(index);
                 Err(Error::new(kind, "drvInjectedFailure", "injected by the test")
                     .with_code(-7, Some("DRV_INJECTED".into())))
             }

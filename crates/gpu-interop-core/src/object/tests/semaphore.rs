@@ -4,6 +4,7 @@ use super::exported::semaphore_request;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use super::forms::Form;
 use super::recorder::{Call, Recorder, gpu};
 use super::{assert_error, assert_invalid, binary, open, open_on, timeline};
 use crate::backend::{BackendDevice, RawSignal, RawWait};
@@ -152,6 +153,9 @@ fn semaphores_of_another_device_are_rejected_and_the_batch_with_them() {
     let words = ["another device", "card 2", "card 1"];
     let signals = [own.signal_value(1), foreign.signal_value(1)];
     assert_invalid(&recorder, SIGNAL, &words, || stream.signal(&signals));
+    let (form, alone) = (Form::Prepared, [(&foreign, 1)]);
+    assert_invalid(&recorder, form.signal_name(), &words, || form.signal(&stream, &alone));
+    assert_invalid(&recorder, form.wait_name(), &words, || form.wait(&stream, &alone));
     assert_invalid(&recorder, WAIT, &words, || stream.wait(&[own.wait_value(1), foreign.wait_value(1)]));
     stream.signal(&[own.signal_value(1)]).expect("the rejected batch did not use up its value");
 }
@@ -165,7 +169,10 @@ fn a_timeline_only_grows() {
     let rejected = |value: u64, last: u64| {
         let words = [format!("value: {value}"), format!("already signalled: {last}")];
         let words = words.each_ref().map(String::as_str);
-        assert_invalid(&recorder, SIGNAL, &words, || other_stream.signal(&[timeline.signal_value(value)]));
+        for form in Form::BOTH {
+            let signal = || form.signal(&other_stream, &[(&timeline, value)]);
+            assert_invalid(&recorder, form.signal_name(), &words, signal);
+        }
     };
     rejected(0, 0);
     stream.signal(&[timeline.signal_value(10)]).expect("10");
@@ -181,58 +188,71 @@ fn a_timeline_only_grows() {
 
 #[test]
 fn a_rejected_batch_uses_up_no_value() {
-    let (recorder, device) = open();
-    let stream = device.create_stream().expect("stream");
-    let (a, b) = (timeline(&device), timeline(&device));
-    stream.signal(&[a.signal_value(1), b.signal_value(5)]).expect("start");
-    for last in [a.signal_value(3), a.signal_value(2), b.signal_value(5)] {
-        let batch = [a.signal_value(2), b.signal_value(6), a.signal_value(3), last];
-        assert_invalid(&recorder, SIGNAL, &["value: ", "already signalled: "], || stream.signal(&batch));
+    for form in Form::BOTH {
+        let (recorder, device) = open();
+        let stream = device.create_stream().expect("stream");
+        let (a, b) = (timeline(&device), timeline(&device));
+        form.signal(&stream, &[(&a, 1), (&b, 5)]).expect("start");
+        for last in [(&a, 3), (&a, 2), (&b, 5)] {
+            let batch = [(&a, 2), (&b, 6), (&a, 3), last];
+            let words = ["value: ", "already signalled: "];
+            assert_invalid(&recorder, form.signal_name(), &words, || form.signal(&stream, &batch));
+        }
+        form.signal(&stream, &[(&a, 2), (&b, 6), (&a, 3)]).expect("growing values of one timeline in one batch");
     }
-    let batch = [a.signal_value(2), b.signal_value(6), a.signal_value(3)];
-    stream.signal(&batch).expect("growing values of one timeline in one batch");
 }
 
 #[test]
 fn the_same_value_twice_in_one_batch_is_rejected() {
-    let (recorder, device) = open();
-    let stream = device.create_stream().expect("stream");
-    let timeline = timeline(&device);
-    let twice = [timeline.signal_value(4), timeline.signal_value(4)];
-    assert_invalid(&recorder, SIGNAL, &["value: 4", "already signalled: 4"], || stream.signal(&twice));
-    let backwards = [timeline.signal_value(4), timeline.signal_value(3)];
-    assert_invalid(&recorder, SIGNAL, &["value: 3", "already signalled: 4"], || stream.signal(&backwards));
-    stream.signal(&[timeline.signal_value(1), timeline.signal_value(4)]).expect("nothing was used up");
+    for form in Form::BOTH {
+        let (recorder, device) = open();
+        let stream = device.create_stream().expect("stream");
+        let timeline = timeline(&device);
+        for second in [4, 3] {
+            let words = [&*format!("value: {second}"), "already signalled: 4"];
+            let signal = || form.signal(&stream, &[(&timeline, 4), (&timeline, second)]);
+            assert_invalid(&recorder, form.signal_name(), &words, signal);
+        }
+        form.signal(&stream, &[(&timeline, 1), (&timeline, 4)]).expect("nothing was used up");
+    }
 }
 
 #[test]
 fn a_failed_signal_can_be_repeated() {
-    let (recorder, device) = open();
-    let stream = device.create_stream().expect("stream");
-    let (a, b, c) = (timeline(&device), binary(&device), timeline(&device));
-    stream.signal(&[a.signal_value(1)]).expect("signal");
-    for count in [1, 4] {
-        let batch = &[a.signal_value(2), b.signal(), c.signal_value(9), a.signal_value(3)][..count];
-        recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
-        let error = stream.signal(batch).expect_err("injected failure");
-        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+    for form in Form::BOTH {
+        let (recorder, device) = open();
+        let stream = device.create_stream().expect("stream");
+        let (a, b, c) = (timeline(&device), binary(&device), timeline(&device));
+        let batch = [(&a, 2), (&b, 0), (&c, 9), (&a, 3)];
+        form.signal(&stream, &[(&a, 1)]).expect("signal");
+        for count in [1, 4] {
+            recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
+            let error = form.signal(&stream, &batch[..count]).expect_err("injected failure");
+            assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+        }
+        let rejected = |semaphore, value: u64| {
+            let words = [&*format!("already signalled: {value}")];
+            let signal = || form.signal(&stream, &[(semaphore, value)]);
+            assert_invalid(&recorder, form.signal_name(), &words, signal);
+        };
+        rejected(&a, 1);
+        form.signal(&stream, &batch).expect("the same values again");
+        rejected(&a, 3);
+        rejected(&c, 9);
     }
-    assert_invalid(&recorder, SIGNAL, &["already signalled: 1"], || stream.signal(&[a.signal_value(1)]));
-    let batch = [a.signal_value(2), b.signal(), c.signal_value(9), a.signal_value(3)];
-    stream.signal(&batch).expect("the same values again");
-    assert_invalid(&recorder, SIGNAL, &["already signalled: 3"], || stream.signal(&[a.signal_value(3)]));
-    assert_invalid(&recorder, SIGNAL, &["already signalled: 9"], || stream.signal(&[c.signal_value(9)]));
 }
 
 #[test]
 fn a_failed_wait_reports_the_driver() {
-    let (recorder, device) = open();
-    let stream = device.create_stream().expect("stream");
-    let timeline = timeline(&device);
-    recorder.fail_next("WaitSemaphores", ErrorKind::Driver);
-    let error = stream.wait(&[timeline.wait_value(1)]).expect_err("injected failure");
-    assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
-    stream.wait(&[timeline.wait_value(1)]).expect("the second try");
+    for form in Form::BOTH {
+        let (recorder, device) = open();
+        let stream = device.create_stream().expect("stream");
+        let timeline = timeline(&device);
+        recorder.fail_next("WaitSemaphores", ErrorKind::Driver);
+        let error = form.wait(&stream, &[(&timeline, 1)]).expect_err("injected failure");
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+        form.wait(&stream, &[(&timeline, 1)]).expect("the second try");
+    }
 }
 
 /// Of threads that signal the same value one after another, exactly the first succeeds. Concurrent signals may both

@@ -5,6 +5,7 @@ mod exporter;
 mod failure;
 mod lifetime;
 mod native;
+mod polled;
 mod raiser;
 
 use std::sync::Arc;

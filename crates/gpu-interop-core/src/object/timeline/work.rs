@@ -31,7 +31,9 @@ impl Stream {
             Path::HostBridge(bridge) => {
                 self.wait_bridged(timeline, bridge, value).map_err(|error| self.device().decorate(error))
             }
-        }
+        }?;
+        self.awaited().note(&timeline.side, value);
+        Ok(())
     }
 
     /// Raises a timeline to `value` after all work enqueued before has completed.

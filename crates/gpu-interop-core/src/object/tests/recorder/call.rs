@@ -89,7 +89,7 @@ pub(in super::super) enum Call {
 
 impl Call {
     /// The variant's name.
-    pub(super) fn name(&self) -> String {
+    pub(in super::super) fn name(&self) -> String {
         format!("{self:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
     }
 
