@@ -19,7 +19,7 @@ use crate::exit_status::NOT_RUN;
 use crate::expectations_from::{self, ExpectationsArgs};
 use crate::filter::glob;
 use crate::help::{self, CompletionsArgs, ManArgs};
-use crate::output::{error_has_colours, say};
+use crate::output::{complain, error_has_colours, say};
 use crate::package::{self, PackageArgs, VerifyArgs};
 use crate::report::case_name;
 use crate::report::merge::{self, MergeArgs};
@@ -174,7 +174,7 @@ pub(crate) fn main(suite: &Suite, hash: CommandHash) -> ExitCode {
 }
 
 fn not_run(stop: &Stop) -> ExitCode {
-    eprintln!("conformance: {}", stop.reason());
+    complain(stop.reason());
     ExitCode::from(NOT_RUN)
 }
 

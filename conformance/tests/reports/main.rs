@@ -11,6 +11,8 @@ mod doctor;
 mod durations;
 #[cfg(target_os = "linux")]
 mod evidence;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod html;
 mod manual;
 mod merge;

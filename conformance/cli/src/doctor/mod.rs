@@ -22,7 +22,7 @@ use crate::drivers::DriverArgs;
 use crate::examined::System;
 use crate::exit_status::FAILED;
 use crate::files::to_json;
-use crate::output::say;
+use crate::output::{print, say};
 use crate::report::{Environment, text};
 use crate::runner;
 
@@ -64,7 +64,7 @@ pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
     let status = if faults.iter().any(|fault| fault.severity == Severity::Error) { FAILED } else { 0 };
     let backends = if args.root.is_some() { Vec::new() } else { findings(suite) };
     if args.json {
-        say!("{}", to_json(&Diagnosis { faults, backends })?);
+        print(format_args!("{}\n", to_json(&Diagnosis { faults, backends })?));
         return Ok(status);
     }
     if args.root.is_none() {
@@ -81,7 +81,7 @@ pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
     }
     say!("");
     for fault in &faults {
-        say!("{fault}");
+        print(format_args!("{fault}\n"));
     }
     if faults.is_empty() {
         say!("no fault of the machine was found");
@@ -149,7 +149,7 @@ fn examine(suite: &Suite, backend: String) -> Finding {
 }
 
 fn show(environment: &Environment) {
-    crate::output::print(format_args!("{}", text::heading(environment)));
+    print(format_args!("{}", text::heading(environment)));
     let drivers = environment.exporters.iter().filter_map(|exporter| exporter.available.as_ref());
     if drivers.into_iter().any(|detail| detail.driver.contains(NO_LAYER)) {
         say!("          to have Vulkan's own checks fail a scenario, install them ({})", system::VULKAN_CHECKS);
@@ -174,7 +174,7 @@ fn show(environment: &Environment) {
     }
     // As in `Device::timeline_support`.
     row("timelines".into(), capabilities.timeline(Some(system::TIMELINE_SEMAPHORE)));
-    say!("{table}");
+    print(format_args!("{table}\n"));
     for defect in capabilities.known_defects() {
         say!("known defect of this driver: {defect}");
     }

@@ -9,6 +9,7 @@ use quick_junit::{
 
 use super::{CaseReport, Report, Sourced, text};
 use crate::flakes::Flakes;
+use crate::output::visible;
 
 /// The reports of one run as JUnit XML: one suite for each scenario group and device.
 pub(crate) fn render(reports: &[Sourced<Report>], flakes: Flakes) -> Verdict<String> {
@@ -20,8 +21,11 @@ pub(crate) fn render(reports: &[Sourced<Report>], flakes: Flakes) -> Verdict<Str
     for Sourced { source, report } in reports {
         junit.add_test_suites(suites(source, report, flakes));
     }
-    junit.set_time(Duration::from_micros(reports.iter().map(|sourced| sourced.report.duration_us).sum()));
-    junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))
+    // A continued run has the durations of its journal.
+    let total_us = reports.iter().fold(0, |total: u64, sourced| total.saturating_add(sourced.report.duration_us));
+    junit.set_time(Duration::from_micros(total_us));
+    let text = junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))?;
+    Ok(visible(&text).into_owned())
 }
 
 fn suites(device: &str, report: &Report, flakes: Flakes) -> impl Iterator<Item = TestSuite> {

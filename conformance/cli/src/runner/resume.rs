@@ -31,7 +31,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
         match (line.ends_with(b"\n"), serde_json::from_slice(line)) {
             (true, Ok(line)) if torn.is_none() => lines.push(line),
             (true, Ok(_)) => return Err(torn.unwrap_or_default()),
-            (true, Err(error)) if is_json(line) => {
+            (_, Err(error)) if is_json(line) => {
                 return Err(format!("line {number} is not one of a journal: {error}"));
             }
             (_, Err(error)) => {
@@ -46,10 +46,16 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
         }
     }
     match torn {
-        // Not even the first line.
-        Some(reason) if lines.is_empty() && bytes.contains(&b'\n') => Err(reason),
+        // Not even the first line, or the beginning of one.
+        Some(reason) if lines.is_empty() && (bytes.contains(&b'\n') || !may_begin_a_line(bytes)) => Err(reason),
         _ => Ok((lines, u64::try_from(length).unwrap_or(u64::MAX))),
     }
+}
+
+/// `true` unless the bytes are of another file. A file system may leave zeros.
+fn may_begin_a_line(bytes: &[u8]) -> bool {
+    const BEGIN: &[u8] = b"{\"";
+    bytes.starts_with(BEGIN) || BEGIN.starts_with(bytes) || bytes.iter().all(|byte| *byte == 0)
 }
 
 fn is_json(line: &[u8]) -> bool {
@@ -78,7 +84,7 @@ pub(super) fn earlier(
             Line::Resumed { device: of, at } if *of == device => {
                 if let Some(found) = &mut found {
                     found.resumed.push(*at);
-                    found.took_us += std::mem::take(&mut last_us);
+                    found.took_us = found.took_us.saturating_add(std::mem::take(&mut last_us));
                 }
             }
             Line::Failed { device: of, at_us, case } if *of == device => {
@@ -98,7 +104,7 @@ pub(super) fn earlier(
         }
     }
     if let Some(found) = &mut found {
-        found.took_us += last_us;
+        found.took_us = found.took_us.saturating_add(last_us);
         found.resumed.push(Utc::now().trunc_subsecs(0));
     }
     Ok(found)
@@ -151,6 +157,12 @@ mod tests {
     #[test]
     fn another_file_is_no_journal() {
         assert!(parsed("{\n  \"schema\": 1\n}\n").is_err());
+        // It would be cut.
+        for whole in ["{\"schema\": 1}", "[]", "a note", "{ \"a"] {
+            assert!(parsed(whole).is_err_and(|reason| reason.starts_with("line 1 ")), "{whole}");
+        }
+        assert_eq!(parsed("{\"ru"), Ok((0, 0)));
+        assert_eq!(parsed("\0\0"), Ok((0, 0)));
         let broken = format!("{}{{}}\n{}", line(0), line(1));
         assert!(parsed(&broken).is_err_and(|reason| reason.starts_with("line 2 ")), "a line between others");
         let newer = format!("{}{{\"paused\":{{}}}}\n", line(0));
