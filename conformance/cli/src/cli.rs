@@ -180,7 +180,9 @@ fn not_run(stop: &Stop) -> ExitCode {
 
 /// Sends log messages to standard error, filtered by `RUST_LOG`.
 fn start_log(records_calls: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    let set =
+        system::set_variable(EnvFilter::DEFAULT_ENV).and_then(|set| EnvFilter::try_new(set.to_string_lossy()).ok());
+    let filter = set.unwrap_or_else(|| "warn".into());
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(error_has_colours())

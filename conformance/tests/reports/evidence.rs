@@ -159,6 +159,7 @@ fn the_state_of_a_gpu_is_read_through_nvml() -> Tested {
         assert_eq!(gpu.firmware.as_deref(), Some("96.00.74.00.01"));
         assert_eq!(gpu.gsp_firmware.as_deref(), Some("580.159.04"));
         assert_eq!((gpu.ecc, gpu.mig), (Some(true), Some(false)));
+        assert_eq!(gpu.compute_mode.as_deref(), Some("default"));
         assert_eq!(gpu.sensors.to_string(), "41 °C, 72 W, graphics 1000 MHz, memory 1002 MHz");
         assert!(gpu.max_clocks_mhz.is_empty(), "this library is older than that function");
     }
@@ -166,6 +167,9 @@ fn the_state_of_a_gpu_is_read_through_nvml() -> Tested {
     assert_eq!(other["Err"]["reason"], "nvmlDeviceGetHandleByPciBusId_v2 failed with 6");
     let missing = state("/nonexistent/libnvidia-ml.so.1", &["--pci", "0000:1b:00.0"])?;
     assert!(missing["Err"]["reason"].as_str().unwrap_or_default().contains("/nonexistent"), "{missing}");
+    // As if it were not set: the system's library, or its answer.
+    let system = state("", &["--pci", "0000:ff:00.0"])?;
+    assert!(system["Err"]["reason"].as_str().unwrap_or_default().contains("nv"), "{system}");
     Ok(())
 }
 

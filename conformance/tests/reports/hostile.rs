@@ -27,11 +27,16 @@ struct Ended {
 
 /// Runs a command in a folder. Fails if it does not end, by itself, with one of its documented exit statuses.
 fn ended(folder: &Path, arguments: &[&str]) -> Tested<Ended> {
+    ended_with("/dev/null", folder, arguments)
+}
+
+/// The same with these Vulkan drivers.
+fn ended_with(drivers: &str, folder: &Path, arguments: &[&str]) -> Tested<Ended> {
     let output = tempfile::tempfile()?;
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v $0; exec \"$@\"", MEMORY, env!("CARGO_BIN_EXE_conformance")]).args(arguments);
     command.current_dir(folder).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
-    command.env_remove("GPU_INTEROP_BACKEND").env("VK_DRIVER_FILES", "/dev/null");
+    command.env_remove("GPU_INTEROP_BACKEND").env("VK_DRIVER_FILES", drivers);
     let mut child = command.spawn()?;
     let status = child.wait_timeout(LIMIT)?;
     if status.is_none() {
@@ -415,5 +420,40 @@ fn junit_xml_and_the_run_itself_show_only_text() -> Tested {
     is_harmless("JUnit XML", &xml);
     let document = roxmltree::Document::parse(&xml).map_err(|error| error.to_string())?;
     assert!(!document.descendants().any(|node| node.has_tag_name("img")) && xml.contains("&lt;img src=x"), "{xml}");
+    Ok(())
+}
+
+/// A system in a folder may have pipes and devices in place of files.
+#[test]
+fn a_system_of_pipes_and_devices_is_examined_in_time() -> Tested {
+    let is_root = rustix::process::geteuid().is_root();
+    // Only root makes devices.
+    for device in if is_root { [false, true].as_slice() } else { &[false] } {
+        let folder = tempfile::tempdir()?;
+        for path in [
+            "etc/group",
+            "etc/ld.so.cache",
+            "run/.containerenv",
+            "proc/1/cgroup",
+            "proc/1/comm",
+            "proc/sys/kernel/osrelease",
+            "proc/driver/nvidia/version",
+            "proc/driver/nvidia/gpus/0000:01:00.0/information",
+            "sys/module/nvidia/version",
+            "sys/class/kfd/kfd/topology/nodes/1/properties",
+            "usr/share/vulkan/icd.d/x.json",
+            "dev/kfd",
+            "dev/nvidiactl",
+            "dev/dri/renderD128",
+            "tmp/nvidia-mps/control",
+        ] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().ok_or("a folder")?)?;
+            let arguments: &[&str] = if *device { &["c", "1", "5"] } else { &["p"] };
+            assert!(Command::new("mknod").arg(&path).args(arguments).status()?.success());
+        }
+        let end = ended_with("/usr/share/vulkan/icd.d/x.json", folder.path(), &["doctor", "--root", "."])?;
+        assert!(end.status == 1 && end.said.contains("x.json: it does not exist or cannot be read"), "{}", end.said);
+    }
     Ok(())
 }

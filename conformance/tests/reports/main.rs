@@ -21,6 +21,7 @@ mod readme;
 mod schema;
 mod simulated;
 mod site;
+mod variables;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

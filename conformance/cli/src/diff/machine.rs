@@ -73,6 +73,7 @@ fn of_host(host: &Host, add: &mut impl FnMut(&str, String)) {
         add("GSP firmware", text(&gpu.gsp_firmware));
         add("ECC", state(gpu.ecc));
         add("MIG", state(gpu.mig));
+        add("compute mode", text(&gpu.compute_mode));
         add("partition", text(&gpu.partition));
     }
 }

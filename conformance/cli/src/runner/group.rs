@@ -253,7 +253,7 @@ impl<'a> Process<'a> {
         for case in cases {
             command.args(["--scenario", case.scenario.id]);
         }
-        if cases.iter().any(|case| case.scenario.many_streams) && std::env::var_os(CONNECTIONS_VARIABLE).is_none() {
+        if cases.iter().any(|case| case.scenario.many_streams) && system::set_variable(CONNECTIONS_VARIABLE).is_none() {
             command.env(CONNECTIONS_VARIABLE, MOST_CONNECTIONS);
         }
         if held {
