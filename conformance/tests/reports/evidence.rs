@@ -12,7 +12,7 @@ use gpu_interop_conformance_cli::{Gpu, Report};
 use gpu_interop_test_support::{CompiledLibrary, source};
 use serde_json::Value;
 
-use super::{Tested, conformance, html, printed, report, simulated, text};
+use super::{Tested, conformance, full_report, html, printed, report, simulated, text};
 
 /// Three cases, of which the second one hangs.
 const CASES: &str = "memory.{read_device_local,write_device_local,round_trip}";
@@ -109,6 +109,29 @@ fn lands_at_its_case(through_the_journal: bool) -> Tested {
     let page = html::parse(&std::fs::read_to_string(page)?)?;
     assert_eq!(page.with_class("kernel").len(), 1);
     assert!(std::fs::read_to_string(junit)?.contains(message));
+    Ok(())
+}
+
+/// At a case that has passed, for example.
+#[test]
+fn the_end_of_another_process_is_not_emphasised() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let [run, page] = ["run.json", "run.html"].map(|name| folder.path().join(name));
+    let mut report = serde_json::to_value(full_report()?)?;
+    let line = |meaning: &str, other: bool| {
+        let event = serde_json::json!({"kind": "crashed", "meaning": meaning, "lost": false, "other_process": other});
+        serde_json::json!({"text": "x[1]: segfault at 0", "event": event})
+    };
+    let lines = [line("another process crashed", true), line("a process crashed", false)];
+    report["results"][0]["kernel_log"] = lines.into_iter().collect();
+    std::fs::write(&run, serde_json::to_string(&report)?)?;
+    printed(&["merge", text(&run)?, "--html", text(&page)?])?;
+    let page = html::parse(&std::fs::read_to_string(page)?)?;
+    let kernel = page.with_class("kernel");
+    let list = kernel.first().ok_or("no messages")?;
+    let strong: Vec<String> = list.named("strong").iter().map(|node| node.text()).collect();
+    assert_eq!(strong, ["a process crashed"]);
+    assert!(list.text().contains("(another process crashed)"), "{}", list.text());
     Ok(())
 }
 

@@ -1,8 +1,11 @@
 //! Failures that occur in some runs only, failures in every run, and a lost GPU: faults that the simulator counts over
 //! all processes of a run.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::{Cause, Report};
@@ -25,6 +28,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("a_run_stops_after_its_number_of_failures", max_failures),
         Trial::test("a_run_stops_when_the_gpu_is_lost", lost),
         Trial::test("a_lost_context_is_not_a_lost_gpu", lost_context),
+        Trial::test("a_message_of_the_kernel_is_a_sign_of_a_lost_gpu", lost_by_message),
     ]
 }
 
@@ -227,4 +231,31 @@ fn lost_context() -> Result<(), Failed> {
     let ended = run(&format!("{NATIVE_IMPORT}:2:719"), &[])?;
     check(ended.count(Outcome::Flaky) == 1 && ended.report.stopped.is_none(), &*ended.text)?;
     ended.status(0)
+}
+
+/// A case fails for a reason that no lost GPU has; no process after it can open the GPU. The kernel's message is the sign.
+fn lost_by_message() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("kernel.log");
+    let fault = format!("{NATIVE_IMPORT}:1:1,cuInit:5+:100");
+    let (one, log_path) = ("memory.round_trip", log.to_string_lossy().into_owned());
+    for (message, status) in [("eth0: link up", 1), ("NVRM: Xid (PCI:0000:01:00): 79, x", 3)] {
+        std::fs::write(&log, "")?;
+        let is_over = AtomicBool::new(false);
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let file = std::fs::OpenOptions::new().append(true).open(&log);
+                    let _ = file.and_then(|mut file| writeln!(file, "{message}"));
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let ended = run_filtered(one, &fault, &["--retries", "0", "--kernel-log", &log_path]);
+            is_over.store(true, Ordering::Relaxed);
+            ended
+        })?;
+        ended.status(status)?;
+        check(ended.count(Outcome::Failed) == 1, &*ended.text)?;
+    }
+    Ok(())
 }

@@ -185,6 +185,7 @@ pub(super) fn run<'a>(
             start = Instant::now();
             end.kernel_log = std::mem::take(kernel_log);
             end.kernel_log.extend(window.take().map(Window::end).unwrap_or_default());
+            end.is_gpu_error = options.evidence.kernel_log.is_gpu_error(&cases[done].name(), &end.kernel_log);
             *window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
             let after = options.evidence.sensors(sensors.is_some());
             end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });

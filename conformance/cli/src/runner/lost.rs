@@ -12,8 +12,8 @@ use crate::interrupt;
 use crate::report::Environment;
 
 /// Texts of failures after which the GPU may be lost: codes of CUDA, HIP, Vulkan and Direct3D for a lost context or
-/// device, and the kernel's lines.
-const SIGNS: [&str; 24] = [
+/// device. The kernel's messages are evidence of their own ([`Ended::is_gpu_error`]).
+const SIGNS: [&str; 22] = [
     "CUDA_ERROR_NOT_INITIALIZED",
     "CUDA_ERROR_NO_DEVICE",
     "CUDA_ERROR_INVALID_DEVICE",
@@ -36,8 +36,6 @@ const SIGNS: [&str; 24] = [
     "VK_ERROR_DEVICE_LOST",
     "VK_ERROR_INITIALIZATION_FAILED",
     "DXGI_ERROR_DEVICE_",
-    "NVRM: Xid",
-    "GPU reset",
 ];
 
 /// Pauses before the attempts to open the GPU: drivers need seconds for a reset.
@@ -49,7 +47,7 @@ pub(super) fn is_suspect(ended: &Ended) -> bool {
         Outcome::Crashed | Outcome::TimedOut => true,
         Outcome::Failed => {
             let texts = [&ended.reason, &ended.log];
-            texts.into_iter().flatten().any(|text| SIGNS.iter().any(|sign| text.contains(sign)))
+            ended.is_gpu_error || texts.into_iter().flatten().any(|text| SIGNS.iter().any(|sign| text.contains(sign)))
         }
         _ => false,
     }
@@ -99,6 +97,9 @@ mod tests {
         assert!(ended(Outcome::Failed, "vkQueueSubmit: VK_ERROR_DEVICE_LOST (-4)"));
         assert!(ended(Outcome::Crashed, "signal 6") && ended(Outcome::TimedOut, "did not end"));
         assert!(!ended(Outcome::Failed, "bytes differ"));
+        let with_message =
+            |outcome| Ended { is_gpu_error: true, ..Ended::without_log(outcome, Some("bytes differ".into())) };
+        assert!(is_suspect(&with_message(Outcome::Failed)) && !is_suspect(&with_message(Outcome::Passed)));
         assert!(!ended(Outcome::Skipped, "no CUDA_ERROR_NO_DEVICE"));
     }
 
