@@ -5,6 +5,8 @@ mod baseline;
 mod bench_diff;
 #[cfg(target_os = "linux")]
 mod browser;
+#[cfg(target_os = "linux")]
+mod capabilities;
 mod diff;
 #[cfg(target_os = "linux")]
 mod doctor;

@@ -23,6 +23,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("without_retries_nothing_is_flaky", no_retries),
         Trial::test("flaky_cases_are_in_every_report", reports),
         Trial::test("flaky_cases_fail_a_run_on_request_unless_declared", declared),
+        Trial::test("new_flakes_are_in_no_baseline", new_flakes),
         Trial::test("a_declared_flake_runs_as_often_as_its_rate_needs", rate),
         Trial::test("crashes_and_hangs_may_be_flaky", other_ends),
         Trial::test("a_run_stops_after_its_number_of_failures", max_failures),
@@ -171,6 +172,23 @@ fn declared() -> Result<(), Failed> {
     check(ended.report.results.iter().all(|case| case.flake_rate == Some(0.3)), format!("{flaky:?}"))?;
     // A failure in every run is no flake.
     run(&format!("{NATIVE_IMPORT}:*:999"), &["--expectations", &file])?.status(1)
+}
+
+/// A flake that the baseline lacks fails a run on request, as a new failure does; one that it has does not.
+fn new_flakes() -> Result<(), Failed> {
+    let of = |ended: &Ended| ended.folder.path().join("report.json").to_string_lossy().into_owned();
+    let (clean, flaky) = (run("", &[])?, run(&first(), &[])?);
+    let failed = run(&format!("{NATIVE_IMPORT}:*:999"), &[])?;
+    for (baseline, effect, status) in
+        [(&clean, "fail", 1), (&clean, "report", 0), (&flaky, "fail", 0), (&flaky, "report", 0), (&failed, "fail", 1)]
+    {
+        let ended = run(&first(), &["--baseline", &of(baseline), "--flaky", effect])?;
+        check(ended.count(Outcome::Flaky) == 1, &*ended.text)?;
+        ended.status(status)?;
+        let junit = ended.file("junit.xml")?;
+        check(junit.contains(&format!("failures=\"{status}\"")), junit)?;
+    }
+    Ok(())
 }
 
 /// With a rate of 0.5, a case that fails six times is flaky.

@@ -112,4 +112,39 @@ mod tests {
         };
         assert_eq!((confirmed(probe), probes.get()), (None, 2));
     }
+
+    #[test]
+    fn what_a_run_used_must_be_there() {
+        let text = include_str!("../../../results/host-lavapipe.json");
+        let report: crate::report::Report = serde_json::from_str(text).expect("a report");
+        let found = Environment {
+            backend: report.backend,
+            emulated: None,
+            device: report.device,
+            devices: Vec::new(),
+            capabilities: report.capabilities,
+            exporters: report.exporters,
+            passed_over: Vec::new(),
+        };
+        let used = found.exporters.iter().position(|exporter| exporter.available.is_some()).expect("an exporter");
+        assert_eq!(missing(&found, Ok(found.clone())), None);
+        let without = |stop: Stop| {
+            let mut now = found.clone();
+            now.exporters[used].available = None;
+            now.exporters[used].stop = Some(stop);
+            missing(&found, Ok(now))
+        };
+        assert!(without(Stop::Failed("broken".into())).is_some_and(|why| why.ends_with(": broken")));
+        assert_eq!(without(Stop::Skipped("not here".into())), None);
+        let mut other = found.clone();
+        other.device.name = "another".into();
+        assert!(missing(&found, Ok(other)).is_some_and(|why| why.contains("another device: another")));
+        assert!(missing(&found, Err(Stop::Failed("no device".into()))).is_some_and(|why| why.ends_with(": no device")));
+        // One that the run did not use may be broken.
+        let mut unused = found.clone();
+        unused.exporters[used].available = None;
+        let mut now = unused.clone();
+        now.exporters[used].stop = Some(Stop::Failed("broken".into()));
+        assert_eq!(missing(&unused, Ok(now)), None);
+    }
 }

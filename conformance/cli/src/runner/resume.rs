@@ -168,4 +168,45 @@ mod tests {
         let newer = format!("{}{{\"paused\":{{}}}}\n", line(0));
         assert!(parsed(&newer).is_err_and(|reason| reason.starts_with("line 2 ")), "a last line of another version");
     }
+
+    #[test]
+    fn a_run_continues_only_with_what_it_began_with() {
+        let report: Report =
+            serde_json::from_str(include_str!("../../../results/host-lavapipe.json")).expect("a report");
+        let names = vec!["a.b".to_owned()];
+        let line = |report: &Report| Line::Run { device: 0, report: Box::new(report.clone()), cases: names.clone() };
+        let refused = |now: &Report, names: &[String]| earlier(&[line(&report)], 0, now, names).err();
+        assert_eq!(refused(&report, &names), None);
+        // What only describes the run may change.
+        let renamed = Report { build: Some("b".into()), duration_us: 7, host: None, ..report.clone() };
+        assert_eq!(refused(&renamed, &names), None);
+        assert_eq!(refused(&report, &["a.c".to_owned()]).as_deref(), Some("the cases differ"));
+        let changed = |change: fn(&mut serde_json::Value)| {
+            let mut value = serde_json::to_value(&report).expect("JSON");
+            change(&mut value);
+            let now: Report = serde_json::from_value(value).expect("a report");
+            refused(&now, &names)
+        };
+        for (change, what) in [
+            ((|report| report["schema"] = 1.into()) as fn(&mut serde_json::Value), "the versions of the command"),
+            (|report| report["tool"]["version"] = "9".into(), "the versions of the command"),
+            (|report| report["backend"]["driver"] = "another".into(), "the drivers"),
+            (|report| report["emulated"] = serde_json::json!({"kernel_driver": "d"}), "the drivers"),
+            (|report| report["device"]["name"] = "another".into(), "the devices"),
+            (|report| report["exporters"][0]["available"]["driver"] = "another".into(), "the exporters"),
+            (|report| report["seed"] = 2.into(), "--seed or --repeat"),
+            (|report| report["repeat"] = 2.into(), "--seed or --repeat"),
+            (|report| report["cases"] = serde_json::json!({"name": "x", "sha256": "0"}), "--cases or --tier"),
+            (
+                |report| {
+                    report["shard"] = serde_json::json!({
+                        "index": 1, "count": 1, "total": 0, "cases_sha256": "", "durations_sha256": "", "positions": [],
+                    });
+                },
+                "--shard or --durations",
+            ),
+        ] {
+            assert_eq!(changed(change), Some(format!("{what} differ")));
+        }
+    }
 }
