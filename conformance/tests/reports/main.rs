@@ -20,6 +20,7 @@ mod manual;
 mod merge;
 mod page;
 mod readme;
+mod require;
 mod schema;
 mod simulated;
 mod site;

@@ -28,6 +28,9 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("crashes_and_hangs_may_be_flaky", other_ends),
         Trial::test("a_run_stops_after_its_number_of_failures", max_failures),
         Trial::test("a_run_stops_when_the_gpu_is_lost", lost),
+        Trial::test("a_failure_in_one_process_does_not_run_again", one_process),
+        Trial::test("an_expected_failure_does_not_run_again", expected_failure),
+        Trial::test("no_case_runs_again_on_a_lost_gpu", not_again_when_lost),
         Trial::test("a_lost_context_is_not_a_lost_gpu", lost_context),
         Trial::test("a_message_of_the_kernel_is_a_sign_of_a_lost_gpu", lost_by_message),
     ]
@@ -128,7 +131,52 @@ fn no_retries() -> Result<(), Failed> {
     let ended = run(&first(), &["--retries", "0"])?;
     check(ended.count(Outcome::Failed) == 1 && ended.count(Outcome::Flaky) == 0, &*ended.text)?;
     check(ended.report.results.iter().all(|case| case.attempts.is_empty()), &*ended.text)?;
+    ended.status(1)?;
+    // Neither does a declared flake run again.
+    let folder = tempfile::tempdir()?;
+    let ended = run(&first(), &["--retries", "0", "--expectations", &expectations(folder.path(), "0.5")?])?;
+    check(ended.count(Outcome::Failed) == 1 && ended.count(Outcome::Flaky) == 0, &*ended.text)?;
     ended.status(1)
+}
+
+/// Nor in one process: its first run is its result.
+fn one_process() -> Result<(), Failed> {
+    let run = Run::cuda().exporter("native").filter(GROUP).env("GPU_INTEROP_SIM_FAIL", &first());
+    let ended = run.in_one_process().with_retries().run()?;
+    let failed: Vec<_> = ended.results.iter().filter(|case| case.outcome == Outcome::Failed).collect();
+    let [only] = failed.as_slice() else { return Err(ended.text().into()) };
+    let reason = only.reason.as_deref().unwrap_or_default();
+    check(reason.contains("(999)") && only.attempts.is_empty(), format!("{only:?}"))
+}
+
+/// Its first run says enough, and a pass of the second one would make it a flake.
+fn expected_failure() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("expected.toml");
+    std::fs::write(
+        &file,
+        "[[expected_failure]]\nscenario = 'memory.round_trip'\nreason = 'known'\nlink = 'https://x'",
+    )?;
+    let ended = run_filtered("memory.round_trip", &first(), &["--expectations", &file.to_string_lossy()])?;
+    check(ended.count(Outcome::ExpectedFailure) == 1, &*ended.text)?;
+    check(ended.report.results[0].attempts.is_empty(), &*ended.text)?;
+    ended.status(0)
+}
+
+/// A failed case waits for its repetition when a later one loses the GPU: its first run is its result, and a continued run
+/// repeats it.
+fn not_again_when_lost() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let journal = folder.path().join("journal.jsonl");
+    // The discovery and the processes of both cases start; no later process does.
+    let fault = format!("{NATIVE_IMPORT}:1:1,{NATIVE_IMPORT}:2:719,cuInit:6+:100");
+    let ended = run(&fault, &["--journal", &journal.to_string_lossy()])?;
+    ended.status(3)?;
+    check(ended.count(Outcome::Failed) == 2 && ended.count(Outcome::Skipped) == 1, &*ended.text)?;
+    check(ended.report.results.iter().all(|case| case.attempts.is_empty()), &*ended.text)?;
+    let lines = std::fs::read_to_string(&journal)?;
+    let count = |start: &str| lines.lines().filter(|line| line.starts_with(start)).count();
+    check(count("{\"failed\":") == 1 && count("{\"case\":") == 1, &*lines)
 }
 
 /// Text, JUnit, page, merged page and Markdown.
@@ -208,6 +256,8 @@ fn other_ends() -> Result<(), Failed> {
         check(ended.count(Outcome::Flaky) == 1 && ended.count(Outcome::Passed) == CASES - 1, &*ended.text)?;
         let flaky = ended.report.results.iter().find(|case| case.outcome == Outcome::Flaky).ok_or("none")?;
         check(flaky.attempts[0].outcome == outcome, format!("{flaky:?}"))?;
+        let reason = flaky.attempts[0].reason.as_deref().unwrap_or_default();
+        check(outcome == Outcome::Crashed || reason.starts_with("did not end within 12s"), reason)?;
     }
     Ok(())
 }

@@ -152,3 +152,16 @@ fn in_order(run: &[Sourced<Report>], shard: &Shard) -> Result<Vec<CaseReport>, S
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_numbers_is_short() {
+        assert_eq!((list(std::iter::empty()), list(2..4).as_deref()), (None, Some("2, 3")));
+        let long = list(1..=usize::MAX).expect("numbers");
+        assert!(long.starts_with("1, 2, ") && long.ends_with("19, 20 and more"), "{long}");
+        assert!(list(1..=20).is_some_and(|all| all.ends_with("19, 20")));
+    }
+}
