@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use gpu_interop_conformance::{Outcome, Suite, Verdict};
+use gpu_interop_conformance::{Outcome, Stop, Suite, Verdict};
 
 use crate::diff::{Change, Difference, Kind, Timing, compare, line};
 use crate::flakes::Flakes;
@@ -24,18 +24,23 @@ impl Baseline {
     /// Reads a report of `run` or `merge`.
     ///
     /// # Errors
-    /// If it cannot be read or is no report.
+    /// If it cannot be read, or has no report of a run.
     pub(crate) fn read(path: &Path) -> Verdict<Self> {
-        Ok(Self { path: path.to_owned(), report: merge::read(path)? })
+        let report = merge::read(path)?;
+        if report.reports.is_empty() {
+            return Err(Stop::Failed(format!("--baseline {}: it has no report of `conformance run`", path.display())));
+        }
+        Ok(Self { path: path.to_owned(), report })
     }
 
     /// Prints the differences of a run from the baseline, and returns the run with known failures as expected ones:
     /// for the exit status and for CI systems.
     ///
     /// # Errors
-    /// If the baseline has no report of a run, or of other devices.
+    /// If the baseline is of other devices.
     pub(crate) fn apply(&self, suite: &Suite, run: &Merged, flakes: Flakes) -> Verdict<Merged> {
-        let difference = compare(suite, &[&self.report], &[run], Timing::Ignored)?;
+        let of_baseline = |stop: Stop| Stop::Failed(format!("--baseline {}: {}", self.path.display(), stop.reason()));
+        let difference = compare(suite, &[&self.report], &[run], Timing::Ignored).map_err(of_baseline)?;
         let judged = self.without_known_failures(&difference, run, flakes);
         let mut counts = Vec::new();
         for kind in SHOWN {

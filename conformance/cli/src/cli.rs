@@ -19,7 +19,7 @@ use crate::exit_status::NOT_RUN;
 use crate::expectations_from::{self, ExpectationsArgs};
 use crate::filter::glob;
 use crate::help::{self, CompletionsArgs, ManArgs};
-use crate::output::{error_has_colours, say};
+use crate::output::{complain, error_has_colours, say};
 use crate::package::{self, PackageArgs, VerifyArgs};
 use crate::report::case_name;
 use crate::report::merge::{self, MergeArgs};
@@ -174,13 +174,15 @@ pub(crate) fn main(suite: &Suite, hash: CommandHash) -> ExitCode {
 }
 
 fn not_run(stop: &Stop) -> ExitCode {
-    eprintln!("conformance: {}", stop.reason());
+    complain(stop.reason());
     ExitCode::from(NOT_RUN)
 }
 
 /// Sends log messages to standard error, filtered by `RUST_LOG`.
 fn start_log(records_calls: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    let set =
+        system::set_variable(EnvFilter::DEFAULT_ENV).and_then(|set| EnvFilter::try_new(set.to_string_lossy()).ok());
+    let filter = set.unwrap_or_else(|| "warn".into());
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(error_has_colours())

@@ -1,9 +1,49 @@
 //! Report files, and files beside the program.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use gpu_interop_conformance::{Stop, Verdict, system};
 use serde::Serialize;
+
+/// The greatest length of a report, a journal or a package, bytes. A report of all cases has less than 2 MB.
+pub(crate) const MOST: u64 = 512 << 20;
+
+/// Reads a regular file of at most `most` bytes. A pipe or a device would block, or never end.
+///
+/// # Errors
+/// If it cannot be opened or read, is no regular file, or is longer.
+pub(crate) fn read(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+    let no_file = || std::io::Error::other("it is not a regular file");
+    // Opening a device may have effects.
+    if !path.metadata()?.is_file() {
+        return Err(no_file());
+    }
+    let file = open_without_blocking(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(no_file());
+    }
+    let mut bytes = Vec::new();
+    // Files of /proc have no length.
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(std::io::Error::other(format!("it has more than {most} bytes, the greatest length that is read")));
+    }
+    Ok(bytes)
+}
+
+/// Opens a file for reading. A pipe without a writer does not block, and reads of a pipe do not either.
+pub(crate) fn open_without_blocking(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default());
+    }
+    options.open(path)
+}
 
 /// A file beside the program. Test programs are one folder deeper in Cargo's target folder; a bundle has its own folder
 /// of simulators.

@@ -19,7 +19,7 @@ use crate::files::{check_writable, to_json, write_file};
 use crate::filter::glob;
 use crate::flakes::Flakes;
 use crate::interrupt;
-use crate::output::say;
+use crate::output::{complain, print};
 use crate::report::{Environment, Merged, NotRead, Report, Shard, html, junit, merge, text};
 use crate::requirement;
 use crate::runner::{self, Case, Isolation, Journal, Plan, Progress};
@@ -279,7 +279,7 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
             // The reports of the other devices are written.
             Err(stop) => {
                 let missing = NotRead { source: format!("device {}", plan.device), reason: stop.reason().to_owned() };
-                eprintln!("conformance: {}: {}", missing.source, missing.reason);
+                complain(&format!("{}: {}", missing.source, missing.reason));
                 not_run.push(missing);
             }
         }
@@ -336,7 +336,7 @@ fn run_on(
     journal: Option<&Journal>,
 ) -> Verdict<Report> {
     if !args.quiet {
-        say!("{}", text::heading(environment));
+        print(format_args!("{}\n", text::heading(environment)));
     }
     let progress = Progress::new(cases.len(), args.quiet, args.verbose);
     let is_real = !environment.backend.simulated && environment.emulated.is_none();
@@ -348,12 +348,12 @@ fn run_on(
     report.host = Some(Host { gpu, ..evidence::host(&System::new(None)) });
     progress.done();
     for stale in plan.stale_expectations(environment, scenarios) {
-        eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
+        complain(&format!("an expectation for this machine matches no scenario; correct or remove it: {stale}"));
     }
     if args.quiet && text::mark(&environment.backend, environment.emulated.as_ref()).is_some() {
-        say!("{}", text::heading(environment));
+        print(format_args!("{}\n", text::heading(environment)));
     }
-    crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
+    print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
     Ok(report)
 }
 

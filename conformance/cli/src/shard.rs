@@ -118,16 +118,20 @@ pub(crate) fn select<'a>(
 /// The shard of each case. The longest case comes first, and each goes to the shard with the shortest total duration. The
 /// result is the same on every machine.
 fn assign(cases: &[Case<'_>], count: usize, durations: &Durations) -> Vec<usize> {
+    // No more shards than cases have any.
+    let count = count.min(cases.len());
     // By default two processes share the busy cases. No second busy process runs beside a case that is marked
     // `beside_waiting` or `alone`, so that it counts twice.
-    let cost = |case: &Case<'_>| durations.of(case) * if case.scenario.beside >= Beside::Waiting { 2 } else { 1 };
+    let cost = |case: &Case<'_>| {
+        durations.of(case).saturating_mul(if case.scenario.beside >= Beside::Waiting { 2 } else { 1 })
+    };
     let mut order: Vec<(u64, usize)> = cases.iter().map(cost).zip(0..).collect();
     order.sort_by_key(|(cost, position)| (Reverse(*cost), *position));
     let (mut shards, mut loads) = (vec![0; cases.len()], vec![(0, 0); count]);
     for (cost, position) in order {
         // Of equal loads the shard with fewer cases, then the first.
         let least = (0..count).min_by_key(|shard| loads[*shard]).unwrap_or_default();
-        loads[least].0 += cost;
+        loads[least].0 = cost.saturating_add(loads[least].0);
         loads[least].1 += 1;
         shards[position] = least;
     }

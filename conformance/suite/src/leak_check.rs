@@ -224,6 +224,14 @@ mod tests {
         });
         let reason = leaks.expect_err("100 descriptors fewer, each time").to_string();
         assert!(reason.contains("open descriptors after 5 cycles"), "{reason}");
+        // Fewer, in each measurement: a stray close.
+        let mut held: Vec<_> = (0..62).map_while(|_| std::fs::File::open("/dev/null").ok()).collect();
+        let leaks = leak_check_after(FEW_COUNTS, 20, |_| {
+            held.pop();
+            Ok(())
+        });
+        let reason = leaks.expect_err("20 descriptors fewer, each time").to_string();
+        assert!(reason.contains("3 times") && held.is_empty(), "{}: {reason}", held.len());
         drop(files);
         let leaks = leak_check_after(FEW_COUNTS, 20, |_| {
             for _ in 0..20 {
@@ -255,6 +263,20 @@ mod tests {
         .expect("10 MiB, once");
         let stop = leak_check(3, |_| Err(Stop::Skipped("not here".into())));
         assert_eq!(stop, Err(Stop::Skipped("not here".into())), "the cycle's own stop");
+    }
+
+    #[test]
+    fn a_check_finds_more_and_fewer_descriptors() {
+        let snapshot = |descriptors, mappings| ResourceSnapshot { descriptors, mappings, resident: 0 };
+        let check = |descriptors, mappings| snapshot(descriptors, mappings).check_since(&snapshot(8, 100), 5);
+        assert_eq!((check(8, 105), check(8, 90)), (Ok(()), Ok(())));
+        for (descriptors, mappings, part) in [
+            (9, 100, "open descriptors: expected 8, found 9"),
+            (7, 100, "open descriptors: expected 8, found 7"),
+            (8, 106, "mapped regions grew from 100 to 106"),
+        ] {
+            assert_eq!(check(descriptors, mappings).expect_err(part).to_string(), part);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::discovery::Discovery;
 use crate::exporter::ExporterName;
 use crate::outcome::Verdict;
 use crate::process;
+use crate::system::set_variable;
 
 /// The hidden subcommand of such a process.
 pub const SUBCOMMAND: &str = "suite-process";
@@ -58,5 +59,5 @@ pub(crate) fn discover(backend: &str, device: usize, environment: &[(&str, &str)
 /// The setting for a process whose streams need not run beside each other: one hardware queue of CUDA instead of 8, with
 /// which a process takes 0.12 s longer to start and exit (H100). `None` if a number is set.
 pub(crate) fn one_queue() -> Option<(&'static str, &'static str)> {
-    std::env::var_os(CONNECTIONS_VARIABLE).is_none().then_some((CONNECTIONS_VARIABLE, "1"))
+    set_variable(CONNECTIONS_VARIABLE).is_none().then_some((CONNECTIONS_VARIABLE, "1"))
 }

@@ -81,6 +81,24 @@ fn the_failures_of_a_report_become_expectations() -> Tested {
     Ok(())
 }
 
+/// An entry of `[[unsupported]]` keeps its cases from running, and no others.
+#[test]
+fn what_is_declared_unsupported_does_not_run() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let [run, file] = ["run.json", "unsupported.toml"].map(|name| folder.path().join(name));
+    std::fs::write(&file, "[[unsupported]]\nscenario = 'identity.json'\nreason = 'a limit'\n")?;
+    for (declared, outcome, reason) in [(false, Outcome::Passed, None), (true, Outcome::Unsupported, Some("a limit"))] {
+        let expectations = ["--expectations", text(&file)?];
+        let filter = ["--filter", "identity.{json,stable}"];
+        let more = if declared { [filter, expectations].concat() } else { filter.to_vec() };
+        let report = simulated::reported(&run, &[], &more)?;
+        let found = report.results.iter().map(|case| (case.id.as_str(), case.outcome, case.reason.as_deref()));
+        let expected = [("identity.stable", Outcome::Passed, None), ("identity.json", outcome, reason)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+    Ok(())
+}
+
 #[test]
 fn hostile_text_stays_within_its_field() -> Tested {
     let folder = tempfile::tempdir()?;

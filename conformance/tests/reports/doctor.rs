@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use gpu_interop_test_support::{CompiledLibrary, source};
 use serde_json::Value;
 
 use super::{Tested, text};
@@ -11,7 +12,7 @@ use super::{Tested, text};
 const LIB: &str = "usr/lib/x86_64-linux-gnu";
 const ICD: &str = "usr/share/vulkan/icd.d";
 const GPU: &str = "proc/driver/nvidia/gpus/0000:01:00.0/information";
-const UUID: &str = "Model: NVIDIA H200\nGPU UUID: GPU-11111111-2222-3333-4444-555555555555\n";
+const UUID: &str = "Model: NVIDIA H200\nGPU UUID: GPU-11111111-2222-3333-4444-555555555555\nDevice Minor: \t 3\n";
 const AMD: &str = "sys/class/kfd/kfd/topology/nodes/1/properties";
 
 /// A fault: files with their contents, variables, and the fault's name.
@@ -47,7 +48,7 @@ const SOUND: [(&str, &str); 17] = [
     ("dev/dri/renderD128", ""),
 ];
 
-const PLANTS: [Plant; 18] = [
+const PLANTS: [Plant; 34] = [
     Plant {
         files: &[(".dockerenv", "")],
         removed: &["usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0"],
@@ -97,6 +98,76 @@ const PLANTS: [Plant; 18] = [
         id: "wsl_linux_driver",
         ..NOTHING
     },
+    Plant { variables: &[("VK_DRIVER_FILES", "/none")], id: "vulkan_drivers_hidden", ..NOTHING },
+    Plant { variables: &[("VK_ICD_FILENAMES", "/none.json")], id: "vulkan_drivers_hidden", ..NOTHING },
+    // The loader differs from what reads other variables.
+    Plant { variables: &[("VK_DRIVER_FILES", "")], id: "vulkan_drivers_hidden", ..NOTHING },
+    Plant {
+        variables: &[("VK_DRIVER_FILES", ""), ("VK_ICD_FILENAMES", RADEON)],
+        id: "vulkan_drivers_hidden",
+        ..NOTHING
+    },
+    Plant { variables: &[("VK_LOADER_DRIVERS_DISABLE", "*")], id: "vulkan_drivers_hidden", ..NOTHING },
+    Plant { variables: &[("VK_LOADER_DRIVERS_DISABLE", "Nvidia*,*RADEON*")], id: "vulkan_drivers_hidden", ..NOTHING },
+    Plant { variables: &[("VK_LOADER_DRIVERS_SELECT", "radeon")], id: "vulkan_drivers_hidden", ..NOTHING },
+    Plant { files: &[("dev/nvidia-nvswitch0", "")], id: "fabric_manager_not_running", ..NOTHING },
+    Plant {
+        files: &[("proc/driver/nvidia-nvswitch/devices/0000:05:00.0", ""), ("proc/7/comm", "nvidia-persiste\n")],
+        id: "fabric_manager_not_running",
+        ..NOTHING
+    },
+    Plant { files: &[("tmp/nvidia-mps/control", "")], id: "mps_daemon_gone", ..NOTHING },
+    Plant { files: &[("tmp/nvidia-mps/control", ""), ("proc/78/comm", "nvidia-cuda-mps\n")], id: "mps", ..NOTHING },
+    Plant { variables: &[("CUDA_MPS_PIPE_DIRECTORY", "/nowhere")], id: "mps_unreachable", ..NOTHING },
+    Plant {
+        variables: &[("CUDA_VISIBLE_DEVICES", "MIG-11111111-2222-3333-4444-555555555555")],
+        id: "devices_hidden",
+        ..NOTHING
+    },
+    Plant {
+        files: INSTANCE,
+        variables: &[("CUDA_VISIBLE_DEVICES", "MIG-GPU-11111111-2222-3333-4444-555555555555/2/0")],
+        id: "devices_hidden",
+        ..NOTHING
+    },
+    Plant {
+        files: INSTANCE,
+        variables: &[("CUDA_VISIBLE_DEVICES", "MIG-GPU-99999999-2222-3333-4444-555555555555/1/0")],
+        id: "devices_hidden",
+        ..NOTHING
+    },
+    Plant { variables: &[("CUDA_VISIBLE_DEVICES", "")], id: "devices_hidden", ..NOTHING },
+];
+
+const RADEON: &str = "/usr/share/vulkan/icd.d/radeon_icd.json";
+/// An instance of the GPU.
+const INSTANCE: &[(&str, &str)] = &[("proc/driver/nvidia/capabilities/gpu3/mig/gi1/ci0/access", "")];
+
+/// Settings and processes of a sound machine.
+const SOUND_TOO: [Plant; 9] = [
+    NOTHING,
+    Plant {
+        variables: &[("VK_LOADER_DRIVERS_DISABLE", ""), ("VK_LOADER_DRIVERS_SELECT", ""), ("HIP_VISIBLE_DEVICES", "")],
+        ..NOTHING
+    },
+    Plant { variables: &[("VK_DRIVER_FILES", RADEON)], ..NOTHING },
+    Plant { variables: &[("VK_LOADER_DRIVERS_DISABLE", "nvidia*")], ..NOTHING },
+    Plant {
+        variables: &[("VK_LOADER_DRIVERS_DISABLE", "*"), ("VK_LOADER_DRIVERS_SELECT", "*radeon_icd.json")],
+        ..NOTHING
+    },
+    Plant { files: &[("dev/nvidia-nvswitch0", ""), ("proc/77/comm", "nv-fabricmanage\n")], ..NOTHING },
+    Plant { files: &[("dev/nvidia-nvswitchctl", "")], variables: &[("CUDA_MPS_PIPE_DIRECTORY", "")], ..NOTHING },
+    Plant {
+        files: INSTANCE,
+        variables: &[("CUDA_VISIBLE_DEVICES", "MIG-11111111-2222-3333-4444-555555555555")],
+        ..NOTHING
+    },
+    Plant {
+        files: INSTANCE,
+        variables: &[("CUDA_VISIBLE_DEVICES", "MIG-GPU-11111111-2222-3333-4444-555555555555/1/0")],
+        ..NOTHING
+    },
 ];
 
 /// Writes the system.
@@ -134,6 +205,9 @@ fn diagnosis(mut command: Command, plant: &Plant) -> Tested<(Option<i32>, Vec<Va
         command.env_remove(name);
     }
     for name in ["LD_LIBRARY_PATH", "ROCM_PATH", "HIP_PATH", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "container"] {
+        command.env_remove(name);
+    }
+    for name in ["VK_LOADER_DRIVERS_SELECT", "VK_LOADER_DRIVERS_DISABLE", "CUDA_MPS_PIPE_DIRECTORY"] {
         command.env_remove(name);
     }
     for name in ["VK_ADD_DRIVER_FILES", "NVIDIA_VISIBLE_DEVICES", "KUBERNETES_SERVICE_HOST", "XDG_DATA_DIRS", "HOME"] {
@@ -194,7 +268,7 @@ fn check(plant: &Plant, (status, faults): (Option<i32>, Vec<Value>)) {
 
 #[test]
 fn planted_faults_are_named() -> Tested {
-    for plant in PLANTS.iter().chain([&NOTHING]) {
+    for plant in PLANTS.iter().chain(&SOUND_TOO) {
         let folder = tempfile::tempdir()?;
         planted(folder.path(), plant)?;
         check(plant, diagnosis(of_folder(folder.path())?, plant)?);
@@ -210,7 +284,7 @@ fn planted_faults_are_named_in_mount_namespaces() -> Tested {
         return Ok(());
     }
     // A file's owner may always open it in the namespace.
-    for plant in PLANTS.iter().filter(|plant| plant.closed.is_none()).chain([&NOTHING]) {
+    for plant in PLANTS.iter().filter(|plant| plant.closed.is_none()).chain(&SOUND_TOO) {
         let folder = tempfile::tempdir()?;
         planted(folder.path(), plant)?;
         check(plant, diagnosis(in_namespace(folder.path())?, plant)?);
@@ -228,6 +302,65 @@ fn the_group_and_the_file_are_named() -> Tested {
     assert!(cause.starts_with("/dev/kfd cannot be opened: "), "{cause}");
     if is_root() {
         assert!(faults[0]["remedy"].as_str().unwrap_or_default().contains("usermod -aG render"), "{faults:#?}");
+    }
+    Ok(())
+}
+
+/// Two modes of a GPU that only the management library knows. The GPU is one of a folder that covers `/proc/driver`.
+#[test]
+fn modes_of_a_gpu_are_read_from_its_management_library() -> Tested {
+    let script = "mount --bind \"$1\" /proc/driver && exec \"$2\" doctor --json";
+    let probe = tempfile::tempdir()?;
+    let mut allowed = Command::new("unshare");
+    allowed.args(["--mount", "--map-root-user", "mount", "--bind", text(probe.path())?, "/proc/driver"]);
+    if !allowed.output().is_ok_and(|output| output.status.success()) {
+        eprintln!("this system permits no namespaces: not tested");
+        return Ok(());
+    }
+    for (defines, ids) in [
+        (["-DCOMPUTE_MODE=0", "-DMIG=0"], [].as_slice()),
+        (["-DCOMPUTE_MODE=3", "-DMIG=0"], &["compute_mode"]),
+        (["-DCOMPUTE_MODE=2", "-DMIG=1"], &["compute_mode", "mig_without_instance"]),
+    ] {
+        let folder = tempfile::tempdir()?;
+        let gpu = folder.path().join("nvidia/gpus/0000:1b:00.0");
+        std::fs::create_dir_all(&gpu)?;
+        std::fs::write(gpu.join("information"), UUID)?;
+        let fake = CompiledLibrary::compile(&source("nvml.c"), &defines);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]).arg(folder.path());
+        command.arg(env!("CARGO_BIN_EXE_conformance")).env("GPU_INTEROP_NVML_LIBRARY", fake.library());
+        let (_, faults) = diagnosis(command, &NOTHING)?;
+        // This machine may have others.
+        let found: Vec<&str> = faults.iter().filter_map(|fault| fault["id"].as_str()).collect();
+        let found: Vec<&str> =
+            found.into_iter().filter(|id| ["compute_mode", "mig_without_instance"].contains(id)).collect();
+        assert_eq!(found, ids, "{faults:#?}");
+    }
+    Ok(())
+}
+
+/// A driver that is found and does not start. The driver's code is in the cause.
+#[test]
+fn a_driver_that_does_not_start_is_a_fault() -> Tested {
+    for (variable, package, fault, code) in [
+        ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuInit:1:802", Some("802")),
+        ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuInit:1:46", Some("46")),
+        ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuInit:1:805", Some("805")),
+        ("GPU_INTEROP_HIP_LIBRARY", "gpu-interop-sim-hip", "hipInit:1:999", Some("999")),
+        ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "", None),
+    ] {
+        let library = gpu_interop_test_support::build(package)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
+        command.args(["doctor", "--json"]).env(variable, library).env("GPU_INTEROP_SIM_FAIL", fault);
+        let (status, faults) = diagnosis(command, &NOTHING)?;
+        let found = faults.iter().find(|fault| fault["id"] == "driver_does_not_start");
+        let cause = found.and_then(|fault| fault["cause"].as_str());
+        assert_eq!(cause.is_some(), code.is_some(), "{fault}: {faults:#?}");
+        if let (Some(cause), Some(code), Some(found)) = (cause, code, found) {
+            assert!(cause.contains(code) && status == Some(1), "{cause}");
+            assert!(found["remedy"].as_str().is_some_and(|remedy| !remedy.is_empty()), "{found}");
+        }
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use gpu_interop_conformance_cli::{Gpu, Report};
 use gpu_interop_test_support::{CompiledLibrary, source};
 use serde_json::Value;
 
-use super::{Tested, conformance, html, printed, report, simulated, text};
+use super::{Tested, conformance, full_report, html, printed, report, simulated, text};
 
 /// Three cases, of which the second one hangs.
 const CASES: &str = "memory.{read_device_local,write_device_local,round_trip}";
@@ -112,6 +112,29 @@ fn lands_at_its_case(through_the_journal: bool) -> Tested {
     Ok(())
 }
 
+/// At a case that has passed, for example.
+#[test]
+fn the_end_of_another_process_is_not_emphasised() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let [run, page] = ["run.json", "run.html"].map(|name| folder.path().join(name));
+    let mut report = serde_json::to_value(full_report()?)?;
+    let line = |meaning: &str, other: bool| {
+        let event = serde_json::json!({"kind": "crashed", "meaning": meaning, "lost": false, "other_process": other});
+        serde_json::json!({"text": "x[1]: segfault at 0", "event": event})
+    };
+    let lines = [line("another process crashed", true), line("a process crashed", false)];
+    report["results"][0]["kernel_log"] = lines.into_iter().collect();
+    std::fs::write(&run, serde_json::to_string(&report)?)?;
+    printed(&["merge", text(&run)?, "--html", text(&page)?])?;
+    let page = html::parse(&std::fs::read_to_string(page)?)?;
+    let kernel = page.with_class("kernel");
+    let list = kernel.first().ok_or("no messages")?;
+    let strong: Vec<String> = list.named("strong").iter().map(|node| node.text()).collect();
+    assert_eq!(strong, ["a process crashed"]);
+    assert!(list.text().contains("(another process crashed)"), "{}", list.text());
+    Ok(())
+}
+
 #[test]
 fn a_report_describes_the_computer() -> Tested {
     let folder = tempfile::tempdir()?;
@@ -159,6 +182,7 @@ fn the_state_of_a_gpu_is_read_through_nvml() -> Tested {
         assert_eq!(gpu.firmware.as_deref(), Some("96.00.74.00.01"));
         assert_eq!(gpu.gsp_firmware.as_deref(), Some("580.159.04"));
         assert_eq!((gpu.ecc, gpu.mig), (Some(true), Some(false)));
+        assert_eq!(gpu.compute_mode.as_deref(), Some("default"));
         assert_eq!(gpu.sensors.to_string(), "41 °C, 72 W, graphics 1000 MHz, memory 1002 MHz");
         assert!(gpu.max_clocks_mhz.is_empty(), "this library is older than that function");
     }
@@ -166,6 +190,9 @@ fn the_state_of_a_gpu_is_read_through_nvml() -> Tested {
     assert_eq!(other["Err"]["reason"], "nvmlDeviceGetHandleByPciBusId_v2 failed with 6");
     let missing = state("/nonexistent/libnvidia-ml.so.1", &["--pci", "0000:1b:00.0"])?;
     assert!(missing["Err"]["reason"].as_str().unwrap_or_default().contains("/nonexistent"), "{missing}");
+    // As if it were not set: the system's library, or its answer.
+    let system = state("", &["--pci", "0000:ff:00.0"])?;
+    assert!(system["Err"]["reason"].as_str().unwrap_or_default().contains("nv"), "{system}");
     Ok(())
 }
 

@@ -5,20 +5,26 @@ mod baseline;
 mod bench_diff;
 #[cfg(target_os = "linux")]
 mod browser;
+#[cfg(target_os = "linux")]
+mod capabilities;
 mod diff;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod durations;
 #[cfg(target_os = "linux")]
 mod evidence;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod html;
 mod manual;
 mod merge;
 mod page;
 mod readme;
+mod require;
 mod schema;
 mod simulated;
 mod site;
+mod variables;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

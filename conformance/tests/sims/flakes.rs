@@ -1,8 +1,11 @@
 //! Failures that occur in some runs only, failures in every run, and a lost GPU: faults that the simulator counts over
 //! all processes of a run.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use gpu_interop_conformance::Outcome;
 use gpu_interop_conformance_cli::{Cause, Report};
@@ -20,11 +23,16 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("without_retries_nothing_is_flaky", no_retries),
         Trial::test("flaky_cases_are_in_every_report", reports),
         Trial::test("flaky_cases_fail_a_run_on_request_unless_declared", declared),
+        Trial::test("new_flakes_are_in_no_baseline", new_flakes),
         Trial::test("a_declared_flake_runs_as_often_as_its_rate_needs", rate),
         Trial::test("crashes_and_hangs_may_be_flaky", other_ends),
         Trial::test("a_run_stops_after_its_number_of_failures", max_failures),
         Trial::test("a_run_stops_when_the_gpu_is_lost", lost),
+        Trial::test("a_failure_in_one_process_does_not_run_again", one_process),
+        Trial::test("an_expected_failure_does_not_run_again", expected_failure),
+        Trial::test("no_case_runs_again_on_a_lost_gpu", not_again_when_lost),
         Trial::test("a_lost_context_is_not_a_lost_gpu", lost_context),
+        Trial::test("a_message_of_the_kernel_is_a_sign_of_a_lost_gpu", lost_by_message),
     ]
 }
 
@@ -123,7 +131,52 @@ fn no_retries() -> Result<(), Failed> {
     let ended = run(&first(), &["--retries", "0"])?;
     check(ended.count(Outcome::Failed) == 1 && ended.count(Outcome::Flaky) == 0, &*ended.text)?;
     check(ended.report.results.iter().all(|case| case.attempts.is_empty()), &*ended.text)?;
+    ended.status(1)?;
+    // Neither does a declared flake run again.
+    let folder = tempfile::tempdir()?;
+    let ended = run(&first(), &["--retries", "0", "--expectations", &expectations(folder.path(), "0.5")?])?;
+    check(ended.count(Outcome::Failed) == 1 && ended.count(Outcome::Flaky) == 0, &*ended.text)?;
     ended.status(1)
+}
+
+/// Nor in one process: its first run is its result.
+fn one_process() -> Result<(), Failed> {
+    let run = Run::cuda().exporter("native").filter(GROUP).env("GPU_INTEROP_SIM_FAIL", &first());
+    let ended = run.in_one_process().with_retries().run()?;
+    let failed: Vec<_> = ended.results.iter().filter(|case| case.outcome == Outcome::Failed).collect();
+    let [only] = failed.as_slice() else { return Err(ended.text().into()) };
+    let reason = only.reason.as_deref().unwrap_or_default();
+    check(reason.contains("(999)") && only.attempts.is_empty(), format!("{only:?}"))
+}
+
+/// Its first run says enough, and a pass of the second one would make it a flake.
+fn expected_failure() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("expected.toml");
+    std::fs::write(
+        &file,
+        "[[expected_failure]]\nscenario = 'memory.round_trip'\nreason = 'known'\nlink = 'https://x'",
+    )?;
+    let ended = run_filtered("memory.round_trip", &first(), &["--expectations", &file.to_string_lossy()])?;
+    check(ended.count(Outcome::ExpectedFailure) == 1, &*ended.text)?;
+    check(ended.report.results[0].attempts.is_empty(), &*ended.text)?;
+    ended.status(0)
+}
+
+/// A failed case waits for its repetition when a later one loses the GPU: its first run is its result, and a continued run
+/// repeats it.
+fn not_again_when_lost() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let journal = folder.path().join("journal.jsonl");
+    // The discovery and the processes of both cases start; no later process does.
+    let fault = format!("{NATIVE_IMPORT}:1:1,{NATIVE_IMPORT}:2:719,cuInit:6+:100");
+    let ended = run(&fault, &["--journal", &journal.to_string_lossy()])?;
+    ended.status(3)?;
+    check(ended.count(Outcome::Failed) == 2 && ended.count(Outcome::Skipped) == 1, &*ended.text)?;
+    check(ended.report.results.iter().all(|case| case.attempts.is_empty()), &*ended.text)?;
+    let lines = std::fs::read_to_string(&journal)?;
+    let count = |start: &str| lines.lines().filter(|line| line.starts_with(start)).count();
+    check(count("{\"failed\":") == 1 && count("{\"case\":") == 1, &*lines)
 }
 
 /// Text, JUnit, page, merged page and Markdown.
@@ -169,6 +222,23 @@ fn declared() -> Result<(), Failed> {
     run(&format!("{NATIVE_IMPORT}:*:999"), &["--expectations", &file])?.status(1)
 }
 
+/// A flake that the baseline lacks fails a run on request, as a new failure does; one that it has does not.
+fn new_flakes() -> Result<(), Failed> {
+    let of = |ended: &Ended| ended.folder.path().join("report.json").to_string_lossy().into_owned();
+    let (clean, flaky) = (run("", &[])?, run(&first(), &[])?);
+    let failed = run(&format!("{NATIVE_IMPORT}:*:999"), &[])?;
+    for (baseline, effect, status) in
+        [(&clean, "fail", 1), (&clean, "report", 0), (&flaky, "fail", 0), (&flaky, "report", 0), (&failed, "fail", 1)]
+    {
+        let ended = run(&first(), &["--baseline", &of(baseline), "--flaky", effect])?;
+        check(ended.count(Outcome::Flaky) == 1, &*ended.text)?;
+        ended.status(status)?;
+        let junit = ended.file("junit.xml")?;
+        check(junit.contains(&format!("failures=\"{status}\"")), junit)?;
+    }
+    Ok(())
+}
+
 /// With a rate of 0.5, a case that fails six times is flaky.
 fn rate() -> Result<(), Failed> {
     let six: Vec<String> = (1..=6).map(|number| format!("{NATIVE_IMPORT}:{number}:999")).collect();
@@ -186,6 +256,8 @@ fn other_ends() -> Result<(), Failed> {
         check(ended.count(Outcome::Flaky) == 1 && ended.count(Outcome::Passed) == CASES - 1, &*ended.text)?;
         let flaky = ended.report.results.iter().find(|case| case.outcome == Outcome::Flaky).ok_or("none")?;
         check(flaky.attempts[0].outcome == outcome, format!("{flaky:?}"))?;
+        let reason = flaky.attempts[0].reason.as_deref().unwrap_or_default();
+        check(outcome == Outcome::Crashed || reason.starts_with("did not end within 12s"), reason)?;
     }
     Ok(())
 }
@@ -227,4 +299,31 @@ fn lost_context() -> Result<(), Failed> {
     let ended = run(&format!("{NATIVE_IMPORT}:2:719"), &[])?;
     check(ended.count(Outcome::Flaky) == 1 && ended.report.stopped.is_none(), &*ended.text)?;
     ended.status(0)
+}
+
+/// A case fails for a reason that no lost GPU has; no process after it can open the GPU. The kernel's message is the sign.
+fn lost_by_message() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("kernel.log");
+    let fault = format!("{NATIVE_IMPORT}:1:1,cuInit:5+:100");
+    let (one, log_path) = ("memory.round_trip", log.to_string_lossy().into_owned());
+    for (message, status) in [("eth0: link up", 1), ("NVRM: Xid (PCI:0000:01:00): 79, x", 3)] {
+        std::fs::write(&log, "")?;
+        let is_over = AtomicBool::new(false);
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let file = std::fs::OpenOptions::new().append(true).open(&log);
+                    let _ = file.and_then(|mut file| writeln!(file, "{message}"));
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let ended = run_filtered(one, &fault, &["--retries", "0", "--kernel-log", &log_path]);
+            is_over.store(true, Ordering::Relaxed);
+            ended
+        })?;
+        ended.status(status)?;
+        check(ended.count(Outcome::Failed) == 1, &*ended.text)?;
+    }
+    Ok(())
 }

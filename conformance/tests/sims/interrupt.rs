@@ -18,6 +18,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("an_interrupted_run_reports_what_has_finished", || interrupted(terminal)),
         Trial::test("a_run_that_is_told_to_end_reports_what_has_finished", || interrupted(scheduler)),
         Trial::test("a_failure_before_an_interruption_counts", failed_before),
+        Trial::test("an_interrupted_repetition_is_not_in_the_journal", repetition),
         Trial::test("a_second_interruption_ends_the_run_at_once", twice),
     ]
 }
@@ -82,6 +83,34 @@ fn failed_before() -> Result<(), Failed> {
     let ends: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();
     check(ends == [Outcome::Failed, Outcome::Skipped], format!("{ends:?}"))?;
     check(status.code() == Some(1), format!("{status}: {said}"))
+}
+
+/// A case that failed once runs again when the run is interrupted. A continued run repeats it: the end of that repetition is
+/// no result.
+fn repetition() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (journal, counts) = (path("journal.jsonl"), path("counts"));
+    std::fs::create_dir(&counts)?;
+    let case = |option: &str| {
+        let run = Run::cuda().filter("memory.round_trip").env("GPU_INTEROP_SIM_COUNTS", &counts).with_retries();
+        run.arg(option).arg(&journal)
+    };
+    let fault = format!("{NATIVE_IMPORT}:1:1,{NATIVE_IMPORT}:2:hang");
+    let first = case("--journal").env("GPU_INTEROP_SIM_FAIL", &fault);
+    let (status, said, report) = run(first, "failed", scheduler)?;
+    check(status.code() == Some(1), format!("{status}: {said}"))?;
+    let report: Report = serde_json::from_str(&report)?;
+    check(report.results[0].outcome == Outcome::Failed && report.stopped.is_some(), format!("{report:?}"))?;
+    let lines = std::fs::read_to_string(&journal)?;
+    check(lines.contains("{\"failed\":") && !lines.contains("{\"case\":"), &*lines)?;
+    let json = folder.path().join("report.json");
+    let status = case("--resume").exporter("native").command(&json)?.stdout(Stdio::null()).status()?;
+    let report: Report = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
+    let [only] = report.results.as_slice() else { return Err(format!("{report:?}").into()) };
+    let runs: Vec<Outcome> = only.attempts.iter().map(|attempt| attempt.outcome).collect();
+    check(runs == [Outcome::Failed, Outcome::Passed] && only.outcome == Outcome::Flaky, format!("{only:?}"))?;
+    check(status.code() == Some(0) && report.stopped.is_none(), format!("{status}: {report:?}"))
 }
 
 fn twice() -> Result<(), Failed> {

@@ -17,6 +17,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("a_run_killed_at_20_random_moments_continues", killed),
         Trial::test("a_journal_is_of_one_run", other_run),
         Trial::test("a_lost_gpu_is_no_end_of_a_journal", after_a_lost_gpu),
+        Trial::test("failures_before_a_continuation_count", failures_before),
         Trial::test("an_error_of_a_later_device_loses_no_report", later_device),
     ]
 }
@@ -186,6 +187,34 @@ fn later_device() -> Result<(), Failed> {
         check(sources == ["device 0", "device 2"] && merged.not_read.len() == 1, format!("{merged:?}"))?;
         let missing = &merged.not_read[0];
         check(missing.source == "device 1" && missing.reason.starts_with("--resume"), format!("{missing:?}"))?;
+    }
+    Ok(())
+}
+
+/// `--max-failures` counts those in the journal: results, and first runs of cases that run again.
+fn failures_before() -> Result<(), Failed> {
+    for retries in ["0", "1"] {
+        let folder = tempfile::tempdir()?;
+        let (journal, json) = (folder.path().join("journal.jsonl"), folder.path().join("report.json"));
+        let run = |fault: &str| -> Result<Report, Failed> {
+            let run = Run::cuda().exporter("native").filter("memory.{read_device_local,round_trip,write_device_local}");
+            let run = run.env("GPU_INTEROP_SIM_FAIL", fault).with_retries();
+            let mut command = run.command(&json)?;
+            command.args(["--retries", retries, "--max-failures", "1", "--resume"]).arg(&journal).output()?;
+            Ok(serde_json::from_str(&std::fs::read_to_string(&json)?)?)
+        };
+        let stopped = run("cuMemImportFromShareableHandle:*:1")?;
+        check(stopped.summary["failed"] == 1 && stopped.summary["skipped"] == 2, format!("{stopped:?}"))?;
+        if retries == "1" {
+            // As if killed before the repetition.
+            let lines = std::fs::read_to_string(&journal)?;
+            let kept: Vec<&str> = lines.lines().filter(|line| !line.starts_with("{\"case\":")).collect();
+            check(kept.len() == 2, &*lines)?;
+            std::fs::write(&journal, kept.join("\n") + "\n")?;
+        }
+        let resumed = run("")?;
+        let flaky = u64::from(retries == "1");
+        check(resumed.summary["flaky"] as u64 == flaky && resumed.summary["skipped"] == 2, format!("{resumed:?}"))?;
     }
     Ok(())
 }

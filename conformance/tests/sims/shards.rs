@@ -116,7 +116,10 @@ fn proof() -> Result<(), Failed> {
     };
     let with = |spoilt: &str| [&names[..1], &[spoilt.to_owned()], &names[2..]].concat();
     spoil("less.json", |report| drop(report.results.pop()))?;
-    refused(&with("less.json"), "results for another number of cases")?;
+    // Not even a report.
+    let (status, said, merged) = merge(folder.path(), &with("less.json"))?;
+    check(status == Some(2) && said.contains("less.json: `shard`: ") && said.contains(" results for "), said)?;
+    check(merged.not_read.len() == 2 && merged.reports.len() == names.len() - 1, format!("{:?}", merged.not_read))?;
     spoil("other.json", |report| report.results[0].id = "memory.other".into())?;
     refused(&with("other.json"), "are not those that were distributed")?;
     spoil("lost.json", |report| {

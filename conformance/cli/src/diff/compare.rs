@@ -223,3 +223,68 @@ fn states(side: &[&CaseReport]) -> Vec<State> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kind of a difference between runs with these outcomes.
+    fn between(before: &[Outcome], after: &[Outcome]) -> Option<Kind> {
+        let text = include_str!("../../../results/host-lavapipe.json");
+        let report: Report = serde_json::from_str(text).expect("a report");
+        let side = |outcomes: &[Outcome]| -> Vec<CaseReport> {
+            outcomes.iter().map(|outcome| CaseReport { outcome: *outcome, ..report.results[0].clone() }).collect()
+        };
+        let (before, after) = (side(before), side(after));
+        kind(&before.iter().collect::<Vec<_>>(), &after.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn every_change_of_an_outcome_has_its_kind() {
+        use Outcome::{
+            Crashed, ExpectedFailure, Failed, Flaky, Passed, Skipped, TimedOut, UnexpectedPass, Unsupported,
+        };
+        for (before, after, expected) in [
+            (Passed, Passed, None),
+            (Passed, Failed, Some(Kind::New)),
+            (Passed, Crashed, Some(Kind::New)),
+            (Passed, TimedOut, Some(Kind::New)),
+            (Passed, UnexpectedPass, Some(Kind::New)),
+            (Flaky, Failed, Some(Kind::New)),
+            (ExpectedFailure, UnexpectedPass, Some(Kind::New)),
+            (Skipped, Failed, Some(Kind::New)),
+            (Passed, Flaky, Some(Kind::Flaky)),
+            (Skipped, Flaky, Some(Kind::Flaky)),
+            (Failed, Flaky, Some(Kind::Flaky)),
+            (Flaky, Flaky, None),
+            (Flaky, Passed, None),
+            (Passed, Skipped, Some(Kind::Stopped)),
+            (Passed, Unsupported, Some(Kind::Stopped)),
+            (Failed, Skipped, Some(Kind::Stopped)),
+            (Flaky, Unsupported, Some(Kind::Stopped)),
+            (Failed, Passed, Some(Kind::Fixed)),
+            (Crashed, ExpectedFailure, Some(Kind::Fixed)),
+            (Skipped, Passed, Some(Kind::Started)),
+            (Unsupported, ExpectedFailure, Some(Kind::Started)),
+            (Failed, Crashed, Some(Kind::Changed)),
+            (Skipped, Unsupported, Some(Kind::Changed)),
+            (Passed, ExpectedFailure, Some(Kind::Changed)),
+        ] {
+            assert_eq!(between(&[before], &[after]), expected, "{before} -> {after}");
+        }
+        for (before, after, expected) in [
+            (&[][..], &[Passed][..], Some(Kind::Added)),
+            (&[], &[Passed, Flaky], Some(Kind::Flaky)),
+            (&[], &[Passed, Failed], Some(Kind::New)),
+            (&[Passed], &[], Some(Kind::Missing)),
+            (&[Passed, Failed], &[Passed, Failed], None),
+            (&[Passed, Passed], &[Passed, Failed], Some(Kind::New)),
+            (&[Passed, Failed], &[Passed, Passed], None),
+            (&[Passed, Failed], &[Passed, Flaky], None),
+            (&[Failed, Failed], &[Passed, Flaky], Some(Kind::Flaky)),
+            (&[Failed, Failed], &[Passed, Skipped], Some(Kind::Fixed)),
+        ] {
+            assert_eq!(between(before, after), expected, "{before:?} -> {after:?}");
+        }
+    }
+}

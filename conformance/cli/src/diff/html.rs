@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::report::{Change, Difference, Kind, Setting};
 use super::text::{counts, durations, outcomes};
+use crate::output::visible;
 use crate::report::html::head;
 
 /// The page.
@@ -35,7 +36,7 @@ pub(super) fn render(difference: &Difference) -> String {
             }
         }
     };
-    page.into_string()
+    visible(&page.into_string()).into_owned()
 }
 
 /// Differences of the machine and of options.

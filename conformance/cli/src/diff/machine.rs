@@ -73,6 +73,7 @@ fn of_host(host: &Host, add: &mut impl FnMut(&str, String)) {
         add("GSP firmware", text(&gpu.gsp_firmware));
         add("ECC", state(gpu.ecc));
         add("MIG", state(gpu.mig));
+        add("compute mode", text(&gpu.compute_mode));
         add("partition", text(&gpu.partition));
     }
 }
@@ -95,5 +96,34 @@ fn flatten(path: &str, value: &Value, add: &mut impl FnMut(&str, String)) {
         Value::Null => {}
         Value::String(text) => add(path, text.clone()),
         other => add(path, other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_whose_kind_or_text_changed_are_named() {
+        let text = include_str!("../../../results/host-lavapipe.json");
+        let report: Report = serde_json::from_str(text).expect("a report");
+        assert_eq!(differences(&report, &report), []);
+        let changed = |field: &str, value: &str| -> Vec<Setting> {
+            let mut changed = serde_json::to_value(&report).expect("JSON");
+            changed["capabilities"]["memory"]["dma_buf_fd"][field] = value.into();
+            differences(&report, &serde_json::from_value(changed).expect("a report"))
+        };
+        for (field, value, after) in [
+            ("support", "driver_too_old", "driver_too_old: the host backend"),
+            ("detail", "another reason", "unsupported: another reason"),
+        ] {
+            let found = changed(field, value);
+            let [only] = found.as_slice() else { panic!("{field}: {found:?}") };
+            assert_eq!(only.what, "capability memory.dma_buf_fd");
+            assert!(
+                only.before.starts_with("unsupported: the host backend") && only.after.starts_with(after),
+                "{only:?}"
+            );
+        }
     }
 }

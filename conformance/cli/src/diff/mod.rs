@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::exit_status::FAILED;
 use crate::files::{check_writable, to_json, write_file};
+use crate::output::one_line;
 use crate::report::{Merged, merge};
 
 pub(crate) use bench::{BENCH_DIFF_SCHEMA, BenchDifference, FigureKind};
@@ -97,16 +98,20 @@ pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
     let read = |paths: &[PathBuf]| paths.iter().map(|path| merge::read(path)).collect::<Verdict<Vec<Merged>>>();
     let (old, new) = (read(before)?, read(after)?);
     let (old, new): (Vec<&Merged>, Vec<&Merged>) = (old.iter().collect(), new.iter().collect());
-    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
+    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let (before, after) = (names(before), names(after));
+    let files = one_line(&[before.as_slice(), after.as_slice()].concat().join(", ")).into_owned();
+    let of_files = |stop: Stop| Stop::Failed(format!("{files}: {}", one_line(stop.reason())));
     let gated = if old.iter().chain(&new).all(|merged| merged.reports.is_empty()) {
         let gates = gates::<FigureKind>(args, "measurements")?;
-        let difference = BenchDifference { before, after, ..bench::compare(&old, &new)? };
+        let found = bench::compare(&old, &new).map_err(of_files)?;
+        let difference = BenchDifference { before, after, ..found };
         write(args, &bench::text(&difference), &difference, || bench::page(&difference))?;
         difference.figures.iter().filter_map(|figure| figure.kind).any(|kind| gates.contains(&kind))
     } else {
         let gates = gates::<Kind>(args, "runs")?;
-        let difference = Difference { before, after, ..compare(suite, &old, &new, Timing::Compared)? };
+        let found = compare(suite, &old, &new, Timing::Compared).map_err(of_files)?;
+        let difference = Difference { before, after, ..found };
         write(args, &text::render(&difference), &difference, || html::render(&difference))?;
         difference.changes.iter().any(|change| gates.contains(&change.kind))
     };

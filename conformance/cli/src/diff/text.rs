@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::output::one_line;
+
 use super::report::{Change, Difference, Kind, Setting, State};
 
 /// All differences, and their counts.
@@ -10,7 +12,7 @@ pub(super) fn render(difference: &Difference) -> String {
     let mut text = heading(&difference.before, &difference.after, &difference.machine);
     // Writing to a `String` cannot fail.
     for change in &difference.changes {
-        let _ = writeln!(text, "{}", line(change));
+        let _ = writeln!(text, "{}", one_line(&line(change)));
     }
     let _ = writeln!(text, "durations: {}", difference.durations);
     let _ = writeln!(text, "{}", counts(difference));
@@ -21,7 +23,8 @@ pub(super) fn render(difference: &Difference) -> String {
 pub(super) fn heading(before: &[String], after: &[String], machine: &[Setting]) -> String {
     let mut text = format!("before    {}\nafter     {}\n", before.join(", "), after.join(", "));
     for Setting { what, before, after } in machine {
-        let _ = writeln!(text, "machine   {what}: {} -> {}", or_none(before), or_none(after));
+        let line = format!("machine   {what}: {} -> {}", or_none(before), or_none(after));
+        let _ = writeln!(text, "{}", one_line(&line));
     }
     text
 }

@@ -3,6 +3,7 @@
 mod amd;
 mod fault;
 mod nvidia;
+mod nvidia_start;
 mod visible;
 mod vulkan;
 
@@ -12,17 +13,18 @@ use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use gpu_interop::{
-    BACKEND_VARIABLE, BackendChoice, Feature, MemoryHandleKind, SemaphoreHandleKind, Support, TIMELINE_VARIABLE,
-    TimelineStrategy,
+    BACKEND_VARIABLE, BackendChoice, ErrorKind, Feature, MemoryHandleKind, SemaphoreHandleKind, Support,
+    TIMELINE_VARIABLE, TimelineStrategy,
 };
-use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, NO_LAYER, Suite, Verdict, system};
+use gpu_interop_conformance::system::{self, set_variable};
+use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, NO_LAYER, Suite, Verdict};
 use serde::Serialize;
 
 use crate::drivers::DriverArgs;
 use crate::examined::System;
 use crate::exit_status::FAILED;
 use crate::files::to_json;
-use crate::output::say;
+use crate::output::{print, say};
 use crate::report::{Environment, text};
 use crate::runner;
 
@@ -60,11 +62,19 @@ struct Finding {
 
 /// Prints the diagnosis. The exit status is 1 if a fault is an error.
 pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
-    let faults = faults(&System::new(args.root.as_deref()));
+    let system = System::new(args.root.as_deref());
+    let mut faults = faults(&system);
+    let mut backends = Vec::new();
+    if args.root.is_none() {
+        backends = findings(suite);
+        let is_hidden = faults.iter().any(|fault| fault.id == visible::HIDDEN);
+        faults.extend(nvidia_start::modes(&system));
+        faults.extend(backends.iter().filter_map(|finding| not_started(&system, finding, is_hidden)));
+    }
+    faults.sort_by_key(|fault| fault.severity);
     let status = if faults.iter().any(|fault| fault.severity == Severity::Error) { FAILED } else { 0 };
-    let backends = if args.root.is_some() { Vec::new() } else { findings(suite) };
     if args.json {
-        say!("{}", to_json(&Diagnosis { faults, backends })?);
+        print(format_args!("{}\n", to_json(&Diagnosis { faults, backends })?));
         return Ok(status);
     }
     if args.root.is_none() {
@@ -81,7 +91,7 @@ pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
     }
     say!("");
     for fault in &faults {
-        say!("{fault}");
+        print(format_args!("{fault}\n"));
     }
     if faults.is_empty() {
         say!("no fault of the machine was found");
@@ -89,12 +99,28 @@ pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
     Ok(status)
 }
 
-/// The faults, the most severe first.
+/// The faults that files and variables show.
 fn faults(system: &System) -> Vec<Fault> {
-    let all = [nvidia::wsl, nvidia::faults, vulkan::faults, amd::faults, visible::faults];
-    let mut faults: Vec<Fault> = all.into_iter().flat_map(|find| find(system)).collect();
-    faults.sort_by_key(|fault| fault.severity);
-    faults
+    let all = [nvidia::wsl, nvidia::faults, nvidia_start::faults, vulkan::faults, amd::faults, visible::faults];
+    all.into_iter().flat_map(|find| find(system)).collect()
+}
+
+/// A driver that was found and does not start. The error has the meaning of the driver's code, and what to do.
+fn not_started(system: &System, finding: &Finding, is_hidden: bool) -> Option<Fault> {
+    let problem = finding.problem.as_deref()?;
+    let (_, error) = problem.split_once("Init: ").filter(|(vendor, _)| matches!(*vendor, "cu" | "hip"))?;
+    let (kind, message) = error.split_once(": ")?;
+    // Without a GPU, or with a variable that hides all, an installed driver is no fault.
+    let has_gpu =
+        if problem.starts_with("cu") { !nvidia_start::gpus(system).is_empty() } else { visible::amd(system) > 0 };
+    if kind == ErrorKind::NoDevice.to_string() && (!has_gpu || is_hidden) {
+        return None;
+    }
+    let message = message.split(" [").next().unwrap_or(message);
+    let remedy = message
+        .split_once("; ")
+        .map_or("read `dmesg`, and run the vendor's tool: nvidia-smi or rocminfo", |(_, remedy)| remedy);
+    Some(Fault::error("driver_does_not_start", problem.to_owned(), remedy))
 }
 
 /// The diagnosis of every backend.
@@ -113,7 +139,7 @@ fn findings(suite: &Suite) -> Vec<Finding> {
 
 /// Explains the environment variables, and how to correct them.
 fn variables(findings: &[Finding]) {
-    let set = |variable| std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned());
+    let set = |variable| set_variable(variable).map(|value| value.to_string_lossy().into_owned());
     match (set(BACKEND_VARIABLE), BackendChoice::from_env()) {
         (None, _) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
         (Some(value), Err(_)) => {
@@ -149,7 +175,7 @@ fn examine(suite: &Suite, backend: String) -> Finding {
 }
 
 fn show(environment: &Environment) {
-    crate::output::print(format_args!("{}", text::heading(environment)));
+    print(format_args!("{}", text::heading(environment)));
     let drivers = environment.exporters.iter().filter_map(|exporter| exporter.available.as_ref());
     if drivers.into_iter().any(|detail| detail.driver.contains(NO_LAYER)) {
         say!("          to have Vulkan's own checks fail a scenario, install them ({})", system::VULKAN_CHECKS);
@@ -174,7 +200,7 @@ fn show(environment: &Environment) {
     }
     // As in `Device::timeline_support`.
     row("timelines".into(), capabilities.timeline(Some(system::TIMELINE_SEMAPHORE)));
-    say!("{table}");
+    print(format_args!("{table}\n"));
     for defect in capabilities.known_defects() {
         say!("known defect of this driver: {defect}");
     }

@@ -10,7 +10,7 @@ use crate::examined::{System, container, linker};
 /// NVIDIA's Vulkan driver.
 pub(super) const NVIDIA_VULKAN: &str = "libGLX_nvidia.so.0";
 const CUDA: &str = "libcuda.so.1";
-/// The container toolkit's capabilities if `NVIDIA_DRIVER_CAPABILITIES` is not set.
+/// The container toolkit's capabilities if `NVIDIA_DRIVER_CAPABILITIES` is not set, or empty.
 const DEFAULT_CAPABILITIES: &str = "utility,compute";
 
 /// All faults.
@@ -27,7 +27,7 @@ pub(super) fn faults(system: &System) -> Vec<Fault> {
 }
 
 /// The version of the loaded kernel module.
-fn module(system: &System) -> Option<String> {
+pub(super) fn module(system: &System) -> Option<String> {
     let version = system.text("/sys/module/nvidia/version").map(|text| text.trim().to_owned());
     version.or_else(|| {
         let text = system.text("/proc/driver/nvidia/version")?;
@@ -170,7 +170,8 @@ pub(super) fn without_graphics(system: &System) -> Option<Fault> {
     if !is_nvidia || linker::find(system, NVIDIA_VULKAN).is_some() {
         return None;
     }
-    let set = system.variable("NVIDIA_DRIVER_CAPABILITIES").unwrap_or(DEFAULT_CAPABILITIES);
+    let set = system.variable("NVIDIA_DRIVER_CAPABILITIES").filter(|set| !set.is_empty());
+    let set = set.unwrap_or(DEFAULT_CAPABILITIES);
     let has_graphics = set.split(',').any(|part| matches!(part.trim(), "all" | "graphics"));
     let (cause, remedy) = if has_graphics {
         (

@@ -1,9 +1,12 @@
 //! Variables that hide GPUs.
 
 use super::fault::Fault;
+use super::nvidia_start;
 use crate::examined::System;
 
 const NVIDIA: &str = "NVIDIA";
+/// The name of the fault.
+pub(super) const HIDDEN: &str = "devices_hidden";
 /// Variables that hide GPUs of AMD.
 const OF_AMD: [&str; 4] = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
@@ -24,12 +27,12 @@ pub(super) fn faults(system: &System) -> Vec<Fault> {
 /// The UUIDs of NVIDIA's GPUs, as the kernel driver reports them.
 fn nvidia(system: &System) -> Vec<String> {
     let uuid = |text: &str| text.lines().find_map(|line| Some(line.strip_prefix("GPU UUID:")?.trim().to_owned()));
-    let gpus = system.entries("/proc/driver/nvidia/gpus").into_iter();
+    let gpus = nvidia_start::gpus(system).into_iter();
     gpus.map(|gpu| system.text(gpu.join("information")).and_then(|text| uuid(&text)).unwrap_or_default()).collect()
 }
 
 /// The number of AMD's GPUs, as the kernel driver reports it.
-fn amd(system: &System) -> usize {
+pub(super) fn amd(system: &System) -> usize {
     let has_units = |text: String| {
         let count = text.lines().find_map(|line| line.strip_prefix("simd_count ")?.trim().parse::<u32>().ok());
         count.is_some_and(|count| count > 0)
@@ -40,17 +43,17 @@ fn amd(system: &System) -> usize {
 
 /// A variable that hides some or all GPUs.
 fn hidden(system: &System, variable: &str, vendor: &str, gpus: &[String]) -> Option<Fault> {
-    let value = system.variable(variable)?;
+    // Empty, it hides all GPUs of NVIDIA; AMD's runtime takes it as not set.
+    let value = system.variable(variable).filter(|value| vendor == NVIDIA || !value.is_empty())?;
     let count = gpus.len();
-    let is_named = |entry: &str| entry.starts_with("GPU-") || entry.starts_with("MIG-");
     // The first invalid entry ends the list.
     let is_visible = |entry: &&str| match entry.parse::<usize>() {
         Ok(number) => number < count,
-        Err(_) if is_named(entry) => {
-            let unknown = gpus.iter().any(String::is_empty) || entry.starts_with("MIG-");
+        Err(_) if entry.starts_with("GPU-") => {
+            let unknown = gpus.iter().any(String::is_empty);
             unknown || gpus.iter().any(|uuid| uuid.to_lowercase().starts_with(&entry.to_lowercase()))
         }
-        Err(_) => false,
+        Err(_) => nvidia_start::may_be_instance(system, entry),
     };
     let entries: Vec<&str> = value.split(',').map(str::trim).collect();
     let visible = entries.iter().take_while(|entry| is_visible(entry)).count();
@@ -60,7 +63,7 @@ fn hidden(system: &System, variable: &str, vendor: &str, gpus: &[String]) -> Opt
     let twice = shown.iter().enumerate().find_map(|(place, entry)| shown[..place].contains(entry).then_some(entry));
     if let Some(entry) = twice.filter(|_| vendor == NVIDIA) {
         let cause = format!("{variable}={value} lists `{entry}` twice: cuInit fails with CUDA_ERROR_INVALID_DEVICE");
-        return Some(Fault::error("devices_hidden", cause, remedy));
+        return Some(Fault::error(HIDDEN, cause, remedy));
     }
     if count == 0 || visible >= count {
         return None;
@@ -69,7 +72,7 @@ fn hidden(system: &System, variable: &str, vendor: &str, gpus: &[String]) -> Opt
     let wrong = wrong.map(|entry| format!("; `{entry}` is none of them")).unwrap_or_default();
     let cause = format!("{variable}={value} shows {visible} of {count} GPUs of {vendor}{wrong}");
     Some(match visible {
-        0 => Fault::error("devices_hidden", cause, remedy),
-        _ => Fault::warning("devices_hidden", cause, remedy),
+        0 => Fault::error(HIDDEN, cause, remedy),
+        _ => Fault::warning(HIDDEN, cause, remedy),
     })
 }

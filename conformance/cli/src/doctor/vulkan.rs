@@ -8,8 +8,11 @@ use super::fault::Fault;
 use super::nvidia::{NVIDIA_VULKAN, without_graphics};
 use crate::examined::{System, linker};
 
-/// Variables that replace the loader's search.
+/// Variables that replace the loader's search, also if they are empty (loader 1.3.239). The first one that is set counts.
 const ONLY: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
+/// Variables that select drivers, and disable others, by the names of their manifests.
+const SELECT: &str = "VK_LOADER_DRIVERS_SELECT";
+const DISABLE: &str = "VK_LOADER_DRIVERS_DISABLE";
 
 /// Drivers that use the same GPUs: their libraries, and the GPU.
 const SAME_GPU: [(&str, &[&str]); 2] = [
@@ -33,7 +36,9 @@ struct Manifest {
 pub(super) fn faults(system: &System) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut manifests = Vec::new();
-    for path in files(system) {
+    let (used, hidden) = files(system);
+    faults.extend(hidden);
+    for path in used {
         match read(system, &path) {
             Ok(manifest) => manifests.push(manifest),
             Err(reason) => faults.push(Fault::error(
@@ -53,13 +58,58 @@ pub(super) fn faults(system: &System) -> Vec<Fault> {
     faults
 }
 
-/// The manifests in the order of the loader's search.
-fn files(system: &System) -> Vec<PathBuf> {
+/// The manifests that the loader uses, in the order of its search; and the variables that hide all of them.
+fn files(system: &System) -> (Vec<PathBuf>, Option<Fault>) {
+    let set = |name: &&str| system.variable(name).is_some();
+    let only = ONLY.into_iter().find(set);
+    let found = match only {
+        Some(variable) => {
+            let named = system.list(variable).into_iter().flat_map(|path| of_place(system, path));
+            named.filter(|path| system.exists(path)).collect()
+        }
+        None => installed(system),
+    };
+    let used: Vec<PathBuf> = found.into_iter().filter(|path| is_enabled(system, path)).collect();
+    let variables: Vec<String> = (only.into_iter().chain([SELECT, DISABLE]))
+        .filter_map(|name| Some(format!("{name}={}", system.variable(name)?)))
+        .collect();
+    let named = only.is_some_and(|variable| !system.list(variable).is_empty());
+    let installed = installed(system).len();
+    let fault = (used.is_empty() && !variables.is_empty() && (named || installed > 0)).then(|| {
+        let variables = variables.join(" and ");
+        let cause = format!("{variables} leaves the Vulkan loader no driver; {installed} are installed");
+        let names = only.into_iter().chain([SELECT, DISABLE]).filter(set).collect::<Vec<_>>().join(" and ");
+        Fault::error("vulkan_drivers_hidden", cause, format!("unset {names}, or name a driver's manifest that exists"))
+    });
+    (used, fault)
+}
+
+/// `true` unless variables exclude the manifest. A selected driver cannot be disabled (loader 1.3.239).
+fn is_enabled(system: &System, manifest: &Path) -> bool {
+    let name = manifest.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    // Globs with an asterisk at the beginning, at the end, or both.
+    let matches = |pattern: &str| {
+        let pattern = pattern.to_lowercase();
+        match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+            _ if pattern == "~all~" || pattern == "*" => true,
+            (Some(rest), Some(_)) => name.contains(rest.strip_suffix('*').unwrap_or(rest)),
+            (Some(end), None) => name.ends_with(end),
+            (None, Some(start)) => name.starts_with(start),
+            (None, None) => name == pattern,
+        }
+    };
+    let listed = |variable| {
+        let list = system.variable(variable).filter(|list| !list.is_empty())?;
+        Some(list.split(',').any(matches))
+    };
+    listed(SELECT).unwrap_or_else(|| listed(DISABLE) != Some(true))
+}
+
+/// The manifests that the loader's own search finds.
+fn installed(system: &System) -> Vec<PathBuf> {
     let expand = |paths: Vec<PathBuf>| paths.into_iter().flat_map(|path| of_place(system, path)).collect::<Vec<_>>();
-    if let Some(variable) = ONLY.into_iter().find(|name| system.variable(name).is_some_and(|list| !list.is_empty())) {
-        return expand(system.list(variable));
-    }
-    let home = |below: &str| system.variable("HOME").map(|home| Path::new(home).join(below));
+    let home =
+        |below: &str| system.variable("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(home).join(below));
     let or = |list: Vec<PathBuf>, default: &[&str]| {
         if list.is_empty() { default.iter().map(PathBuf::from).collect() } else { list }
     };

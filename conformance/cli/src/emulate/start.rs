@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use gpu_interop_conformance::system::set_variable;
 use gpu_interop_conformance::{Stop, Verdict};
 
 use super::emulation::{Emulation, Session};
@@ -37,7 +38,7 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
         };
     }
     let this = std::env::current_exe()?;
-    let file = driver::find(std::env::var_os(driver::VARIABLE).as_deref(), &this)?;
+    let file = driver::find(set_variable(driver::VARIABLE).as_deref(), &this)?;
     let runtime = runtime::find(emulation, root, &this)?;
     let start = match &runtime.folder {
         Some(folder) => program::copy_for(folder, &this)?,
@@ -48,7 +49,7 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
     command.args(std::env::args_os().skip(1)).env(SESSION, folder.path()).env(LIBRARY, &runtime.library);
     command.env(PRELOAD, vulkan::joined(file.as_os_str(), std::env::var_os(PRELOAD)));
     command.envs(vulkan::variables(&file, folder.path(), |name| std::env::var_os(name))?);
-    if std::env::var_os(DEVICES).is_none() {
+    if set_variable(DEVICES).is_none() {
         command.env(DEVICES, TWO_GPUS);
     }
     hidden_devices::remove_from(&mut command);

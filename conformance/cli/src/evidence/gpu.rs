@@ -22,6 +22,9 @@ pub struct Gpu {
     /// `true` if the GPU is divided into instances (MIG).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mig: Option<bool>,
+    /// NVIDIA's compute mode: `default`, `exclusive thread`, `exclusive process` or `prohibited`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub compute_mode: Option<String>,
     /// The mode of AMD's compute partitions: `SPX`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub partition: Option<String>,

@@ -99,8 +99,16 @@ impl Monitor {
             arguments.extend(["--uuid".into(), format!("GPU-{uuid}")]);
         }
         let works = is_real && device.kind != DeviceKind::Cpu && arguments.len() > 1;
-        let start = || Process::start(&arguments).map_or_else(failed, State::Runs);
-        Self(Mutex::new(if works { start() } else { State::Ended }))
+        if works { Self::start(&arguments) } else { Self(Mutex::new(State::Ended)) }
+    }
+
+    /// Of the GPU at this PCI address.
+    pub(crate) fn at(pci: &str) -> Self {
+        Self::start(&[SUBCOMMAND, "--pci", pci].map(Into::into))
+    }
+
+    fn start(arguments: &[String]) -> Self {
+        Self(Mutex::new(Process::start(arguments).map_or_else(failed, State::Runs)))
     }
 
     /// The present state; `None` if it cannot be read. A failed reading is the last one.

@@ -14,7 +14,7 @@ pub(crate) fn container(system: &System) -> Option<String> {
     if system.exists("/.singularity.d") {
         return Some("apptainer".into());
     }
-    if system.variable("KUBERNETES_SERVICE_HOST").is_some() {
+    if system.variable("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty()) {
         return Some("kubernetes".into());
     }
     if let Some(name) = system.variable("container").filter(|name| !name.is_empty()) {

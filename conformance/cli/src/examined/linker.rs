@@ -20,8 +20,9 @@ const FOLDERS: [&str; 8] = [
 /// Links that lead to one file count once.
 pub(crate) fn all(system: &System, name: &str) -> Vec<PathBuf> {
     let folders = system.list("LD_LIBRARY_PATH");
-    let cached = cache(&system.bytes("/etc/ld.so.cache").unwrap_or_default());
-    let cached = cached.into_iter().filter(|(known, _)| known == name).map(|(_, path)| path);
+    let cached = system.bytes("/etc/ld.so.cache").unwrap_or_default();
+    let cached = cache(&cached).filter(|(known, _)| *known == name.as_bytes());
+    let cached = cached.map(|(_, path)| PathBuf::from(String::from_utf8_lossy(path).into_owned()));
     let candidates = folders.iter().map(|folder| folder.join(name)).chain(cached);
     let candidates = candidates.chain(FOLDERS.iter().map(|folder| Path::new(folder).join(name)));
     let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
@@ -42,27 +43,29 @@ pub(crate) fn find(system: &System, name: &str) -> Option<PathBuf> {
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
+/// The greatest length of a path, bytes: `PATH_MAX`.
+const LONGEST: usize = 4096;
 
-/// The names and files in the linker's cache.
-fn cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
+/// The names and files in the linker's cache. Entries of a damaged one may share long texts: none is copied.
+fn cache(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     // An older format may precede this one.
-    let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else { return Vec::new() };
+    let start = bytes.windows(MAGIC.len()).position(|window| window == MAGIC).unwrap_or(bytes.len());
     let bytes = &bytes[start..];
-    let number = |place: usize| {
+    let number = move |place: usize| {
         let four = bytes.get(place..place.checked_add(4)?)?.try_into().ok()?;
         usize::try_from(u32::from_ne_bytes(four)).ok()
     };
-    let text = |place: usize| {
-        let rest = bytes.get(place..)?;
+    let text = move |place: usize| {
+        let rest = bytes.get(place..place.saturating_add(LONGEST).min(bytes.len()))?;
         let end = rest.iter().position(|byte| *byte == 0)?;
-        Some(String::from_utf8_lossy(&rest[..end]).into_owned())
+        Some(&rest[..end])
     };
     let count = number(MAGIC.len()).unwrap_or(0);
-    let entry = |index: usize| {
+    let entry = move |index: usize| {
         let place = HEADER + index * ENTRY;
-        Some((text(number(place + 4)?)?, PathBuf::from(text(number(place + 8)?)?)))
+        Some((text(number(place + 4)?)?, text(number(place + 8)?)?))
     };
-    (0..count).map_while(entry).collect()
+    (0..count).map_while(entry)
 }
 
 #[cfg(test)]
@@ -99,10 +102,14 @@ mod tests {
         let entries = [("libcuda.so.1", "/usr/lib/libcuda.so.1"), ("libz.so.1", "/lib/libz.so.1")];
         let expected: Vec<(String, PathBuf)> =
             entries.iter().map(|(name, file)| ((*name).into(), PathBuf::from(file))).collect();
-        assert_eq!(cache(&made(&entries)), expected);
-        assert_eq!(cache(&[b"ld.so-1.7.0 and more".as_slice(), &made(&entries)].concat()), expected);
-        assert_eq!(cache(b"other"), []);
-        assert_eq!(cache(&made(&entries)[..60]), [], "cut short");
+        let cached = |bytes: &[u8]| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            cache(bytes).map(|(name, file)| (text(name), PathBuf::from(text(file)))).collect::<Vec<_>>()
+        };
+        assert_eq!(cached(&made(&entries)), expected);
+        assert_eq!(cached(&[b"ld.so-1.7.0 and more".as_slice(), &made(&entries)].concat()), expected);
+        assert_eq!(cached(b"other"), []);
+        assert_eq!(cached(&made(&entries)[..60]), [], "cut short");
     }
 
     #[cfg(target_os = "linux")]

@@ -5,8 +5,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
+use crate::files;
+
 /// The number of symbolic links that a path may have.
 const MOST_LINKS: usize = 40;
+/// The greatest length of a file that is read, bytes. The linker's cache, the longest one, has some hundred kilobytes.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// A system.
 #[derive(Debug)]
@@ -84,9 +88,9 @@ impl System {
         self.bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The contents of a file.
+    /// The contents of a regular file of moderate length.
     pub(crate) fn bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        std::fs::read(self.found(path.as_ref())?).ok()
+        files::read(&self.found(path.as_ref())?, MOST_BYTES).ok()
     }
 
     /// The entries of a folder, sorted by name.

@@ -5,6 +5,7 @@ use std::io::Read;
 
 use gpu_interop_conformance::{Stop, Verdict};
 
+use crate::output::visible;
 use crate::report::{Report, text};
 
 pub(super) const MANIFEST: &str = "MANIFEST.json";
@@ -58,12 +59,13 @@ pub(super) fn logs(report: &Report) -> Vec<(String, String)> {
         log += &text::kernel(&case.kernel_log);
         log += &text::calls(case.calls.as_ref());
         log += &text::attempts(case);
-        (case.name(), format!("{}\n{log}", text::line(case)), log.is_empty())
+        let text = format!("{}\n{log}", text::line(case));
+        (case.name(), visible(&text).into_owned(), log.is_empty())
     };
     let cases = report.results.iter().map(of_case).filter(|(.., is_empty)| !is_empty);
     let mut all: Vec<(String, String)> = cases.map(|(name, log, _)| (name, log)).collect();
     if !report.kernel_log.is_empty() {
-        all.push(("kernel".into(), text::kernel(&report.kernel_log)));
+        all.push(("kernel".into(), visible(&text::kernel(&report.kernel_log)).into_owned()));
     }
     all
 }

@@ -10,7 +10,7 @@ use chrono::{SubsecRound, Utc};
 use clap::Args;
 use gpu_interop_conformance::{Stop, Verdict};
 
-use crate::files::{check_writable, to_json, write_bytes};
+use crate::files::{self, check_writable, to_json, write_bytes};
 use crate::output::say;
 use crate::report::{Tool, merge};
 use crate::sha256::{self, of_file};
@@ -83,7 +83,7 @@ fn sums<'a>(files: impl Iterator<Item = (&'a String, &'a Vec<u8>)>) -> String {
 }
 
 fn read(path: &Path) -> Verdict<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+    files::read(path, files::MOST).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
 }
 
 fn file_name(path: &Path) -> Verdict<String> {

@@ -9,6 +9,7 @@ use quick_junit::{
 
 use super::{CaseReport, Report, Sourced, text};
 use crate::flakes::Flakes;
+use crate::output::visible;
 
 /// The reports of one run as JUnit XML: one suite for each scenario group and device.
 pub(crate) fn render(reports: &[Sourced<Report>], flakes: Flakes) -> Verdict<String> {
@@ -20,8 +21,11 @@ pub(crate) fn render(reports: &[Sourced<Report>], flakes: Flakes) -> Verdict<Str
     for Sourced { source, report } in reports {
         junit.add_test_suites(suites(source, report, flakes));
     }
-    junit.set_time(Duration::from_micros(reports.iter().map(|sourced| sourced.report.duration_us).sum()));
-    junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))
+    // A continued run has the durations of its journal.
+    let total_us = reports.iter().fold(0, |total: u64, sourced| total.saturating_add(sourced.report.duration_us));
+    junit.set_time(Duration::from_micros(total_us));
+    let text = junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))?;
+    Ok(visible(&text).into_owned())
 }
 
 fn suites(device: &str, report: &Report, flakes: Flakes) -> impl Iterator<Item = TestSuite> {
@@ -96,4 +100,53 @@ fn reruns(result: &CaseReport) -> impl Iterator<Item = TestRerun> {
         }
         rerun
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use roxmltree::{Document, Node};
+
+    use super::*;
+    use crate::report::Attempt;
+
+    /// What CI systems count.
+    #[test]
+    fn every_outcome_is_what_ci_systems_know() {
+        let text = include_str!("../../../results/host-lavapipe.json");
+        let mut report: Report = serde_json::from_str(text).expect("a report");
+        let attempt = |outcome| Attempt { outcome, reason: Some("r".into()), log: None, calls: None, duration_us: 1 };
+        let runs = [Outcome::TimedOut, Outcome::Failed, Outcome::Passed].map(attempt).to_vec();
+        for (outcome, flakes, expected) in [
+            (Outcome::Passed, Flakes::Fail, &[][..]),
+            (Outcome::Failed, Flakes::Report, &["failure", "rerunFailure"]),
+            (Outcome::UnexpectedPass, Flakes::Report, &["failure", "rerunFailure"]),
+            (Outcome::Crashed, Flakes::Report, &["error", "rerunFailure"]),
+            (Outcome::TimedOut, Flakes::Report, &["error", "rerunFailure"]),
+            (Outcome::Skipped, Flakes::Fail, &["skipped"]),
+            (Outcome::Unsupported, Flakes::Fail, &["skipped"]),
+            (Outcome::ExpectedFailure, Flakes::Fail, &[]),
+            (Outcome::Flaky, Flakes::Report, &["flakyError", "flakyFailure"]),
+            (Outcome::Flaky, Flakes::Fail, &["failure", "flakyError", "flakyFailure"]),
+        ] {
+            report.results.truncate(1);
+            report.results[0].outcome = outcome;
+            report.results[0].reason = Some("r".into());
+            report.results[0].attempts =
+                if outcome.is_failure() || outcome == Outcome::Flaky { runs.clone() } else { Vec::new() };
+            let reports = [Sourced { source: String::new(), report: report.clone() }];
+            let xml = render(&reports, flakes).expect("XML");
+            let document = Document::parse(&xml).expect("valid");
+            let case = document.descendants().find(|node| node.has_tag_name("testcase")).expect("a case");
+            let kinds: Vec<&str> = case
+                .children()
+                .filter(|node| node.is_element() && !node.tag_name().name().starts_with("system-"))
+                .map(|node: Node<'_, '_>| node.tag_name().name())
+                .collect();
+            assert_eq!(kinds, expected, "{outcome}, {flakes:?}: {xml}");
+            let counts = ["failures", "errors"]
+                .map(|name| document.root_element().attribute(name).unwrap_or_default().to_owned());
+            let counted = |kind| u8::from(expected.contains(&kind)).to_string();
+            assert_eq!(counts, [counted("failure"), counted("error")], "{outcome}, {flakes:?}");
+        }
+    }
 }

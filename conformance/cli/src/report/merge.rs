@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 use super::{Emulated, Report, SCHEMA, html, markdown, shards, text};
 use crate::bench::BENCH_SCHEMA;
-use crate::files::{check_writable, to_json, write_file};
+use crate::files::{self, check_writable, to_json, write_file};
 use crate::flakes::Flakes;
-use crate::output::say;
+use crate::output::{complain, one_line, say};
 use crate::requirement::{Requirement, status_of};
 
 /// The options of `conformance merge`.
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
         // Rebuilt from its components, without redundant slashes.
         let source = path.strip_prefix(&folder).unwrap_or(path).components().collect::<PathBuf>().display().to_string();
         if let Err(reason) = add(&mut merged, path, source.clone()) {
-            eprintln!("conformance: {}: {reason}", path.display());
+            complain(&one_line(&format!("{}: {reason}", path.display())));
             merged.not_read.push(NotRead { source, reason });
         }
     }
@@ -120,11 +120,12 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
 /// If it cannot be read or is no report.
 pub(crate) fn read(path: &Path) -> Verdict<Merged> {
     let mut merged = Merged::empty();
-    add(&mut merged, path, String::new()).map_err(|reason| Stop::Failed(format!("{}: {reason}", path.display())))?;
+    add(&mut merged, path, String::new())
+        .map_err(|reason| Stop::Failed(one_line(&format!("{}: {reason}", path.display())).into_owned()))?;
     Ok(merged)
 }
 
-/// Parses the contents of a file as merged reports.
+/// Parses the contents of a file, or of a file in an archive, as merged reports.
 pub(crate) fn parse_bytes(bytes: &[u8]) -> Result<Merged, String> {
     let mut merged = Merged::empty();
     add_bytes(&mut merged, bytes, String::new())?;
@@ -133,17 +134,23 @@ pub(crate) fn parse_bytes(bytes: &[u8]) -> Result<Merged, String> {
 
 /// Reads a report of `run`, `bench` or `merge`.
 fn add(merged: &mut Merged, path: &Path, source: String) -> Result<(), String> {
-    add_bytes(merged, &std::fs::read(path).map_err(|error| error.to_string())?, source)
+    add_bytes(merged, &files::read(path, files::MOST).map_err(|error| error.to_string())?, source)
 }
 
 fn add_bytes(merged: &mut Merged, bytes: &[u8], source: String) -> Result<(), String> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("this is not JSON: {error}"))?;
     if value.get("results").is_some() {
-        merged.reports.push(Sourced { source, report: parse(value, SCHEMA)? });
+        let report: Report = parse(value, SCHEMA)?;
+        report.check()?;
+        merged.reports.push(Sourced { source, report });
     } else if value.get("measurements").is_some() {
         merged.benches.push(Sourced { source, report: parse(value, BENCH_SCHEMA)? });
     } else if value.get("reports").is_some() {
         let mut inner: Merged = parse(value, MERGED_SCHEMA)?;
+        let checked = inner.reports.iter().map(|Sourced { source, report }| (source, report.check()));
+        for (named, checked) in checked {
+            checked.map_err(|reason| within(named, reason))?;
+        }
         merged.reports.append(&mut inner.reports);
         merged.benches.append(&mut inner.benches);
         let named = |missing: NotRead| NotRead { source: within(&source, missing.source), ..missing };

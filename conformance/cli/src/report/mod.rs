@@ -100,6 +100,13 @@ pub struct Report {
     pub duration_us: u64,
 }
 
+impl Report {
+    /// Fails if a number that later counts as a position or a size cannot be one.
+    fn check(&self) -> Result<(), String> {
+        self.shard.as_ref().map_or(Ok(()), |shard| shard.check(self.results.len()))
+    }
+}
+
 /// The default for older reports.
 fn once() -> NonZeroU32 {
     NonZeroU32::MIN

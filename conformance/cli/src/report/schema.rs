@@ -9,7 +9,7 @@ use super::{MERGED_SCHEMA, Merged, Report, SCHEMA};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
 use crate::diff::{BENCH_DIFF_SCHEMA, BenchDifference, DIFF_SCHEMA, Difference};
 use crate::files::to_json;
-use crate::output::say;
+use crate::output::print;
 
 /// The options of `conformance schema`.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Verdict {
         Form::Diff => of::<Difference>("diff", DIFF_SCHEMA),
         Form::BenchDiff => of::<BenchDifference>("bench-diff", BENCH_DIFF_SCHEMA),
     };
-    say!("{}", to_json(&schema)?);
+    print(format_args!("{}\n", to_json(&schema)?));
     Ok(())
 }
 

@@ -31,6 +31,23 @@ pub struct Shard {
     pub positions: Vec<usize>,
 }
 
+impl Shard {
+    /// Fails if the numbers contradict each other or the number of results.
+    pub(super) fn check(&self, results: usize) -> Result<(), String> {
+        let Self { index, count, total, positions, .. } = self;
+        if !(1..=*count).contains(index) {
+            return Err(format!("`shard`: there is no number {index} among {count}"));
+        }
+        if positions.len() != results {
+            return Err(format!("`shard`: {results} results for {} positions", positions.len()));
+        }
+        match positions.iter().find(|position| *position >= total) {
+            Some(position) => Err(format!("`shard`: there is no position {position} among {total} cases")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// One of the shards that a report was joined from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinedShard {

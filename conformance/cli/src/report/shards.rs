@@ -1,6 +1,9 @@
 //! Joining the reports of shards to that of one run.
 
+use std::collections::BTreeMap;
+
 use super::{CaseReport, Cause, JoinedShard, Merged, NotRead, Report, Shard, Sourced, Stopped, summarize};
+use crate::output::{complain, one_line};
 use crate::sha256;
 
 /// Replaces the shards of each run by one report, if all are present and no case is lost or doubled. Otherwise the shards
@@ -38,7 +41,7 @@ pub(crate) fn join(merged: &mut Merged) {
             Ok(report) => joined.push(Sourced { source, report }),
             Err(reason) => {
                 let reason = format!("{reason}{others}");
-                eprintln!("conformance: {source}: {reason}");
+                complain(&one_line(&format!("{source}: {reason}")));
                 merged.not_read.push(NotRead { source, reason });
                 joined.append(&mut run);
             }
@@ -75,16 +78,13 @@ fn one(run: &[Sourced<Report>]) -> Result<Report, String> {
     if shards.iter().any(|other| other.durations_sha256 != shard.durations_sha256) {
         return Err("the shards were made with different durations; use the same --durations for all".into());
     }
+    // In order.
     let numbers: Vec<usize> = shards.iter().map(|shard| shard.index).collect();
-    let count = |number| numbers.iter().filter(|known| **known == number).count();
-    let list = |wanted: fn(usize) -> bool| {
-        let all: Vec<String> = (1..=shard.count).filter(|n| wanted(count(*n))).map(|n| n.to_string()).collect();
-        (!all.is_empty()).then(|| all.join(", "))
-    };
-    if let Some(missing) = list(|count| count == 0) {
+    if let Some(missing) = list((1..=shard.count).filter(|number| numbers.binary_search(number).is_err())) {
         return Err(format!("of {} shards these are missing: {missing}", shard.count));
     }
-    if let Some(doubled) = list(|count| count > 1) {
+    let doubled = numbers.chunk_by(|a, b| a == b).filter(|equal| equal.len() > 1).map(|equal| equal[0]);
+    if let Some(doubled) = list(doubled) {
         return Err(format!("of {} shards these are there more than once: {doubled}", shard.count));
     }
     let results = in_order(run, shard)?;
@@ -103,6 +103,15 @@ fn one(run: &[Sourced<Report>]) -> Result<Report, String> {
         duration_us: total_us,
         ..first.clone()
     })
+}
+
+/// The first numbers in words; `None` without any. The number of shards in a report may be any.
+fn list(mut numbers: impl Iterator<Item = usize>) -> Option<String> {
+    /// The most listed numbers.
+    const MOST: usize = 20;
+    let first: Vec<String> = numbers.by_ref().take(MOST).map(|number| number.to_string()).collect();
+    let more = if numbers.next().is_some() { " and more" } else { "" };
+    (!first.is_empty()).then(|| first.join(", ") + more)
 }
 
 /// The gravest early end of the shards, with the shard's number.
@@ -124,26 +133,35 @@ fn about(report: &Report, index: usize) -> JoinedShard {
 
 /// The results in the order of the whole run. Fails if a case is missing, doubled or unexpected.
 fn in_order(run: &[Sourced<Report>], shard: &Shard) -> Result<Vec<CaseReport>, String> {
-    let mut all: Vec<Option<CaseReport>> = vec![None; shard.total];
-    for Sourced { source, report } in run {
+    let mut all = BTreeMap::new();
+    for Sourced { report, .. } in run {
         let positions = report.shard.iter().flat_map(|shard| &shard.positions);
-        if positions.clone().count() != report.results.len() {
-            return Err(format!("{source} has {} results for another number of cases", report.results.len()));
-        }
         for (position, case) in positions.zip(&report.results) {
-            match all.get_mut(*position) {
-                Some(place @ None) => *place = Some(case.clone()),
-                Some(Some(_)) => return Err(format!("{} is in more than one shard", case.name())),
-                None => return Err(format!("{source} has a case at {position} of {}", shard.total)),
+            if all.insert(*position, case).is_some() {
+                return Err(format!("{} is in more than one shard", case.name()));
             }
         }
     }
-    let found: Vec<CaseReport> = all.into_iter().flatten().collect();
-    if found.len() != shard.total {
-        return Err(format!("{} of {} cases are in no shard", shard.total - found.len(), shard.total));
+    // Each position is below the total.
+    if all.len() != shard.total {
+        return Err(format!("{} of {} cases are in no shard", shard.total.saturating_sub(all.len()), shard.total));
     }
+    let found: Vec<CaseReport> = all.into_values().cloned().collect();
     if sha256::of_lines(found.iter().map(CaseReport::name)) != shard.cases_sha256 {
         return Err("the cases of the shards are not those that were distributed".into());
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_numbers_is_short() {
+        assert_eq!((list(std::iter::empty()), list(2..4).as_deref()), (None, Some("2, 3")));
+        let long = list(1..=usize::MAX).expect("numbers");
+        assert!(long.starts_with("1, 2, ") && long.ends_with("19, 20 and more"), "{long}");
+        assert!(list(1..=20).is_some_and(|all| all.ends_with("19, 20")));
+    }
 }

@@ -31,6 +31,8 @@ pub(super) struct Ended {
     pub(super) recorded: Recorded,
     pub(super) kernel_log: Vec<KernelLine>,
     pub(super) sensors: Option<Around>,
+    /// The kernel told of an error of the GPU while the case ran.
+    pub(super) is_gpu_error: bool,
     /// The time that the scenario took, if it ran to its end and its process did not fail afterwards.
     pub(super) took: Option<Duration>,
     /// `true` if the case did not run to its end, because the run stops.
@@ -71,7 +73,7 @@ impl Run {
             report;
         let recorded = Recorded { observed, left_out };
         Self {
-            ended: Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, took: None, is_left: false },
+            ended: Ended { log, calls, recorded, kernel_log, sensors, ..Ended::without_log(outcome, reason) },
             took: Duration::from_micros(duration_us),
         }
     }
@@ -107,6 +109,7 @@ impl Ended {
             recorded: Recorded::default(),
             kernel_log: Vec::new(),
             sensors: None,
+            is_gpu_error: false,
             took: None,
             is_left: false,
         }

@@ -20,7 +20,7 @@ use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
 use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
 use gpu_interop_conformance::{
-    Beside, CONNECTIONS_VARIABLE, Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict,
+    Beside, CONNECTIONS_VARIABLE, Channel, Observation, Outcome, Recorded, Scenario, Seeds, Stop, Verdict,
 };
 
 /// Maximum size of the message with a scenario's result, bytes.
@@ -174,8 +174,7 @@ pub(super) fn run<'a>(
         };
         let (mut usable, first, mut start) = (true, done, Instant::now());
         while usable && done < cases.len() {
-            let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
-            let limit = limit.saturating_mul(options.seeds.count.get());
+            let limit = time_limit(options.timeout, cases[done].scenario, options.seeds);
             let is_last = done + 1 == cases.len();
             let open = window.get_or_insert_with(|| options.evidence.begin(cases[done].name()));
             open.process(process.child.id());
@@ -185,6 +184,7 @@ pub(super) fn run<'a>(
             start = Instant::now();
             end.kernel_log = std::mem::take(kernel_log);
             end.kernel_log.extend(window.take().map(Window::end).unwrap_or_default());
+            end.is_gpu_error = options.evidence.kernel_log.is_gpu_error(&cases[done].name(), &end.kernel_log);
             *window = cases.get(done + 1).map(|next| options.evidence.begin(next.name()));
             let after = options.evidence.sensors(sensors.is_some());
             end.sensors = sensors.zip(after.clone()).map(|(before, after)| Around { before, after });
@@ -199,6 +199,11 @@ pub(super) fn run<'a>(
             done += 1;
         }
     }
+}
+
+/// The time limit of a scenario with all its seeds.
+fn time_limit(timeout: Option<Duration>, scenario: &Scenario, seeds: Seeds) -> Duration {
+    timeout.unwrap_or(scenario.time_limit).saturating_mul(seeds.count.get())
 }
 
 /// `true` if there are more cases, and all of them mostly wait.
@@ -253,7 +258,7 @@ impl<'a> Process<'a> {
         for case in cases {
             command.args(["--scenario", case.scenario.id]);
         }
-        if cases.iter().any(|case| case.scenario.many_streams) && std::env::var_os(CONNECTIONS_VARIABLE).is_none() {
+        if cases.iter().any(|case| case.scenario.many_streams) && system::set_variable(CONNECTIONS_VARIABLE).is_none() {
             command.env(CONNECTIONS_VARIABLE, MOST_CONNECTIONS);
         }
         if held {
@@ -390,4 +395,25 @@ impl Drop for Process<'_> {
 
 fn timed_out(limit: Duration) -> Ended {
     Ended::without_log(Outcome::TimedOut, Some(format!("did not end within {limit:?} and was killed")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use gpu_interop_conformance::Exporters;
+
+    use super::*;
+
+    #[test]
+    fn each_repetition_has_the_whole_time_limit() {
+        let scenario = Scenario::new("a.b", Exporters::None, "", |_| Ok(()));
+        let limit = |timeout: Option<u64>, count| {
+            let seeds = Seeds { first: 1, count: NonZeroU32::new(count).expect("not 0") };
+            time_limit(timeout.map(Duration::from_secs), &scenario, seeds)
+        };
+        assert_eq!((limit(None, 1), limit(None, 3)), (Scenario::TIME_LIMIT, 3 * Scenario::TIME_LIMIT));
+        assert_eq!((limit(Some(7), 1), limit(Some(7), 4)), (Duration::from_secs(7), Duration::from_secs(28)));
+        assert_eq!(limit(Some(u64::MAX), 2), Duration::MAX);
+    }
 }

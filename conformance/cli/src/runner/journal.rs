@@ -17,6 +17,7 @@ use gpu_interop_conformance::{Stop, Verdict};
 use super::case::micros;
 use super::line::Line;
 use super::resume::{self, Earlier};
+use crate::files;
 use crate::report::{CaseReport, Report};
 
 /// A journal that is being written, by a thread of its own: a disk may need longer than a case.
@@ -50,10 +51,14 @@ impl Journal {
     /// # Errors
     /// If the file is not a journal, or cannot be read or written.
     pub(crate) fn resume(path: &Path) -> Verdict<Self> {
-        let Ok(bytes) = std::fs::read(path) else { return Self::create(path) };
-        let (lines, length) = resume::parse(&bytes).map_err(|reason| {
+        let refused = |reason: &dyn std::fmt::Display| {
             Stop::Failed(format!("--resume {}: {reason}; name a file that --journal wrote", path.display()))
-        })?;
+        };
+        let bytes = match files::read(path, files::MOST) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Self::create(path),
+            found => found.map_err(|error| refused(&error))?,
+        };
+        let (lines, length) = resume::parse(&bytes).map_err(|reason| refused(&reason))?;
         let open = || {
             let file = OpenOptions::new().append(true).open(path)?;
             // Windows cuts no file that is open for appending.

@@ -79,3 +79,81 @@ pub(super) fn judge(expectations: &Expectations, place: &Place<'_>, case: &Case<
 fn not_available(environment: &Environment, name: ExporterName) -> Option<Ended> {
     environment.exporter(name)?.stop.clone().map(|stop| Ended::of(Err(stop)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use gpu_interop_conformance::{Exporters, Machine, Scenario};
+
+    use super::*;
+    use crate::evidence::KernelLine;
+
+    const SCENARIO: Scenario = Scenario::new("a.b", Exporters::None, "", |_| Ok(()));
+    const MACHINE: Machine<'_> = Machine { backend: "x", driver: None, emulated: false, device: "y", os: "linux" };
+    const EXPECTED: &str = "[[expected_failure]]\nscenario = 'a.b'\nreason = 'known'\nlink = 'l'\n";
+    const FLAKE: &str = "[[flaky]]\nscenario = 'a.b'\nreason = 'seen'\nlink = 'l'\nrate = 0.25\n";
+
+    /// A run with this outcome, whose texts and duration have a number.
+    fn run(number: u64, outcome: Outcome) -> Run {
+        let line = KernelLine { text: format!("line {number}"), event: None, during: Vec::new() };
+        let reason = (outcome != Outcome::Passed).then(|| format!("reason {number}"));
+        let log = Some(format!("log {number}"));
+        let ended = Ended { log, kernel_log: vec![line], ..Ended::without_log(outcome, reason) };
+        Run { ended, took: Duration::from_micros(number) }
+    }
+
+    fn judged(expectations: &str, outcomes: &[Outcome]) -> CaseReport {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), expectations).expect("written");
+        let expectations = Expectations::read(&[file.path()], false).expect("valid");
+        let place = Place { machine: MACHINE, scenario: &SCENARIO, exporter: "none", exporter_driver: None };
+        let runs = (1..).zip(outcomes).map(|(number, outcome)| run(number, *outcome)).collect();
+        judge(&expectations, &place, &Case { scenario: &SCENARIO, exporter: None }, runs)
+    }
+
+    #[test]
+    fn a_case_is_judged_by_its_runs_and_its_expectations() {
+        use Outcome::{
+            Crashed, ExpectedFailure, Failed, Flaky, Passed, Skipped, TimedOut, UnexpectedPass, Unsupported,
+        };
+        for (expectations, runs, outcome, reason, took) in [
+            ("", [Passed].as_slice(), Passed, None, 1),
+            ("", &[Failed], Failed, Some("reason 1"), 1),
+            ("", &[Skipped], Skipped, Some("reason 1"), 1),
+            ("", &[Unsupported], Unsupported, Some("reason 1"), 1),
+            ("", &[Failed, Passed], Flaky, Some("failed in 1 of 2 runs: reason 1"), 2),
+            ("", &[Failed, Crashed, Passed], Flaky, Some("failed in 2 of 3 runs: reason 1"), 3),
+            // Its first run is the one beside the others of its group.
+            ("", &[Failed, Crashed, TimedOut], Failed, Some("reason 1"), 1),
+            ("", &[TimedOut, Failed], TimedOut, Some("reason 1"), 1),
+            // No run has passed.
+            ("", &[Failed, Skipped], Failed, Some("reason 1"), 1),
+            ("", &[Failed, Unsupported], Failed, Some("reason 1"), 1),
+            (EXPECTED, &[Failed], ExpectedFailure, Some("known [l] (reason 1)"), 1),
+            (EXPECTED, &[Crashed], ExpectedFailure, Some("known [l] (reason 1)"), 1),
+            (EXPECTED, &[TimedOut], ExpectedFailure, Some("known [l] (reason 1)"), 1),
+            (EXPECTED, &[Skipped], Skipped, Some("reason 1"), 1),
+            (EXPECTED, &[Passed], UnexpectedPass, Some("passed, but was expected to fail: known [l]"), 1),
+            (FLAKE, &[Passed], Passed, None, 1),
+            (FLAKE, &[Failed, Passed], Flaky, Some("seen [l] (failed in 1 of 2 runs: reason 1)"), 2),
+            (FLAKE, &[Failed, Failed], Failed, Some("seen [l] (reason 1)"), 1),
+            (FLAKE, &[Skipped], Skipped, Some("reason 1"), 1),
+        ] {
+            let case = judged(expectations, runs);
+            assert_eq!((case.outcome, case.reason.as_deref(), case.duration_us), (outcome, reason, took), "{runs:?}");
+            let attempts: Vec<Outcome> = case.attempts.iter().map(|attempt| attempt.outcome).collect();
+            assert_eq!(attempts, if runs.len() > 1 { runs } else { &[] }, "{runs:?}");
+            // The kernel's messages of every run, the log of a failure only.
+            assert_eq!(case.kernel_log.len(), runs.len(), "{runs:?}");
+            assert_eq!(case.log.is_some(), outcome.is_failure(), "{runs:?}");
+            assert_eq!(case.flake_rate, (expectations == FLAKE).then_some(0.25), "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn a_case_without_a_run_has_failed() {
+        let lost = judged("", &[]);
+        assert_eq!((lost.outcome, lost.reason.as_deref()), (Outcome::Failed, Some("the suite has lost a.b")));
+    }
+}

@@ -12,8 +12,8 @@ use crate::interrupt;
 use crate::report::Environment;
 
 /// Texts of failures after which the GPU may be lost: codes of CUDA, HIP, Vulkan and Direct3D for a lost context or
-/// device, and the kernel's lines.
-const SIGNS: [&str; 24] = [
+/// device. The kernel's messages are evidence of their own ([`Ended::is_gpu_error`]).
+const SIGNS: [&str; 22] = [
     "CUDA_ERROR_NOT_INITIALIZED",
     "CUDA_ERROR_NO_DEVICE",
     "CUDA_ERROR_INVALID_DEVICE",
@@ -36,8 +36,6 @@ const SIGNS: [&str; 24] = [
     "VK_ERROR_DEVICE_LOST",
     "VK_ERROR_INITIALIZATION_FAILED",
     "DXGI_ERROR_DEVICE_",
-    "NVRM: Xid",
-    "GPU reset",
 ];
 
 /// Pauses before the attempts to open the GPU: drivers need seconds for a reset.
@@ -49,7 +47,7 @@ pub(super) fn is_suspect(ended: &Ended) -> bool {
         Outcome::Crashed | Outcome::TimedOut => true,
         Outcome::Failed => {
             let texts = [&ended.reason, &ended.log];
-            texts.into_iter().flatten().any(|text| SIGNS.iter().any(|sign| text.contains(sign)))
+            ended.is_gpu_error || texts.into_iter().flatten().any(|text| SIGNS.iter().any(|sign| text.contains(sign)))
         }
         _ => false,
     }
@@ -99,6 +97,9 @@ mod tests {
         assert!(ended(Outcome::Failed, "vkQueueSubmit: VK_ERROR_DEVICE_LOST (-4)"));
         assert!(ended(Outcome::Crashed, "signal 6") && ended(Outcome::TimedOut, "did not end"));
         assert!(!ended(Outcome::Failed, "bytes differ"));
+        let with_message =
+            |outcome| Ended { is_gpu_error: true, ..Ended::without_log(outcome, Some("bytes differ".into())) };
+        assert!(is_suspect(&with_message(Outcome::Failed)) && !is_suspect(&with_message(Outcome::Passed)));
         assert!(!ended(Outcome::Skipped, "no CUDA_ERROR_NO_DEVICE"));
     }
 
@@ -110,5 +111,40 @@ mod tests {
             (probes.get() < 2).then(|| "no device".to_owned())
         };
         assert_eq!((confirmed(probe), probes.get()), (None, 2));
+    }
+
+    #[test]
+    fn what_a_run_used_must_be_there() {
+        let text = include_str!("../../../results/host-lavapipe.json");
+        let report: crate::report::Report = serde_json::from_str(text).expect("a report");
+        let found = Environment {
+            backend: report.backend,
+            emulated: None,
+            device: report.device,
+            devices: Vec::new(),
+            capabilities: report.capabilities,
+            exporters: report.exporters,
+            passed_over: Vec::new(),
+        };
+        let used = found.exporters.iter().position(|exporter| exporter.available.is_some()).expect("an exporter");
+        assert_eq!(missing(&found, Ok(found.clone())), None);
+        let without = |stop: Stop| {
+            let mut now = found.clone();
+            now.exporters[used].available = None;
+            now.exporters[used].stop = Some(stop);
+            missing(&found, Ok(now))
+        };
+        assert!(without(Stop::Failed("broken".into())).is_some_and(|why| why.ends_with(": broken")));
+        assert_eq!(without(Stop::Skipped("not here".into())), None);
+        let mut other = found.clone();
+        other.device.name = "another".into();
+        assert!(missing(&found, Ok(other)).is_some_and(|why| why.contains("another device: another")));
+        assert!(missing(&found, Err(Stop::Failed("no device".into()))).is_some_and(|why| why.ends_with(": no device")));
+        // One that the run did not use may be broken.
+        let mut unused = found.clone();
+        unused.exporters[used].available = None;
+        let mut now = unused.clone();
+        now.exporters[used].stop = Some(Stop::Failed("broken".into()));
+        assert_eq!(missing(&unused, Ok(now)), None);
     }
 }

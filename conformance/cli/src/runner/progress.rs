@@ -6,6 +6,7 @@ use gpu_interop_conformance::Outcome;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::case::Run;
+use crate::output::{print, visible};
 use crate::report::{CaseReport, text};
 
 /// Shows finished scenarios.
@@ -44,8 +45,8 @@ impl Progress {
         let line =
             format!("{:<16} {name:<42} {:>9}  {reason} [runs again at the end]", ended.outcome, format!("{took:.1?}"));
         match &self.bar {
-            Some(bar) => bar.println(line),
-            None => crate::output::print(format_args!("{line}\n")),
+            Some(bar) => bar.println(visible(&line)),
+            None => print(format_args!("{line}\n")),
         }
     }
 
@@ -57,11 +58,11 @@ impl Progress {
                 bar.set_message(case.name());
                 bar.inc(1);
                 if case.outcome != Outcome::Passed || !observed.is_empty() {
-                    bar.println(format!("{}\n{}", text::line(case), observed.trim_end()).trim_end());
+                    bar.println(visible(format!("{}\n{}", text::line(case), observed.trim_end()).trim_end()));
                 }
             }
             None if self.quiet && !case.outcome.is_failure() && case.outcome != Outcome::Flaky => {}
-            None => crate::output::print(format_args!("{}\n{observed}", text::line(case))),
+            None => print(format_args!("{}\n{observed}", text::line(case))),
         }
     }
 

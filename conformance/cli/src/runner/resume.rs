@@ -31,7 +31,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
         match (line.ends_with(b"\n"), serde_json::from_slice(line)) {
             (true, Ok(line)) if torn.is_none() => lines.push(line),
             (true, Ok(_)) => return Err(torn.unwrap_or_default()),
-            (true, Err(error)) if is_json(line) => {
+            (_, Err(error)) if is_json(line) => {
                 return Err(format!("line {number} is not one of a journal: {error}"));
             }
             (_, Err(error)) => {
@@ -46,10 +46,16 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Vec<Line>, u64), String> {
         }
     }
     match torn {
-        // Not even the first line.
-        Some(reason) if lines.is_empty() && bytes.contains(&b'\n') => Err(reason),
+        // Not even the first line, or the beginning of one.
+        Some(reason) if lines.is_empty() && (bytes.contains(&b'\n') || !may_begin_a_line(bytes)) => Err(reason),
         _ => Ok((lines, u64::try_from(length).unwrap_or(u64::MAX))),
     }
+}
+
+/// `true` unless the bytes are of another file. A file system may leave zeros.
+fn may_begin_a_line(bytes: &[u8]) -> bool {
+    const BEGIN: &[u8] = b"{\"";
+    bytes.starts_with(BEGIN) || BEGIN.starts_with(bytes) || bytes.iter().all(|byte| *byte == 0)
 }
 
 fn is_json(line: &[u8]) -> bool {
@@ -78,7 +84,7 @@ pub(super) fn earlier(
             Line::Resumed { device: of, at } if *of == device => {
                 if let Some(found) = &mut found {
                     found.resumed.push(*at);
-                    found.took_us += std::mem::take(&mut last_us);
+                    found.took_us = found.took_us.saturating_add(std::mem::take(&mut last_us));
                 }
             }
             Line::Failed { device: of, at_us, case } if *of == device => {
@@ -98,7 +104,7 @@ pub(super) fn earlier(
         }
     }
     if let Some(found) = &mut found {
-        found.took_us += last_us;
+        found.took_us = found.took_us.saturating_add(last_us);
         found.resumed.push(Utc::now().trunc_subsecs(0));
     }
     Ok(found)
@@ -151,9 +157,56 @@ mod tests {
     #[test]
     fn another_file_is_no_journal() {
         assert!(parsed("{\n  \"schema\": 1\n}\n").is_err());
+        // It would be cut.
+        for whole in ["{\"schema\": 1}", "[]", "a note", "{ \"a"] {
+            assert!(parsed(whole).is_err_and(|reason| reason.starts_with("line 1 ")), "{whole}");
+        }
+        assert_eq!(parsed("{\"ru"), Ok((0, 0)));
+        assert_eq!(parsed("\0\0"), Ok((0, 0)));
         let broken = format!("{}{{}}\n{}", line(0), line(1));
         assert!(parsed(&broken).is_err_and(|reason| reason.starts_with("line 2 ")), "a line between others");
         let newer = format!("{}{{\"paused\":{{}}}}\n", line(0));
         assert!(parsed(&newer).is_err_and(|reason| reason.starts_with("line 2 ")), "a last line of another version");
+    }
+
+    #[test]
+    fn a_run_continues_only_with_what_it_began_with() {
+        let report: Report =
+            serde_json::from_str(include_str!("../../../results/host-lavapipe.json")).expect("a report");
+        let names = vec!["a.b".to_owned()];
+        let line = |report: &Report| Line::Run { device: 0, report: Box::new(report.clone()), cases: names.clone() };
+        let refused = |now: &Report, names: &[String]| earlier(&[line(&report)], 0, now, names).err();
+        assert_eq!(refused(&report, &names), None);
+        // What only describes the run may change.
+        let renamed = Report { build: Some("b".into()), duration_us: 7, host: None, ..report.clone() };
+        assert_eq!(refused(&renamed, &names), None);
+        assert_eq!(refused(&report, &["a.c".to_owned()]).as_deref(), Some("the cases differ"));
+        let changed = |change: fn(&mut serde_json::Value)| {
+            let mut value = serde_json::to_value(&report).expect("JSON");
+            change(&mut value);
+            let now: Report = serde_json::from_value(value).expect("a report");
+            refused(&now, &names)
+        };
+        for (change, what) in [
+            ((|report| report["schema"] = 1.into()) as fn(&mut serde_json::Value), "the versions of the command"),
+            (|report| report["tool"]["version"] = "9".into(), "the versions of the command"),
+            (|report| report["backend"]["driver"] = "another".into(), "the drivers"),
+            (|report| report["emulated"] = serde_json::json!({"kernel_driver": "d"}), "the drivers"),
+            (|report| report["device"]["name"] = "another".into(), "the devices"),
+            (|report| report["exporters"][0]["available"]["driver"] = "another".into(), "the exporters"),
+            (|report| report["seed"] = 2.into(), "--seed or --repeat"),
+            (|report| report["repeat"] = 2.into(), "--seed or --repeat"),
+            (|report| report["cases"] = serde_json::json!({"name": "x", "sha256": "0"}), "--cases or --tier"),
+            (
+                |report| {
+                    report["shard"] = serde_json::json!({
+                        "index": 1, "count": 1, "total": 0, "cases_sha256": "", "durations_sha256": "", "positions": [],
+                    });
+                },
+                "--shard or --durations",
+            ),
+        ] {
+            assert_eq!(changed(change), Some(format!("{what} differ")));
+        }
     }
 }

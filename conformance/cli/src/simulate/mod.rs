@@ -17,6 +17,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use gpu_interop_conformance::Verdict;
+use gpu_interop_conformance::system::set_variable;
 
 use release::Release;
 #[cfg(target_os = "linux")]
@@ -145,7 +146,7 @@ impl Simulation {
         if self.driver.is_cpu {
             settings.extend(simulated_identity());
         }
-        settings.retain(|(name, _): &(_, OsString)| std::env::var_os(name).is_none());
+        settings.retain(|(name, _): &(_, OsString)| set_variable(name).is_none());
         variables.append(&mut settings);
         variables.extend(self.release.map(|release| (VERSION, release.number().to_string().into())));
         Ok(variables)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::bench::BenchReport;
+use crate::files;
 use crate::report::{Merged, NotRead, Report, Sourced, merge, shards};
 
 /// A report and its file, relative to the folder.
@@ -28,14 +29,15 @@ pub(super) struct Collected {
 /// # Errors
 /// If the folder cannot be read.
 pub(super) fn collect(folder: &Path) -> Verdict<Collected> {
-    let mut files = Vec::new();
-    walk(folder, &mut files).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
-    files.sort();
+    let mut paths = Vec::new();
+    walk(folder, &mut paths).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
+    paths.sort();
     let mut folders: BTreeMap<&Path, Merged> = BTreeMap::new();
-    for path in &files {
+    for path in &paths {
         let merged = folders.entry(path.parent().unwrap_or(folder)).or_insert_with(Merged::empty);
         let file = path.strip_prefix(folder).unwrap_or(path).display().to_string();
-        match std::fs::read(path).map_err(|error| error.to_string()).and_then(|bytes| merge::parse_bytes(&bytes)) {
+        let bytes = files::read(path, files::MOST).map_err(|error| error.to_string());
+        match bytes.and_then(|bytes| merge::parse_bytes(&bytes)) {
             Ok(found) => add(merged, &file, found),
             Err(reason) => merged.not_read.push(NotRead { source: file, reason }),
         }

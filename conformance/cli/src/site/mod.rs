@@ -14,7 +14,7 @@ use clap::Args;
 use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::files::write_file;
-use crate::output::say;
+use crate::output::{complain, one_line, say};
 use crate::report::NotRead;
 
 use collect::collect;
@@ -34,7 +34,7 @@ pub(crate) struct SiteArgs {
 pub(crate) fn run(args: &SiteArgs) -> Verdict {
     let collected = collect(&args.folder)?;
     for NotRead { source, reason } in &collected.not_read {
-        eprintln!("conformance: {source}: {reason}");
+        complain(&one_line(&format!("{source}: {reason}")));
     }
     let machines = History::of(&collected);
     if machines.is_empty() {

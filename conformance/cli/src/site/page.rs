@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use crate::output::visible;
 use crate::report::Tool;
 use crate::report::html::head;
 
@@ -22,5 +23,5 @@ pub(super) fn page(title: &str, content: &Markup) -> String {
             }
         }
     };
-    page.into_string()
+    visible(&page.into_string()).into_owned()
 }

@@ -17,6 +17,7 @@ use libloading::os::windows as loading;
 
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
+use crate::system::set_variable;
 
 /// The full path of a simulator of Direct3D, used instead of the system's.
 pub(crate) const VARIABLE: &str = "GPU_INTEROP_D3D_LIBRARY";
@@ -69,7 +70,7 @@ unsafe fn function<T: Copy>(library: &loading::Library, name: &str) -> Verdict<T
 
 impl Library {
     fn load() -> Verdict<Self> {
-        let (dxgi, d3d12, d3d11, simulated) = match std::env::var_os(VARIABLE) {
+        let (dxgi, d3d12, d3d11, simulated) = match set_variable(VARIABLE) {
             None => (of_system("dxgi.dll")?, of_system("d3d12.dll")?, of_system("d3d11.dll")?, None),
             Some(path) => {
                 ensure!(Path::new(&path).is_absolute(), "{VARIABLE}: {} is not an absolute path", path.display());

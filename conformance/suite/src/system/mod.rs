@@ -2,6 +2,8 @@
 //!
 //! Both modules have the same items.
 
+use std::ffi::OsString;
+
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -25,6 +27,12 @@ pub type BorrowedOsHandle<'a> = std::os::fd::BorrowedFd<'a>;
 /// As [`OsHandle`], borrowed.
 #[cfg(windows)]
 pub type BorrowedOsHandle<'a> = std::os::windows::io::BorrowedHandle<'a>;
+
+/// The value of an environment variable. A variable that is set to nothing counts as not set.
+#[must_use]
+pub fn set_variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
 
 /// The countable resources of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef MIG
+#define MIG 0
+#endif
+#ifndef COMPUTE_MODE
+#define COMPUTE_MODE 0
+#endif
 #define EXPORT __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, NOT_FOUND = 6 };
@@ -88,5 +94,10 @@ EXPORT uint32_t nvmlDeviceGetEccMode(void *device, uint32_t *present, uint32_t *
 EXPORT uint32_t nvmlDeviceGetMigMode(void *device, uint32_t *present, uint32_t *pending)
 {
     *pending = 1;
-    return number(device, present, 0);
+    return number(device, present, MIG);
+}
+
+EXPORT uint32_t nvmlDeviceGetComputeMode(void *device, uint32_t *value)
+{
+    return number(device, value, COMPUTE_MODE);
 }

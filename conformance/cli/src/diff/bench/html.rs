@@ -5,6 +5,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::report::{BenchDifference, Figure, FigureKind, Value};
 use super::text::{counts, limit, shown};
 use crate::diff::html::machine;
+use crate::output::visible;
 use crate::report::html::{head, number};
 
 /// The page.
@@ -36,7 +37,7 @@ pub(in crate::diff) fn render(difference: &BenchDifference) -> String {
             }
         }
     };
-    page.into_string()
+    visible(&page.into_string()).into_owned()
 }
 
 fn section(kind: Option<FigureKind>, figures: &[&Figure]) -> Markup {

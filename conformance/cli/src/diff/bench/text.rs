@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::report::{BenchDifference, Figure, FigureKind, Value};
 use crate::diff::text::heading;
+use crate::output::one_line;
 use crate::report::html::{number, quantity};
 
 /// All figures, those with a difference first, and their counts.
@@ -12,7 +13,8 @@ pub(in crate::diff) fn render(difference: &BenchDifference) -> String {
     // Writing to a `String` cannot fail.
     for figure in &difference.figures {
         let kind = figure.kind.map_or("unchanged", FigureKind::name);
-        let _ = writeln!(text, "{kind:<9} {}: {}", figure.title(), states(figure));
+        let line = format!("{kind:<9} {}: {}", figure.title(), states(figure));
+        let _ = writeln!(text, "{}", one_line(&line));
     }
     let _ = writeln!(text, "noise: {}", difference.noise);
     let _ = writeln!(text, "{}", counts(difference));

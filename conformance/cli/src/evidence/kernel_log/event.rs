@@ -16,12 +16,41 @@ pub struct KernelEvent {
     pub meaning: String,
     /// `true` if the GPU needs a reset, or was reset: later cases on it say nothing.
     pub lost: bool,
+    /// `true` if the message names a process that is not known as one of the run's. A container cannot know its own, by the
+    /// kernel's numbers.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub other_process: bool,
 }
 
 impl KernelEvent {
     /// An event without a number.
     pub(super) fn new(kind: &str, meaning: &str, lost: bool) -> Self {
-        Self { kind: kind.into(), code: None, meaning: meaning.into(), lost }
+        Self { kind: kind.into(), code: None, meaning: meaning.into(), lost, other_process: false }
+    }
+
+    /// `true` for an error of a GPU, or of its bus.
+    pub(crate) fn is_of_gpu(&self) -> bool {
+        !self.ends_process() && !self.other_process
+    }
+
+    fn ends_process(&self) -> bool {
+        matches!(self.kind.as_str(), "killed" | "crashed")
+    }
+
+    /// The event as that of another process, unless it also concerns all others. `is_known`: it is none of the run's.
+    pub(super) fn of_another(mut self, is_known: bool) -> Self {
+        if self.lost || !(is_known || self.ends_process()) {
+            return self;
+        }
+        self.other_process = true;
+        if is_known {
+            self.meaning = match self.kind.as_str() {
+                "killed" => "the kernel killed another process for its memory".into(),
+                "crashed" => "another process crashed".into(),
+                _ => format!("{}, of another process", self.meaning),
+            };
+        }
+        self
     }
 }
 

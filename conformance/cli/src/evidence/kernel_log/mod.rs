@@ -1,9 +1,9 @@
 //! The kernel's messages during each case.
 //!
 //! The log is read at the start and at the end of every case. A message that names the process of a running case, or a
-//! descendant of it, belongs to that case. A message that names another live process belongs to the run. Any other
-//! message belongs to the running case if there is exactly one; otherwise to the run, with the names of the running
-//! cases.
+//! descendant of it, belongs to that case. A message that names another process belongs to the run. Any other message
+//! belongs to the running case if there is exactly one; otherwise to the run, with the names of the running cases. In a
+//! container the kernel's numbers of processes are not its own: there a message belongs as if it named none.
 
 mod event;
 mod record;
@@ -12,7 +12,7 @@ mod text;
 #[cfg(any(windows, test))]
 mod windows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -51,6 +51,8 @@ struct State {
     source: Option<Source>,
     open: BTreeMap<u64, Open>,
     next: u64,
+    /// The processes of the run: this one, and those of cases.
+    known: BTreeSet<u32>,
     /// Messages of the run.
     rest: Lines,
 }
@@ -71,9 +73,11 @@ struct Lines {
 }
 
 impl Lines {
-    /// Keeps a message, unless there are enough. Many messages without an event do not displace an error of the GPU.
+    /// Keeps a message, unless there are enough. Many messages without an event, or of other processes, do not displace an
+    /// error of the GPU.
     fn push(&mut self, line: KernelLine) {
-        let alike = self.kept.iter().filter(|kept| kept.event.is_some() == line.event.is_some()).count();
+        let matters = |line: &KernelLine| line.event.as_ref().is_some_and(|event| !event.other_process);
+        let alike = self.kept.iter().filter(|kept| matters(kept) == matters(&line)).count();
         if alike < MAX_LINES {
             self.kept.push(line);
         } else {
@@ -126,7 +130,8 @@ impl KernelLog {
             }
             None => Source::of_system(),
         };
-        Ok(Self(Mutex::new(State { source, ..State::default() })))
+        let known = BTreeSet::from([std::process::id()]);
+        Ok(Self(Mutex::new(State { source, known, ..State::default() })))
     }
 
     /// The start of a case.
@@ -146,6 +151,15 @@ impl KernelLog {
         std::mem::take(&mut state.rest).finish()
     }
 
+    /// `true` if a message tells of an error of the GPU that this case may have caused: one of its own, or one of the run
+    /// while it was among the running cases.
+    pub(crate) fn is_gpu_error(&self, case: &str, own: &[KernelLine]) -> bool {
+        let is_of_gpu = |line: &KernelLine| line.event.as_ref().is_some_and(KernelEvent::is_of_gpu);
+        let state = self.state();
+        let shared = state.rest.kept.iter().filter(|line| line.during.iter().any(|name| name == case));
+        own.iter().chain(shared).any(is_of_gpu)
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,7 +168,9 @@ impl KernelLog {
 impl Window<'_> {
     /// The process that runs the case.
     pub(crate) fn process(&self, id: u32) {
-        if let Some(open) = self.log.state().open.get_mut(&self.number) {
+        let mut state = self.log.state();
+        state.known.insert(id);
+        if let Some(open) = state.open.get_mut(&self.number) {
             open.process = Some(id);
         }
     }
@@ -182,9 +198,17 @@ impl State {
     fn read(&mut self) {
         let Some(source) = &mut self.source else { return };
         for (text, event) in source.read() {
-            let process = event::process(&text).filter(|_| record::shares_process_ids());
+            let named = event::process(&text);
+            let process = named.filter(|_| record::shares_process_ids());
+            let family = process.map(record::family).unwrap_or_default();
+            let owner = self.owner(&family);
+            let is_own = family.iter().any(|id| self.known.contains(id));
+            let event = match named {
+                Some(_) if !is_own => event.map(|event| event.of_another(process.is_some())),
+                _ => event,
+            };
             let line = KernelLine { text, event, during: Vec::new() };
-            match self.owner(process) {
+            match owner {
                 Owner::Case(number) => {
                     if let Some(open) = self.open.get_mut(&number) {
                         open.lines.push(line);
@@ -195,19 +219,12 @@ impl State {
         }
     }
 
-    /// The owner of a message that names this process.
-    fn owner(&self, process: Option<u32>) -> Owner {
-        if let Some(process) = process {
-            let family = record::family(process);
+    /// The owner of a message that names a process, with its ancestors, or none.
+    fn owner(&self, family: &[u32]) -> Owner {
+        if !family.is_empty() {
             let of_case = |open: &Open| open.process.is_some_and(|id| family.contains(&id));
             let found = self.open.iter().find(|(_, open)| of_case(open)).map(|(number, _)| *number);
-            if let Some(number) = found {
-                return Owner::Case(number);
-            }
-            // A process that still runs and is none of the suite's.
-            if family.len() > 1 {
-                return Owner::Run(Vec::new());
-            }
+            return found.map_or(Owner::Run(Vec::new()), Owner::Case);
         }
         match self.open.first_key_value() {
             Some((number, _)) if self.open.len() == 1 => Owner::Case(*number),
@@ -261,6 +278,68 @@ mod tests {
         );
     }
 
+    /// Of processes, only those of running cases count. The number of the other one exceeds the kernel's greatest.
+    #[test]
+    fn the_end_of_another_process_is_none_of_a_case() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let own = std::process::id();
+        // A message may arrive after the end of its case.
+        let ended = log.begin("earlier".into());
+        let (late, other) = ((1 << 23) + 1, 1 << 23);
+        ended.process(late);
+        ended.end();
+        let window = log.begin("a".into());
+        window.process(own);
+        for id in [own, other] {
+            writeln!(file, "conformance[{id}]: segfault at 0 ip 00007f sp 00007f error 4").expect("written");
+            writeln!(file, "Out of memory: Killed process {id} (conformance) total-vm:1kB").expect("written");
+            writeln!(file, "NVRM: Xid (PCI:0000:01:00): 31, pid={id}, name=x, MMU Fault").expect("written");
+            writeln!(file, "NVRM: Xid (PCI:0000:01:00): 79, pid={id}, name=x, GPU has fallen off the bus.")
+                .expect("written");
+        }
+        let told = |lines: &[KernelLine]| -> Vec<(String, bool)> {
+            let events = lines.iter().filter_map(|line| line.event.as_ref());
+            events.map(|event| (event.meaning.clone(), event.other_process)).collect()
+        };
+        let (lines, rest) = (window.end(), log.rest());
+        let [bus, fault] = ["the GPU has fallen off the bus", "page fault of the GPU"];
+        let [crash, kill] = ["a process crashed", "the kernel killed a process for its memory"];
+        if record::shares_process_ids() {
+            let expected = [(crash, false), (kill, false), (fault, false), (bus, false)];
+            assert_eq!(told(&lines), expected.map(|(meaning, other)| (meaning.to_owned(), other)));
+            let kill = "the kernel killed another process for its memory";
+            let fault = "page fault of the GPU, of another process";
+            let expected = [("another process crashed", true), (kill, true), (fault, true), (bus, false)];
+            assert_eq!(told(&rest), expected.map(|(meaning, other)| (meaning.to_owned(), other)));
+            writeln!(file, "conformance[{late}]: segfault at 0 ip 0").expect("written");
+            assert_eq!(told(&log.rest()), [(crash.to_owned(), false)]);
+        } else {
+            // Numbers say nothing here: neither whose an error of the GPU is, nor whose process has ended.
+            let expected = [(crash, true), (kill, true), (fault, false), (bus, false)];
+            let expected = expected.map(|(meaning, other)| (meaning.to_owned(), other));
+            assert_eq!((told(&lines), told(&rest)), ([expected.clone(), expected].concat(), Vec::new()));
+        }
+    }
+
+    /// Also if several cases run, and their messages are the run's.
+    #[test]
+    fn an_error_of_the_gpu_concerns_the_cases_that_ran() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let (first, second) = (log.begin("a".into()), log.begin("b".into()));
+        writeln!(file, "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!").expect("written");
+        let lines = first.end();
+        assert_eq!(lines, Vec::new());
+        assert!(log.is_gpu_error("a", &lines) && log.is_gpu_error("b", &[]) && !log.is_gpu_error("c", &[]));
+        writeln!(file, "NVRM: Xid (PCI:0000:01:00): 31, Ch 00000010").expect("written");
+        let lines = second.end();
+        assert!(lines.len() == 1 && log.is_gpu_error("c", &lines));
+        let third = log.begin("c".into());
+        writeln!(file, "eth0: link up\nx[{}]: segfault at 0 ip 0", 1 << 23).expect("written");
+        assert!(!log.is_gpu_error("c", &third.end()));
+    }
+
     /// Also of a case that did not begin.
     #[test]
     fn an_error_of_the_gpu_is_kept_behind_many_other_messages() {
@@ -281,6 +360,16 @@ mod tests {
             assert_eq!(lines[MAX_LINES].event.as_ref().and_then(|event| event.code), Some(79));
             assert_eq!(lines[MAX_LINES + 1].text, "[5 messages omitted]");
         }
+    }
+
+    #[test]
+    fn crashes_of_other_processes_displace_no_error_of_the_gpu() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        (0..MAX_LINES + 5).for_each(|_| writeln!(file, "x[{}]: segfault at 0 ip 0", 1 << 23).expect("written"));
+        writeln!(file, "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.").expect("written");
+        let lines = log.rest();
+        assert_eq!(lines[MAX_LINES].event.as_ref().and_then(|event| event.code), Some(79));
     }
 
     #[test]

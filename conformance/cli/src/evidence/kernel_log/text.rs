@@ -7,6 +7,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::files::open_without_blocking;
+
 /// The greatest length of a message in a report, characters.
 pub(super) const MOST: usize = 1000;
 /// Stands for messages that cannot be read any more.
@@ -41,15 +43,8 @@ impl Drop for Journal {
 
 impl Text {
     pub(super) fn open(path: &Path) -> std::io::Result<Self> {
-        let mut options = File::options();
-        options.read(true);
         // Neither a pipe nor the kernel's log blocks the run.
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.custom_flags(i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default());
-        }
-        let mut file = options.open(path)?;
+        let mut file = open_without_blocking(path)?;
         if let Err(error) = file.seek(SeekFrom::End(0))
             && error.kind() != ErrorKind::NotSeekable
         {

@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_char, c_void};
 
+use gpu_interop_conformance::system::set_variable;
 use libloading::Library;
 
 use crate::evidence::gpu::Gpu;
@@ -17,6 +18,8 @@ type Status = u32;
 const SUCCESS: Status = 0;
 /// `NVML_TEMPERATURE_GPU`.
 const OF_GPU: u32 = 0;
+/// The names of `nvmlComputeMode_t`, in its order.
+const COMPUTE_MODES: [&str; 4] = ["default", "exclusive thread", "prohibited", "exclusive process"];
 /// `nvmlClockType_t`.
 const CLOCKS: [(u32, &str); 3] = [(0, "graphics"), (1, "sm"), (2, "memory")];
 /// More than the greatest length of a text, `NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE`.
@@ -33,7 +36,7 @@ impl Nvml {
     /// # Errors
     /// The reason.
     pub(in crate::evidence) fn load() -> Result<Self, String> {
-        let name = std::env::var_os(VARIABLE).unwrap_or_else(|| NAME.into());
+        let name = set_variable(VARIABLE).unwrap_or_else(|| NAME.into());
         // SAFETY: the name is NVIDIA's library, whose initialisers support loading at run time, or a file that the user
         // named for this purpose.
         let library = unsafe { Library::new(&name) }.map_err(|error| format!("{}: {error}", name.display()))?;
@@ -59,6 +62,10 @@ impl Nvml {
         gpu.gsp_firmware = self.gsp_firmware(device);
         gpu.ecc = self.mode(c"nvmlDeviceGetEccMode", device);
         gpu.mig = self.mode(c"nvmlDeviceGetMigMode", device);
+        gpu.compute_mode = self.number(c"nvmlDeviceGetComputeMode", device).map(|mode| {
+            let known = usize::try_from(mode).ok().and_then(|mode| COMPUTE_MODES.get(mode));
+            known.map_or_else(|| format!("mode {mode}"), |name| (*name).into())
+        });
         gpu.sensors.temperature_mc =
             self.number_of(c"nvmlDeviceGetTemperature", device, OF_GPU).map(|degrees| i64::from(degrees) * 1000);
         gpu.sensors.power_mw = self.number(c"nvmlDeviceGetPowerUsage", device).map(u64::from);

@@ -167,7 +167,9 @@ pub(super) fn kernel(lines: &[KernelLine]) -> Markup {
             @for line in lines {
                 li {
                     code { (line.text) }
-                    @if let Some(event) = &line.event { " " strong { (event.meaning) } }
+                    @if let Some(event) = &line.event {
+                        @if event.other_process { " (" (event.meaning) ")" } @else { " " strong { (event.meaning) } }
+                    }
                     @if !line.during.is_empty() { " during " (line.during.join(", ")) }
                 }
             }

@@ -20,6 +20,7 @@ use self::run::Run;
 pub(crate) use self::run::{counts, in_order, tally, words};
 
 use super::merged::Merged;
+use crate::output::visible;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -86,7 +87,7 @@ pub(crate) fn render(merged: &Merged) -> String {
             }
         }
     };
-    page.into_string()
+    visible(&page.into_string()).into_owned()
 }
 
 /// The summary of all runs.
