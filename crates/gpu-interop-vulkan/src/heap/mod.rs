@@ -82,7 +82,7 @@ impl SharedHeap {
     /// * `OutOfMemory`; `ImportRejected`: the compute driver rejected the import.
     pub fn new(interop: &VulkanInterop, device: &Device, options: &SharedHeapOptions) -> Result<Self> {
         const OPERATION: &str = "SharedHeap::new";
-        check(OPERATION, options.block_size, options.usage)?;
+        check(OPERATION, interop, options.block_size, options.usage)?;
         let features = interop.buffer_features(options.handle, options.usage)?;
         let unsupported = |message| {
             Error::unsupported(OPERATION, message)

@@ -27,7 +27,7 @@ pub struct ImageSpec {
     /// `OPTIMAL`, mapped as a mipmapped array, or `LINEAR`, mapped as a buffer.
     pub tiling: vk::ImageTiling,
     /// Creation flags beside those of [`view`](Self::view): `MUTABLE_FORMAT`, for views of other formats, and
-    /// `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of a three-dimensional image.
+    /// for a three-dimensional image `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of it.
     pub flags: vk::ImageCreateFlags,
 }
 
@@ -185,11 +185,6 @@ impl ImageSpec {
                 .with_context("extent", format_args!("{:?}", self.extent)));
         }
         self.texel_format()?;
-        if !matches!(self.tiling, vk::ImageTiling::OPTIMAL | vk::ImageTiling::LINEAR) {
-            return Err(Error::unsupported(operation, "the tiling must be OPTIMAL or LINEAR")
-                .with_context("tiling", format_args!("{:?}", self.tiling)));
-        }
-        self.check_usage(operation)?;
         let known = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE;
         if !known.contains(self.flags) {
             return Err(Error::unsupported(
@@ -198,28 +193,7 @@ impl ImageSpec {
             )
             .with_context("flags", format_args!("{:?}", self.flags)));
         }
-        Ok(())
-    }
-
-    /// Checks that the usage is not empty and known.
-    pub(crate) fn check_usage(&self, operation: &'static str) -> Result<()> {
-        let known = vk::ImageUsageFlags::TRANSFER_SRC
-            | vk::ImageUsageFlags::TRANSFER_DST
-            | vk::ImageUsageFlags::SAMPLED
-            | vk::ImageUsageFlags::STORAGE
-            | vk::ImageUsageFlags::COLOR_ATTACHMENT
-            | vk::ImageUsageFlags::INPUT_ATTACHMENT;
-        if self.usage.is_empty() {
-            return Err(Error::invalid(operation, "the image has no usage; state how Vulkan uses it"));
-        }
-        if !known.contains(self.usage) {
-            return Err(Error::unsupported(
-                operation,
-                "a shared image is used for transfers, SAMPLED, STORAGE, COLOR_ATTACHMENT and INPUT_ATTACHMENT only",
-            )
-            .with_context("usage", format_args!("{:?}", self.usage)));
-        }
-        Ok(())
+        self.query().check(operation, false)
     }
 
     fn check_limits(&self, operation: &'static str, limits: &vk::ImageFormatProperties) -> Result<()> {
@@ -295,6 +269,9 @@ mod tests {
             (ImageSpec { format: vk::Format::R8G8B8_UNORM, ..flat }, ErrorKind::Unsupported),
             (flat.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT), ErrorKind::Unsupported),
             (flat.flags(vk::ImageCreateFlags::SPARSE_BINDING), ErrorKind::Unsupported),
+            (flat.flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), ErrorKind::Unsupported),
+            (flat.flags(vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE), ErrorKind::Unsupported),
+            (flat.tiling(vk::ImageTiling::from_raw(7)), ErrorKind::Unsupported),
         ];
         for (image, kind) in cases {
             assert_eq!(image.check_alone("op").expect_err("rejected").kind(), kind, "{image:?}");
