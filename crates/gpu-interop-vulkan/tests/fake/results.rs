@@ -82,7 +82,7 @@ pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
                     for (index, modifier) in MODIFIERS.into_iter().enumerate().filter(|_| !to.is_null()) {
                         to.add(index).write(vk::DrmFormatModifierPropertiesEXT {
                             drm_format_modifier: modifier,
-                            drm_format_modifier_plane_count: 2,
+                            drm_format_modifier_plane_count: settings().memory_planes,
                             ..Default::default()
                         });
                     }
