@@ -47,7 +47,9 @@ impl<'a> Begun<'a> {
     /// The submission was made.
     pub(crate) fn submitted(mut self) {
         for wait in self.waits.drain(..) {
-            wait.semaphore.interop().queue_waits().add(self.queue, wait.semaphore, wait.value);
+            if let Some(timeline) = wait.semaphore.awaited() {
+                wait.semaphore.interop().queue_waits().add(self.queue, &timeline, wait.value);
+            }
         }
         self.signals.clear();
     }

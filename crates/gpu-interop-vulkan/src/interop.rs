@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, ProcessMark, Result};
 
+use crate::buffer_usage;
 use crate::handles::{self, Functions};
 use crate::identity::{
     device_identity, driver_and_vendor, driver_description, has_extension, is_nvidias_driver, name_and_kind,
@@ -16,7 +17,6 @@ use crate::identity::{
 use crate::pending_work::PendingWork;
 use crate::process;
 use crate::queue_waits::QueueWaits;
-use crate::usage;
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
 ///
@@ -147,7 +147,7 @@ impl VulkanInterop {
         let has_addresses = unsafe { has_addresses(instance, physical_device, &properties) };
         let shared = Shared {
             functions,
-            buffer_usages: usage::of_buffers(has, has_addresses),
+            buffer_usages: buffer_usage::of_buffers(has, has_addresses),
             has_timelines,
             timeline,
             max_timeline_difference,

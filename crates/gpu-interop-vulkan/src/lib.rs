@@ -90,6 +90,7 @@ mod macros;
 mod backing;
 mod begun;
 mod buffer;
+mod buffer_usage;
 mod context;
 mod error;
 mod export;

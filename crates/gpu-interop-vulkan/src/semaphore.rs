@@ -1,8 +1,8 @@
 //! Binary and timeline semaphores.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ash::vk;
@@ -11,6 +11,7 @@ use gpu_interop_core::{Error, Result, SemaphorePayload};
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 use crate::pending::PendingSignals;
+use crate::queue_waits::Awaited;
 
 /// A `VkSemaphore`, binary or timeline. Destroyed with the last clone.
 ///
@@ -245,7 +246,7 @@ impl OwnedSemaphore {
         self.inner.shared.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_shared(&self) -> bool {
+    fn is_shared(&self) -> bool {
         self.inner.shared.load(Ordering::Relaxed)
     }
 
@@ -253,14 +254,9 @@ impl OwnedSemaphore {
         self.inner.payload == SemaphorePayload::Timeline
     }
 
-    /// A reference that does not keep the semaphore.
-    pub(crate) fn downgrade(&self) -> WeakSemaphore {
-        WeakSemaphore(Arc::downgrade(&self.inner))
-    }
-
-    /// A queue with a submitted signal of `value` or a greater one.
-    pub(crate) fn signalling_queue(&self, value: u64) -> Option<vk::Queue> {
-        self.inner.pending.queue_of(value)
+    /// The timeline, if its signals are known: the other side of a shared one signals it, too.
+    pub(crate) fn awaited(&self) -> Option<Arc<dyn Awaited>> {
+        (self.is_timeline() && !self.is_shared()).then(|| -> Arc<dyn Awaited> { self.inner.clone() })
     }
 
     /// Records a wait that is about to be submitted to a queue; for `value` if this is a timeline. Returns what
@@ -350,21 +346,17 @@ impl OwnedSemaphore {
     }
 }
 
-/// A reference to an [`OwnedSemaphore`] that does not keep it.
-#[derive(Debug)]
-pub(crate) struct WeakSemaphore(Weak<Inner>);
-
-impl WeakSemaphore {
-    pub(crate) fn upgrade(&self) -> Option<OwnedSemaphore> {
-        self.0.upgrade().map(|inner| OwnedSemaphore { inner })
+impl Awaited for Inner {
+    fn is_reached(self: Arc<Self>, value: u64) -> bool {
+        OwnedSemaphore { inner: self }.value().map_or(true, |reached| reached >= value)
     }
 
-    pub(crate) fn is(&self, semaphore: &OwnedSemaphore) -> bool {
-        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&semaphore.inner))
+    fn signalling_queue(&self, value: u64) -> Option<vk::Queue> {
+        self.pending.queue_of(value)
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
-        self.0.strong_count() > 0
+    fn wait(self: Arc<Self>, value: u64, timeout: Duration) -> Result<()> {
+        OwnedSemaphore { inner: self }.wait(value, timeout)
     }
 }
 

@@ -287,7 +287,7 @@ impl Inner {
             if signals.iter().all(|op| op.semaphore.is_timeline()) {
                 return Ok(queue);
             }
-            let waits = waits.iter().map(|op| (op.semaphore, op.value));
+            let waits = waits.iter().filter_map(|op| Some((op.semaphore.awaited()?, op.value)));
             let Some((timeline, value)) = self.interop.queue_waits().unsubmitted(*queue, waits) else {
                 return Ok(queue);
             };
