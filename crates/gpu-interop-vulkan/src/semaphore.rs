@@ -93,7 +93,8 @@ impl OwnedSemaphore {
 
     /// Borrows a timeline semaphore that the application created, for a bridge: any
     /// [`Timeline`](gpu_interop_core::Timeline) accepts it. The semaphore is not destroyed on drop; `owner` is kept
-    /// until then. If it was created for export, [`ExportableSemaphore::timeline_from_raw`] can avoid the bridge.
+    /// until then. If it was created for export,
+    /// [`ExportableSemaphore::timeline_from_raw`](crate::ExportableSemaphore::timeline_from_raw) can avoid the bridge.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a null semaphore; otherwise as
