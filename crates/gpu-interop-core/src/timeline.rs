@@ -27,7 +27,8 @@ pub const TIMELINE_VARIABLE: &str = "GPU_INTEROP_TIMELINE";
 /// | stream to Vulkan, native | the stream's signal (`cuSignalExternalSemaphoresAsync`) | the semaphore wait operation of the submission | the acquire from `VK_QUEUE_FAMILY_EXTERNAL` behind that wait |
 /// | stream to Vulkan, bridge | the system-scope fence before the stream's write of a word (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`) | the host reads the word with acquire semantics, then signals (`vkSignalSemaphore`, whose first scope includes earlier host operations); the submission waits | the same acquire |
 ///
-/// The application's code is therefore the same for both: release and signal, or wait and acquire.
+/// The application's code is therefore the same for both: release and signal, or wait and acquire. A presentation is the
+/// exception: see [`Timeline::before_present`](crate::Timeline::before_present).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]

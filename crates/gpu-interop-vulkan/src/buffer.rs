@@ -11,7 +11,6 @@ use crate::heap::space::Lease;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs, Sharing};
 use crate::placement::MemoryPlacement;
-use crate::query::NO_USAGE;
 use crate::tracking::{Object, Ownership, State};
 
 /// A `VkBuffer` bound to its own `VkDeviceMemory`, or to a range of that of a [`SharedHeap`](crate::SharedHeap). The
@@ -56,15 +55,17 @@ pub(crate) struct Unbound {
     usage: vk::BufferUsageFlags,
 }
 
-/// Rejects sizes and usages that are invalid for every buffer, before the device is queried.
-pub(crate) fn check(operation: &'static str, size: u64, usage: vk::BufferUsageFlags) -> Result<()> {
+/// Rejects sizes and usages that no buffer of the device has, before the device is queried.
+pub(crate) fn check(
+    operation: &'static str,
+    interop: &VulkanInterop,
+    size: u64,
+    usage: vk::BufferUsageFlags,
+) -> Result<()> {
     if size == 0 {
         return Err(Error::invalid(operation, "the buffer's size is 0 bytes; request at least 1"));
     }
-    if usage.is_empty() {
-        return Err(Error::invalid(operation, NO_USAGE));
-    }
-    Ok(())
+    interop.check_buffer_usage(operation, usage)
 }
 
 impl Unbound {
@@ -76,13 +77,14 @@ impl Unbound {
         external: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<Self> {
         const OPERATION: &str = "vkCreateBuffer";
+        interop.check_process(OPERATION)?;
         let mut external_info = vk::ExternalMemoryBufferCreateInfo::default().handle_types(external);
         let mut info = vk::BufferCreateInfo::default().size(size).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
         if !external.is_empty() {
             info = info.push_next(&mut external_info);
         }
-        // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked that size and usage are not empty,
-        // and that the device can share such buffers.
+        // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked that the size is not 0, and that
+        // the device has the usage and can share such buffers.
         let raw = unsafe { interop.device().create_buffer(&info, None) }
             .checked(OPERATION)
             .map_err(|error| error.with_device(interop.identity()).with_context("size", size))?;
@@ -129,7 +131,7 @@ impl OwnedBuffer {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or no usage,
-    /// `OutOfMemory`, `Unsupported` if the device has no memory of this placement. Calls `vkCreateBuffer`,
+    /// `OutOfMemory`, `Unsupported` if the device has no memory of this placement or not the usage. Calls `vkCreateBuffer`,
     /// `vkAllocateMemory`, `vkBindBufferMemory` and `vkMapMemory`.
     pub fn new(
         interop: &VulkanInterop,
@@ -137,7 +139,7 @@ impl OwnedBuffer {
         usage: vk::BufferUsageFlags,
         placement: MemoryPlacement,
     ) -> Result<Self> {
-        check("OwnedBuffer::new", size, usage)?;
+        check("OwnedBuffer::new", interop, size, usage)?;
         let buffer = Unbound::new(interop, size, usage, vk::ExternalMemoryHandleTypeFlags::empty())?;
         let memory = Memory::new(interop, &buffer.needs(), &Sharing::None, placement, false)?;
         buffer.bind(memory, None)

@@ -66,11 +66,11 @@ impl ExportableBuffer {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device does not export buffers of
-    /// this usage as this kind, or has no memory of this placement; `InvalidArgument` for a size of 0 or no usage;
+    /// this usage as this kind, lacks a feature or an extension of the usage, or has no memory of this placement; `InvalidArgument` for a size of 0 or no usage;
     /// `OutOfMemory`.
     pub fn new(interop: &VulkanInterop, options: &BufferOptions) -> Result<Self> {
         const OPERATION: &str = "ExportableBuffer::new";
-        buffer::check(OPERATION, options.size, options.usage)?;
+        buffer::check(OPERATION, interop, options.size, options.usage)?;
         let features = interop.buffer_features(options.handle, options.usage)?;
         let Some(types) = exportable_as(options.handle, &features) else {
             return Err(Error::unsupported(

@@ -87,7 +87,7 @@ impl ImportedBuffer {
 
 fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImportOptions) -> Result<OwnedBuffer> {
     let incoming = Incoming::new(OPERATION, interop, request)?;
-    buffer::check(OPERATION, options.size, options.usage)?;
+    buffer::check(OPERATION, interop, options.size, options.usage)?;
     if options.size > request.size() {
         return Err(Error::invalid(OPERATION, "the buffer is larger than the imported memory")
             .with_context("buffer", format_args!("{} bytes", options.size)));

@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, ProcessMark, Result};
 
+use crate::buffer_usage;
 use crate::handles::{self, Functions};
 use crate::identity::{
     device_identity, driver_and_vendor, driver_description, has_extension, is_nvidias_driver, name_and_kind,
     query_properties, version,
 };
 use crate::pending_work::PendingWork;
+use crate::process;
+use crate::queue_waits::QueueWaits;
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
 ///
@@ -35,8 +38,12 @@ struct Shared {
     has_timelines: bool,
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
+    /// The usages that buffers of the device may have.
+    buffer_usages: vk::BufferUsageFlags,
     /// Those of the contexts on the device.
     pending_work: Mutex<Vec<Weak<dyn PendingWork>>>,
+    /// Those of the queues of the device.
+    queue_waits: QueueWaits,
     /// The process that made this.
     process: ProcessMark,
     /// Keeps the device alive if the application passed an owner.
@@ -47,6 +54,7 @@ impl VulkanInterop {
     /// Queries an instance and a device of the application. Clones ash's tables; owns neither.
     ///
     /// # Errors
+    /// * [`ErrorKind::System`] in a process that was forked after the first use of this crate: no driver works there.
     /// * [`ErrorKind::DriverTooOld`] if the physical device is below Vulkan 1.1.
     /// * [`ErrorKind::InvalidArgument`] if the instance was detected to be created for Vulkan 1.0: Vulkan cannot report
     ///   its version, but loaders and drivers hide the functions of 1.1 from such an instance.
@@ -93,6 +101,7 @@ impl VulkanInterop {
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Self> {
         const OPERATION: &str = "VulkanInterop::new";
+        process::enter(OPERATION)?;
         // SAFETY: the caller promises that the physical device belongs to the live instance.
         let properties = unsafe { instance.get_physical_device_properties(physical_device) };
         if properties.api_version < vk::API_VERSION_1_1 {
@@ -134,8 +143,11 @@ impl VulkanInterop {
             Some(_) => unsafe { max_timeline_difference(instance, physical_device) },
             None => 0,
         };
+        // SAFETY: the caller promises that the physical device belongs to the live instance, which is 1.1 or later.
+        let has_addresses = unsafe { has_addresses(instance, physical_device, &properties) };
         let shared = Shared {
             functions,
+            buffer_usages: buffer_usage::of_buffers(has, has_addresses),
             has_timelines,
             timeline,
             max_timeline_difference,
@@ -145,6 +157,7 @@ impl VulkanInterop {
             memory_types,
             identity,
             pending_work: Mutex::default(),
+            queue_waits: QueueWaits::default(),
             process: ProcessMark::of_this_process(),
             owner,
         };
@@ -194,14 +207,21 @@ impl VulkanInterop {
         self.shared.pending_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The usages that buffers of the device may have.
+    pub(crate) fn buffer_usages(&self) -> vk::BufferUsageFlags {
+        self.shared.buffer_usages
+    }
+
+    pub(crate) fn queue_waits(&self) -> &QueueWaits {
+        &self.shared.queue_waits
+    }
+
     /// Returns an error in a forked process.
     pub(crate) fn check_process(&self, operation: &'static str) -> Result<()> {
         if !self.is_forked() {
             return Ok(());
         }
-        let message = "this process was forked after the Vulkan device was created, and no driver works in a forked process; \
-                       create the device after the fork, or start another program";
-        Err(Error::new(ErrorKind::System, operation, message).with_device(self.identity()))
+        Err(process::forked(operation).with_device(self.identity()))
     }
 
     /// The identity of the device.
@@ -279,6 +299,7 @@ impl VulkanInterop {
 
     /// The host operations on timeline semaphores, or an error that names what is missing.
     pub(crate) fn timeline(&self, operation: &'static str) -> Result<&ash::khr::timeline_semaphore::DeviceFn> {
+        self.check_process(operation)?;
         self.shared.timeline.as_ref().ok_or_else(|| {
             let message = if self.has_timelines() {
                 "the device was created without timeline semaphores; create instance and device for Vulkan 1.2, or the device \
@@ -345,6 +366,27 @@ unsafe fn has_timelines(
     // SAFETY: the caller's promise; the device supports the structure.
     unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
     timeline.timeline_semaphore == vk::TRUE
+}
+
+/// Reports whether the physical device has the feature `bufferDeviceAddress`.
+///
+/// # Safety
+/// As [`has_timelines`].
+unsafe fn has_addresses(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    basic: &vk::PhysicalDeviceProperties,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let is_listed = || unsafe { has_extension(instance, physical_device, vk::KHR_BUFFER_DEVICE_ADDRESS_NAME) };
+    if basic.api_version < vk::API_VERSION_1_2 && !is_listed() {
+        return false;
+    }
+    let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut addresses);
+    // SAFETY: the caller's promise; the device supports the structure.
+    unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
+    addresses.buffer_device_address == vk::TRUE
 }
 
 /// The host operations on timeline semaphores under their core names, or those of the extension.

@@ -90,9 +90,11 @@ mod macros;
 mod backing;
 mod begun;
 mod buffer;
+mod buffer_usage;
 mod context;
 mod error;
 mod export;
+mod export_semaphore;
 mod format;
 mod handles;
 mod heap;
@@ -102,16 +104,18 @@ mod import;
 mod import_memory;
 mod import_semaphore;
 mod interop;
+mod layer;
 mod loader;
 mod memory;
-
 mod ownership;
 mod patience;
 mod pending;
 mod pending_work;
 mod placement;
+mod process;
 mod query;
 mod queue;
+mod queue_waits;
 mod raw;
 mod ring;
 mod semaphore;
@@ -119,6 +123,7 @@ mod shape;
 mod shared_timeline;
 mod timeline;
 mod tracking;
+mod usage;
 mod video;
 
 pub use ash;
@@ -127,6 +132,7 @@ pub use context::{
     BufferCopy, DeviceChoice, HeadlessContext, HeadlessOptions, Recording, SemaphoreOp, Submission, ValidationLog,
 };
 pub use export::{BufferOptions, ExportableBuffer};
+pub use export_semaphore::ExportableSemaphore;
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
 pub use heap::{SharedHeap, SharedHeapBuffer, SharedHeapOptions, SharedHeapUsage};
 pub use identity::device_identity;
@@ -144,7 +150,7 @@ pub use raw::RawMemory;
 pub use ring::{
     Frame, FrameBuffer, FrameGraphs, FrameImage, FrameMemory, FrameRing, FrameRingOptions, FrameSide, FrameSync,
 };
-pub use semaphore::{ExportableSemaphore, OwnedSemaphore};
+pub use semaphore::OwnedSemaphore;
 pub use shape::{array_shape, array_usage};
 pub use shared_timeline::shared_timeline;
 pub use video::{ExportableVideo, PlaneStorage, VideoOptions, VideoSpec};

@@ -160,6 +160,7 @@ impl Memory {
         dedicated: bool,
     ) -> Result<Self> {
         const OPERATION: &str = "vkAllocateMemory";
+        interop.check_process(OPERATION)?;
         let mut dedicated_info = match needs.object {
             Object::Buffer(buffer) => vk::MemoryDedicatedAllocateInfo::default().buffer(buffer),
             Object::Image(image) => vk::MemoryDedicatedAllocateInfo::default().image(image),
@@ -254,8 +255,10 @@ impl Memory {
 
     /// Exports the memory, which was allocated for this kind, as a new handle.
     pub(crate) fn export(&self, kind: MemoryHandleKind) -> Result<MemoryHandle> {
+        const OPERATION: &str = "Memory::export";
+        self.interop.check_process(OPERATION)?;
         let types = crate::query::memory_handle_type(kind)
-            .ok_or_else(|| Error::unsupported("Memory::export", "Vulkan has no handle of this kind"))?;
+            .ok_or_else(|| Error::unsupported(OPERATION, "Vulkan has no handle of this kind"))?;
         handles::export_memory(&self.interop, self.raw, (kind, types), &self.exported)
             .map_err(|error| error.with_device(self.interop.identity()).with_context("handle", kind))
     }

@@ -9,7 +9,7 @@ use crate::interop::VulkanInterop;
 
 /// Vulkan's side of an ownership transfer to or from another API: queue family, stages and accesses.
 ///
-/// A buffer or image with sharing mode `EXCLUSIVE` (this crate uses no other) belongs to one queue family, or to
+/// A buffer or image with sharing mode `EXCLUSIVE` (this crate creates no other) belongs to one queue family, or to
 /// `VK_QUEUE_FAMILY_EXTERNAL`: all queues outside of this `VkInstance`. In the specification's terms:
 ///
 /// * **Release** after the last Vulkan access and before the other API's first one, if the other API is to see Vulkan's
@@ -24,7 +24,8 @@ use crate::interop::VulkanInterop;
 /// releasing submission signals or for its fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnershipTransfer {
-    /// The family of the queue that the command buffer is submitted to.
+    /// The family of the queue that the command buffer is submitted to; `VK_QUEUE_FAMILY_IGNORED` for a buffer or image of
+    /// the application with sharing mode `CONCURRENT`.
     pub queue_family: u32,
     /// The stages of the accesses before the release, or after the acquire.
     pub stages: vk::PipelineStageFlags,
@@ -44,8 +45,8 @@ impl OwnershipTransfer {
     }
 
     /// The barrier that releases to `VK_QUEUE_FAMILY_EXTERNAL`.
-    fn release(self, operation: &'static str) -> Result<Barrier> {
-        self.check(operation)?;
+    fn release(self, operation: &'static str, sharing: Sharing) -> Result<Barrier> {
+        self.check(operation, sharing)?;
         Ok(Barrier {
             stages: [self.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE],
             families: [self.queue_family, vk::QUEUE_FAMILY_EXTERNAL],
@@ -54,8 +55,8 @@ impl OwnershipTransfer {
     }
 
     /// The barrier that acquires from `VK_QUEUE_FAMILY_EXTERNAL`.
-    fn acquire(self, operation: &'static str) -> Result<Barrier> {
-        self.check(operation)?;
+    fn acquire(self, operation: &'static str, sharing: Sharing) -> Result<Barrier> {
+        self.check(operation, sharing)?;
         Ok(Barrier {
             stages: [vk::PipelineStageFlags::ALL_COMMANDS, self.stages],
             families: [vk::QUEUE_FAMILY_EXTERNAL, self.queue_family],
@@ -63,15 +64,33 @@ impl OwnershipTransfer {
         })
     }
 
-    fn check(self, operation: &'static str) -> Result<()> {
-        if matches!(self.queue_family, vk::QUEUE_FAMILY_EXTERNAL | vk::QUEUE_FAMILY_IGNORED) {
-            return Err(Error::invalid(operation, "the queue family must be the family of the submission's queue"));
+    fn check(self, operation: &'static str, sharing: Sharing) -> Result<()> {
+        let message = match (self.queue_family, sharing) {
+            (vk::QUEUE_FAMILY_EXTERNAL | vk::QUEUE_FAMILY_FOREIGN_EXT, _) => {
+                "the queue family must be the family of the submission's queue"
+            }
+            (vk::QUEUE_FAMILY_IGNORED, Sharing::Exclusive) => {
+                "the sharing mode is EXCLUSIVE, so the queue family must be the family of the submission's queue"
+            }
+            _ => "",
+        };
+        if !message.is_empty() {
+            return Err(Error::invalid(operation, message).with_context("queue family", self.queue_family));
         }
         if self.stages.is_empty() {
             return Err(Error::invalid(operation, "the transfer has no pipeline stage; set at least one"));
         }
         Ok(())
     }
+}
+
+/// Sharing mode of an object of the transfer.
+#[derive(Debug, Clone, Copy)]
+enum Sharing {
+    /// Of objects that this crate created.
+    Exclusive,
+    /// Of objects of the application, which knows it.
+    Unknown,
 }
 
 /// Parameters of a barrier on a whole object, each as `[source, destination]`.
@@ -94,7 +113,7 @@ impl OwnedBuffer {
     /// submitted to a queue of `from.queue_family`, which owns the buffer, and complete while a clone of this buffer
     /// lives. No other thread may record into it or its pool at the same time.
     pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
-        let barrier = from.release("OwnedBuffer::record_release")?;
+        let barrier = from.release("OwnedBuffer::record_release", Sharing::Exclusive)?;
         // SAFETY: the caller's promises; the buffer is live and owned by the source family.
         unsafe { record_buffer(self.interop(), commands, self.as_raw(), barrier) };
         Ok(())
@@ -111,7 +130,7 @@ impl OwnedBuffer {
     /// As [`record_release`](Self::record_release), except that the other side owns the buffer and releases it before
     /// the commands execute.
     pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
-        let barrier = to.acquire("OwnedBuffer::record_acquire")?;
+        let barrier = to.acquire("OwnedBuffer::record_acquire", Sharing::Exclusive)?;
         // SAFETY: the caller's promises; the buffer is live.
         unsafe { record_buffer(self.interop(), commands, self.as_raw(), barrier) };
         Ok(())
@@ -166,7 +185,7 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_release";
-        let barrier = from.release(OPERATION)?;
+        let barrier = from.release(OPERATION, Sharing::Exclusive)?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises; the image is live and owned by the source family.
         unsafe { record_image(self.interop(), commands, self.as_raw(), barrier, [layout, vk::ImageLayout::GENERAL]) };
@@ -193,7 +212,7 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_acquire";
-        let barrier = to.acquire(OPERATION)?;
+        let barrier = to.acquire(OPERATION, Sharing::Exclusive)?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises; the image is live.
         unsafe { record_image(self.interop(), commands, self.as_raw(), barrier, [vk::ImageLayout::GENERAL, layout]) };
@@ -209,15 +228,15 @@ impl VulkanInterop {
     /// As [`OwnedBuffer::record_release`].
     ///
     /// # Safety
-    /// As [`OwnedBuffer::record_release`]; the buffer must be live until the commands have completed, and have sharing
-    /// mode `EXCLUSIVE`.
+    /// As [`OwnedBuffer::record_release`]; the buffer must be live until the commands have completed. `from.queue_family` is
+    /// `VK_QUEUE_FAMILY_IGNORED` exactly if its sharing mode is `CONCURRENT`.
     pub unsafe fn record_buffer_release(
         &self,
         commands: vk::CommandBuffer,
         buffer: vk::Buffer,
         from: OwnershipTransfer,
     ) -> Result<()> {
-        let barrier = from.release("VulkanInterop::record_buffer_release")?;
+        let barrier = from.release("VulkanInterop::record_buffer_release", Sharing::Unknown)?;
         // SAFETY: the caller's promises.
         unsafe { record_buffer(self, commands, buffer, barrier) };
         Ok(())
@@ -237,7 +256,7 @@ impl VulkanInterop {
         buffer: vk::Buffer,
         to: OwnershipTransfer,
     ) -> Result<()> {
-        let barrier = to.acquire("VulkanInterop::record_buffer_acquire")?;
+        let barrier = to.acquire("VulkanInterop::record_buffer_acquire", Sharing::Unknown)?;
         // SAFETY: the caller's promises.
         unsafe { record_buffer(self, commands, buffer, barrier) };
         Ok(())
@@ -250,8 +269,8 @@ impl VulkanInterop {
     /// As [`OwnedImage::record_release`].
     ///
     /// # Safety
-    /// As [`OwnedImage::record_release`]; the image must be live until the commands have completed, have a colour
-    /// format and sharing mode `EXCLUSIVE`.
+    /// As [`OwnedImage::record_release`]; the image must be live until the commands have completed, and have a colour
+    /// format. `from.queue_family` is `VK_QUEUE_FAMILY_IGNORED` exactly if its sharing mode is `CONCURRENT`.
     pub unsafe fn record_image_release(
         &self,
         commands: vk::CommandBuffer,
@@ -260,7 +279,7 @@ impl VulkanInterop {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "VulkanInterop::record_image_release";
-        let barrier = from.release(OPERATION)?;
+        let barrier = from.release(OPERATION, Sharing::Unknown)?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises.
         unsafe { record_image(self, commands, image, barrier, [layout, vk::ImageLayout::GENERAL]) };
@@ -284,7 +303,7 @@ impl VulkanInterop {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "VulkanInterop::record_image_acquire";
-        let barrier = to.acquire(OPERATION)?;
+        let barrier = to.acquire(OPERATION, Sharing::Unknown)?;
         check_layout(OPERATION, layout)?;
         // SAFETY: the caller's promises.
         unsafe { record_image(self, commands, image, barrier, [vk::ImageLayout::GENERAL, layout]) };
@@ -370,12 +389,20 @@ mod tests {
 
     #[test]
     fn transfers_need_a_queue_family_and_a_stage() {
-        assert!(OwnershipTransfer::all(0).check("op").is_ok());
-        for family in [vk::QUEUE_FAMILY_EXTERNAL, vk::QUEUE_FAMILY_IGNORED] {
-            let error = OwnershipTransfer::all(family).check("op").expect_err("not a queue family");
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let (external, ignored) = (vk::QUEUE_FAMILY_EXTERNAL, vk::QUEUE_FAMILY_IGNORED);
+        assert!(OwnershipTransfer::all(0).check("op", Sharing::Exclusive).is_ok());
+        assert!(OwnershipTransfer::all(ignored).check("op", Sharing::Unknown).is_ok());
+        let foreign = vk::QUEUE_FAMILY_FOREIGN_EXT;
+        for (family, sharing) in [
+            (external, Sharing::Exclusive),
+            (external, Sharing::Unknown),
+            (foreign, Sharing::Unknown),
+            (ignored, Sharing::Exclusive),
+        ] {
+            let error = OwnershipTransfer::all(family).check("op", sharing).expect_err("not a queue family");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{family:#x} {sharing:?}");
         }
         let no_stage = OwnershipTransfer { stages: vk::PipelineStageFlags::empty(), ..OwnershipTransfer::all(0) };
-        assert!(no_stage.check("op").is_err());
+        assert!(no_stage.check("op", Sharing::Unknown).is_err());
     }
 }

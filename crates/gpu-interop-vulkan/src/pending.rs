@@ -75,6 +75,13 @@ impl PendingSignals {
         Ok(())
     }
 
+    /// A queue with a signal of `value` or a greater one.
+    pub(crate) fn queue_of(&self, value: u64) -> Option<vk::Queue> {
+        let queues = self.lock();
+        let signals = |queue: &&Queue| queue.signals.iter().any(|signal| signal.value >= value);
+        queues.iter().find(signals).map(|queue| queue.queue)
+    }
+
     /// Reverts the last [`PendingSignals::signal`] of a queue after a failed submission.
     pub(crate) fn undo(&self, queue: vk::Queue) {
         let mut queues = self.lock();

@@ -9,9 +9,6 @@ use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, SemaphoreHand
 use crate::error::Checked;
 use crate::interop::VulkanInterop;
 
-/// Message for an empty usage.
-pub(crate) const NO_USAGE: &str = "the buffer has no usage; state how Vulkan uses it, for example TRANSFER_SRC";
-
 /// Support for one kind of handle. `K` is [`MemoryHandleKind`] or [`SemaphoreHandleKind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,22 +76,22 @@ impl VulkanInterop {
     /// `vkGetPhysicalDeviceExternalBufferProperties`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle; [`ErrorKind::InvalidArgument`] for no usage. A
-    /// kind that only the device lacks is no error: all features are `false`.
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, or the usage is unknown, of video, or needs a
+    /// feature or an extension that the device lacks; [`ErrorKind::InvalidArgument`] for no usage. A kind that only the
+    /// device lacks is no error: all features are `false`.
     pub fn buffer_features(
         &self,
         kind: MemoryHandleKind,
         usage: vk::BufferUsageFlags,
     ) -> Result<ExternalFeatures<MemoryHandleKind>> {
         const OPERATION: &str = "VulkanInterop::buffer_features";
-        if usage.is_empty() {
-            return Err(Error::invalid(OPERATION, NO_USAGE));
-        }
+        self.check_process(OPERATION)?;
+        self.check_buffer_usage(OPERATION, usage)?;
         let info =
             vk::PhysicalDeviceExternalBufferInfo::default().usage(usage).handle_type(memory_flag(OPERATION, kind)?);
         let mut properties = vk::ExternalBufferProperties::default();
         // SAFETY: `VulkanInterop::new` checked that the device is Vulkan 1.1, and its caller promised the same of the
-        // instance, so the function exists; both structures are complete, and the usage is not empty.
+        // instance, so the function exists; both structures are complete, and the device has the usage.
         unsafe {
             self.instance().get_physical_device_external_buffer_properties(
                 self.physical_device(),
@@ -109,8 +106,9 @@ impl VulkanInterop {
     /// `vkGetPhysicalDeviceImageFormatProperties2`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, or the device does not support the image or
-    /// cannot share it as this kind; [`ErrorKind::InvalidArgument`] for no usage; [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, no shared image has such parameters, or the device
+    /// does not support the image or cannot share it as this kind; [`ErrorKind::InvalidArgument`] for no usage or an
+    /// unknown type; [`ErrorKind::OutOfMemory`].
     pub fn image_features(
         &self,
         kind: MemoryHandleKind,
@@ -136,9 +134,8 @@ impl VulkanInterop {
         modifier: Option<u64>,
     ) -> Result<(ExternalFeatures<MemoryHandleKind>, vk::ImageFormatProperties)> {
         const OPERATION: &str = "VulkanInterop::image_features";
-        if image.usage.is_empty() {
-            return Err(Error::invalid(OPERATION, "the image has no usage; state how Vulkan uses it"));
-        }
+        self.check_process(OPERATION)?;
+        image.check(OPERATION, modifier.is_some())?;
         let mut external_info =
             vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(memory_flag(OPERATION, kind)?);
         let mut modifier_info = vk::PhysicalDeviceImageDrmFormatModifierInfoEXT::default()
@@ -156,7 +153,7 @@ impl VulkanInterop {
         }
         let mut external = vk::ExternalImageFormatProperties::default();
         let mut properties = vk::ImageFormatProperties2::default().push_next(&mut external);
-        // SAFETY: as in `buffer_features`; the usage is not empty.
+        // SAFETY: as in `buffer_features`; the parameters are valid, and the modifier is chained for its tiling.
         unsafe {
             self.instance().get_physical_device_image_format_properties2(self.physical_device(), &info, &mut properties)
         }
@@ -181,6 +178,7 @@ impl VulkanInterop {
     /// all features are `false`.
     pub fn semaphore_features(&self, kind: SemaphoreHandleKind) -> Result<ExternalFeatures<SemaphoreHandleKind>> {
         const OPERATION: &str = "VulkanInterop::semaphore_features";
+        self.check_process(OPERATION)?;
         let handle_type = semaphore_handle_type(kind).ok_or_else(|| no_such_handle(OPERATION, kind))?;
         let timeline = kind.payload() == SemaphorePayload::Timeline;
         if timeline && !self.has_timelines() {

@@ -49,6 +49,11 @@ impl VulkanInterop {
     /// Exports memory that the application allocated, as a complete import request: handle, size, dedicated flag and
     /// exporting device. The handle keeps the memory alive. Calls `vkGetMemoryFdKHR` or `vkGetMemoryWin32HandleKHR`.
     ///
+    /// The memory must be allocated for export. Allocators do that on request only: VMA with
+    /// `VmaAllocatorCreateInfo::pTypeExternalMemoryHandleTypes` or a pool with `pMemoryAllocateNext`; with a version of
+    /// `gpu-allocator` that has no such option, allocate the memory yourself. Some drivers report other memory as success without a handle, or with codes of any
+    /// other failure.
+    ///
     /// Allocate the memory of an image with linear tiling as dedicated: NVIDIA's driver loses an importer's writes
     /// otherwise (see [`ExportableImage::new`](crate::ExportableImage::new)).
     ///
@@ -63,6 +68,7 @@ impl VulkanInterop {
     /// was exported from it before: Vulkan allows one; duplicate that handle instead.
     pub unsafe fn export_memory(&self, memory: &RawMemory) -> Result<MemoryImport> {
         const OPERATION: &str = "VulkanInterop::export_memory";
+        self.check_process(OPERATION)?;
         if memory.memory == vk::DeviceMemory::null() || memory.size == 0 {
             return Err(Error::invalid(OPERATION, "the memory is null or its size is 0").with_device(self.identity()));
         }
@@ -71,7 +77,12 @@ impl VulkanInterop {
                 .with_context("handle", memory.handle)
         })?;
         let handle = handles::export_memory(self, memory.memory, (memory.handle, types), &Exported::default())
-            .map_err(|error| error.with_device(self.identity()).with_context("handle", memory.handle))?;
+            .map_err(|error| {
+                error
+                    .with_device(self.identity())
+                    .with_context("handle", memory.handle)
+                    .with_context("needs", "memory allocated with VkExportMemoryAllocateInfo for this handle type")
+            })?;
         // SAFETY: the driver has just exported the handle from this memory as the type that its variant names; it is a
         // new descriptor or NT handle that keeps the memory. The caller guarantees size and dedicated flag. The memory
         // is Vulkan's, and the device that exported it is named.
@@ -100,6 +111,7 @@ impl VulkanInterop {
         kind: SemaphoreHandleKind,
     ) -> Result<SemaphoreImport> {
         const OPERATION: &str = "VulkanInterop::export_semaphore";
+        self.check_process(OPERATION)?;
         if semaphore == vk::Semaphore::null() {
             return Err(Error::invalid(OPERATION, "the semaphore is null").with_device(self.identity()));
         }

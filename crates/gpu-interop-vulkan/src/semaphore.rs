@@ -1,23 +1,27 @@
-//! Binary and timeline semaphores, and their export.
+//! Binary and timeline semaphores.
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use gpu_interop_core::{Error, ErrorKind, Result, SemaphoreHandleKind, SemaphorePayload};
-use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{Error, Result, SemaphorePayload};
 
 use crate::error::{self, Checked};
-use crate::handles::{self, Exported};
 use crate::interop::VulkanInterop;
 use crate::pending::PendingSignals;
-use crate::query::semaphore_handle_type;
+use crate::queue_waits::Awaited;
 
 /// A `VkSemaphore`, binary or timeline. Destroyed with the last clone.
 ///
 /// The last clone must not be dropped while work submitted through ash uses the semaphore; work submitted through
 /// [`HeadlessContext`](crate::HeadlessContext) keeps its semaphores alive.
+///
+/// A context rejects a wait for a binary semaphore without a submitted signal, at which the driver may block for ever,
+/// and a second signal without a wait. Signals and waits submitted through ash are unknown to it; declare them
+/// ([`assume_signalled`](Self::assume_signalled), [`assume_waited`](Self::assume_waited)). A binary semaphore that was
+/// exported or imported is not checked: the other side signals it and waits for it.
 #[derive(Debug, Clone)]
 pub struct OwnedSemaphore {
     inner: Arc<Inner>,
@@ -29,6 +33,10 @@ struct Inner {
     semaphore: vk::Semaphore,
     payload: SemaphorePayload,
     pending: PendingSignals,
+    /// Another API or process may signal it or wait for it: it was exported or imported.
+    shared: AtomicBool,
+    /// State of a binary semaphore after the submitted work.
+    signalled: AtomicBool,
     /// What keeps a semaphore of the application alive; `None` if this object destroys the semaphore.
     lender: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -37,7 +45,7 @@ impl OwnedSemaphore {
     /// Creates an unsignalled binary semaphore that is not shared. Calls `vkCreateSemaphore`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory).
     pub fn binary(interop: &VulkanInterop) -> Result<Self> {
         let kinds = vk::ExternalSemaphoreHandleTypeFlags::empty();
         Self::create("OwnedSemaphore::binary", interop, SemaphorePayload::Binary, 0, kinds)
@@ -47,8 +55,9 @@ impl OwnedSemaphore {
     /// of [`VulkanInterop::new`] promised that the feature `timelineSemaphore` is enabled; Vulkan cannot report that.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the physical device does not have the feature, or the device lacks the functions
-    /// of timeline semaphores; [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the physical device does not have the
+    /// feature, or the device lacks the functions of timeline semaphores;
+    /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory).
     pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
         let kinds = vk::ExternalSemaphoreHandleTypeFlags::empty();
         Self::create("OwnedSemaphore::timeline", interop, SemaphorePayload::Timeline, initial, kinds)
@@ -66,6 +75,7 @@ impl OwnedSemaphore {
             vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE).initial_value(initial);
         let mut export_info = vk::ExportSemaphoreCreateInfo::default().handle_types(export);
         let mut info = vk::SemaphoreCreateInfo::default();
+        interop.check_process(operation)?;
         if payload == SemaphorePayload::Timeline {
             interop.timeline(operation)?;
             info = info.push_next(&mut type_info);
@@ -78,16 +88,17 @@ impl OwnedSemaphore {
         let semaphore = unsafe { interop.device().create_semaphore(&info, None) }
             .checked("vkCreateSemaphore")
             .map_err(|error| error.with_device(interop.identity()))?;
-        let (interop, pending) = (interop.clone(), PendingSignals::default());
-        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, pending, lender: None }) })
+        Ok(Self::of(interop, semaphore, payload, None))
     }
 
     /// Borrows a timeline semaphore that the application created, for a bridge: any
     /// [`Timeline`](gpu_interop_core::Timeline) accepts it. The semaphore is not destroyed on drop; `owner` is kept
-    /// until then. If it was created for export, [`ExportableSemaphore::timeline_from_raw`] can avoid the bridge.
+    /// until then. If it was created for export,
+    /// [`ExportableSemaphore::timeline_from_raw`](crate::ExportableSemaphore::timeline_from_raw) can avoid the bridge.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a null semaphore; otherwise as for [`timeline`](Self::timeline).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a null semaphore; otherwise as
+    /// for [`timeline`](Self::timeline).
     ///
     /// # Safety
     /// `semaphore` is a timeline semaphore of this device, and live as long as `owner`. Host signals through this
@@ -102,8 +113,18 @@ impl OwnedSemaphore {
             return Err(Error::invalid(OPERATION, "the semaphore is null").with_device(interop.identity()));
         }
         interop.timeline(OPERATION)?;
-        let (interop, pending, payload) = (interop.clone(), PendingSignals::default(), SemaphorePayload::Timeline);
-        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, pending, lender: Some(owner) }) })
+        Ok(Self::of(interop, semaphore, SemaphorePayload::Timeline, Some(owner)))
+    }
+
+    fn of(
+        interop: &VulkanInterop,
+        semaphore: vk::Semaphore,
+        payload: SemaphorePayload,
+        lender: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Self {
+        let (shared, signalled) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (interop, pending) = (interop.clone(), PendingSignals::default());
+        Self { inner: Arc::new(Inner { interop, semaphore, payload, pending, shared, signalled, lender }) }
     }
 
     /// The `VkSemaphore`, valid as long as a clone of this object lives.
@@ -127,7 +148,8 @@ impl OwnedSemaphore {
     /// The timeline's current value. Calls `vkGetSemaphoreCounterValue`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; [`ErrorKind::Driver`] if the device is lost.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore;
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) if the device is lost.
     pub fn value(&self) -> Result<u64> {
         let functions = self.timeline_functions("OwnedSemaphore::value")?;
         let mut value = 0;
@@ -145,11 +167,11 @@ impl OwnedSemaphore {
     /// [`submit_signal`](Self::submit_signal) and [`submit_wait`](Self::submit_wait) submitted it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one, or further above
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore; for a value not above the current one, or further above
     /// it than the device allows ([`VulkanInterop::max_timeline_difference`]); for a value that pending work, submitted
     /// through a [`HeadlessContext`](crate::HeadlessContext) for example, has yet to reach or pass below.
-    /// [`ErrorKind::Overtaken`] if such work may signal a greater value first, because it does not wait for this one;
-    /// [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Overtaken`](gpu_interop_core::ErrorKind::Overtaken) if such work may signal a greater value first, because it does not wait for this one;
+    /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory).
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";
         let functions = self.timeline_functions(OPERATION)?;
@@ -173,8 +195,9 @@ impl OwnedSemaphore {
     /// NVIDIA's driver checks a timeline that another API signals only every 10 ms.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::InvalidArgument`] for a binary
-    /// semaphore; [`ErrorKind::Driver`] if the device is lost.
+    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore;
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) if the device is lost.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         /// Polling time, and the sleep between polls.
         const POLLING: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
@@ -205,7 +228,7 @@ impl OwnedSemaphore {
     /// `submit` fails. One thread at a time submits signals of a timeline to a queue.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; for a value not above the current one and every one
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore; for a value not above the current one and every one
     /// submitted to this queue, or further above the current one than the device allows; otherwise the errors of
     /// `submit`.
     pub fn submit_signal(&self, queue: vk::Queue, value: u64, submit: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -219,51 +242,118 @@ impl OwnedSemaphore {
     /// As [`submit_signal`](Self::submit_signal), of a wait for `value` in front of the queue's later work.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, and for a value further from the current one than the
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore, and for a value further from the current one than the
     /// device allows; otherwise the errors of `submit`.
     pub fn submit_wait(&self, queue: vk::Queue, value: u64, submit: impl FnOnce() -> Result<()>) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::submit_wait";
         self.timeline_functions(OPERATION)?;
         self.check_submitted(OPERATION, value)?;
-        let before = self.begin_wait(queue, value);
+        let before = self.begin_wait(OPERATION, queue, value)?;
         submit().inspect_err(|_| self.undo_wait(queue, before))
+    }
+
+    /// Declares that a signal of this binary semaphore was submitted through ash, such as by `vkAcquireNextImageKHR`. A
+    /// [`HeadlessContext`](crate::HeadlessContext) can then wait for it. No effect on a timeline.
+    ///
+    /// # Safety
+    /// The signal was submitted, and no wait for it.
+    pub unsafe fn assume_signalled(&self) {
+        self.inner.signalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Declares that a wait for the last signal of this binary semaphore was submitted through ash, such as by
+    /// `vkQueuePresentKHR`. A [`HeadlessContext`](crate::HeadlessContext) can then signal it again. No effect on a
+    /// timeline.
+    ///
+    /// # Safety
+    /// The wait was submitted, and no later signal.
+    pub unsafe fn assume_waited(&self) {
+        self.inner.signalled.store(false, Ordering::Relaxed);
+    }
+
+    /// Records that another API or process may signal the semaphore or wait for it.
+    pub(crate) fn share(&self) {
+        self.inner.shared.store(true, Ordering::Relaxed);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.shared.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_timeline(&self) -> bool {
+        self.inner.payload == SemaphorePayload::Timeline
+    }
+
+    /// The timeline, if its signals are known: the other side of a shared one signals it, too.
+    pub(crate) fn awaited(&self) -> Option<Arc<dyn Awaited>> {
+        (self.is_timeline() && !self.is_shared()).then(|| -> Arc<dyn Awaited> { self.inner.clone() })
     }
 
     /// Records a wait that is about to be submitted to a queue; for `value` if this is a timeline. Returns what
     /// [`OwnedSemaphore::undo_wait`] needs.
-    pub(crate) fn begin_wait(&self, queue: vk::Queue, value: u64) -> u64 {
-        if self.inner.payload == SemaphorePayload::Timeline { self.inner.pending.wait(queue, value) } else { 0 }
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore without a
+    /// submitted signal.
+    pub(crate) fn begin_wait(&self, operation: &'static str, queue: vk::Queue, value: u64) -> Result<u64> {
+        if self.is_timeline() {
+            return Ok(self.inner.pending.wait(queue, value));
+        }
+        if self.change_binary(false) {
+            return Ok(0);
+        }
+        Err(Error::invalid(
+            operation,
+            "no signal of the binary semaphore was submitted, so the queue would wait for ever; submit the signal first, or \
+             declare one submitted through ash (OwnedSemaphore::assume_signalled)",
+        ))
     }
 
     /// Reverts the last [`OwnedSemaphore::begin_wait`] of a queue, which returned `before`.
     pub(crate) fn undo_wait(&self, queue: vk::Queue, before: u64) {
-        if self.inner.payload == SemaphorePayload::Timeline {
+        if self.is_timeline() {
             self.inner.pending.undo_wait(queue, before);
+        } else {
+            self.inner.signalled.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Changes the state of a binary semaphore. `false` if it already has the state. That of a shared one is unknown.
+    fn change_binary(&self, signalled: bool) -> bool {
+        self.inner.signalled.swap(signalled, Ordering::Relaxed) != signalled || self.is_shared()
     }
 
     /// Records a signal that is about to be submitted to a queue; of `value` if this is a timeline.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the timeline would not increase.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the timeline would not increase,
+    /// or the binary semaphore is already signalled.
     pub(crate) fn begin_signal(&self, operation: &'static str, queue: vk::Queue, value: u64) -> Result<()> {
-        if self.inner.payload != SemaphorePayload::Timeline {
+        if self.is_timeline() {
+            return self.inner.pending.signal(operation, queue, self.value()?, value);
+        }
+        if self.change_binary(true) {
             return Ok(());
         }
-        self.inner.pending.signal(operation, queue, self.value()?, value)
+        Err(Error::invalid(
+            operation,
+            "a signal of the binary semaphore is already submitted, and no wait for it; submit the wait first, or declare one \
+             or a presentation submitted through ash (OwnedSemaphore::assume_waited)",
+        ))
     }
 
     /// Reverts the last [`OwnedSemaphore::begin_signal`] of a queue.
     pub(crate) fn undo_signal(&self, queue: vk::Queue) {
-        if self.inner.payload == SemaphorePayload::Timeline {
+        if self.is_timeline() {
             self.inner.pending.undo(queue);
+        } else {
+            self.inner.signalled.store(false, Ordering::Relaxed);
         }
     }
 
     /// Rejects timeline values that a submission must neither wait for nor signal.
     pub(crate) fn check_submitted(&self, operation: &'static str, value: u64) -> Result<()> {
-        if self.inner.payload != SemaphorePayload::Timeline || self.inner.interop.max_timeline_difference() == u64::MAX
-        {
+        if !self.is_timeline() || self.inner.interop.max_timeline_difference() == u64::MAX {
             return Ok(());
         }
         self.within_reach(operation, self.value()?, value)
@@ -279,10 +369,24 @@ impl OwnedSemaphore {
     }
 
     fn timeline_functions(&self, operation: &'static str) -> Result<&ash::khr::timeline_semaphore::DeviceFn> {
-        if self.inner.payload != SemaphorePayload::Timeline {
+        if !self.is_timeline() {
             return Err(Error::invalid(operation, "the semaphore is binary; only a timeline has a value"));
         }
         self.inner.interop.timeline(operation)
+    }
+}
+
+impl Awaited for Inner {
+    fn is_reached(self: Arc<Self>, value: u64) -> bool {
+        OwnedSemaphore { inner: self }.value().map_or(true, |reached| reached >= value)
+    }
+
+    fn signalling_queue(&self, value: u64) -> Option<vk::Queue> {
+        self.pending.queue_of(value)
+    }
+
+    fn wait(self: Arc<Self>, value: u64, timeout: Duration) -> Result<()> {
+        OwnedSemaphore { inner: self }.wait(value, timeout)
     }
 }
 
@@ -315,136 +419,10 @@ pub(crate) fn nanoseconds(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)
 }
 
-/// A semaphore that can be exported. Destroyed on drop; exported handles stay valid.
-#[derive(Debug, Clone)]
-pub struct ExportableSemaphore {
-    semaphore: OwnedSemaphore,
-    handle: SemaphoreHandleKind,
-    exported: Arc<Exported>,
-}
-
-impl ExportableSemaphore {
-    /// Creates an unsignalled binary semaphore for export as [`SemaphoreHandleKind::OpaqueFd`], on Windows as
-    /// [`SemaphoreHandleKind::OpaqueWin32`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`] if the device does not export such semaphores, or `VK_KHR_external_semaphore_fd`
-    /// (`VK_KHR_external_semaphore_win32`) is not enabled; [`ErrorKind::OutOfMemory`]. The device is queried before the
-    /// creation, because some devices create semaphores that they cannot export.
-    pub fn binary(interop: &VulkanInterop) -> Result<Self> {
-        Self::new("ExportableSemaphore::binary", interop, handles::BINARY_SEMAPHORE, 0)
-    }
-
-    /// Creates a timeline semaphore with the value `initial` for export as [`SemaphoreHandleKind::TimelineFd`], on
-    /// Windows as [`SemaphoreHandleKind::TimelineWin32`].
-    ///
-    /// # Errors
-    /// As [`binary`](Self::binary).
-    pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
-        Self::new("ExportableSemaphore::timeline", interop, handles::TIMELINE_SEMAPHORE, initial)
-    }
-
-    fn new(
-        operation: &'static str,
-        interop: &VulkanInterop,
-        handle: SemaphoreHandleKind,
-        initial: u64,
-    ) -> Result<Self> {
-        let types = Self::check(operation, interop, handle)?;
-        let semaphore = OwnedSemaphore::create(operation, interop, handle.payload(), initial, types)?;
-        Ok(Self { semaphore, handle, exported: Arc::default() })
-    }
-
-    /// Borrows a timeline semaphore that the application created for export, for a
-    /// [`Timeline`](gpu_interop_core::Timeline) that is native where the compute device imports timelines. The
-    /// semaphore is not destroyed on drop; `owner` is kept until then.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a null semaphore; otherwise as for [`timeline`](Self::timeline).
-    ///
-    /// # Safety
-    /// As [`OwnedSemaphore::timeline_from_raw`], and the semaphore was created with
-    /// `VkExportSemaphoreCreateInfo::handleTypes` of `OPAQUE_FD`, on Windows `OPAQUE_WIN32`. On Windows, no NT handle
-    /// was exported from it before.
-    pub unsafe fn timeline_from_raw(
-        interop: &VulkanInterop,
-        semaphore: vk::Semaphore,
-        owner: Arc<dyn Any + Send + Sync>,
-    ) -> Result<Self> {
-        let handle = handles::TIMELINE_SEMAPHORE;
-        Self::check("ExportableSemaphore::timeline_from_raw", interop, handle)?;
-        // SAFETY: the caller's promises.
-        let semaphore = unsafe { OwnedSemaphore::timeline_from_raw(interop, semaphore, owner) }?;
-        Ok(Self { semaphore, handle, exported: Arc::default() })
-    }
-
-    /// The flag of `handle`, if the device exports such semaphores.
-    fn check(
-        operation: &'static str,
-        interop: &VulkanInterop,
-        handle: SemaphoreHandleKind,
-    ) -> Result<vk::ExternalSemaphoreHandleTypeFlags> {
-        if handle.payload() == SemaphorePayload::Timeline {
-            interop.timeline(operation)?;
-        }
-        let features = interop.semaphore_features(handle)?;
-        let types = semaphore_handle_type(handle).filter(|_| features.exportable);
-        let Some(types) = types else {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                operation,
-                "the device does not export this kind of semaphore; for a `Timeline` use `OwnedSemaphore::timeline` and a \
-                 bridge",
-            )
-            .with_device(interop.identity())
-            .with_context("handle", handle));
-        };
-        interop.functions().semaphore(operation).map_err(|error| error.with_device(interop.identity()))?;
-        Ok(types)
-    }
-
-    /// The semaphore itself.
-    #[must_use]
-    pub fn semaphore(&self) -> &OwnedSemaphore {
-        &self.semaphore
-    }
-
-    /// The handle kind of the exports.
-    #[must_use]
-    pub fn handle_kind(&self) -> SemaphoreHandleKind {
-        self.handle
-    }
-
-    /// Exports the semaphore, for another process or API. For an import in this process use
-    /// [`import_request`](Self::import_request). Every call returns a new descriptor or handle that the caller owns and
-    /// that closes on exec. Calls `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or `vkGetSemaphoreWin32HandleKHR`, which
-    /// shares the semaphore's payload by reference.
-    ///
-    /// # Errors
-    /// [`ErrorKind::OutOfMemory`], `Driver`, or `System` if the process is out of descriptors; nothing is leaked.
-    pub fn export(&self) -> Result<SemaphoreHandle> {
-        let interop = self.semaphore.interop();
-        let types = semaphore_handle_type(self.handle)
-            .ok_or_else(|| Error::unsupported("ExportableSemaphore::export", "Vulkan has no handle of this kind"))?;
-        handles::export_semaphore(interop, self.semaphore.as_raw(), (self.handle, types), &self.exported)
-            .map_err(|error| error.with_device(interop.identity()).with_context("handle", self.handle))
-    }
-
-    /// Exports the semaphore as an import request: handle and device identity.
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    pub fn import_request(&self) -> Result<SemaphoreImport> {
-        // SAFETY: the Vulkan driver just exported the handle, from this semaphore and as the kind that its variant
-        // names: `TimelineFd` and `TimelineWin32` only for a timeline (`handles::export_semaphore`). It is a separate
-        // descriptor or NT handle, which keeps the payload alive. The exporting device is named.
-        let request = unsafe { SemaphoreImport::new(self.export()?) };
-        Ok(request.exported_by(self.semaphore.interop().identity().clone()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use gpu_interop_core::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use gpu_interop_core::{Device, ErrorKind, Result, Timeline};
 
+use crate::export_semaphore::ExportableSemaphore;
 use crate::interop::VulkanInterop;
-use crate::semaphore::{ExportableSemaphore, OwnedSemaphore};
+use crate::semaphore::OwnedSemaphore;
 
 /// Creates a timeline semaphore at `initial` and the [`Timeline`] by which streams of `device` signal it and wait for
 /// it. The semaphore is exportable where the Vulkan device exports timelines; elsewhere the host bridges the values.

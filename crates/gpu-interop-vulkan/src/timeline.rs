@@ -10,9 +10,11 @@ use gpu_interop_core::{
 };
 
 use crate::error;
+use crate::export_semaphore::ExportableSemaphore;
 use crate::import_semaphore::ImportedSemaphore;
 use crate::interop::VulkanInterop;
-use crate::semaphore::{ExportableSemaphore, OwnedSemaphore, nanoseconds};
+use crate::layer;
+use crate::semaphore::{OwnedSemaphore, nanoseconds};
 
 /// A timeline semaphore that need not be exportable; a bridge carries its values.
 impl ExporterTimeline for OwnedSemaphore {
@@ -115,6 +117,7 @@ struct Interruptions {
 
 impl Waiter {
     fn new(interop: &VulkanInterop) -> Result<Self> {
+        layer::warn_beside_bridge();
         let longest = if interop.polls_in_waits() { POLLING } else { Duration::MAX };
         let (interruptions, interrupted) = (Mutex::default(), Condvar::new());
         Ok(Self { wake: OwnedSemaphore::timeline(interop, 0)?, interruptions, interrupted, longest })

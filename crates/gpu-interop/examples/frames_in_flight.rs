@@ -34,6 +34,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Vulkan acquires a frame and copies it. The frame then returns to the ring.
     let finish = |mut frame: Frame| -> Result<(), Box<dyn std::error::Error>> {
+        // For an application that presents the frame: the semaphore of a presentation must not depend on a pending value of a
+        // bridge.
+        frame.before_present(PATIENCE)?;
         let (number, seen) = (u32::try_from(frame.number())?, &targets[frame.index()]);
         let copy =
             frame.render(&vulkan, |commands, memory| commands.copy(memory.buffers()[0].buffer(), 0, seen, 0, SIZE))?;

@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::ash::vk::BufferUsageFlags;
@@ -298,6 +300,35 @@ fn deferred_buffers_are_freed_as_their_values_are_reached() {
     }
     let usage = heap.usage();
     assert!(usage.buffers <= 200 && usage.blocks <= 2, "{usage:?}");
+}
+
+/// A thread collects while another one defers.
+#[test]
+fn no_deferred_buffer_is_lost_when_threads_meet() {
+    const BUFFERS: usize = 500;
+    let Some((context, device)) = open(false) else { return };
+    let heap = heap(&context, &device, MemoryPlacement::DeviceLocal);
+    let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
+    let (begun, ended) = (Barrier::new(2), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begun.wait();
+            while !ended.load(Ordering::Relaxed) {
+                heap.collect();
+            }
+        });
+        begun.wait();
+        for _ in 0..BUFFERS {
+            heap.allocate(256).expect("allocate").free_after(&timeline, 1).expect("defer");
+            // Also with one processor.
+            std::thread::yield_now();
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(heap.usage().buffers, BUFFERS, "buffers were freed before their value");
+    timeline.signal(1).expect("signal");
+    heap.collect();
+    assert_eq!(heap.usage().buffers, 0);
 }
 
 #[test]

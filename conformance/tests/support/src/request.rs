@@ -19,3 +19,13 @@ pub fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
     // SAFETY: as in `memory_request`.
     unsafe { SemaphoreImport::new(handle) }
 }
+
+/// Anonymous memory of `size` bytes, as an export of a driver for the CPU.
+#[cfg(target_os = "linux")]
+pub fn anonymous_memory(size: u64) -> std::os::fd::OwnedFd {
+    // Importers seal its size.
+    let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+    let fd = rustix::fs::memfd_create("request", flags).expect("memfd");
+    rustix::fs::ftruncate(&fd, size).expect("ftruncate");
+    fd
+}

@@ -50,6 +50,12 @@ impl Path {
 /// (`examples/frames_in_flight.rs`). The application must order signals of one timeline from several threads. A signal
 /// of a value that the timeline has passed is an error ([`ErrorKind::Overtaken`], see [`Stream::signal_timeline`]).
 ///
+/// # Presentation
+/// A presentation waits for a *binary* semaphore, and Vulkan requires that everything on which its signal depends has been
+/// submitted by then, also waits of earlier submissions on the queue (VUID-vkQueueSubmit-pWaitSemaphores-03238). A value that
+/// a stream signals over a bridge counts as submitted only once it is reached. Call [`before_present`](Self::before_present)
+/// before the submission that waits for it.
+///
 /// # Waits before their signals
 /// A stream may wait before the signal is enqueued, but a driver may block other work meanwhile. Measured with CUDA
 /// (driver 580):
@@ -218,6 +224,34 @@ impl Timeline {
                 }
                 waited => return self.checked(self.waited(value, waited)),
             }
+        }
+    }
+
+    /// Makes `value`, whose signal a stream has enqueued, safe for a Vulkan queue that waits for it and then signals a binary
+    /// semaphore, such as the one that `vkQueuePresentKHR` waits for. Call it before the submission that waits for the value.
+    ///
+    /// With [`TimelineStrategy::Native`] this does nothing: the driver has the signal. Over a bridge, it blocks until the
+    /// timeline is at least `value`, because the host signals the exporter's timeline only then. With several frames in
+    /// flight, the value is usually reached by the time of the presentation.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use gpu_interop_core::{Result, Stream, Timeline};
+    /// # fn frame(stream: &Stream, computed: &Timeline, frame: u64) -> Result<()> {
+    /// stream.signal_timeline(computed, frame)?;
+    /// // Render the next frames. Then, for this one:
+    /// computed.before_present(frame, Duration::from_secs(1))?;
+    /// // vkQueueSubmit waits for `frame` and signals the binary semaphore; vkQueuePresentKHR waits for that.
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); none with [`TimelineStrategy::Native`].
+    pub fn before_present(&self, value: u64, timeout: Duration) -> Result<()> {
+        match self.path {
+            Path::Native { .. } => Ok(()),
+            Path::HostBridge(_) => self.wait(value, timeout),
         }
     }
 

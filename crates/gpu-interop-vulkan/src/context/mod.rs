@@ -13,11 +13,11 @@ mod validation;
 mod video;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use ash::vk;
-use gpu_interop_core::{DeviceIdentity, Result};
+use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
 use crate::interop::VulkanInterop;
 use crate::pending_work::PendingWork;
@@ -28,7 +28,7 @@ use owner::{DeviceOwner, InstanceOwner};
 pub use recording::Recording;
 pub use select::DeviceChoice;
 use spare::Spare;
-use submission::{Abandoned, Flight};
+use submission::{Abandoned, Flight, SUBMIT};
 pub use submission::{SemaphoreOp, Submission};
 pub use validation::ValidationLog;
 
@@ -40,7 +40,7 @@ pub struct HeadlessOptions {
     ///
     /// Layers before 1.4.304, such as Debian 12's 1.3.239, may stall for 10 s where the host signals a timeline, as a
     /// bridge does, and report `UNASSIGNED-VkSemaphore-state-timeout`. This is a defect of the layer, fixed upstream in
-    /// 2024. Install a newer layer, or turn validation off.
+    /// 2024. Install a newer layer, or turn validation off. On Linux a `tracing` warning says so when a bridge is created.
     ///
     /// Version 1.3.239 also crashes now and then if one thread creates or destroys a context with validation while
     /// another thread uses one, because the layer changes a table of all contexts without a lock
@@ -231,30 +231,39 @@ impl HeadlessContext {
         self.inner.log.as_deref().cloned()
     }
 
-    /// Records commands and submits them after all earlier submissions. Does not block.
+    /// Records commands and submits them after all earlier submissions.
     ///
     /// The commands run once all of `waits` are signalled; `signals` are signalled when they have finished. If a wait
     /// is never signalled, the submission stays pending forever.
     ///
+    /// Does not block, with one exception: a signal of a binary semaphore must not depend on a value of a timeline whose
+    /// signal has not been submitted (VUID-vkQueueSubmit-pWaitSemaphores-03238). If this submission or an earlier one on
+    /// the queue waits for such a value, as over a bridge ([`Timeline::before_present`](
+    /// gpu_interop_core::Timeline::before_present)), the host waits until the value is reached. A timeline that was
+    /// exported or imported is not waited for: enqueue its signal first.
+    ///
     /// # Errors
     /// Those of `record`; [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a semaphore belongs to
-    /// another device, a timeline would be signalled with a value that this crate's earlier work on this queue reaches
+    /// another device, a binary semaphore to wait for has no submitted signal, or one to signal is already signalled
+    /// ([`OwnedSemaphore`](crate::OwnedSemaphore)), a timeline would be signalled with a value that this crate's earlier work on this queue reaches
     /// first, a value differs from its timeline's current value by more than the device allows
     /// ([`VulkanInterop::max_timeline_difference`]), or other work submitted during the recording initialised, released
-    /// or acquired a shared buffer or an image; `OutOfMemory`, `Driver`. Nothing is submitted then.
+    /// or acquired a shared buffer or an image; `Timeout` after [`HeadlessOptions::timeout`] if the host waits; `OutOfMemory`,
+    /// `Driver`; `System` in a forked process. Nothing is submitted then.
     pub fn submit(
         &self,
         waits: &[SemaphoreOp<'_>],
         signals: &[SemaphoreOp<'_>],
         record: impl FnOnce(&mut Recording<'_>) -> Result<()>,
     ) -> Result<Submission> {
-        self.inner.interop.check_process("HeadlessContext::submit")?;
+        self.inner.interop.check_process(SUBMIT)?;
         self.inner.abandoned.free_finished();
         let mut flight = Flight::new(self.inner.spare.clone())?;
         let mut recording = Recording::new(&self.inner.interop, self.inner.queue_family, &mut flight);
         record(&mut recording)?;
         recording.make_visible_to_host();
-        flight.submit(*lock(&self.inner.queue), waits, signals)?;
+        flight.check_semaphores(waits, signals)?;
+        flight.submit(*self.inner.lock_queue(waits, signals)?, waits, signals)?;
         Ok(Submission::new(self.inner.abandoned.clone(), flight))
     }
 
@@ -265,6 +274,41 @@ impl HeadlessContext {
     /// then, and the context keeps the objects that they use alive.
     pub fn run(&self, record: impl FnOnce(&mut Recording<'_>) -> Result<()>) -> Result<()> {
         self.submit(&[], &[], record)?.wait(self.inner.timeout)
+    }
+}
+
+impl Inner {
+    /// Locks the queue for a submission. If that signals a binary semaphore, the signals on which it depends have been
+    /// submitted.
+    fn lock_queue(&self, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'_>]) -> Result<MutexGuard<'_, vk::Queue>> {
+        let start = Instant::now();
+        loop {
+            let queue = lock(&self.queue);
+            if signals.iter().all(|op| op.semaphore.is_timeline()) {
+                return Ok(queue);
+            }
+            let waits = waits.iter().filter_map(|op| Some((op.semaphore.awaited()?, op.value)));
+            let Some((timeline, value)) = self.interop.queue_waits().unsubmitted(*queue, waits) else {
+                return Ok(queue);
+            };
+            drop(queue);
+            let left = self.timeout.saturating_sub(start.elapsed());
+            let waited = match left.is_zero() {
+                true => Err(Error::new(ErrorKind::Timeout, SUBMIT, "")),
+                false => timeline.wait(value, left),
+            };
+            waited.map_err(|error| {
+                if error.kind() != ErrorKind::Timeout {
+                    return error;
+                }
+                let message = "the submission signals a binary semaphore, but depends on a value that no submitted work signals, \
+                               such as one behind a bridge; signal the value first, or submit later";
+                Error::new(ErrorKind::Timeout, SUBMIT, message)
+                    .with_device(self.interop.identity())
+                    .with_context("value", value)
+                    .with_context("timeout", format_args!("{:?}", self.timeout))
+            })?;
+        }
     }
 }
 

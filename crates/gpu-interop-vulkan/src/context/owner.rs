@@ -11,6 +11,7 @@ use super::validation::{self, ValidationLog};
 use crate::error::Checked;
 use crate::identity::{self, has_extension};
 use crate::interop::VulkanInterop;
+use crate::layer::LAYER;
 use crate::loader::LOADER_LIBRARY;
 
 /// An instance, with a messenger for the layer if validation is enabled.
@@ -29,6 +30,7 @@ pub(super) struct InstanceOwner {
 impl InstanceOwner {
     pub(super) fn new(validation: bool) -> Result<Self> {
         const OPERATION: &str = "vkCreateInstance";
+        crate::process::enter(OPERATION)?;
         let entry = crate::loader::load_entry()?;
         // SAFETY: the entry is a Vulkan loader's. `None` means a loader of Vulkan 1.0.
         let available = unsafe { entry.try_enumerate_instance_version() }
@@ -47,7 +49,7 @@ impl InstanceOwner {
         let layer = log.as_ref().map(|_| validation::require_layer(&entry)).transpose()?;
 
         let application = vk::ApplicationInfo::default().application_name(c"gpu-interop").api_version(version);
-        let layers = [validation::LAYER.as_ptr()];
+        let layers = [LAYER.as_ptr()];
         let mut extensions = vec![vk::EXT_DEBUG_UTILS_NAME.as_ptr()];
         let hazards = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
         let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&hazards);
@@ -117,7 +119,8 @@ pub(super) struct DeviceOwner {
 }
 
 impl DeviceOwner {
-    /// Creates the device with the extensions of this crate that it supports, and timeline semaphores if it has them.
+    /// Creates the device with the extensions of this crate that it supports, and timeline semaphores and buffer addresses
+    /// if it has them.
     pub(super) fn new(
         instance: InstanceOwner,
         candidate: &Candidate,
@@ -131,9 +134,11 @@ impl DeviceOwner {
         let extensions: Vec<_> = wanted.copied().filter(listed).map(CStr::as_ptr).collect();
 
         let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+        let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
         let knows_timelines = instance.version.min(candidate.api_version) >= vk::API_VERSION_1_2;
         if knows_timelines {
-            let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline);
+            let mut features =
+                vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline).push_next(&mut addresses);
             // SAFETY: instance and device are 1.2 or later, which have the function and the structure.
             unsafe { instance.instance.get_physical_device_features2(physical_device, &mut features) };
         }
@@ -143,8 +148,11 @@ impl DeviceOwner {
             |family| vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities);
         let queues: Vec<_> = queue_families.into_iter().map(queue).collect();
         let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
+        // Buffers of the usage `SHADER_DEVICE_ADDRESS` need the feature.
+        let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default()
+            .buffer_device_address(addresses.buffer_device_address == vk::TRUE);
         if knows_timelines {
-            info = info.push_next(&mut timeline);
+            info = info.push_next(&mut timeline).push_next(&mut addresses);
         }
         // SAFETY: family, extensions and features are the device's own; everything lives to the end of the call.
         let device = unsafe { instance.instance.create_device(physical_device, &info, None) }

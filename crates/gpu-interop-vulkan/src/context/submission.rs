@@ -20,7 +20,7 @@ use crate::semaphore::{OwnedSemaphore, nanoseconds};
 use crate::tracking::{Command, Ownership, State};
 
 /// Operation in the errors of submissions.
-const SUBMIT: &str = "HeadlessContext::submit";
+pub(super) const SUBMIT: &str = "HeadlessContext::submit";
 
 /// A semaphore that a submission waits for or signals.
 #[derive(Debug, Clone, Copy)]
@@ -124,13 +124,8 @@ impl Flight {
         ))
     }
 
-    /// Ends the recording and submits it. The caller holds the queue's lock.
-    pub(super) fn submit<'a>(
-        &mut self,
-        queue: vk::Queue,
-        waits: &[SemaphoreOp<'a>],
-        signals: &[SemaphoreOp<'a>],
-    ) -> Result<()> {
+    /// Rejects semaphores and values that no submission may have. Keeps the semaphores alive.
+    pub(super) fn check_semaphores(&mut self, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'_>]) -> Result<()> {
         for op in waits.iter().chain(signals) {
             if !op.semaphore.interop().is_same_device(self.spare.interop()) {
                 return Err(Error::invalid(SUBMIT, "the semaphore belongs to another device"));
@@ -138,6 +133,16 @@ impl Flight {
             op.semaphore.check_submitted(SUBMIT, op.value)?;
             self.semaphores.push(op.semaphore.clone());
         }
+        Ok(())
+    }
+
+    /// Ends the recording and submits it, with checked semaphores. The caller holds the queue's lock.
+    pub(super) fn submit<'a>(
+        &mut self,
+        queue: vk::Queue,
+        waits: &[SemaphoreOp<'a>],
+        signals: &[SemaphoreOp<'a>],
+    ) -> Result<()> {
         self.check_found()?;
         let split = |ops: &[SemaphoreOp<'_>]| -> (Vec<vk::Semaphore>, Vec<u64>) {
             ops.iter().map(|op| (op.semaphore.as_raw(), op.value)).unzip()
@@ -172,6 +177,7 @@ impl Flight {
     /// Blocks until submitted work has finished.
     pub(super) fn wait(&self, timeout: Duration) -> Result<()> {
         const OPERATION: &str = "vkWaitForFences";
+        self.spare.interop().check_process(OPERATION)?;
         // SAFETY: the fence is live and was submitted.
         unsafe { self.spare.interop().device().wait_for_fences(&[self.fence], true, nanoseconds(timeout)) }.map_err(
             |code| {
@@ -184,6 +190,9 @@ impl Flight {
 
     /// `true` if submitted work may still run, also if the driver cannot tell. On a lost device none does.
     fn is_pending(&self) -> bool {
+        if self.spare.interop().is_forked() {
+            return true;
+        }
         // SAFETY: the fence is live.
         let status = unsafe { self.spare.interop().device().get_fence_status(self.fence) };
         !matches!(status, Ok(true) | Err(vk::Result::ERROR_DEVICE_LOST))

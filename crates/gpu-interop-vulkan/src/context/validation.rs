@@ -8,8 +8,7 @@ use ash::vk;
 use gpu_interop_core::{Error, Result};
 
 use crate::error::Checked;
-
-pub(super) const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
+use crate::layer::LAYER;
 
 /// The errors that the validation layer reported about one [`HeadlessContext`](crate::HeadlessContext).
 ///

@@ -10,7 +10,7 @@ use gpu_interop_core::{
 };
 use rustix::io::FdFlags;
 
-use super::not_importable;
+use super::{not_importable, nothing_exported};
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 
@@ -77,8 +77,7 @@ pub(crate) fn export_semaphore(
 /// `fd` must come from a successful `vkGetMemoryFdKHR` or `vkGetSemaphoreFdKHR`, and nothing else may own it.
 unsafe fn take_over(operation: &'static str, fd: RawFd) -> Result<OwnedFd> {
     if fd < 0 {
-        return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but returned no descriptor")
-            .with_context("fd", fd));
+        return Err(nothing_exported(operation).with_context("fd", fd));
     }
     // SAFETY: the driver made the descriptor, and the caller promises that nothing else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -198,7 +197,17 @@ mod tests {
         let taken = unsafe { take_over("op", fd.into_raw_fd()) }.expect("takes over");
         assert!(rustix::io::fcntl_getfd(&taken).expect("open").contains(FdFlags::CLOEXEC));
         // SAFETY: -1 is no descriptor, so nothing owns it.
-        let error = unsafe { take_over("op", -1) }.expect_err("no descriptor");
-        assert_eq!(error.kind(), ErrorKind::Driver);
+        let error = |operation| unsafe { take_over(operation, -1) }.expect_err("no descriptor");
+        for (operation, words) in [
+            (
+                "vkGetMemoryFdKHR",
+                &["VkExportMemoryAllocateInfo", "pTypeExternalMemoryHandleTypes", "gpu-allocator"][..],
+            ),
+            ("vkGetSemaphoreFdKHR", &["VkExportSemaphoreCreateInfo"]),
+        ] {
+            let error = error(operation);
+            assert_eq!(error.kind(), ErrorKind::Driver);
+            assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
+        }
     }
 }

@@ -50,8 +50,7 @@ impl Exported {
                     get().checked(operation)?.cast_unsigned(),
                 );
                 if handle.is_null() {
-                    let message = "the driver reported success but returned no handle";
-                    return Err(Error::new(ErrorKind::Driver, operation, message));
+                    return Err(nothing_exported(operation));
                 }
                 // SAFETY: a successful export makes a new handle, which the caller owns.
                 unsafe { OwnedHandle::from_raw_handle(handle) }

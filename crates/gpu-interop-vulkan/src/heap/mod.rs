@@ -82,7 +82,7 @@ impl SharedHeap {
     /// * `OutOfMemory`; `ImportRejected`: the compute driver rejected the import.
     pub fn new(interop: &VulkanInterop, device: &Device, options: &SharedHeapOptions) -> Result<Self> {
         const OPERATION: &str = "SharedHeap::new";
-        check(OPERATION, options.block_size, options.usage)?;
+        check(OPERATION, interop, options.block_size, options.usage)?;
         let features = interop.buffer_features(options.handle, options.usage)?;
         let unsupported = |message| {
             Error::unsupported(OPERATION, message)
@@ -171,10 +171,12 @@ impl SharedHeap {
         let buffer = Unbound::new(&shared.interop, size, shared.options.usage, shared.types)?;
         let required = buffer.needs().requirements;
         let alignment = alignment.max(required.alignment).max(shared.units.unit);
-        if shared.units.needed(required.size, alignment).is_none() {
+        // The range also has the buffer's own size: the mapping of less would reach into the next range.
+        let needed = required.size.max(size);
+        if shared.units.needed(needed, alignment).is_none() {
             return Err(too_large());
         }
-        let (lease, mapped) = self.range(required.size, alignment)?;
+        let (lease, mapped) = self.range(needed, alignment)?;
         let range = lease.offset()..lease.offset() + size;
         let mapped = mapped.range_with_owner(range, lease.clone())?;
         Ok(SharedHeapBuffer::new(buffer.bind_lease(lease)?, mapped, shared.deferred.clone()))

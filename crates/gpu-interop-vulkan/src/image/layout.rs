@@ -51,6 +51,7 @@ impl OwnedImage {
             ));
         }
         self.check_subresource(OPERATION, level, layer)?;
+        self.interop().check_process(OPERATION)?;
         let subresource =
             vk::ImageSubresource { aspect_mask: vk::ImageAspectFlags::COLOR, mip_level: level, array_layer: layer };
         // SAFETY: the image is live, of this device, of colour and of linear tiling, and has this level and layer.

@@ -84,6 +84,7 @@ impl Unbound {
         modifiers: &[u64],
     ) -> Result<Self> {
         const OPERATION: &str = "vkCreateImage";
+        interop.check_process(OPERATION)?;
         let query = spec.query();
         let mut external_info = vk::ExternalMemoryImageCreateInfo::default().handle_types(external);
         let mut modifier_list = vk::ImageDrmFormatModifierListCreateInfoEXT::default().drm_format_modifiers(modifiers);

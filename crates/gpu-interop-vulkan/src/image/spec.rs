@@ -26,9 +26,9 @@ pub struct ImageSpec {
     pub usage: vk::ImageUsageFlags,
     /// `OPTIMAL`, mapped as a mipmapped array, or `LINEAR`, mapped as a buffer.
     pub tiling: vk::ImageTiling,
-    /// Creation flags beside those of [`view`](Self::view): `MUTABLE_FORMAT`, for views of other formats,
-    /// `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of a three-dimensional image, and `CUBE_COMPATIBLE`, for cube
-    /// views of a square array of six layers or more.
+    /// Creation flags beside those of [`view`](Self::view): `MUTABLE_FORMAT`, for views of other formats;
+    /// `CUBE_COMPATIBLE`, for cube views of a square array of six layers or more; and for a three-dimensional image
+    /// `TYPE_2D_ARRAY_COMPATIBLE`, to render to slices of it.
     pub flags: vk::ImageCreateFlags,
 }
 
@@ -186,11 +186,6 @@ impl ImageSpec {
                 .with_context("extent", format_args!("{:?}", self.extent)));
         }
         self.texel_format()?;
-        if !matches!(self.tiling, vk::ImageTiling::OPTIMAL | vk::ImageTiling::LINEAR) {
-            return Err(Error::unsupported(operation, "the tiling must be OPTIMAL or LINEAR")
-                .with_context("tiling", format_args!("{:?}", self.tiling)));
-        }
-        self.check_usage(operation)?;
         let known = vk::ImageCreateFlags::MUTABLE_FORMAT
             | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE
             | vk::ImageCreateFlags::CUBE_COMPATIBLE;
@@ -212,28 +207,7 @@ impl ImageSpec {
                 .with_context("extent", format_args!("{:?}", self.extent))
                 .with_context("layers", self.layers));
         }
-        Ok(())
-    }
-
-    /// Checks that the usage is not empty and known.
-    pub(crate) fn check_usage(&self, operation: &'static str) -> Result<()> {
-        let known = vk::ImageUsageFlags::TRANSFER_SRC
-            | vk::ImageUsageFlags::TRANSFER_DST
-            | vk::ImageUsageFlags::SAMPLED
-            | vk::ImageUsageFlags::STORAGE
-            | vk::ImageUsageFlags::COLOR_ATTACHMENT
-            | vk::ImageUsageFlags::INPUT_ATTACHMENT;
-        if self.usage.is_empty() {
-            return Err(Error::invalid(operation, "the image has no usage; state how Vulkan uses it"));
-        }
-        if !known.contains(self.usage) {
-            return Err(Error::unsupported(
-                operation,
-                "a shared image is used for transfers, SAMPLED, STORAGE, COLOR_ATTACHMENT and INPUT_ATTACHMENT only",
-            )
-            .with_context("usage", format_args!("{:?}", self.usage)));
-        }
-        Ok(())
+        self.query().check(operation, false)
     }
 
     fn check_limits(&self, operation: &'static str, limits: &vk::ImageFormatProperties) -> Result<()> {
@@ -315,6 +289,8 @@ mod tests {
             (layers(View::TYPE_2D_ARRAY, [16, 8, 1]), ErrorKind::InvalidArgument),
             (layers(View::TYPE_2D_ARRAY, [16, 16, 1]).layers(5), ErrorKind::InvalidArgument),
             (layers(View::TYPE_1D_ARRAY, [1, 1, 1]), ErrorKind::InvalidArgument),
+            (flat.flags(vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE), ErrorKind::Unsupported),
+            (flat.tiling(vk::ImageTiling::from_raw(7)), ErrorKind::Unsupported),
         ];
         for (image, kind) in cases {
             assert_eq!(image.check_alone("op").expect_err("rejected").kind(), kind, "{image:?}");

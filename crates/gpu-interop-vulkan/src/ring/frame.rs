@@ -24,7 +24,8 @@ const HOST_PATIENCE: Duration = Duration::from_secs(60);
 /// compute changes, and Vulkan shows. A half out of turn is an [`ErrorKind::InvalidArgument`].
 ///
 /// A Vulkan queue that waits executes no later submission. Hold a frame that returns to Vulkan, and submit that half
-/// after the next frames were rendered (`examples/frames_in_flight.rs`).
+/// after the next frames were rendered (`examples/frames_in_flight.rs`). Before a half whose result is presented, call
+/// [`before_present`](Self::before_present).
 ///
 /// # Drop
 /// Dropping a frame, after any half, returns it to the ring without blocking. Its pending work continues, and the ring
@@ -181,6 +182,18 @@ impl Frame {
             .with_context("frame", self.number)
             .with_context("index", self.index())
             .with_context("turn", self.turn))
+    }
+
+    /// Makes the enqueued halves safe to present, as [`Timeline::before_present`](gpu_interop_core::Timeline::before_present)
+    /// of their values: call it before Vulkan's half if the queue then signals a binary semaphore, such as the one that
+    /// `vkQueuePresentKHR` waits for. Over a bridge it blocks until they have completed; with native timelines it does
+    /// nothing. A [`HeadlessContext`](crate::HeadlessContext) does it itself.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. Otherwise as [`is_done`](Self::is_done).
+    pub fn before_present(&self, timeout: Duration) -> Result<()> {
+        self.check_lost("Frame::before_present")?;
+        self.part.timeline.before_present(self.part.last(), timeout)
     }
 
     /// `true` if all enqueued halves have completed. Does not block.

@@ -19,8 +19,9 @@ pub use self::options::{FrameRingOptions, FrameSide};
 pub use self::render::FrameSync;
 use self::slots::{Part, Slots};
 use crate::context::HeadlessContext;
+use crate::export_semaphore::ExportableSemaphore;
 use crate::interop::VulkanInterop;
-use crate::semaphore::{ExportableSemaphore, OwnedSemaphore};
+use crate::semaphore::OwnedSemaphore;
 use crate::shared_timeline::shared_timeline;
 
 /// A fixed number of frames in flight, each with its own buffers, images and timeline, on which Vulkan and a compute

@@ -123,7 +123,8 @@ impl Frame {
     }
 
     /// The semaphore of Vulkan's half, for a submission of the application. Declare it with
-    /// [`assume_rendered`](Self::assume_rendered).
+    /// [`assume_rendered`](Self::assume_rendered). If the submission, or a later one on the queue, signals a binary semaphore,
+    /// call [`before_present`](Self::before_present) first.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn.
@@ -134,7 +135,8 @@ impl Frame {
     }
 
     /// Submits Vulkan's half (`vkQueueSubmit`): waits for the half before it, executes `commands`, and signals. Does not
-    /// block. The command buffers may be recorded again when the ring returns the frame of this
+    /// block. If the queue signals a binary semaphore behind it, such as for a presentation, call
+    /// [`before_present`](Self::before_present) first. The command buffers may be recorded again when the ring returns the frame of this
     /// [`index`](Self::index) again.
     ///
     /// ```no_run
@@ -190,6 +192,7 @@ impl Frame {
             .signal_semaphores(&semaphores)
             .push_next(&mut values);
         let owned = &self.part().semaphore;
+        owned.interop().check_process(OPERATION)?;
         let begun = Begun::new(OPERATION, queue, [(owned, wait)], [(owned, signal)])?;
         // SAFETY: the caller's promises about queue and commands; the semaphore is a live timeline of the same device, whose
         // values increase.

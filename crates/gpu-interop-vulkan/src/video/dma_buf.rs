@@ -44,7 +44,7 @@ impl ExportableVideo {
         spec.check_alone(OPERATION)?;
         let spec = spec.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT);
         let image = spec.planar_image();
-        image.check_usage(OPERATION)?;
+        image.query().check(OPERATION, true)?;
         let known = supported(interop, OPERATION, image.format)?;
         let functions = functions(interop)?;
         let kind = MemoryHandleKind::DmaBufFd;
@@ -173,6 +173,7 @@ fn functions(interop: &VulkanInterop) -> Result<ash::ext::image_drm_format_modif
 
 /// The modifiers that the device knows for a format, with the number of memory planes of each: from 1 to 4.
 fn supported(interop: &VulkanInterop, operation: &'static str, format: vk::Format) -> Result<Vec<Supported>> {
+    interop.check_process(operation)?;
     let (instance, physical_device) = (interop.instance(), interop.physical_device());
     // SAFETY: the physical device belongs to the live instance (`VulkanInterop::new`).
     let listed = unsafe { has_extension(instance, physical_device, vk::EXT_IMAGE_DRM_FORMAT_MODIFIER_NAME) };

@@ -100,7 +100,7 @@ impl VideoSpec {
         kind: MemoryHandleKind,
     ) -> Result<ExternalFeatures<MemoryHandleKind>> {
         let spec = self.planar_image();
-        self.plane_image(0).check_usage(operation)?;
+        spec.query().check(operation, false)?;
         let unsupported = |message: &str| {
             Err(Error::unsupported(operation, message)
                 .with_device(interop.identity())

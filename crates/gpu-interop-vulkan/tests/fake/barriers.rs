@@ -97,6 +97,41 @@ fn images_are_initialised_released_and_acquired() {
     assert_calls(&expected[1..]);
 }
 
+/// `VK_SHARING_MODE_CONCURRENT`: `VK_QUEUE_FAMILY_IGNORED` to and from `VK_QUEUE_FAMILY_EXTERNAL`. This crate creates no such
+/// objects.
+#[test]
+fn concurrent_objects_of_the_application_have_no_family() {
+    let concurrent = OwnershipTransfer { queue_family: vk::QUEUE_FAMILY_IGNORED, ..SHADER };
+    let (commands, layout) = (vk::CommandBuffer::from_raw(0xc9), vk::ImageLayout::GENERAL);
+    let exported = image();
+    let (image, interop) = (exported.image(), exported.image().interop());
+    let buffer = vk::Buffer::from_raw(0xb7);
+    // SAFETY: the fake driver only records the calls.
+    unsafe {
+        interop.record_buffer_release(commands, buffer, concurrent).expect("recorded");
+        interop.record_buffer_acquire(commands, buffer, concurrent).expect("recorded");
+        interop.record_image_release(commands, image.as_raw(), concurrent, layout).expect("recorded");
+        interop.record_image_acquire(commands, image.as_raw(), concurrent, layout).expect("recorded");
+    }
+    let families = calls().into_iter().map(|call| {
+        let (_, rest) = call.split_once("family ").expect("families");
+        rest.split(',').next().map(str::to_owned)
+    });
+    let (release, acquire) = ("0xffffffff to 0xfffffffe".to_owned(), "0xfffffffe to 0xffffffff".to_owned());
+    let expected = [release.clone(), acquire.clone(), release, acquire].map(Some);
+    assert_eq!(families.collect::<Vec<_>>(), expected);
+    // SAFETY: as above.
+    let own = unsafe {
+        [image.record_release(commands, concurrent, layout), image.record_acquire(commands, concurrent, layout)]
+    };
+    for outcome in own {
+        let error = outcome.expect_err("exclusive");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains("EXCLUSIVE"), "{error}");
+    }
+    assert_calls(&[]);
+}
+
 /// Barriers of a context: its own family, every access and stage.
 #[test]
 fn contexts_transfer_with_their_own_family() {

@@ -1,7 +1,7 @@
 //! Buffers and their memory.
 
 use ash::vk;
-use gpu_interop_core::{MemoryHandle, MemoryHandleKind};
+use gpu_interop_core::{ErrorKind, MemoryHandle, MemoryHandleKind};
 use gpu_interop_test_support::request::{dedicated_request, memory_request};
 use gpu_interop_vulkan::{
     BufferImportOptions, BufferOptions, ExportableBuffer, ImportedBuffer, MemoryPlacement, OwnedBuffer, VulkanInterop,
@@ -73,6 +73,11 @@ fn device_address_usage_sets_the_allocation_flag() {
     let expected =
         "vkAllocateMemory 5{size 8192, memory type 1} 1000072002{types 0x1} 1000060000{flags 0x2, devices 0x0}";
     assert_eq!(calls()[3], expected);
+    let interop = start(Settings { addresses: false, ..Settings::default() });
+    let error = ExportableBuffer::new(&interop, &BufferOptions::new(64, usage)).expect_err("without the feature");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("bufferDeviceAddress"), "{error}");
+    assert_calls(&[]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod barriers;
 mod buffers;
 mod driver;
 mod failures;
+mod forks;
 mod format;
 mod images;
 mod instance;

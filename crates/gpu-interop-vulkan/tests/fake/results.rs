@@ -58,6 +58,10 @@ pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
                     let features = next.cast::<vk::PhysicalDeviceTimelineSemaphoreFeatures<'_>>();
                     (*features).timeline_semaphore = settings().timelines.into();
                 }
+                vk::StructureType::PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES => {
+                    let features = next.cast::<vk::PhysicalDeviceBufferDeviceAddressFeatures<'_>>();
+                    (*features).buffer_device_address = settings().addresses.into();
+                }
                 vk::StructureType::MEMORY_REQUIREMENTS_2 => {
                     let (size, alignment) = NEEDS;
                     (*next.cast::<vk::MemoryRequirements2<'_>>()).memory_requirements =
@@ -78,7 +82,7 @@ pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
                     for (index, modifier) in MODIFIERS.into_iter().enumerate().filter(|_| !to.is_null()) {
                         to.add(index).write(vk::DrmFormatModifierPropertiesEXT {
                             drm_format_modifier: modifier,
-                            drm_format_modifier_plane_count: 2,
+                            drm_format_modifier_plane_count: settings().memory_planes,
                             ..Default::default()
                         });
                     }

@@ -1,9 +1,9 @@
 //! Commands and submissions of a context.
 
-use ash::vk;
+use ash::vk::{self, Handle};
 use gpu_interop_vulkan::{
-    BufferCopy, BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, MemoryPlacement,
-    OwnedBuffer, OwnedSemaphore, SemaphoreOp,
+    BufferCopy, BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, HeadlessContext, ImageOptions,
+    ImageSpec, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp,
 };
 
 use crate::assert_calls;
@@ -23,6 +23,14 @@ fn submission_from_pool_to_fence() {
     let buffer = OwnedBuffer::new(&interop, 64, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer");
     let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
     let timeline = OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
+    let first = context(&interop);
+    // Without a timeline there are no values.
+    let work = first.submit(&[], &[SemaphoreOp { semaphore: &binary, value: 4 }], |_| Ok(())).expect("submitted");
+    let found = calls();
+    let submitted = found.last().expect("calls");
+    assert_eq!(submitted, "vkQueueSubmit 0x13, 4{wait [] at [], run [0xc1], signal [0xe1]}, fence 0xf1");
+    // The fence and the command buffer of the next work are new ones.
+    drop((work, first));
     let context = context(&interop);
     calls();
     let waits = [SemaphoreOp { semaphore: &timeline, value: 8 }, SemaphoreOp { semaphore: &binary, value: 0 }];
@@ -33,31 +41,26 @@ fn submission_from_pool_to_fence() {
         "vkCreateCommandPool 39{flags 0x1, family 7}",
         "vkCreateFence 8{flags 0x0}",
         // VK_COMMAND_BUFFER_LEVEL_PRIMARY.
-        "vkAllocateCommandBuffers 40{pool 0x91, level 0, count 1}",
+        "vkAllocateCommandBuffers 40{pool 0x92, level 0, count 1}",
         // VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT.
-        "vkBeginCommandBuffer 0xc1, 42{flags 0x1, inherited false}",
+        "vkBeginCommandBuffer 0xc2, 42{flags 0x1, inherited false}",
         ORDER,
         "vkCmdFillBuffer 0xb1, offset 4, size 8, word 0xabcd",
         TO_HOST,
         // Checks the differences from the current value.
         "vkGetSemaphoreCounterValue 0xe2",
         "vkGetSemaphoreCounterValue 0xe2",
-        "vkEndCommandBuffer 0xc1",
+        "vkEndCommandBuffer 0xc2",
         // Checks that the signalled value increases.
         "vkGetSemaphoreCounterValue 0xe2",
-        "vkQueueSubmit 0x13, 4{wait [0xe2, 0xe1] at [0x10000, 0x10000], run [0xc1], signal [0xe2]} 1000207003{wait [8, 0], \
-         signal [9]}, fence 0xf1",
+        "vkQueueSubmit 0x13, 4{wait [0xe2, 0xe1] at [0x10000, 0x10000], run [0xc2], signal [0xe2]} 1000207003{wait [8, 0], \
+         signal [9]}, fence 0xf2",
     ]);
     work.wait(std::time::Duration::from_nanos(25)).expect("completed");
     drop(work);
-    assert_calls(&["vkWaitForFences [f1], all 1, 25 ns", "vkResetCommandPool 0x91, flags 0x0", "vkResetFences [f1]"]);
-    // Without a timeline there are no values.
-    let work = context.submit(&[], &[SemaphoreOp { semaphore: &binary, value: 4 }], |_| Ok(())).expect("submitted");
-    let found = calls();
-    let submitted = found.last().expect("calls");
-    assert_eq!(submitted, "vkQueueSubmit 0x13, 4{wait [] at [], run [0xc1], signal [0xe1]}, fence 0xf1");
-    drop((work, context));
-    assert_eq!(calls()[2..], ["vkDestroyFence 0xf1", "vkDestroyCommandPool 0x91"]);
+    assert_calls(&["vkWaitForFences [f2], all 1, 25 ns", "vkResetCommandPool 0x92, flags 0x0", "vkResetFences [f2]"]);
+    drop(context);
+    assert_calls(&["vkDestroyFence 0xf2", "vkDestroyCommandPool 0x92"]);
 }
 
 #[test]
@@ -115,4 +118,43 @@ fn send_and_receive_are_one_submission_each() {
     let copy = BufferCopy { src: shared, src_offset: 16, dst: &own, dst_offset: 0, size: 8 };
     drop(context.receive(&[copy], &[], &[]).expect("submitted"));
     assert_eq!(calls()[1..6], [acquire, ORDER, back, release, TO_HOST]);
+}
+
+/// The queue's own waits, those of another queue whose signal it waits for, and none for a timeline that another API
+/// signals.
+#[test]
+fn binary_signals_wait_for_what_they_depend_on() {
+    let wait = |semaphore: &str, value: u64| {
+        format!("vkWaitSemaphores 1000207004{{flags 0x0, semaphores [{semaphore}], values [{value}]")
+    };
+    let waits_of = |found: &[String]| -> Vec<String> {
+        let waits = found.iter().filter(|call| call.starts_with("vkWaitSemaphores"));
+        waits.map(|call| call.split(']').take(2).collect::<Vec<_>>().join("]") + "]").collect()
+    };
+    let interop = start(Settings { wait_reaches: u64::MAX, ..Settings::default() });
+    let binary = || OwnedSemaphore::binary(&interop).expect("a semaphore");
+    let timeline = || OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
+    let (bridged, between, one, two, three) = (timeline(), timeline(), binary(), binary(), binary());
+    let exported = ExportableSemaphore::timeline(&interop, 0).expect("a semaphore");
+    exported.export().expect("a descriptor");
+    let at = |semaphore, value| [SemaphoreOp { semaphore, value }];
+    // SAFETY: the fake driver accepts this queue; nothing else uses it.
+    let other = unsafe { HeadlessContext::on_queue(&interop, 7, vk::Queue::from_raw(0x14)) };
+    let context = context(&interop);
+    let submit = |context: &HeadlessContext, waits: &[_], signals: &[_]| {
+        drop(context.submit(waits, signals, |_| Ok(())).expect("submitted"));
+    };
+    // A native timeline.
+    submit(&context, &at(exported.semaphore(), 5), &at(&one, 0));
+    assert_eq!(waits_of(&calls()), [""; 0]);
+    // Another queue waits for a bridge, and signals what this queue waits for.
+    submit(&other, &at(&bridged, 6), &at(&between, 7));
+    submit(&context, &at(&between, 7), &[]);
+    assert_eq!(waits_of(&calls()), [""; 0]);
+    submit(&context, &[], &at(&two, 0));
+    let raw = format!("{:#x}", bridged.as_raw().as_raw());
+    assert_eq!(waits_of(&calls()), [wait(&raw, 6)]);
+    // Reached now.
+    submit(&context, &[], &at(&three, 0));
+    assert_eq!(waits_of(&calls()), [""; 0]);
 }

@@ -204,6 +204,23 @@ fn dma_bufs_of_dedicated_allocations_have_the_flag() {
     assert!(allocations.iter().all(|call| call.contains("1000127001{image 0xa")), "{allocations:#?}");
 }
 
+/// Compression has memory planes beside those of the format, which an importer needs.
+#[test]
+fn every_memory_plane_of_a_modifier_is_exported() {
+    let interop = start(Settings { modifiers: true, memory_planes: 3, ..Settings::default() });
+    let options = options(VideoFormat::Nv12, PlaneStorage::Separate);
+    let video = ExportableVideo::with_modifiers(&interop, &options, &[DrmModifier::LINEAR]).expect("a picture");
+    calls();
+    let picture = video.dma_buf_picture().expect("dma-bufs");
+    assert_eq!((video.planes(), picture.planes.len()), (2, 3));
+    let aspects: Vec<_> = calls().into_iter().filter(|call| call.starts_with("vkGetImageSubresourceLayout")).collect();
+    let expected = ["0x80", "0x100", "0x200"];
+    assert_eq!(
+        aspects,
+        expected.map(|aspect| format!("vkGetImageSubresourceLayout 0xa1, aspect {aspect}, level 0, layer 0"))
+    );
+}
+
 #[test]
 fn missing_modifiers_are_named() {
     let options = options(VideoFormat::Nv12, PlaneStorage::Joint);

@@ -70,7 +70,8 @@ impl Window {
         }
     }
 
-    /// Presents a frame, and handles events. Returns false once the window is closed.
+    /// Presents a frame, and handles events. Returns false once the window is closed. `HandBack::acquire` has made the frame
+    /// safe to present: over a bridge it waits for the stream, as `Timeline::before_present` does for other renderers.
     pub(super) fn present(
         &mut self,
         device: &wgpu::Device,

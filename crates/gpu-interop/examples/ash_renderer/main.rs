@@ -137,6 +137,9 @@ fn main() -> Result<()> {
     // Vulkan copies a frame to host-visible memory, once the stream has mirrored it.
     let compose = |number: u32| {
         let (Frame { buffer, seen, commands, .. }, value) = (&ring[number as usize % 3], number.into());
+        // A renderer with a window signals a binary semaphore in this submission or a later one, for `vkQueuePresentKHR`, and
+        // calls this before. Over a bridge the host then waits for the stream; a native timeline needs no wait.
+        computes.before_present(value, PATIENCE)?;
         // SAFETY: recording; the buffers are live, and the stream has released the first one.
         app.submit(commands[1], (&computed, value), (&composed, value), || unsafe {
             interop.record_buffer_acquire(commands[1], *buffer, transfer)?;

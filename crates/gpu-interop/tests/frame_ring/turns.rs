@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use gpu_interop::ErrorKind;
 use gpu_interop::vulkan::{Frame, FrameRing, FrameRingOptions, FrameSide, HeadlessContext, HeadlessOptions};
+use gpu_interop::{ErrorKind, TimelineStrategy};
 
 use crate::{SHORT, TIMEOUT, close, compute, fails, open, options, read, render, ring};
 
@@ -49,6 +49,51 @@ fn a_frame_waits_with_a_timeout() {
     fails(&frame.wait(SHORT).expect_err("the queue waits"), ErrorKind::Timeout, "pending");
     gate.signal(1).expect("signal");
     frame.wait(TIMEOUT).expect("it ends");
+}
+
+/// The value of a bridge is reached before a presentation depends on it, and a native one is not waited for.
+#[test]
+fn frames_are_made_safe_to_present() {
+    let Some((context, device)) = open() else { return };
+    let stream = device.create_stream().expect("stream");
+    let ring = ring(&context, &device, 1);
+    let mut frame = ring.acquire(TIMEOUT).expect("a frame");
+    drop(render(&mut frame, &context, 1));
+    let (open, gate) = std::sync::mpsc::channel();
+    stream.launch_host_function(move || gate.recv_timeout(TIMEOUT).unwrap_or_default()).expect("enqueued");
+    compute(&mut frame, &stream, 2);
+    let waited = frame.before_present(SHORT);
+    if ring.strategy() == TimelineStrategy::Native {
+        waited.expect("nothing to wait for");
+    } else {
+        assert_eq!(waited.expect_err("the stream is blocked").kind(), ErrorKind::Timeout);
+        open.send(()).expect("the stream waits");
+        frame.before_present(TIMEOUT).expect("the stream ends");
+        assert!(frame.is_done().expect("no failure"));
+    }
+    drop(open);
+    assert_eq!(read(&mut frame, &context), [1, 2]);
+}
+
+/// A failed acquire neither takes a frame nor returns one that is held.
+#[test]
+fn a_frame_is_held_once_after_failed_acquires() {
+    let Some((context, device)) = open() else { return };
+    let ring = ring(&context, &device, 2);
+    let stream = device.create_stream().expect("stream");
+    for round in 0..8 {
+        let held = [0, 1].map(|_| ring.acquire(TIMEOUT).expect("a frame"));
+        assert_ne!(held[0].index(), held[1].index(), "round {round}: two frames have the same memory");
+        for _ in 0..3 {
+            fails(&ring.acquire(SHORT).expect_err("both are held"), ErrorKind::Timeout, "holds every frame");
+        }
+        for mut frame in held {
+            drop(render(&mut frame, &context, round));
+            compute(&mut frame, &stream, !round);
+            drop(frame);
+            let _ = ring.acquire(Duration::ZERO).map(drop);
+        }
+    }
 }
 
 #[test]

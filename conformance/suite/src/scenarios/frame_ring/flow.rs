@@ -1,11 +1,16 @@
 //! The way of frames: data, order, back pressure.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::thread::sleep;
+use std::time::Duration;
 
 use gpu_interop::vulkan::ash::vk;
-use gpu_interop::vulkan::{Frame, FrameImage, FrameRing, FrameRingOptions, FrameSide, ImageOptions, ImageSpec};
-use gpu_interop::{Feature, Stream, TimelineStrategy};
+use gpu_interop::vulkan::{
+    ExportableSemaphore, Frame, FrameImage, FrameRing, FrameRingOptions, FrameSide, ImageOptions, ImageSpec,
+    OwnedSemaphore, SemaphoreOp,
+};
+use gpu_interop::{Feature, Stream, Timeline, TimelineStrategy};
 
 use super::super::times_out;
 use super::{ClosedQueue, IN_FLIGHT, Log, Rig, SIZE, of_frame, vulkan};
@@ -19,6 +24,13 @@ scenarios! {
         |context| three_in_flight(context, TimelineStrategy::Native), needs [native timelines], signals_by_host;
     "frame_ring.three_in_flight.bridge", Any, "The same over a bridge.",
         |context| three_in_flight(context, TimelineStrategy::HostBridge), signals_by_host;
+    "frame_ring.presented.native", Any,
+        "A binary semaphore, as of a presentation, is signalled and waited for behind each frame's native timeline.",
+        |context| presented(context, TimelineStrategy::Native), needs [native timelines], signals_by_host,
+        mirrors("KhronosGroup/Vulkan-ValidationLayers#10211");
+    "frame_ring.presented.bridge", Any, "The same over a bridge: the frame's value is reached before.",
+        |context| presented(context, TimelineStrategy::HostBridge), signals_by_host,
+        mirrors("KhronosGroup/Vulkan-ValidationLayers#10211");
     "frame_ring.sizes", Any, "Rings of 1 to 16 frames, all in flight, keep each frame's own data.", sizes, signals_by_host;
     "frame_ring.compute_first", Any, "Frames that the device begins arrive at the exporter.", compute_first,
         signals_by_host;
@@ -62,10 +74,95 @@ fn copy_half(frame: &mut Frame, stream: &Stream) -> Verdict {
     })?)
 }
 
+/// As [`three_in_flight`]. A submission signals a binary semaphore behind Vulkan's last half, and another one, in place of a
+/// presentation, waits for it and reads the frame. The stream is blocked until then. The validation layer reports a signal
+/// that depends on a value which no submitted work signals (VUID-vkQueueSubmit-pWaitSemaphores-03238).
+fn presented(context: &Context, strategy: TimelineStrategy) -> Verdict {
+    const FRAMES: u64 = 60;
+    let rig = Rig::with(context, FrameRingOptions::new(IN_FLIGHT).strategy(strategy))?;
+    let interop = rig.vulkan.interop();
+    let bridged = || OwnedSemaphore::timeline(interop, 0).map_err(Stop::attempted);
+    let share = |exporter, strategy| Timeline::with_strategy(context.device(), exporter, strategy);
+    let gate = share(Arc::new(bridged()?), TimelineStrategy::HostBridge)?;
+    let (semaphore, done) = if strategy == TimelineStrategy::Native {
+        let exported = ExportableSemaphore::timeline(interop, 0).map_err(Stop::attempted)?;
+        (exported.semaphore().clone(), share(Arc::new(exported), strategy)?)
+    } else {
+        let semaphore = bridged()?;
+        (semaphore.clone(), share(Arc::new(semaphore), strategy)?)
+    };
+    let shown = show_behind(&rig, &gate, (&semaphore, &done), FRAMES);
+    // Also after a failure, which other scenarios of the process must survive.
+    let _ = gate.signal(FRAMES + 1);
+    shown?;
+    Ok(rig.stream.synchronize_timeout(PATIENCE)?)
+}
+
+/// Shows frames, whose compute halves wait for the gate until a moment after the presentation has begun.
+fn show_behind(rig: &Rig<'_>, gate: &Timeline, done: (&OwnedSemaphore, &Timeline), frames: u64) -> Verdict {
+    const MOMENT: Duration = Duration::from_millis(2);
+    let semaphores = (0..IN_FLIGHT).map(|_| OwnedSemaphore::binary(rig.vulkan.interop()));
+    let semaphores = semaphores.collect::<Result<Vec<_>, _>>().map_err(Stop::attempted)?;
+    let is_native = done.1.strategy() == TimelineStrategy::Native;
+    let present = |mut frame: Frame| -> Verdict {
+        let (number, place) = (frame.number(), frame.index());
+        let (binary, target) = ([SemaphoreOp { semaphore: &semaphores[place], value: 0 }], &rig.targets[place]);
+        // A context waits itself, too.
+        let value = number + 1;
+        if number.is_multiple_of(2) {
+            frame.before_present(PATIENCE)?;
+            done.1.before_present(value, PATIENCE)?;
+            ensure!(is_native || frame.is_done()?, "frame {number}: its half is pending");
+        }
+        frame.render(rig.vulkan, |recording, memory| {
+            recording.copy(memory.buffers()[0].buffer(), 0, target, 0, SIZE as u64)
+        })?;
+        rig.vulkan.submit(&[SemaphoreOp { semaphore: done.0, value }], &binary, |_| Ok(()))?;
+        ensure!(
+            is_native || done.0.value()? >= value,
+            "frame {number}: a signal depends on a value that is not reached"
+        );
+        rig.vulkan.submit(&binary, &[], |_| Ok(()))?.wait(PATIENCE)?;
+        let mut found = vec![0; SIZE];
+        target.read(0, &mut found)?;
+        verify_halves(rig.context, number, &found)
+    };
+    let open_and_present = |frame: Frame| {
+        let value = frame.number() + 1;
+        std::thread::scope(|scope| {
+            let opened = scope.spawn(move || {
+                sleep(MOMENT);
+                gate.signal(value)
+            });
+            let presented = present(frame);
+            opened.join().map_err(|_| Stop::Failed("the thread that opens the gate panicked".into()))??;
+            presented
+        })
+    };
+    let mut in_flight = VecDeque::new();
+    for number in 0..frames {
+        if in_flight.len() == IN_FLIGHT {
+            in_flight.pop_front().map_or(Ok(()), open_and_present)?;
+        }
+        let mut frame = rig.acquire()?;
+        let data = [of_frame(rig.context, number).bytes(0, SIZE / 2), vec![0; SIZE / 2]].concat();
+        rig.write(&mut frame, &data)?;
+        rig.stream.wait_timeline(gate, number + 1)?;
+        copy_half(&mut frame, &rig.stream)?;
+        rig.stream.signal_timeline(done.1, number + 1)?;
+        in_flight.push_back(frame);
+    }
+    in_flight.into_iter().try_for_each(open_and_present)
+}
+
 fn check_halves(rig: &Rig<'_>, frame: Frame) -> Verdict {
     let (number, found) = (frame.number(), rig.read(frame)?);
+    verify_halves(rig.context, number, &found)
+}
+
+fn verify_halves(context: &Context, number: u64, found: &[u8]) -> Verdict {
     for (half, writer) in found.chunks_exact(SIZE / 2).zip(["the exporter", "the stream"]) {
-        of_frame(rig.context, number).verify(0, half, &format!("frame {number}, written by {writer}"))?;
+        of_frame(context, number).verify(0, half, &format!("frame {number}, written by {writer}"))?;
     }
     Ok(())
 }

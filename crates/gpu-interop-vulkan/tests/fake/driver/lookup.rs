@@ -19,7 +19,8 @@ functions! {
         let text = name.to_str().unwrap_or_default();
         let (core, timeline) = (text.ends_with("Requirements2"), text.contains("SemaphoreCounterValue"));
         let modifiers = text.contains("DrmFormatModifier") && !settings().modifiers;
-        let hidden = modifiers || (core && !settings().has_1_1) || (timeline && !settings().timeline_functions);
+        let addresses = text.contains("BufferDeviceAddress") && !settings().addresses;
+        let hidden = modifiers || addresses || (core && !settings().has_1_1) || (timeline && !settings().timeline_functions);
         let address = if hidden { std::ptr::null() } else { any(name) };
         // SAFETY: null, or a function that is called with its own type.
         unsafe { std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(address) }

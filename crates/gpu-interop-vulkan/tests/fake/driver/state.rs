@@ -19,6 +19,12 @@ pub(crate) struct Settings {
     pub(crate) timelines: bool,
     /// The device has the functions of timeline semaphores.
     pub(crate) timeline_functions: bool,
+    /// The feature `bufferDeviceAddress`, and its function.
+    pub(crate) addresses: bool,
+    /// The value of every timeline.
+    pub(crate) reached: u64,
+    /// Host waits raise the value, up to this one.
+    pub(crate) wait_reaches: u64,
     /// Shared memory must be a dedicated allocation (`DEDICATED_ONLY`).
     pub(crate) dedicated_only: bool,
     /// Every object requires a dedicated allocation.
@@ -27,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) disjoint: bool,
     /// The device has `VK_EXT_image_drm_format_modifier`, enabled.
     pub(crate) modifiers: bool,
+    /// Number of memory planes of each modifier.
+    pub(crate) memory_planes: u32,
     /// Result of queries of fences and waits for them.
     pub(crate) fence: vk::Result,
     /// Result of submissions.
@@ -41,10 +49,14 @@ impl Default for Settings {
             fills_1_1: true,
             timelines: true,
             timeline_functions: true,
+            addresses: true,
+            reached: 0,
+            wait_reaches: 0,
             dedicated_only: false,
             requires_dedicated: false,
             disjoint: true,
             modifiers: false,
+            memory_planes: 2,
             fence: vk::Result::SUCCESS,
             submit: vk::Result::SUCCESS,
         }

@@ -48,6 +48,18 @@ fn streams_wait_and_signal_with_the_timelines_own_values() {
     assert_eq!(exporter.signals(), [0; 0], "the driver signals, not the host");
 }
 
+/// A presentation must not depend on a value that the host has yet to signal. The driver has the signal of a native timeline.
+#[test]
+fn only_values_of_a_bridge_are_reached_before_they_are_presented() {
+    let (_recorder, device) = open();
+    let (short, exporter) = (Duration::from_millis(20), Exporter::default());
+    native(&device, &exporter).before_present(7, Duration::MAX).expect("nothing to wait for");
+    let bridged = bridged(&device, &exporter);
+    assert_eq!(bridged.before_present(7, short).expect_err("not reached").kind(), ErrorKind::Timeout);
+    exporter.set(7);
+    bridged.before_present(7, short).expect("reached");
+}
+
 #[test]
 fn misuse_enqueues_nothing() {
     let (recorder, device) = open();

@@ -1,0 +1,138 @@
+//! Binary semaphores of a context: pending signals and waits, and signals that depend on a value of a timeline.
+
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use ash::vk;
+use common::{rejected, vulkan, vulkan_with};
+use gpu_interop_core::ErrorKind;
+use gpu_interop_vulkan::{HeadlessContext, HeadlessOptions, OwnedSemaphore, SemaphoreOp, Submission};
+
+const LONG: Duration = Duration::from_secs(30);
+const NO_SIGNAL: &str = "no signal of the binary semaphore";
+const NO_WAIT: &str = "and no wait for it";
+
+fn at(semaphore: &OwnedSemaphore, value: u64) -> SemaphoreOp<'_> {
+    SemaphoreOp { semaphore, value }
+}
+
+fn submit(context: &HeadlessContext, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'_>]) -> Submission {
+    context.submit(waits, signals, |_| Ok(())).expect("submitted")
+}
+
+fn refused(context: &HeadlessContext, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'_>], words: &str) {
+    rejected(context.submit(waits, signals, |_| Ok(())).map(drop), words);
+}
+
+/// Otherwise the driver blocks for ever in `vkQueueSubmit`, with the queue locked.
+#[test]
+fn waits_for_binary_semaphores_need_a_submitted_signal() {
+    let Some(context) = vulkan() else { return };
+    let [one, two] = [0, 1].map(|_| OwnedSemaphore::binary(context.interop()).expect("a semaphore"));
+    let (one, two) = (at(&one, 0), at(&two, 0));
+    refused(&context, &[one], &[], NO_SIGNAL);
+    submit(&context, &[], &[one]);
+    // A rejected submission takes no signal.
+    refused(&context, &[one, two], &[], NO_SIGNAL);
+    refused(&context, &[one, one], &[], NO_SIGNAL);
+    submit(&context, &[one], &[]);
+    refused(&context, &[one], &[], NO_SIGNAL);
+    context.run(|_| Ok(())).expect("the queue works");
+}
+
+#[test]
+fn binary_semaphores_are_signalled_once_a_wait() {
+    let Some(context) = vulkan() else { return };
+    let [one, two] = [0, 1].map(|_| OwnedSemaphore::binary(context.interop()).expect("a semaphore"));
+    let (one, two) = (at(&one, 0), at(&two, 0));
+    refused(&context, &[], &[one, one], NO_WAIT);
+    submit(&context, &[], &[one]);
+    refused(&context, &[], &[one], NO_WAIT);
+    // A rejected submission signals nothing.
+    refused(&context, &[], &[two, one], NO_WAIT);
+    refused(&context, &[two], &[], NO_SIGNAL);
+    // A wait and the next signal in one submission.
+    for _ in 0..3 {
+        submit(&context, &[one], &[one]);
+    }
+    submit(&context, &[one], &[]).wait(LONG).expect("the work ends");
+}
+
+#[test]
+fn signals_and_waits_of_the_application_are_declared() {
+    let Some(context) = vulkan() else { return };
+    let semaphore = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
+    let (device, raw, op) = (context.interop().device(), [semaphore.as_raw()], at(&semaphore, 0));
+    let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
+    let queue_submit = |info: vk::SubmitInfo<'_>| {
+        // SAFETY: the semaphore is live and of the device; the queue's lock is held.
+        context
+            .with_queue(|queue| unsafe { device.queue_submit(queue, &[info], vk::Fence::null()) })
+            .expect("submitted");
+    };
+    queue_submit(vk::SubmitInfo::default().signal_semaphores(&raw));
+    refused(&context, &[op], &[], NO_SIGNAL);
+    // SAFETY: as declared.
+    unsafe { semaphore.assume_signalled() };
+    refused(&context, &[], &[op], NO_WAIT);
+    submit(&context, &[op], &[op]);
+    queue_submit(vk::SubmitInfo::default().wait_semaphores(&raw).wait_dst_stage_mask(&stages));
+    refused(&context, &[], &[op], NO_WAIT);
+    // SAFETY: as declared.
+    unsafe { semaphore.assume_waited() };
+    submit(&context, &[], &[op]);
+    submit(&context, &[op], &[]).wait(LONG).expect("the work ends");
+}
+
+/// A signal depends on all earlier waits of its queue, and their signals must have been submitted
+/// (VUID-vkQueueSubmit-pWaitSemaphores-03238).
+#[test]
+fn binary_signals_follow_the_signals_that_they_depend_on() {
+    // Without validation: layers before 1.4.304 may stall where the host signals a timeline.
+    let Some(context) = common::unvalidated(HeadlessOptions::default()) else { return };
+    let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
+    let binary = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
+    let binary = [at(&binary, 0)];
+    let delayed = |value, submit: &dyn Fn() -> Submission| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                timeline.signal(value).expect("increases");
+            });
+            let submission = submit();
+            assert!(timeline.value().expect("a value") >= value, "the submission depends on an unsubmitted value");
+            submission
+        })
+    };
+    delayed(1, &|| submit(&context, &[at(&timeline, 1)], &binary));
+    submit(&context, &binary, &[]);
+    // Also a wait of an earlier submission, which itself does not block.
+    let start = submit(&context, &[at(&timeline, 2)], &[]);
+    assert!(!start.is_finished());
+    delayed(2, &|| submit(&context, &[], &binary));
+    submit(&context, &binary, &[]).wait(LONG).expect("the work ends");
+    // Submitted signals are not waited for.
+    let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
+    submit(&context, &[], &[at(&timeline, 3)]);
+    submit(&context, &[at(&timeline, 3)], &binary);
+    submit(&context, &binary, &[at(&gate, 1)]).wait(LONG).expect("the work ends");
+}
+
+#[test]
+fn a_value_that_never_comes_is_a_timeout() {
+    let timeout = Duration::from_millis(50);
+    let Some(context) = vulkan_with(HeadlessOptions::default().timeout(timeout)) else { return };
+    let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
+    let binary = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
+    let start = Instant::now();
+    let error = context.submit(&[at(&timeline, 1)], &[at(&binary, 0)], |_| Ok(())).expect_err("never signalled");
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert!(error.message().contains("binary semaphore") && error.message().contains("bridge"), "{error}");
+    assert!((timeout..LONG).contains(&start.elapsed()), "{:?}", start.elapsed());
+    // Nothing was submitted.
+    refused(&context, &[at(&binary, 0)], &[], NO_SIGNAL);
+    context.run(|_| Ok(())).expect("the queue works");
+}
