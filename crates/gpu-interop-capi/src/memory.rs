@@ -54,8 +54,8 @@ pub unsafe extern "C" fn gpi_memory_get_info(memory: gpi_memory, info: *mut gpi_
 /// Maps `size` bytes at `offset` as linear device memory, and writes the mapping to `*buffer`, owned by the caller. A size of
 /// `GPI_WHOLE_SIZE` is everything from `offset` on. The buffer keeps the import alive.
 ///
-/// Errors: `GPI_ERROR_INVALID_ARGUMENT` if the range is empty or past the end; `GPI_ERROR_UNSUPPORTED`; otherwise the driver's
-/// error.
+/// Errors: `GPI_ERROR_INVALID_ARGUMENT` if the range is empty or past the end, or contains an image of optimal tiling that the
+/// exporter declared, whose bytes are not rows of texels; `GPI_ERROR_UNSUPPORTED`; otherwise the driver's error.
 ///
 /// # Safety
 /// The requirement on pointers.

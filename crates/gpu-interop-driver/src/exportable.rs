@@ -307,6 +307,8 @@ const NO_HANDLE: Exported = std::ptr::null_mut();
 unsafe fn own(operation: &'static str, fd: Exported) -> Result<MemoryHandle> {
     use std::os::fd::{FromRawFd, OwnedFd};
 
+    use gpu_interop_core::handle::cannot_duplicate;
+
     if fd < 0 {
         let message = "the driver reported success but returned no file descriptor";
         return Err(Error::new(ErrorKind::Driver, operation, message));
@@ -314,9 +316,7 @@ unsafe fn own(operation: &'static str, fd: Exported) -> Result<MemoryHandle> {
     // SAFETY: the caller's promise.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // Drivers may omit close-on-exec; the duplicate has it set.
-    let fd = fd.try_clone().map_err(|error| {
-        Error::new(ErrorKind::System, operation, "cannot duplicate the descriptor").with_source(error)
-    })?;
+    let fd = fd.try_clone().map_err(|error| cannot_duplicate(operation, error))?;
     Ok(MemoryHandle::OpaqueFd(fd))
 }
 

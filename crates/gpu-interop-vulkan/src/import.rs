@@ -95,6 +95,7 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImpor
     if request.is_dedicated() && request.image().is_some() {
         return Err(Error::invalid(OPERATION, "the memory is dedicated to an image; import it as an `ImportedImage`"));
     }
+    request.check_buffer(OPERATION, ..options.size)?;
     let features = interop.buffer_features(incoming.kind(), options.usage)?;
     let types = incoming
         .handle_type(&features)

@@ -210,6 +210,15 @@ fn queues(device: &dyn BackendDevice, recorder: &mut Recorder) {
     recorder.entered("its end", std::slice::from_ref(&query));
     assert_eq!(device.create_stream().expect("a stream"), own, "the kept stream");
     recorder.entered("one more", &[]);
+    // A busy stream is destroyed, and a new one is created for the next.
+    recorder.control("fail hipStreamQuery 600\n");
+    // SAFETY: created above.
+    unsafe { device.destroy_stream(own) }.expect("ends");
+    let destroy = call!("", "hipStreamDestroy", "{:#x}", own.get());
+    recorder.entered("the end of a busy stream", &[query.clone(), destroy]);
+    recorder.control("");
+    assert_eq!(device.create_stream().expect("a stream"), own);
+    recorder.entered("one more", &[call!("", "hipExtStreamCreateWithCUMask", "32 {{units 1024}}")]);
     // SAFETY: as above.
     unsafe { device.destroy_stream(own) }.expect("ends");
     recorder.entered("its end", &[query]);
