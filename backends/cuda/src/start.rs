@@ -1,12 +1,17 @@
 //! Status codes of a driver or device that this process cannot use, with their remedies.
 
-use gpu_interop_core::{ErrorKind, FORKED};
+use gpu_interop_core::ErrorKind;
 use gpu_interop_driver::Status;
 
 /// Code, kind of the error, and message: cause and remedy. Returned by `cuInit`, `cuDeviceGetCount` and
 /// `cuDevicePrimaryCtxRetain`.
 const CODES: &[(u32, ErrorKind, &str)] = &[
-    (3, ErrorKind::System, FORKED),
+    (
+        3,
+        ErrorKind::System,
+        "the driver cannot be used in this process, usually because the process was forked after this or another library had \
+         used it; start the process without a fork (Python: the start method `spawn`), or fork before the first use",
+    ),
     (
         35,
         ErrorKind::DriverTooOld,

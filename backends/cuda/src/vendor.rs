@@ -256,6 +256,16 @@ impl Vendor for Cuda {
         capabilities::feature(driver, device, feature, symbols)
     }
 
+    fn known_defects(driver: &Driver<Self>) -> Vec<&'static str> {
+        match driver.own.ctx_get_id.get() {
+            Some(_) => Vec::new(),
+            None => vec![
+                "another library's reset of the device is noticed only until a library uses the device again; drivers from \
+                 CUDA 12 on number their contexts",
+            ],
+        }
+    }
+
     fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDesc> {
         image::encode(operation, desc)
     }

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 use gpu_interop_core::backend::{ArrayCopy, SignalMemory};
 use gpu_interop_core::{
-    ErrorKind, FORKED, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress,
-    Result, SemaphoreHandle, SemaphoreHandleKind, Support, Uuid,
+    ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
+    SemaphoreHandle, SemaphoreHandleKind, Support, Uuid,
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
@@ -108,7 +108,12 @@ impl Vendor for Hip {
         );
         match (doing, code) {
             (Doing::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => no_device,
-            (Doing::Initialising, status::NOT_INITIALIZED) => (ErrorKind::System, FORKED),
+            (Doing::Initialising, status::NOT_INITIALIZED) => (
+                ErrorKind::System,
+                "the runtime cannot be used in this process, usually because the process was forked after this or another \
+                 library had used it; start the process without a fork (Python: the start method `spawn`), or fork before the \
+                 first use",
+            ),
             (Doing::Initialising, status::UNKNOWN) => (
                 ErrorKind::Driver,
                 "the runtime does not say why it failed; check the kernel's log for amdgpu and kfd, and that this user may open \

@@ -311,12 +311,8 @@ impl MemoryImport {
 
 /// Rejects a range that contains texels of an image of optimal tiling. The image's end is unknown: only bytes before it
 /// are no texels.
-pub(crate) fn check_buffer(
-    operation: &'static str,
-    image: Option<&MipmappedArrayDesc>,
-    offset: u64,
-    size: u64,
-) -> Result<()> {
+#[doc(hidden)]
+pub fn check_buffer(operation: &'static str, image: Option<&MipmappedArrayDesc>, offset: u64, size: u64) -> Result<()> {
     match image {
         Some(image) if offset.saturating_add(size) > image.offset => {
             let message = "the range contains an image of optimal tiling, whose bytes are not rows of texels; create the \

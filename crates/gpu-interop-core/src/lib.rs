@@ -111,6 +111,8 @@ pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch
 pub use format::{ChannelOrder, ColorEncoding, MappedPlanes, PlaneLayout, VideoFormat};
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
 pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
+#[doc(hidden)]
+pub use import::check_buffer;
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
 pub use mapping::HostMapping;

@@ -34,7 +34,13 @@ pub(crate) struct Context<V: Vendor> {
 
 impl<V: Vendor> Context<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
-        let vendor = V::open(&driver, device)?;
+        // Opening may allocate memory.
+        let mode = capture_mode::relax(&driver);
+        let opened = V::open(&driver, device);
+        if let Some(mode) = mode {
+            capture_mode::restore(&driver, mode);
+        }
+        let vendor = opened?;
         Ok(Self {
             driver,
             device,

@@ -3,7 +3,7 @@
 use std::ffi::c_uint;
 use std::ops::RangeBounds;
 
-use gpu_interop_core::{Error, Result, byte_range};
+use gpu_interop_core::{Error, Result, byte_range, check_buffer};
 
 use crate::error;
 use crate::functions::{integer, need};
@@ -29,13 +29,15 @@ impl ImportedMemory {
     /// binding of `GL_COPY_WRITE_BUFFER` afterwards.
     ///
     /// # Errors
-    /// * `InvalidArgument`: an empty range, a range past the end, no current context. The driver was not called.
+    /// * `InvalidArgument`: an empty range, a range past the end or with texels of an image of optimal tiling, no current
+    ///   context. The driver was not called.
     /// * `ImportRejected`: the driver accepted the import but has no memory behind the handle. `Unsupported`: the
     ///   driver supports no buffer at this offset. `OutOfMemory`, `Driver`.
     pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<ImportedBuffer> {
         const OPERATION: &str = "ImportedMemory::map_buffer";
         let interop = self.interop();
         let (offset, size) = byte_range(OPERATION, range, self.size())?;
+        check_buffer(OPERATION, self.image(), offset, size)?;
         let bytes = isize::try_from(size).map_err(|_| {
             Error::invalid(OPERATION, "the range exceeds the address space of this process")
                 .with_context("length", size)

@@ -4,7 +4,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::rc::Rc;
 
 use gpu_interop_core::handle::Win32Object;
-use gpu_interop_core::{Error, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result, Support};
+use gpu_interop_core::{
+    Error, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, Result, Support,
+};
 
 use crate::error;
 use crate::functions::need;
@@ -29,6 +31,8 @@ pub(crate) struct Inner {
     name: c_uint,
     size: u64,
     dedicated: bool,
+    /// The image that the exporter declared.
+    image: Option<MipmappedArrayDesc>,
     handle: MemoryHandleKind,
 }
 
@@ -88,6 +92,7 @@ impl GlInterop {
             name,
             size: request.size(),
             dedicated: request.is_dedicated(),
+            image: request.image().copied(),
             handle: kind,
         };
         if request.is_dedicated() {
@@ -179,6 +184,11 @@ impl ImportedMemory {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.inner.size
+    }
+
+    /// The image of optimal tiling that the memory contains, if the exporter declared it.
+    pub(crate) fn image(&self) -> Option<&MipmappedArrayDesc> {
+        self.inner.image.as_ref()
     }
 
     /// Reports whether the memory is a dedicated allocation.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use gpu_interop_core::{Backend, Device, DeviceIdentity, Error, ErrorKind, LoadAttempt, Result};
+use gpu_interop_core::{Backend, Device, DeviceIdentity, DeviceKind, Error, ErrorKind, LoadAttempt, Result};
 
 use crate::backend_name::BackendName;
 use crate::candidate::{AnyCandidate, CANDIDATES, Candidate};
@@ -87,7 +87,7 @@ pub fn load() -> Result<Selection> {
 /// [`BackendChoice::Auto`], [`ErrorKind::System`] if this process cannot use a driver that it has, as in a process that
 /// was forked after the driver was used; otherwise [`ErrorKind::NoDevice`] with every backend that was tried.
 pub fn select(choice: BackendChoice) -> Result<Selection> {
-    first_usable("gpu_interop::select", choice, AnyCandidate::load, |backend| {
+    first_usable("gpu_interop::select", choice, true, AnyCandidate::load, |backend| {
         if backend.devices()?.is_empty() {
             return Err(Error::new(ErrorKind::NoDevice, "gpu_interop::select", "the driver loads but has no device"));
         }
@@ -126,16 +126,18 @@ fn device_loaded_by(
     load: impl Fn(&AnyCandidate) -> Result<Arc<dyn Backend>>,
 ) -> Result<Device> {
     let choice = BackendChoice::from_env()?;
-    first_usable(operation, choice, load, |backend| Device::open_matching(backend, exporter))
+    let wants_gpu = exporter.kind != DeviceKind::Cpu;
+    first_usable(operation, choice, wants_gpu, load, |backend| Device::open_matching(backend, exporter))
         .map(|(_, device, _)| device)
         .map_err(|error| error.with_context("exporter", exporter))
 }
 
 /// Returns the first backend allowed by `choice` that `load` loads and `accept` accepts, the result of `accept`, and
-/// the failures before it.
+/// the failures before it. If a GPU is wanted, a backend that this process cannot use is an error, not a failure before.
 fn first_usable<T>(
     operation: &'static str,
     choice: BackendChoice,
+    wants_gpu: bool,
     load: impl Fn(&AnyCandidate) -> Result<Arc<dyn Backend>>,
     accept: impl Fn(&dyn Backend) -> Result<T>,
 ) -> Result<(Arc<dyn Backend>, T, Vec<LoadAttempt>)> {
@@ -155,7 +157,9 @@ fn first_usable<T>(
                 return Ok((backend, accepted, passed_over));
             }
             // The CPU must not replace a GPU that this process cannot use, as after a fork, or without free descriptors.
-            Err(error) if matches!(choice, BackendChoice::Named(_)) || error.kind() == ErrorKind::System => {
+            Err(error)
+                if matches!(choice, BackendChoice::Named(_)) || error.kind() == ErrorKind::System && wants_gpu =>
+            {
                 return Err(error.with_backend(&name.to_string()));
             }
             Err(error) => passed_over.push(LoadAttempt::failed(name.to_string(), &error)),
@@ -216,7 +220,7 @@ mod tests {
         let lavapipe = DeviceIdentity::new("llvmpipe", DeviceKind::Cpu).with_uuid(Uuid::from_bytes([7; 16]));
         let open = |identity: &DeviceIdentity| {
             let load = AnyCandidate::load;
-            first_usable("test", BackendChoice::Auto, load, |backend| Device::open_matching(backend, identity))
+            first_usable("test", BackendChoice::Auto, true, load, |backend| Device::open_matching(backend, identity))
         };
         let device = open(&lavapipe).expect("the CPU").1;
         assert_eq!((BackendName::of(&device), device.ordinal()), (Some(BackendName::Host), Some(0)));

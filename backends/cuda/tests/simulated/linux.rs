@@ -133,7 +133,7 @@ fn codes_of_initialisation_have_the_right_kind() {
         ("2", "OutOfMemory", ["CUDA_ERROR_OUT_OF_MEMORY (2)", "cuInit"]),
         ("803", "DriverTooOld", ["CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", "have different versions"]),
         ("804", "DriverTooOld", ["804", "have different versions"]),
-        ("3", "System", ["(3)", "before this process was forked"]),
+        ("3", "System", ["(3)", "`spawn`"]),
         ("35", "DriverTooOld", ["code 35", "install a newer driver"]),
         ("46", "Driver", ["(46)", "nvidia-smi -c DEFAULT"]),
         ("101", "Driver", ["(101)", "CUDA_VISIBLE_DEVICES"]),

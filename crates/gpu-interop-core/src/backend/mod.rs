@@ -387,8 +387,8 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// Allocates zeroed memory for words that streams wait for and write ([`BackendDevice::wait_value_u64`] and the
-    /// other word operations) while the host writes and reads them (`cuMemHostAlloc`, `hipExtMallocWithFlags`). The
-    /// size is the allocation granularity: a page, or a single word.
+    /// other word operations) while the host writes and reads them (`cuMemHostRegister`, `hipExtMallocWithFlags`).
+    /// The size is the allocation granularity: a page, or a single word.
     fn allocate_signal_memory(&self) -> Result<SignalMemory> {
         Err(missing("BackendDevice::allocate_signal_memory"))
     }

@@ -109,7 +109,7 @@ impl Bridges {
     /// Allocates a ticket of a word.
     ///
     /// # Errors
-    /// Errors of the device (`cuMemHostAlloc`, `hipExtMallocWithFlags`).
+    /// Errors of the device (`cuMemHostRegister`, `hipExtMallocWithFlags`).
     pub(crate) fn take(&self, device: &dyn BackendDevice) -> Result<Ticket> {
         self.words.take(|| device.allocate_signal_memory())
     }

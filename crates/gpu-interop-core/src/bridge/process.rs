@@ -103,9 +103,14 @@ impl Side {
         self.process.get().is_some()
     }
 
-    /// Fails the timeline if the watched process has ended.
+    /// Fails the timeline if the watched process has ended, unless it has signalled a value since the last observation:
+    /// a process may signal its last value and end.
     pub(crate) fn check_process(&self) {
         if self.process.get().is_some_and(Watched::has_ended) {
+            let seen = self.seen();
+            if self.value().is_ok_and(|value| value > seen) {
+                return;
+            }
             self.fail(&Error::new(
                 ErrorKind::Cancelled,
                 OPERATION,

@@ -341,6 +341,13 @@ impl Lifetimes {
         /// Shorter in tests, which close many devices whose streams never become idle.
         const UNCANCELLED: Duration = if cfg!(test) { Duration::from_millis(20) } else { PATIENCE };
         let device = &**raw;
+        // Pending signals over bridges never arrive after another library's reset of the device.
+        if !bridges.are_idle()
+            && let Err(error) = device.create_event().map(|event| progress::destroy(device, event))
+            && is_lost(&error)
+        {
+            bridges.set_lost(error);
+        }
         let mut collected = self.collected_within(device, bridges, UNCANCELLED);
         if !collected {
             // SAFETY: the device is being closed: no object is left that could enqueue work.

@@ -82,9 +82,10 @@ impl Raiser {
                 }
                 Ok(raised) => pause = if raised { SHORTEST } else { (pause * 2).min(LONGEST) },
                 Err(error) => {
-                    log!(error, %error, "streams blocked on a failed timeline could not be released");
                     // For the next call of `start`.
                     *state = State { streams: streams | state.streams, running: false };
+                    drop(state);
+                    log!(error, %error, "streams blocked on a failed timeline could not be released");
                     return;
                 }
             }

@@ -165,17 +165,11 @@ impl Timeline {
     ///
     /// # Errors
     /// The failure of the timeline, if any; [`ErrorKind::Overtaken`] if the value is smaller than one observed before;
-    /// [`ErrorKind::Cancelled`] if the process watched by [`Timeline::watch_process`] has ended before the exporter
-    /// reached a greater value than at the last call; [`ErrorKind::System`] in a forked process; otherwise the exporter's
-    /// error.
+    /// [`ErrorKind::System`] in a forked process; otherwise the exporter's error. The end of a process watched by
+    /// [`Timeline::watch_process`] is an error of [`Timeline::is_reached`] and the waits: the value stays valid.
     pub fn value(&self) -> Result<u64> {
         self.device.check_process("Timeline::value")?;
-        let seen = self.side.seen();
-        match self.side.value() {
-            // What the process has signalled before its end counts.
-            Ok(value) if value <= seen && self.side.is_watched() => self.checked(self.check_watched().map(|()| value)),
-            value => self.checked(value),
-        }
+        self.checked(self.side.value())
     }
 
     /// `true` if the timeline is at least `value`. Does not block, and makes every check of [`Timeline::wait`]: for futures
