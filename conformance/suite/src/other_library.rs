@@ -50,6 +50,7 @@ impl OtherLibrary {
 
     /// Begins to use the device, after the reset, with memory that has the pattern.
     pub(crate) fn begin(&mut self, pattern: Pattern) -> Verdict {
+        self.memory.clear();
         if self.api == DriverApi::Cuda {
             let mut context = 0;
             call!(self.cuDevicePrimaryCtxRetain(&raw mut context => *mut usize, self.device()? => c_int))?;

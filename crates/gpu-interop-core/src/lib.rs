@@ -72,7 +72,13 @@
 //! # Forking
 //! No driver works in a forked child process. Objects opened before the fork may be dropped in the child, which has no
 //! effect; every other use of them that needs the driver or the exporter is an error there ([`ErrorKind::System`]), also one
-//! that would only enqueue work. Open devices after the fork, or start another program.
+//! that would only enqueue work. If the parent has used a driver, the child cannot: start it without a fork, or fork before
+//! the first use.
+//!
+//! # Other libraries
+//! Another library of the process may reset a device (`cudaDeviceReset`, `hipDeviceReset`), which destroys the objects of all
+//! libraries. Objects of before then return [`ErrorKind::DeviceLost`], and dropping them frees nothing; a device that is
+//! opened again works. Addresses and handles that the application took from them are invalid.
 
 #[macro_use]
 mod macros;

@@ -161,7 +161,9 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     const ALLOCATIONS_SURVIVE_RESET: bool = false;
 
     /// Returns `false` if the device was reset since [`Vendor::open`]. Called before every use of the device, except
-    /// signals of and waits for semaphores on streams that [name their context](Vendor::STREAMS_NAME_CONTEXTS).
+    /// signals of and waits for semaphores on streams that [name their context](Vendor::STREAMS_NAME_CONTEXTS): the driver
+    /// returns an error for these (measured with driver 580 on an H200, also with new streams and semaphores of another
+    /// library), and a query would cost them 1.7 %.
     ///
     /// # Errors
     /// The driver's error: it is unknown whether the device was reset.
