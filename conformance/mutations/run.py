@@ -125,7 +125,8 @@ def mutants_of(crate, since):
     command += [part for pattern in crate["files"] for part in ("--file", pattern)]
     if since:
         changes = WORK / "changes.diff"
-        changes.write_text(git("diff", "--relative", since, "HEAD", folder=workspace) + "\n")
+        folder = ROOT / crate.get("workspace", ".")
+        changes.write_text(git("diff", "--relative", f"{since}...HEAD", folder=folder) + "\n")
         command += ["--in-diff", changes]
     listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(listed or "[]")
@@ -258,9 +259,9 @@ def main():
                 say(f"{result['outcome']:<18}{name:<8}{result['seconds']:5} s  {mutant['name']}  "
                     f"{', '.join(result['by'] or [])}")
             left -= result["outcome"] in ("caught", "survives")
-    survivors = {key: result for key, result in results.items() if result["outcome"] == "survives"}
-    for key, result in survivors.items():
-        say(f"\nsurvives: {key}\n{result['diff']}")
+    for mutant in (mutant for of_crate in found.values() for mutant in of_crate):
+        if results.get(mutant["name"], {}).get("outcome") == "survives":
+            say(f"\nsurvives: {mutant['name']}\n{mutant['diff']}")
     lines, share = table(found, results)
     say(f"\n{lines}\nseed {chosen.seed}, commit {commit}, {file}")
     unsound = [name for name in checks.seconds if checks.seconds[name] is None]
