@@ -181,7 +181,6 @@ def outcome(checks, crate, mutant, names, passed):
                 continue
             planted.plant()
             if checks.build(name) is not None:
-                # The suite may fail to build where the crate's own tests do, but no mutant reaches it.
                 return tried | {"outcome": "not viable"}
             if failed := checks.run(name, limit):
                 return tried | {"outcome": "caught", "by": [name, *failed[:5]]}
