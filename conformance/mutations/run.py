@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures the tests with random mutants of the source, which `cargo mutants` lists: small changes, each a defect.
 
-    conformance/mutations/run.py [--seed N] [--mutants N] [--crate NAME]... [--since REVISION] [--own-checks] [--list] [PART...]
+    conformance/mutations/run.py [--seed N] [--mutants N] [--crate NAME]... [--since REVISION] [--own-checks] [--list]
+                                 [PART...]
 
 Works on a copy of the last commit, in target/mutations or in the folder that MUTATIONS_FOLDER names. `crates.toml` has the
 crates with their checks, arguments of `cargo test`. A mutant is caught if a check fails or does not end: first the crate's
@@ -92,7 +93,8 @@ class Checks:
     def build(self, name):
         """Returns the output, or None if it builds."""
         check = self.table[name]
-        status, output = run(check.get("build", f"cargo test --quiet --locked --no-run {check['run'].split(' -- ')[0]}"), BUILD_LIMIT)
+        arguments = check["run"].split(" -- ")[0]
+        status, output = run(check.get("build", f"cargo test --quiet --locked --no-run {arguments}"), BUILD_LIMIT)
         return None if status == 0 else output
 
     def run(self, name, limit):
@@ -140,13 +142,18 @@ class Planted:
         self.mutant, self.sound = mutant, self.file.read_text()
 
     def offset(self, place):
-        lines = self.sound.splitlines(keepends=True)
-        return sum(map(len, lines[: place["line"] - 1])) + place["column"] - 1
+        before = self.sound.split("\n")[: place["line"] - 1]
+        return sum(len(line) + 1 for line in before) + place["column"] - 1
+
+    def write(self, text):
+        # Cargo builds what was written, even if it is the same.
+        if self.file.read_text() != text:
+            self.file.write_text(text)
 
     def plant(self):
         span = self.mutant["span"]
         start, end = self.offset(span["start"]), self.offset(span["end"])
-        self.file.write_text(self.sound[:start] + self.mutant["replacement"] + self.sound[end:])
+        self.write(self.sound[:start] + self.mutant["replacement"] + self.sound[end:])
 
     def plant_error(self):
         """An error at the start of the mutant's function, which compiles only where the function is left out."""
@@ -154,11 +161,10 @@ class Planted:
         start = self.offset((function or self.mutant)["span"]["start"])
         text = re.sub(r"//[^\n]*|#\[[^\]]*\]", lambda match: " " * len(match[0]), self.sound[start:])
         body = start + text.find("{") + 1
-        self.file.write_text(self.sound[:body] + 'compile_error!("");' + self.sound[body:])
+        self.write(self.sound[:body] + 'compile_error!("");' + self.sound[body:])
 
     def undo(self):
-        if self.file.read_text() != self.sound:
-            self.file.write_text(self.sound)
+        self.write(self.sound)
 
     def __enter__(self):
         return self
@@ -168,7 +174,7 @@ class Planted:
 
 
 def outcome(checks, crate, mutant, names, passed):
-    """Runs the named checks that have not passed with the mutant."""
+    """Runs the named checks that have not passed with the mutant. Returns None if all of them fail without it."""
     tried = {"outcome": "survives", "by": None, "passed": list(passed)}
     with Planted(crate, mutant) as planted:
         for name in names:
@@ -189,7 +195,7 @@ def outcome(checks, crate, mutant, names, passed):
             planted.plant_error()
             if checks.build(tried["passed"][0]) is None:
                 return tried | {"outcome": "not compiled here"}
-    return tried
+    return tried if tried["passed"] else None
 
 
 def table(found, results):
@@ -252,6 +258,8 @@ def main():
                 result = before
             else:
                 result = outcome(checks, crate, mutant, selected, before["passed"])
+                if result is None:
+                    break
                 result |= {"crate": name, "seconds": round(time.monotonic() - start), "diff": mutant["diff"]}
                 results[mutant["name"]] = result
                 file.write_text(json.dumps(results, indent=2) + "\n")
