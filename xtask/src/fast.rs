@@ -27,7 +27,6 @@ pub(crate) static STEPS: &[Step] = steps![
     "format", "formatting of Rust", |_| cargo("fmt --all --check").check();
     "files", "shell scripts, workflows and manifests of ci/", files::check;
     "kernels", "prebuilt kernels are those of their source", kernels;
-    "mutations", "planted defects match the source", |_| run("conformance/mutations/run.py --match").check();
     "lengths", "no Rust file is too long", |_| source::lengths();
     "circles", "no unexpected circles of files", |_| circles::check(false);
     "clippy", "lints of the whole workspace", clippy;

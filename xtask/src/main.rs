@@ -30,7 +30,7 @@ use session::{Session, Step};
 enum Task {
     /// Runs the checks that must pass on main
     Ci(Selection),
-    /// Runs slow checks and those with special requirements: sanitizers, loom, AMD's newer runtimes, mutations
+    /// Runs slow checks and those with special requirements: sanitizers, loom, AMD's newer runtimes, mutants
     Slow(Selection),
     #[command(flatten)]
     Single(Single),

@@ -1,7 +1,7 @@
 //! Checks the Python module: builds its wheel, installs it into a virtual environment, and runs its tests there.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::run::{Outcome, Run, cargo, run};
 use crate::session::{Session, build, lint};
@@ -10,15 +10,22 @@ use crate::venv;
 const CRATE: &str = "crates/gpu-interop-python";
 const VULKAN: &str = "from gpu_interop import vulkan; print(vulkan.Context().identity.uuid)";
 
+/// The virtual environment with what the module's tests need; `None` if they are left out.
+///
+/// # Errors
+/// As for [`Session::leave_out`].
+pub(crate) fn environment(session: &Session) -> Result<Option<PathBuf>, String> {
+    let environment = session.target.join("python");
+    if venv::install(&environment, &format!("{CRATE}/requirements.txt")) {
+        return Ok(Some(environment));
+    }
+    let needed = format!("the package python3-venv, and those in {CRATE}/requirements.txt");
+    session.leave_out("the Python module", &needed).map(|()| None)
+}
+
 pub(crate) fn check(session: &Session) -> Outcome {
     let folder = session.root.join(CRATE);
-    let environment = session.target.join("python");
-    if !venv::install(&environment, &format!("{CRATE}/requirements.txt")) {
-        return session.leave_out(
-            "the Python module",
-            &format!("the package python3-venv, and those in {CRATE}/requirements.txt"),
-        );
-    }
+    let Some(environment) = environment(session)? else { return Ok(()) };
     let tool = |name: &str, line: &str| -> Run {
         run("env").arg(environment.join("bin").join(name)).args(line.split(' ')).within(&folder)
     };
@@ -49,7 +56,7 @@ pub(crate) fn check(session: &Session) -> Outcome {
 }
 
 /// Builds the wheel into an empty folder. Returns its path.
-fn built_wheel(out: &Path, maturin: impl FnOnce(&Path) -> Run) -> Result<std::path::PathBuf, String> {
+fn built_wheel(out: &Path, maturin: impl FnOnce(&Path) -> Run) -> Result<PathBuf, String> {
     let fails = |error: std::io::Error| format!("{}: {error}", out.display());
     if out.exists() {
         fs::remove_dir_all(out).map_err(fails)?;

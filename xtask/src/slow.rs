@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use crate::fast::steps;
-use crate::run::{Outcome, cargo, has, run};
+use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build};
-use crate::{debian, outside, package, windows};
+use crate::{debian, outside, package, python, windows};
 
 pub(crate) static STEPS: &[Step] = steps![
     "release", "the suite and the bundle, built with optimisation (README's command)", release;
@@ -36,10 +36,10 @@ pub(crate) static STEPS: &[Step] = steps![
     "outside", "the README's example and a third party's backend, outside of the workspace", outside::check;
     "floors", "the published crates with the oldest dependencies that they declare", package::floors;
     "deny", "licences, sources and duplicates of dependencies", |session| {
-        tool(session, "cargo-deny", "deny --log-level error check licenses bans sources")
+        tool(session, "cargo-deny", cargo("deny --log-level error check licenses bans sources"))
     };
     "semver", "the published crates are compatible with their last release", semver;
-    "mutations", "planted defects are caught by tests", |_| run("conformance/mutations/run.py").check();
+    "mutations", "random mutants of the source are caught by tests: others each week", mutations;
 ];
 
 /// The exit status of scripts that cannot get Debian's packages.
@@ -145,11 +145,20 @@ fn amd(session: &Session, version: &str) -> Outcome {
         .check()
 }
 
+/// The checks of the Python module's mutants use its environment.
+fn mutations(session: &Session) -> Outcome {
+    let Some(_) = python::environment(session)? else { return Ok(()) };
+    tool(session, "cargo-mutants", run("conformance/mutations/run.py"))
+}
+
 /// Compares with the last tag of a release.
 fn semver(session: &Session) -> Outcome {
     let tags = run("git tag --list v* --merged HEAD --sort=-version:refname").text()?;
     match tags.lines().next() {
-        Some(tag) => tool(session, "cargo-semver-checks", &format!("semver-checks --workspace --baseline-rev {tag}")),
+        Some(tag) => {
+            let compare = format!("semver-checks --workspace --baseline-rev {tag}");
+            tool(session, "cargo-semver-checks", cargo(&compare))
+        }
         None => {
             println!("there is no release to compare with");
             Ok(())
@@ -157,8 +166,8 @@ fn semver(session: &Session) -> Outcome {
     }
 }
 
-/// Runs a subcommand of cargo, and installs it from the registry if it is missing.
-fn tool(session: &Session, program: &str, line: &str) -> Outcome {
+/// Runs a command that uses a subcommand of cargo, and installs that from the registry if it is missing.
+fn tool(session: &Session, program: &str, command: Run) -> Outcome {
     let own = session.target.join("tools");
     if !has(program) && !own.join("bin").join(program).is_file() {
         let install = cargo("install --locked --quiet --root").arg(&own).arg(program);
@@ -167,7 +176,7 @@ fn tool(session: &Session, program: &str, line: &str) -> Outcome {
         }
     }
     let path = format!("{}/bin:{}", own.display(), std::env::var("PATH").unwrap_or_default());
-    cargo(line).env("PATH", path).check()
+    command.env("PATH", path).check()
 }
 
 #[cfg(test)]

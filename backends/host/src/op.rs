@@ -267,4 +267,30 @@ mod tests {
         assert!(is_met(0, Word::U32(u32::MAX - 1), Nor) && !is_met(1, Word::U32(u32::MAX - 1), Nor));
         assert!(!is_met(0, Word::U64(u64::MAX), Nor));
     }
+
+    /// Against the definition of each condition, bit by bit, with words and values around the ends of both widths.
+    #[test]
+    fn conditions_look_at_every_bit_of_their_width() {
+        use WaitCondition::{And, Equal, GreaterOrEqual, Nor};
+        let edges = [0, 1, u64::from(u32::MAX) / 2, u64::from(u32::MAX), u64::MAX / 2, u64::MAX];
+        let numbers = || edges.into_iter().flat_map(|edge| [edge.wrapping_sub(1), edge, edge.wrapping_add(1), !edge]);
+        for (word, value) in numbers().flat_map(|word| numbers().map(move |value| (word, value))) {
+            for bits in [32, 64] {
+                let mask = u64::MAX >> (64 - bits);
+                let (word, value) = (word & mask, value & mask);
+                let wanted = u32::try_from(value).ok().filter(|_| bits == 32).map_or(Word::U64(value), Word::U32);
+                let is_set = |of: u64, bit: u32| (of >> bit) % 2 == 1;
+                let is_so = |condition| match condition {
+                    GreaterOrEqual => word.wrapping_sub(value) & mask <= mask / 2,
+                    Equal => (0..bits).all(|bit| is_set(word, bit) == is_set(value, bit)),
+                    And => (0..bits).any(|bit| is_set(word, bit) && is_set(value, bit)),
+                    Nor => (0..bits).any(|bit| !is_set(word, bit) && !is_set(value, bit)),
+                };
+                for condition in [GreaterOrEqual, Equal, And, Nor] {
+                    let found = is_met(word, wanted, condition);
+                    assert_eq!(found, is_so(condition), "{word:#x} {condition:?} {wanted:?}");
+                }
+            }
+        }
+    }
 }

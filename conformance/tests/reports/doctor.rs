@@ -1,5 +1,7 @@
 //! `conformance doctor` names the cause of planted faults of a machine, and finds none on a sound one.
 
+mod nvidia;
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;

@@ -135,6 +135,12 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
     for missing in &merged.not_read {
         assert!(page.text().contains(&format!("{}: {}", missing.source, missing.reason)), "{missing:?}");
     }
+    // Merged again, each is named with the file that did not have it.
+    let again = folder.path().join("again.json");
+    merge(&[text(&all)?, &good, "--json", text(&again)?])?;
+    let merged: Merged = serde_json::from_value(json(&again)?)?;
+    let sources: Vec<&str> = merged.not_read.iter().map(|missing| missing.source.as_str()).collect();
+    assert_eq!(sources, ["all.json: missing.json", "all.json: newer.json"]);
     // A page without reports is an error.
     std::fs::remove_file(&all)?;
     assert_eq!(merge(&[text(&missing)?, "--json", text(&all)?])?.0, Some(2));

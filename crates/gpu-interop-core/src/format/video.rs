@@ -274,6 +274,8 @@ mod tests {
         for (index, row) in TABLE.iter().enumerate() {
             let format = row.format;
             assert_eq!(format as usize, index);
+            let numbers = (format.vulkan_number(), format.dxgi_number(), format.drm());
+            assert_eq!(numbers, (row.vulkan, row.dxgi, row.drm));
             assert_eq!(VideoFormat::from_vulkan_number(row.vulkan), Some(format));
             assert!(row.dxgi.is_none_or(|number| VideoFormat::from_dxgi_number(number) == Some(format)));
             assert!(row.drm.is_none_or(|code| VideoFormat::from_drm(code) == Some(format)));

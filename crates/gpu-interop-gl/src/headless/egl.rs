@@ -331,3 +331,6 @@ unsafe fn split_list(text: *const c_char) -> Vec<String> {
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().split_whitespace().map(Into::into).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use gpu_interop::{Device, ErrorKind, Result, Stream};
 
 use crate::common::drop_in_host_function;
 use crate::flaky::{self, Switches};
-use crate::{TIMEOUT, close, compute, fails, open, options, read, render, ring};
+use crate::{SHORT, TIMEOUT, close, compute, fails, open, options, read, render, ring};
 
 /// A ring on a device with failures. The timelines are bridged: the device writes words to signal.
 fn flaky_ring(frames: usize) -> Option<(HeadlessContext, Arc<Switches>, Device, FrameRing)> {
@@ -72,6 +72,10 @@ fn frames_of_streams_that_cannot_signal_are_lost() {
     for word in 0..4 {
         let mut frame = ring.acquire(TIMEOUT).expect("the other frame");
         assert_ne!(frame.index(), lost);
+        let error = ring.acquire(SHORT).expect_err("one is held, and the other one lost");
+        for count in ["frames held: 1", "frames pending: 0", "frames lost: 1"] {
+            fails(&error, ErrorKind::Timeout, count);
+        }
         drop(render(&mut frame, &context, word));
         compute(&mut frame, &stream, !word);
         assert_eq!(read(&mut frame, &context), [word, !word]);
