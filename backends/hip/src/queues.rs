@@ -205,26 +205,26 @@ pub(crate) fn opened(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Senti
     used
 }
 
-/// Counts a close of a device that cannot be made current.
-pub(crate) fn forgotten(driver: &Driver<Hip>, device: DeviceNumber) {
-    with(driver, device, |streams| streams.opened = streams.opened.saturating_sub(1));
-}
-
 /// Counts a close of a device. The last close destroys the kept streams and, if it may wait for the device's other
 /// streams, the sentinel. The device is current.
 pub(crate) fn closed(driver: &Driver<Hip>, device: DeviceNumber, may_wait: bool) {
     let (idle, sentinel) = with(driver, device, |streams| {
         streams.opened = streams.opened.saturating_sub(1);
-        let sentinel = streams.sentinel.take_if(|_| streams.opened == 0 && may_wait);
-        (if streams.opened == 0 { std::mem::take(&mut streams.idle) } else { Vec::new() }, sentinel)
+        let idle = if streams.opened == 0 { std::mem::take(&mut streams.idle) } else { Vec::new() };
+        (idle, streams.sentinel)
     });
+    if sentinel.is_some_and(|sentinel| !sentinel.is_alive(driver).unwrap_or(false)) {
+        // A reset has destroyed the streams.
+        return;
+    }
     for stream in idle {
         // SAFETY: the stream was created here, is idle, and was removed from the kept streams.
         if let Err(error) = unsafe { driver.destroy_stream(stream) } {
             tracing::warn!(%error, "destroying a stream failed; it is leaked");
         }
     }
-    if let Some(sentinel) = sentinel {
+    let unused = |streams: &mut Streams| streams.sentinel.take_if(|_| streams.opened == 0 && may_wait);
+    if let Some(sentinel) = with(driver, device, unused) {
         sentinel.remove(driver);
     }
 }

@@ -160,10 +160,6 @@ impl Vendor for Hip {
 
     const CLOSES_CURRENT_DEVICE: bool = true;
 
-    fn forget(driver: &Driver<Self>, device: DeviceNumber) {
-        queues::forgotten(driver, device);
-    }
-
     fn close(driver: &Driver<Self>, device: DeviceNumber, _sentinel: &Option<Sentinel>, may_wait: bool) {
         queues::closed(driver, device, may_wait);
     }

@@ -20,6 +20,8 @@ pub(crate) struct OtherLibrary {
     api: DriverApi,
     ordinal: c_int,
     memory: Vec<u64>,
+    /// Number of references to the context.
+    contexts: usize,
 }
 
 impl OtherLibrary {
@@ -34,7 +36,7 @@ impl OtherLibrary {
         };
         // SAFETY: the backend has loaded this file, so no initialiser runs.
         let driver = unsafe { Library::new(file) }?;
-        Ok(Self { driver, api, ordinal: c_int::try_from(context.ordinal())?, memory: Vec::new() })
+        Ok(Self { driver, api, ordinal: c_int::try_from(context.ordinal())?, memory: Vec::new(), contexts: 0 })
     }
 
     /// Resets the device: every object of the process on it ends.
@@ -54,6 +56,7 @@ impl OtherLibrary {
         if self.api == DriverApi::Cuda {
             let mut context = 0;
             call!(self.cuDevicePrimaryCtxRetain(&raw mut context => *mut usize, self.device()? => c_int))?;
+            self.contexts += 1;
             call!(self.cuCtxSetCurrent(context => usize))?;
         }
         let bytes = pattern.bytes(0, SIZE);
@@ -76,7 +79,7 @@ impl OtherLibrary {
         Ok(())
     }
 
-    /// Checks that its memory is still allocated, with the pattern, and frees it.
+    /// Checks that its memory is still allocated, with the pattern, and frees it and the context.
     pub(crate) fn end(&mut self, pattern: Pattern) -> Verdict {
         let (expected, mut bytes) = (pattern.bytes(0, SIZE), vec![0_u8; SIZE]);
         for memory in std::mem::take(&mut self.memory) {
@@ -95,6 +98,9 @@ impl OtherLibrary {
             }
             let wrong = bytes.iter().zip(&expected).filter(|(found, expected)| found != expected).count();
             ensure_eq!(wrong, 0, "wrong bytes in the memory of the other library at {memory:#x}");
+        }
+        for _ in 0..std::mem::take(&mut self.contexts) {
+            call!(self.cuDevicePrimaryCtxRelease_v2(self.device()? => c_int))?;
         }
         Ok(())
     }

@@ -58,6 +58,7 @@ functions! {
     gpi_device_import_memory(c::gpi_device, *mut c::gpi_memory_import, *mut c::gpi_memory) -> i32;
     gpi_memory_import_close(*mut c::gpi_memory_import) -> i32;
     gpi_memory_map_buffer(c::gpi_memory, u64, u64, *mut c::gpi_buffer) -> i32;
+    gpi_memory_map_image_bytes(c::gpi_memory, u64, u64, *mut c::gpi_buffer) -> i32;
     gpi_memory_destroy(c::gpi_memory) -> i32;
     gpi_device_allocate_exportable(c::gpi_device, u64, *mut c::gpi_buffer) -> i32;
     gpi_device_wrap_memory(c::gpi_device, u64, u64, c::gpi_release_function, *mut c_void, *mut c::gpi_buffer) -> i32;

@@ -170,7 +170,10 @@ unsafe impl BackendDevice for CDevice {
         let (api, handle) = (self.api, c::gpi_memory { id: memory.get() as u64 });
         // SAFETY: see the implementation.
         let (buffer, about) = unsafe {
-            let buffer: c::gpi_buffer = api.made(|out| (api.gpi_memory_map_buffer)(handle, offset, size, out))?;
+            // Memory of an image is mapped as such; the library has checked which of the two was called.
+            let buffer: c::gpi_buffer = api
+                .made(|out| (api.gpi_memory_map_buffer)(handle, offset, size, out))
+                .or_else(|_| api.made(|out| (api.gpi_memory_map_image_bytes)(handle, offset, size, out)))?;
             let about: c::gpi_buffer_info = api.made(|out| (api.gpi_buffer_get_info)(buffer, out))?;
             (buffer, about)
         };

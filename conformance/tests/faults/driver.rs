@@ -54,7 +54,6 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         without: &[],
         spared: &[
             ("hipGetDeviceProperties", "asked where hipGetDevicePropertiesR0600 is missing"),
-            ("hipMalloc", "before HIP 5.7, whose fills are copies"),
             ("hipHostRegister", PINNED),
             ("hipHostGetDevicePointer", PINNED),
             ("hipHostUnregister", PINNED),

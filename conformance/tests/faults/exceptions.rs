@@ -121,7 +121,8 @@ const REPLACED: &[(&str, &str)] = &[
     ("cuThreadExchangeStreamCaptureMode", "none: older drivers have no recordings that mind other threads"),
     ("hipThreadExchangeStreamCaptureMode", "none, as with CUDA"),
     ("cuMemImportFromShareableHandle", "cuImportExternalMemory, for native memory"),
-    ("hipMalloc", "none, from HIP 5.7 on: fills are copies before"),
+    ("hipMalloc", "none, from HIP 5.7 on: fills are copies before; a reset of the device is not noticed"),
+    ("hipPointerGetAttribute", "none: a reset of the device is not noticed"),
     ("hipExtStreamCreateWithCUMask", "hipStreamCreateWithFlags, whose streams share hardware queues"),
 ];
 

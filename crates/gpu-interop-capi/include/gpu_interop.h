@@ -1729,13 +1729,24 @@ gpi_status gpi_memory_get_info(struct gpi_memory memory, struct gpi_memory_info 
  * Maps `size` bytes at `offset` as linear device memory, and writes the mapping to `*buffer`, owned by the caller. A size of
  * `GPI_WHOLE_SIZE` is everything from `offset` on. The buffer keeps the import alive.
  *
- * Errors: `GPI_ERROR_INVALID_ARGUMENT` if the range is empty or past the end; `GPI_ERROR_UNSUPPORTED`; otherwise the driver's
- * error.
+ * Errors: `GPI_ERROR_INVALID_ARGUMENT` if the range is empty or past the end, or contains an image of optimal tiling that the
+ * exporter declared, whose bytes are not rows of texels; `GPI_ERROR_UNSUPPORTED`; otherwise the driver's error.
  */
 gpi_status gpi_memory_map_buffer(struct gpi_memory memory,
                                  uint64_t offset,
                                  uint64_t size,
                                  struct gpi_buffer *buffer);
+
+/**
+ * Maps `size` bytes at `offset` of memory that contains an image of optimal tiling, as the driver stores them: neither rows of
+ * texels nor the same on every device. Otherwise as `gpi_memory_map_buffer`.
+ *
+ * Errors: those of `gpi_memory_map_buffer`, but for the image.
+ */
+gpi_status gpi_memory_map_image_bytes(struct gpi_memory memory,
+                                      uint64_t offset,
+                                      uint64_t size,
+                                      struct gpi_buffer *buffer);
 
 /**
  * Maps an image as a mipmapped array, and writes it to `*array`, owned by the caller. The array keeps the import alive.

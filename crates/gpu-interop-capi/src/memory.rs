@@ -1,5 +1,6 @@
 //! Imported memory, and its mappings.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use gpu_interop::ExternalMemory;
@@ -66,17 +67,55 @@ pub unsafe extern "C" fn gpi_memory_map_buffer(
     size: u64,
     buffer: *mut gpi_buffer,
 ) -> gpi_status {
-    call("gpi_memory_map_buffer", |operation| {
+    // SAFETY: the caller's promise.
+    unsafe { map("gpi_memory_map_buffer", memory, (offset, size), buffer, |memory, range| memory.map_buffer(range)) }
+}
+
+/// Maps `size` bytes at `offset` of memory that contains an image of optimal tiling, as the driver stores them: neither rows of
+/// texels nor the same on every device. Otherwise as `gpi_memory_map_buffer`.
+///
+/// Errors: those of `gpi_memory_map_buffer`, but for the image.
+///
+/// # Safety
+/// The requirement on pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpi_memory_map_image_bytes(
+    memory: gpi_memory,
+    offset: u64,
+    size: u64,
+    buffer: *mut gpi_buffer,
+) -> gpi_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        map("gpi_memory_map_image_bytes", memory, (offset, size), buffer, |memory, range| memory.map_image_bytes(range))
+    }
+}
+
+/// Maps a range by a method of the import.
+///
+/// # Safety
+/// The requirement on pointers.
+unsafe fn map(
+    operation: &'static str,
+    memory: gpi_memory,
+    (offset, size): (u64, u64),
+    buffer: *mut gpi_buffer,
+    map: impl FnOnce(
+        &gpu_interop::ExternalMemory,
+        (Bound<u64>, Bound<u64>),
+    ) -> gpu_interop::Result<gpu_interop::MappedBuffer>,
+) -> gpi_status {
+    call(operation, |operation| {
         // SAFETY: the caller's promise.
         let out = unsafe { Out::new(operation, "buffer", buffer) }?;
         let memory = object::get(operation, memory)?;
-        let mapped = match (size, offset.checked_add(size)) {
-            (GPI_WHOLE_SIZE, _) => memory.map_buffer(offset..),
-            (_, Some(end)) => memory.map_buffer(offset..end),
+        let end = match (size, offset.checked_add(size)) {
+            (GPI_WHOLE_SIZE, _) => Bound::Unbounded,
+            (_, Some(end)) => Bound::Excluded(end),
             // The range past the largest offset: rejected with both values.
-            (_, None) => memory.map_buffer((std::ops::Bound::Included(offset), std::ops::Bound::Included(u64::MAX))),
-        }?;
-        out.set(object::add(LinearMemory::Mapped(mapped)));
+            (_, None) => Bound::Included(u64::MAX),
+        };
+        out.set(object::add(LinearMemory::Mapped(map(&memory, (Bound::Included(offset), end))?)));
         Ok(())
     })
 }

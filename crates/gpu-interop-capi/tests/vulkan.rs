@@ -231,6 +231,8 @@ fn images(context: &HeadlessContext, vulkan: gpi_vulkan, device: gpi_device) {
             let message = c!(std::ffi::CStr::from_ptr(gpi_last_error_message())).to_string_lossy();
             assert!(status != GPI_SUCCESS && message.contains("linear"), "{status}: {message}");
             assert_eq!(buffer.id, 0);
+            let bytes = made(|out| c!(gpi_memory_map_image_bytes(memory, 0, GPI_WHOLE_SIZE, out)));
+            ok(gpi_buffer_destroy(bytes));
         } else {
             ok(found);
             // SAFETY: written.

@@ -99,8 +99,13 @@ impl<V: Vendor> Context<V> {
     /// reject.
     #[inline]
     pub(crate) fn enter_to_enqueue(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
-        let driver = &*self.driver;
         self.check_alive()?;
+        self.make_current()
+    }
+
+    #[inline]
+    fn make_current(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
+        let driver = &*self.driver;
         let previous = V::enter(driver, self.device, &self.vendor)?;
         Ok((driver, Current { driver, previous }))
     }
@@ -198,25 +203,25 @@ impl<P: 'static> SemaphoreCall<P> {
 impl<V: Vendor> Drop for Context<V> {
     fn drop(&mut self) {
         let may_wait = !self.abandoned.load(Ordering::Relaxed);
-        if !V::CLOSES_CURRENT_DEVICE && self.late.is_empty() {
+        if !self.late.is_empty() {
+            let settled = self.enter().and_then(|(driver, _current)| self.late.settle(driver, self.device));
+            if let Err(error) = settled {
+                self.late.leak(&error);
+            }
+        }
+        if !V::CLOSES_CURRENT_DEVICE {
             return V::close(&self.driver, self.device, &self.vendor, may_wait);
         }
-        let entered = self.enter();
-        let settled = match &entered {
-            _ if self.late.is_empty() => Ok(()),
-            Ok((driver, _current)) => self.late.settle(driver, self.device),
-            Err(error) => {
-                self.late.leak(error);
-                Ok(())
+        // Also after a reset of the device.
+        match self.make_current() {
+            Ok((driver, _current)) => {
+                let mode = capture_mode::relax(driver);
+                V::close(driver, self.device, &self.vendor, may_wait);
+                if let Some(mode) = mode {
+                    capture_mode::restore(driver, mode);
+                }
             }
-        };
-        if let Err(error) = settled {
-            self.late.leak(&error);
-        }
-        if V::CLOSES_CURRENT_DEVICE && entered.is_err() {
-            V::forget(&self.driver, self.device);
-        } else {
-            V::close(&self.driver, self.device, &self.vendor, may_wait);
+            Err(error) => tracing::warn!(%error, "closing a device failed; its idle streams are leaked"),
         }
     }
 }

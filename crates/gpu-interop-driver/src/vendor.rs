@@ -169,14 +169,10 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// The driver's error: it is unknown whether the device was reset.
     fn is_alive(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context) -> Result<bool>;
 
-    /// True if [`Vendor::close`] needs the device current. If it cannot be made current, [`Vendor::forget`] is called
-    /// instead.
+    /// True if [`Vendor::close`] needs the device current.
     const CLOSES_CURRENT_DEVICE: bool = false;
 
-    /// Notes that a device was closed that cannot be made current: it was reset, for example.
-    fn forget(_driver: &Driver<Self>, _device: DeviceNumber) {}
-
-    /// Reverts [`Vendor::open`]; called once. `may_wait` is false if work is pending for which the driver may wait for
+    /// Reverts [`Vendor::open`]; called once, also after a reset of the device. `may_wait` is false if work is pending for which the driver may wait for
     /// ever when it frees memory. Failures are reported through `tracing`.
     fn close(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context, may_wait: bool);
 

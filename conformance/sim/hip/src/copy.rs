@@ -8,7 +8,7 @@ use gpu_interop_sim_abi::hip::allocation;
 use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_device::{code, device, entries, in_use, lost, work};
 
-use crate::device::need;
+use crate::device::{need, ready};
 use crate::found::Function;
 use crate::memory::{self, Kind};
 use crate::missing::{Missing, die_because};
@@ -194,7 +194,7 @@ entries! {
     }
 
     fn hipPointerGetAttribute(value: *mut c_void, attribute: c_int, pointer: u64) {
-        need()?;
+        ready()?;
         code::reject_if(value.is_null() || attribute != BUFFER_ID)?;
         give(value.cast::<u64>(), memory::number(address(pointer)).ok_or(code::INVALID_VALUE)?)
     }

@@ -43,7 +43,7 @@ pub(crate) fn need() -> Result<(), u32> {
 }
 
 /// As [`need`], for calls that fail in every version.
-fn ready() -> Result<(), u32> {
+pub(crate) fn ready() -> Result<(), u32> {
     driver::initialise()?;
     // As recorded with an emulated kernel driver.
     physical::choose_granularity(4096);

@@ -268,6 +268,10 @@ calls! {
         let memory = gpi_memory { id: world.pick(2, input.picks[0]) };
         made(world, input, 3, |out| gpi_memory_map_buffer(memory, input.numbers[0], input.numbers[1], out.cast()))
     };
+    (gpi_memory_map_image_bytes) |world, input| {
+        let memory = gpi_memory { id: world.pick(2, input.picks[0]) };
+        made(world, input, 3, |out| gpi_memory_map_image_bytes(memory, input.numbers[0], input.numbers[1], out.cast()))
+    };
     (gpi_memory_map_array) |world, input| {
         let memory = gpi_memory { id: world.pick(2, input.picks[0]) };
         let [width, height, depth] = input.numbers;

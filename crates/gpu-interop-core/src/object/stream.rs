@@ -211,8 +211,8 @@ impl Stream {
     /// polls. With a timeout of zero it queries once, as [`Stream::is_idle`] does.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if the last query was `false`; the work continues, and the call may be repeated. After a
-    /// timeout of more than zero the error lists up to 4 [`Timeline`](super::Timeline)s that the stream waits for: the value that it waits for, the present one
+    /// [`ErrorKind::Timeout`] if the last query was `false`; the work continues, and the call may be repeated. The error
+    /// lists up to 4 [`Timeline`](super::Timeline)s that the stream waits for: the value that it waits for, the present one
     /// and the last one that this process signalled through the object. Otherwise as for [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u64 = 200;
@@ -232,9 +232,7 @@ impl Stream {
                     "work is still pending on the stream",
                 )
                 .with_context("timeout", format_args!("{timeout:?}"));
-                // A poll without a timeout needs no list.
-                let error = if timeout.is_zero() { error } else { self.awaited.describe(error) };
-                return Err(self.device().decorate(error));
+                return Err(self.device().decorate(self.awaited.describe(error)));
             }
             if round < SPINS {
                 std::hint::spin_loop();

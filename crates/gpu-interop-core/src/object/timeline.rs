@@ -113,7 +113,9 @@ impl Timeline {
                 Err(error) => return Err(device.inner.decorate(error)),
             }
         } else {
-            kind.map_or("the exporter does not export it".into(), |kind| format!("the device imports no {kind}"))
+            kind.map_or("the exporter does not export it".into(), |kind| {
+                device.capabilities().semaphore(kind).to_string()
+            })
         };
         log!(info, reason, "the driver does not import the timeline; the host bridge transfers its values");
         Self::with_strategy(device, exporter, TimelineStrategy::HostBridge)

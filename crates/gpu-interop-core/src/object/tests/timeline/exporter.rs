@@ -30,6 +30,8 @@ struct State {
     /// The default is no limit.
     max_difference: Option<u64>,
     behaviour: Behaviour,
+    /// Value set after the next read.
+    after_read: Option<u64>,
     /// Values signalled through the trait.
     signals: Vec<u64>,
     exports: usize,
@@ -77,6 +79,11 @@ impl Exporter {
     pub(super) fn set(&self, value: u64) {
         self.lock().value = value;
         self.state.1.notify_all();
+    }
+
+    /// The exporter's own signal, directly after the library's next read of the value.
+    pub(super) fn set_after_read(&self, value: u64) {
+        self.lock().after_read = Some(value);
     }
 
     pub(super) fn value(&self) -> u64 {
@@ -134,8 +141,10 @@ fn inject(behaviour: Behaviour) -> Result<()> {
 impl ExporterTimeline for Exported {
     fn value(&self) -> Result<u64> {
         let (behaviour, value) = {
-            let state = self.exporter.lock();
-            (state.behaviour, state.value)
+            let mut state = self.exporter.lock();
+            let value = state.value;
+            state.value = state.after_read.take().unwrap_or(value);
+            (state.behaviour, value)
         };
         inject(behaviour).map(|()| value)
     }

@@ -29,10 +29,14 @@ fn a_polled_wait_fails_when_the_watched_process_ends() {
         child.kill().expect("kills");
         child.wait().expect("reaps");
         assert!(timeline.is_reached(2).expect("it was signalled before"));
-        // Either detects it.
-        let first = if native { timeline.value().map(drop) } else { timeline.is_reached(3).map(drop) };
-        let (value, polled) = (timeline.value().map(drop), timeline.is_reached(3).map(drop));
-        for outcome in [first, value, polled, timeline.wait(3, LONG), timeline.signal(3)] {
+        // The value stays valid, and one that was signalled at the end counts, also between the read of the value and the
+        // look at the process.
+        assert_eq!(timeline.value().expect("no failure"), 2);
+        exporter.set_after_read(3);
+        assert!(!timeline.is_reached(3).expect("it is signalled meanwhile"));
+        assert!(timeline.is_reached(3).expect("it was signalled"));
+        let polled = timeline.is_reached(4).map(drop);
+        for outcome in [polled, timeline.value().map(drop), timeline.wait(4, LONG), timeline.signal(4)] {
             let error = outcome.expect_err("the process has ended");
             assert_error(&error, ErrorKind::Cancelled, "Timeline::watch_process", &["has ended"]);
         }
