@@ -7,6 +7,7 @@ use gpu_interop::{BackendChoice, Selection};
 use crate::call::call;
 use crate::handle::gpi_backend;
 use crate::identity::gpi_identity;
+use crate::names::in_c;
 use crate::object;
 use crate::pointer::{self, Out};
 use crate::status::gpi_status;
@@ -71,7 +72,7 @@ pub unsafe extern "C" fn gpi_backend_get_info(backend: gpi_backend, info: *mut g
         let Selection { backend, passed_over, .. } = &*object::get(operation, backend)?;
         let (about, devices) = (backend.info(), backend.devices()?.len());
         let library = about.library.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
-        let passed_over: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
+        let passed_over: Vec<String> = passed_over.iter().map(|attempt| in_c(&attempt.to_string())).collect();
         out.set(gpi_backend_info {
             name: text::to_array(&about.name),
             driver: text::to_array(&about.driver),

@@ -1,7 +1,12 @@
 //! Names of Rust in the messages of the library, as C has them.
 
-/// Names inside messages. A longer name is before one that it contains.
-const NAMES: [(&str, &str); 21] = [
+use gpu_interop_core::with_names;
+
+/// Names inside messages, as whole words. A longer text is before one that it contains.
+const NAMES: [(&str, &str); 27] = [
+    (" (MemoryHandle::opaque_from_raw_fd, classify_fd)", ""),
+    ("declare one submitted through ash (OwnedSemaphore::assume_signalled)", "leave out the wait"),
+    ("declare one or a presentation submitted through ash (OwnedSemaphore::assume_waited)", "leave out the signal"),
     ("ArrayUsage::SURFACE_LOAD_STORE", "GPI_ARRAY_SURFACE_LOAD_STORE"),
     ("`ExportableMemory::size`", "the size of gpi_buffer_get_info"),
     ("`ImportedImage`", "an image in another process"),
@@ -11,11 +16,14 @@ const NAMES: [(&str, &str); 21] = [
     ("OwnedImage::subresource_layout", "gpi_vulkan_image_get_row_layout"),
     ("`OwnedSemaphore::timeline`", "gpi_exported_semaphore_create_vulkan"),
     ("Stream::signal", "gpi_stream_signal"),
+    ("Stream::signal_timeline", "gpi_stream_signal"),
     ("Stream::wait", "gpi_stream_wait"),
+    ("Stream::wait_timeline", "gpi_stream_wait"),
     ("TimelineStrategy::HostBridge", "GPI_TIMELINE_BRIDGE"),
     ("Timeline::wait", "gpi_timeline_wait"),
     ("`Timeline`", "gpi_timeline"),
     ("VkApplicationInfo::apiVersion", "VkApplicationInfo.apiVersion"),
+    ("VkMemoryAllocateInfo::allocationSize", "VkMemoryAllocateInfo.allocationSize"),
     ("VulkanInterop::optional_device_extensions", "gpi_vulkan_get_extension"),
     ("`dedicated`", "GPI_IMPORT_DEDICATED"),
     ("`native`", "GPI_IMPORT_NATIVE"),
@@ -28,7 +36,7 @@ const NAMES: [(&str, &str); 21] = [
 
 /// A message with the names of C.
 pub(crate) fn in_c(message: &str) -> String {
-    NAMES.iter().fold(message.to_owned(), |text, (rust, c)| text.replace(rust, c))
+    with_names(message, &NAMES)
 }
 
 /// The failed function: the driver's, or `function` of C in place of a method of Rust.
@@ -67,9 +75,20 @@ mod tests {
                 let code = text.split("#[cfg(test)]").next().unwrap_or_default();
                 let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
                 let code = lines.collect::<Vec<_>>().join("\n").replace("\\\"", "'");
-                code.split('"').skip(1).step_by(2).filter(|literal| literal.contains(' ')).for_each(&mut *check);
+                let literals = code.split('"').skip(1).step_by(2).filter(|literal| literal.contains(' '));
+                // Without the breaks of lines.
+                let whole = |literal: &str| literal.split("\\\n").map(str::trim_start).collect::<String>();
+                literals.for_each(|literal| check(&whole(literal)));
             }
         }
+    }
+
+    #[test]
+    fn names_that_begin_alike_are_apart() {
+        let message = "Stream::wait_timeline: failed after Stream::signal_timeline, Stream::wait and Stream::record";
+        let shown = "gpi_stream_wait: failed after gpi_stream_signal, gpi_stream_wait and gpi_stream_record";
+        assert_eq!(in_c(message), shown);
+        assert_eq!(in_c("ExporterTimeline::wait"), "ExporterTimeline::wait");
     }
 
     #[test]

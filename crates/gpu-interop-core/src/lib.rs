@@ -96,6 +96,7 @@ mod identity;
 mod import;
 mod kernel;
 mod mapping;
+mod names;
 mod nv_sci;
 mod object;
 mod process;
@@ -122,6 +123,8 @@ pub use import::check_buffer;
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
 pub use mapping::HostMapping;
+#[doc(hidden)]
+pub use names::with_names;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,

@@ -1,7 +1,12 @@
 //! Names of Rust in the messages of the library, as Python has them.
 
-/// Names inside messages. A longer name is before one that it contains.
-const NAMES: [(&str, &str); 20] = [
+use gpu_interop_core::with_names;
+
+/// Names inside messages, as whole words. A longer text is before one that it contains.
+const NAMES: [(&str, &str); 24] = [
+    (" (MemoryHandle::opaque_from_raw_fd, classify_fd)", ""),
+    ("declare one submitted through ash (OwnedSemaphore::assume_signalled)", "leave out the wait"),
+    ("declare one or a presentation submitted through ash (OwnedSemaphore::assume_waited)", "leave out the signal"),
     ("create it with ExportableBuffer::new or ImportedBuffer::new", "create it with exportable=True"),
     ("ArrayUsage::SURFACE_LOAD_STORE", "the usage for surfaces"),
     ("`ExportableMemory::size`", "Memory.size"),
@@ -17,6 +22,7 @@ const NAMES: [(&str, &str); 20] = [
     ("Timeline::wait", "Timeline.host_wait"),
     ("`Timeline`", "Timeline"),
     ("VkApplicationInfo::apiVersion", "VkApplicationInfo.apiVersion"),
+    ("VkMemoryAllocateInfo::allocationSize", "VkMemoryAllocateInfo.allocationSize"),
     ("VulkanInterop::optional_device_extensions", "vulkan.Device.optional_extensions"),
     ("`dedicated`", "dedicated=True"),
     ("`native`", "native=True"),
@@ -59,7 +65,7 @@ const TYPES: [(&str, &str); 8] = [
 
 /// A message with the names of Python.
 pub(crate) fn in_python(message: &str) -> String {
-    let text = NAMES.iter().fold(message.to_owned(), |text, (rust, python)| text.replace(rust, python));
+    let text = with_names(message, &NAMES);
     // Functions of earlier errors.
     let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let pieces = text.split_inclusive(|c| !in_name(c)).map(|piece| {

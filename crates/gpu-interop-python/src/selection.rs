@@ -1,8 +1,8 @@
 //! Choice of a device.
 
 use gpu_interop::{
-    BackendChoice, Device, DeviceIdentity, Error, ErrorKind, LoadAttempt, PciAddress, Result, Uuid, available,
-    device_for, select,
+    BackendChoice, BackendName, Device, DeviceIdentity, Error, ErrorKind, LoadAttempt, PciAddress, Result, Uuid,
+    available, device_for, select,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -54,7 +54,7 @@ impl PyDeviceInfo {
 /// All devices of the backends that load, GPUs first. ``GPU_INTEROP_BACKEND`` restricts the backends.
 ///
 /// Warns with :class:`BackendFailedWarning` for each backend whose driver is there but failed, and raises :class:`System` if
-/// no driver works in this process because of a fork.
+/// the driver of a GPU does not work in this process, as after a fork, and none lists a GPU.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<PyDeviceInfo>> {
     let (found, failed) = py.detach(listed).raised()?;
@@ -66,23 +66,34 @@ pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<PyDeviceInfo>> {
 fn listed() -> Result<(Vec<PyDeviceInfo>, Vec<LoadAttempt>)> {
     let choice = BackendChoice::from_env()?;
     let (mut found, mut failed) = (Vec::new(), Vec::new());
+    let (mut has_gpu, mut not_here) = (false, None);
     for (name, loaded) in available() {
         if matches!(choice, BackendChoice::Named(wanted) if wanted != name) {
             continue;
         }
         match loaded.and_then(|backend| backend.devices()) {
-            Ok(devices) => found.extend(devices.into_iter().enumerate().map(|(ordinal, identity)| PyDeviceInfo {
-                backend: name.to_string(),
-                ordinal,
-                identity,
-            })),
-            // The same driver works in another process: its GPUs must not be missing here.
-            Err(error) if error.kind() == ErrorKind::System => return Err(error),
-            // `backends` has the reasons of all that do not load.
-            Err(error) => failed.push(LoadAttempt::failed(name.to_string(), &error)),
+            Ok(devices) => {
+                has_gpu |= name != BackendName::Host && !devices.is_empty();
+                found.extend(devices.into_iter().enumerate().map(|(ordinal, identity)| PyDeviceInfo {
+                    backend: name.to_string(),
+                    ordinal,
+                    identity,
+                }));
+            }
+            Err(error) => {
+                // `backends` has the reasons of all that do not load.
+                failed.push(LoadAttempt::failed(name.to_string(), &error));
+                if error.kind() == ErrorKind::System {
+                    not_here = not_here.or(Some(error));
+                }
+            }
         }
     }
-    Ok((found, failed))
+    match not_here {
+        // The same driver works in another process: the CPU must not stand for its GPUs.
+        Some(error) if !has_gpu => Err(error),
+        _ => Ok((found, failed)),
+    }
 }
 
 /// Warns of the backends whose driver is there but failed.

@@ -71,15 +71,17 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
     }
     let raw = RawStream::new(raw);
     let instead = "pass a gpu_interop.Stream, a stream of torch or CuPy other than cupy.cuda.Stream.ptds, or None";
-    // SAFETY: the stream is live during this call: its owner is, or the documentation requires it.
-    unsafe { shared.device.check_raw_stream(operation, raw, instead) }.raised()?;
+    // Before the driver sees the number, which is of another GPU's stream.
+    check_device(operation, shared, object)?;
+    // SAFETY: the stream is live during this call: its owner is, or the documentation requires it. It is one of this device: its
+    // object does not say another, by `check_device`, or the documentation requires it.
+    object.py().detach(|| unsafe { shared.device.check_raw_stream(operation, raw, instead) }).raised()?;
     if !owned {
         // SAFETY: checked above; the documentation requires of the caller that the stream lives until its work has completed and
         // `Device.collect` was called, and that no graph is captured on it before.
         let stream = unsafe { shared.device.stream_from_raw(raw) };
         return Ok(Arc::new(Flow::new(stream)));
     }
-    check_device(operation, shared, object)?;
     // Dropped after the lock is released: the owner of a stream may run code of Python.
     let _evicted;
     let mut lent = shared.lent.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, TimelineWaiter};
+use gpu_interop_core::{FORKED, ProcessMark};
 
 /// Called once, on the thread, with the timeline's failure if there is one.
 pub(crate) type Notice = Box<dyn FnOnce(Option<Error>) + Send>;
@@ -17,12 +18,12 @@ pub(crate) type Notice = Box<dyn FnOnce(Option<Error>) + Send>;
 pub(crate) struct Watcher {
     state: Mutex<State>,
     /// The process that made this: its thread does not exist in a process forked from it.
-    process: u32,
+    process: ProcessMark,
 }
 
 impl Default for Watcher {
     fn default() -> Self {
-        Self { state: Mutex::default(), process: std::process::id() }
+        Self { state: Mutex::default(), process: ProcessMark::of_this_process() }
     }
 }
 
@@ -90,10 +91,8 @@ impl Watcher {
     /// Registers a notice, and starts the thread. Returns its number.
     pub(crate) fn watch(this: &Arc<Self>, timeline: Arc<Timeline>, value: u64, notice: Notice) -> Result<u64> {
         // Before the lock, which the thread may have held during the fork.
-        if this.process != std::process::id() {
-            let message = "this process was forked after the timeline was created, and the thread that wakes asyncio is not in \
-                           it; open the device after the fork, or start processes with `spawn`";
-            return Err(Error::new(ErrorKind::System, "Timeline.reached", message));
+        if !this.process.is_this_process() {
+            return Err(Error::new(ErrorKind::System, "Timeline.reached", FORKED));
         }
         let mut state = this.lock();
         state.next += 1;
@@ -122,7 +121,7 @@ impl Watcher {
 
     /// Removes a notice.
     pub(crate) fn forget(&self, ticket: u64) {
-        if self.process != std::process::id() {
+        if !self.process.is_this_process() {
             return;
         }
         let entry = self.lock().entries.remove(&ticket);
