@@ -125,7 +125,10 @@ struct Interruptions {
 
 impl Waiter {
     fn new(interop: &VulkanInterop) -> Result<Self> {
-        layer::warn_beside_bridge();
+        // A layer is loaded before the device.
+        if interop.begin_layer_check() {
+            layer::warn_beside_bridge();
+        }
         let longest = if interop.polls_in_waits() { POLLING } else { Duration::MAX };
         let (interruptions, interrupted) = (Mutex::default(), Condvar::new());
         Ok(Self { wake: OwnedSemaphore::timeline(interop, 0)?, interruptions, interrupted, longest })

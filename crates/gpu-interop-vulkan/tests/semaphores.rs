@@ -7,7 +7,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use common::{rejected, vulkan, vulkan_with};
+use common::{rejected, vulkan};
 use gpu_interop_core::ErrorKind;
 use gpu_interop_vulkan::{
     ExportableSemaphore, HeadlessContext, HeadlessOptions, OwnedSemaphore, SemaphoreOp, Submission,
