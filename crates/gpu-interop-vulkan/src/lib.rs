@@ -89,6 +89,7 @@ mod macros;
 
 mod backing;
 mod begun;
+mod binary;
 mod buffer;
 
 mod context;

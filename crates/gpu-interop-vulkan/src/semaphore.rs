@@ -1,13 +1,14 @@
 //! Binary and timeline semaphores.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{Error, Result, SemaphorePayload};
 
+use crate::binary::{Binary, BinaryState};
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 use crate::pending::PendingSignals;
@@ -39,22 +40,9 @@ struct Inner {
     bridged: AtomicBool,
     /// The application has the handle, and may signal it through ash.
     lent: AtomicBool,
-    binary: Mutex<Binary>,
+    binary: BinaryState,
     /// What keeps a semaphore of the application alive; `None` if this object destroys the semaphore.
     lender: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-/// State of a binary semaphore after the submitted work, as far as it went through this crate.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Binary {
-    #[default]
-    Unsignalled,
-    /// A signal is being submitted.
-    Signalling,
-    /// By this submission; `None` for one through ash.
-    Signalled(Option<Place>),
-    /// A wait is being submitted.
-    Waiting,
 }
 
 /// What a recorded wait or signal has replaced.
@@ -155,7 +143,7 @@ impl OwnedSemaphore {
             shared: AtomicBool::new(false),
             bridged: AtomicBool::new(false),
             lent: AtomicBool::new(lender.is_some()),
-            binary: Mutex::default(),
+            binary: BinaryState::default(),
             lender,
         };
         Self { inner: Arc::new(inner) }
@@ -270,7 +258,7 @@ impl OwnedSemaphore {
     /// # Safety
     /// The signal was submitted, and no wait for it.
     pub unsafe fn assume_signalled(&self) {
-        *self.state() = Binary::Signalled(None);
+        self.inner.binary.set(Binary::Signalled(None));
     }
 
     /// Declares that a wait for the last signal of this binary semaphore was submitted through ash, such as by
@@ -280,7 +268,7 @@ impl OwnedSemaphore {
     /// # Safety
     /// The wait was submitted, and no later signal.
     pub unsafe fn assume_waited(&self) {
-        *self.state() = Binary::Unsignalled;
+        self.inner.binary.set(Binary::Unsignalled);
     }
 
     /// Records that another API or process may signal the semaphore or wait for it.
@@ -295,10 +283,6 @@ impl OwnedSemaphore {
     /// Records that a bridge signals the timeline.
     pub(crate) fn bridge(&self) {
         self.inner.bridged.store(true, Ordering::Relaxed);
-    }
-
-    fn state(&self) -> MutexGuard<'_, Binary> {
-        self.inner.binary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_timeline(&self) -> bool {
@@ -319,7 +303,7 @@ impl OwnedSemaphore {
 
     /// The submission that signalled a binary semaphore, if it is known.
     pub(crate) fn signalled_by(&self) -> Option<Place> {
-        match *self.state() {
+        match self.inner.binary.get() {
             Binary::Signalled(place) if !self.is_shared() => place,
             _ => None,
         }
@@ -335,30 +319,19 @@ impl OwnedSemaphore {
         if self.is_timeline() {
             return Ok(Before::Timeline(self.inner.pending.wait(queue, value)));
         }
-        let mut binary = self.state();
-        if self.is_shared() || matches!(*binary, Binary::Signalled(_)) {
-            return Ok(Before::Binary(std::mem::replace(&mut binary, Binary::Waiting)));
-        }
-        Err(Error::invalid(
-            operation,
-            "no signal of the binary semaphore was submitted, so the queue would wait for ever; submit the signal first, or \
-             declare one submitted through ash (OwnedSemaphore::assume_signalled)",
-        ))
+        self.inner.binary.wait(operation, self.is_shared()).map(Before::Binary)
     }
 
     /// The wait that [`OwnedSemaphore::begin_wait`] recorded was submitted.
     pub(crate) fn wait_submitted(&self) {
-        let mut binary = self.state();
-        if matches!(*binary, Binary::Waiting) {
-            *binary = Binary::Unsignalled;
-        }
+        self.inner.binary.wait_submitted();
     }
 
     /// Reverts the last [`OwnedSemaphore::begin_wait`] of a queue, which returned `before`.
     pub(crate) fn undo_wait(&self, queue: vk::Queue, before: Before) {
         match before {
             Before::Timeline(waited) => self.inner.pending.undo_wait(queue, waited),
-            Before::Binary(before) => *self.state() = before,
+            Before::Binary(before) => self.inner.binary.set(before),
         }
     }
 
@@ -378,20 +351,7 @@ impl OwnedSemaphore {
         if self.is_timeline() {
             return self.inner.pending.signal(operation, queue, self.value()?, value).map(|()| Before::Timeline(0));
         }
-        let mut binary = self.state();
-        match *binary {
-            Binary::Unsignalled => {}
-            Binary::Waiting if is_waited => {}
-            _ if self.is_shared() => {}
-            _ => {
-                return Err(Error::invalid(
-                    operation,
-                    "a signal of the binary semaphore is already submitted, and no wait for it; submit the wait first, or \
-                     declare one or a presentation submitted through ash (OwnedSemaphore::assume_waited)",
-                ));
-            }
-        }
-        Ok(Before::Binary(std::mem::replace(&mut binary, Binary::Signalling)))
+        self.inner.binary.signal(operation, self.is_shared(), is_waited).map(Before::Binary)
     }
 
     /// The signal that [`OwnedSemaphore::begin_signal`] recorded was submitted.
@@ -399,7 +359,7 @@ impl OwnedSemaphore {
         if self.is_timeline() {
             self.inner.pending.submitted(queue, place);
         } else {
-            *self.state() = Binary::Signalled(Some(place));
+            self.inner.binary.set(Binary::Signalled(Some(place)));
         }
     }
 
@@ -407,7 +367,7 @@ impl OwnedSemaphore {
     pub(crate) fn undo_signal(&self, queue: vk::Queue, before: Before) {
         match before {
             Before::Timeline(_) => self.inner.pending.undo(queue),
-            Before::Binary(before) => *self.state() = before,
+            Before::Binary(before) => self.inner.binary.set(before),
         }
     }
 
