@@ -146,6 +146,10 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
         Ok(Box::new(PollingWaiter::new(self.type_id())))
     }
+
+    /// Called when a bridge begins to carry the timeline's values: the host then makes the signals of streams. Does nothing
+    /// by default. A wrapper forwards it.
+    fn bridged(&self) {}
 }
 
 /// Waits for several timelines of one exporter at once. One thread waits at a time; any thread may interrupt it.

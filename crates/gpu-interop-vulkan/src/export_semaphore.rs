@@ -126,7 +126,7 @@ impl ExportableSemaphore {
         let types = semaphore_handle_type(self.handle)
             .ok_or_else(|| Error::unsupported(OPERATION, "Vulkan has no handle of this kind"))?;
         interop.check_process(OPERATION)?;
-        let handle = handles::export_semaphore(interop, self.semaphore.as_raw(), (self.handle, types), &self.exported)
+        let handle = handles::export_semaphore(interop, self.semaphore.raw(), (self.handle, types), &self.exported)
             .map_err(|error| error.with_device(interop.identity()).with_context("handle", self.handle))?;
         self.semaphore.share();
         Ok(handle)

@@ -66,7 +66,7 @@ fn import(interop: &VulkanInterop, request: &SemaphoreImport) -> Result<OwnedSem
     let not_exported = vk::ExternalSemaphoreHandleTypeFlags::empty();
     let semaphore = OwnedSemaphore::create(OPERATION, interop, kind.payload(), 0, not_exported)?;
     // SAFETY: the semaphore is live, has the payload type of the handle, and was just created, so nothing uses it.
-    unsafe { handle.import(interop, semaphore.as_raw(), types) }?;
+    unsafe { handle.import(interop, semaphore.raw(), types) }?;
     semaphore.share();
     Ok(semaphore)
 }

@@ -3,20 +3,20 @@
 use std::any::Any;
 use std::ffi::CStr;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ash::vk;
-use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, ProcessMark, Result};
+use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, FORKED, FirstUse, ProcessMark, Result};
 
-use crate::buffer_usage;
 use crate::handles::{self, Functions};
 use crate::identity::{
     device_identity, driver_and_vendor, driver_description, has_extension, is_nvidias_driver, name_and_kind,
     query_properties, version,
 };
 use crate::pending_work::PendingWork;
-use crate::process;
 use crate::queue_waits::QueueWaits;
+use crate::usage_bits;
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
 ///
@@ -26,6 +26,9 @@ use crate::queue_waits::QueueWaits;
 pub struct VulkanInterop {
     shared: Arc<Shared>,
 }
+
+/// The process of the first instance.
+pub(crate) static FIRST_USE: FirstUse = FirstUse::none();
 
 struct Shared {
     instance: ash::Instance,
@@ -40,10 +43,14 @@ struct Shared {
     max_timeline_difference: u64,
     /// The usages that buffers of the device may have.
     buffer_usages: vk::BufferUsageFlags,
+    /// The usages and flags that images of the device may have.
+    image_bits: (vk::ImageUsageFlags, vk::ImageCreateFlags),
     /// Those of the contexts on the device.
     pending_work: Mutex<Vec<Weak<dyn PendingWork>>>,
     /// Those of the queues of the device.
     queue_waits: QueueWaits,
+    /// A bridge has looked for an old validation layer.
+    layer_checked: AtomicBool,
     /// The process that made this.
     process: ProcessMark,
     /// Keeps the device alive if the application passed an owner.
@@ -101,7 +108,9 @@ impl VulkanInterop {
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Self> {
         const OPERATION: &str = "VulkanInterop::new";
-        process::enter(OPERATION)?;
+        FIRST_USE.check(OPERATION)?;
+        // The application's instance has loaded the drivers.
+        FIRST_USE.note();
         // SAFETY: the caller promises that the physical device belongs to the live instance.
         let properties = unsafe { instance.get_physical_device_properties(physical_device) };
         if properties.api_version < vk::API_VERSION_1_1 {
@@ -147,7 +156,8 @@ impl VulkanInterop {
         let has_addresses = unsafe { has_addresses(instance, physical_device, &properties) };
         let shared = Shared {
             functions,
-            buffer_usages: buffer_usage::of_buffers(has, has_addresses),
+            buffer_usages: usage_bits::of_buffers(has, has_addresses),
+            image_bits: usage_bits::of_images(has),
             has_timelines,
             timeline,
             max_timeline_difference,
@@ -158,6 +168,7 @@ impl VulkanInterop {
             identity,
             pending_work: Mutex::default(),
             queue_waits: QueueWaits::default(),
+            layer_checked: AtomicBool::new(false),
             process: ProcessMark::of_this_process(),
             owner,
         };
@@ -212,6 +223,16 @@ impl VulkanInterop {
         self.shared.buffer_usages
     }
 
+    /// The usages and flags that images of the device may have, as far as Vulkan reports extensions.
+    pub(crate) fn image_bits(&self) -> (vk::ImageUsageFlags, vk::ImageCreateFlags) {
+        self.shared.image_bits
+    }
+
+    /// `true` at the first call for this device.
+    pub(crate) fn begin_layer_check(&self) -> bool {
+        !self.shared.layer_checked.swap(true, Ordering::Relaxed)
+    }
+
     pub(crate) fn queue_waits(&self) -> &QueueWaits {
         &self.shared.queue_waits
     }
@@ -221,7 +242,7 @@ impl VulkanInterop {
         if !self.is_forked() {
             return Ok(());
         }
-        Err(process::forked(operation).with_device(self.identity()))
+        Err(Error::new(ErrorKind::System, operation, FORKED).with_device(self.identity()))
     }
 
     /// The identity of the device.

@@ -17,6 +17,9 @@ const FIXED: u32 = vk::make_api_version(0, 1, 4, 304);
 /// instance, so it looks for the layer's library in the process.
 pub(crate) fn warn_beside_bridge() {
     static WARNED: AtomicBool = AtomicBool::new(false);
+    if WARNED.load(Ordering::Relaxed) {
+        return;
+    }
     let Some(found) = loaded().filter(|found| *found < FIXED) else { return };
     if WARNED.swap(true, Ordering::Relaxed) {
         return;

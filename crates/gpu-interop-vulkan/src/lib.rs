@@ -89,8 +89,9 @@ mod macros;
 
 mod backing;
 mod begun;
+mod binary;
 mod buffer;
-mod buffer_usage;
+
 mod context;
 mod error;
 mod export;
@@ -112,7 +113,6 @@ mod patience;
 mod pending;
 mod pending_work;
 mod placement;
-mod process;
 mod query;
 mod queue;
 mod queue_waits;
@@ -124,6 +124,7 @@ mod shared_timeline;
 mod timeline;
 mod tracking;
 mod usage;
+mod usage_bits;
 mod video;
 
 pub use ash;

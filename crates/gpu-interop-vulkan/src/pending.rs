@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, Result};
 
+use crate::queue_waits::Place;
+
 #[derive(Debug, Default)]
 pub(crate) struct PendingSignals(Mutex<Vec<Queue>>);
 
@@ -29,6 +31,8 @@ struct Signal {
     value: u64,
     /// The signal executes only once the timeline has this value.
     after: u64,
+    /// `None` until the submission was made.
+    place: Option<Place>,
 }
 
 impl PendingSignals {
@@ -71,15 +75,22 @@ impl PendingSignals {
             .with_context("reached by earlier work", before));
         }
         entry.last = value;
-        entry.signals.push(Signal { value, after: entry.waited });
+        entry.signals.push(Signal { value, after: entry.waited, place: None });
         Ok(())
     }
 
-    /// A queue with a signal of `value` or a greater one.
-    pub(crate) fn queue_of(&self, value: u64) -> Option<vk::Queue> {
+    /// The recorded signals of a queue were submitted.
+    pub(crate) fn submitted(&self, queue: vk::Queue, place: Place) {
+        let mut queues = self.lock();
+        let signals = entry(&mut queues, queue).signals.iter_mut().rev();
+        signals.take_while(|signal| signal.place.is_none()).for_each(|signal| signal.place = Some(place));
+    }
+
+    /// A submission that signals `value` or a greater one.
+    pub(crate) fn submission_of(&self, value: u64) -> Option<Place> {
         let queues = self.lock();
-        let signals = |queue: &&Queue| queue.signals.iter().any(|signal| signal.value >= value);
-        queues.iter().find(signals).map(|queue| queue.queue)
+        let mut signals = queues.iter().flat_map(|queue| &queue.signals).filter(|signal| signal.value >= value);
+        signals.find_map(|signal| signal.place)
     }
 
     /// Reverts the last [`PendingSignals::signal`] of a queue after a failed submission.

@@ -102,13 +102,14 @@ impl VulkanInterop {
         Ok(memory_features(&properties.external_memory_properties))
     }
 
-    /// Queries the device's support for such an image shared as `kind`. Calls
-    /// `vkGetPhysicalDeviceImageFormatProperties2`.
+    /// Queries the device's support for such an image shared as `kind`, also for images that this crate does not create.
+    /// Calls `vkGetPhysicalDeviceImageFormatProperties2`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, no shared image has such parameters, or the device
-    /// does not support the image or cannot share it as this kind; [`ErrorKind::InvalidArgument`] for no usage or an
-    /// unknown type; [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, or the device does not support the image or cannot
+    /// share it as this kind; for formats, tilings, usages and flags that are not those of Vulkan 1.1, except the usages and
+    /// flags of extensions that are on and have functions; for DRM modifiers. [`ErrorKind::InvalidArgument`] for no usage or
+    /// an unknown type; [`ErrorKind::OutOfMemory`].
     pub fn image_features(
         &self,
         kind: MemoryHandleKind,
@@ -135,7 +136,7 @@ impl VulkanInterop {
     ) -> Result<(ExternalFeatures<MemoryHandleKind>, vk::ImageFormatProperties)> {
         const OPERATION: &str = "VulkanInterop::image_features";
         self.check_process(OPERATION)?;
-        image.check(OPERATION, modifier.is_some())?;
+        image.check_defined(OPERATION, self, modifier.is_some())?;
         let mut external_info =
             vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(memory_flag(OPERATION, kind)?);
         let mut modifier_info = vk::PhysicalDeviceImageDrmFormatModifierInfoEXT::default()

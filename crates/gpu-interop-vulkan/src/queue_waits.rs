@@ -1,8 +1,8 @@
 //! Waits of queues for values of timelines, as far as they went through this crate.
 //!
-//! Neither a submission nor a presentation may wait for a binary semaphore before all signals on which its signal depends
-//! have been submitted (VUID-vkQueueSubmit-pWaitSemaphores-03238). The signal depends on all work before it on its queue. A
-//! host's signal, such as that of a bridge, counts once it has executed.
+//! A wait for a binary semaphore must not be submitted before all signals on which that semaphore's signal depends
+//! (VUID-vkQueueSubmit-pWaitSemaphores-03238). The signal depends on the waits of its submission and of those before it on
+//! its queue. A host's signal, such as that of a bridge, counts once it has executed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,67 +16,96 @@ pub(crate) trait Awaited: fmt::Debug + Send + Sync {
     /// `true` if the value is reached, or never will be because the device is lost.
     fn is_reached(self: Arc<Self>, value: u64) -> bool;
 
-    /// A queue with a submitted signal of `value` or a greater one.
-    fn signalling_queue(&self, value: u64) -> Option<vk::Queue>;
+    /// A submission that signals `value` or a greater one.
+    fn signalled_by(&self, value: u64) -> Option<Place>;
 
     /// Blocks until the value is reached.
     fn wait(self: Arc<Self>, value: u64, timeout: Duration) -> Result<()>;
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct QueueWaits(Mutex<Vec<Wait>>);
+/// A submission to a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    queue: vk::Queue,
+    /// Greater than those of the queue's earlier submissions.
+    number: u64,
+}
 
-/// The greatest value of a timeline that a queue waits for.
+/// A list of this length is not searched.
+const SHORT: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct QueueWaits(Mutex<Waits>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    /// The number of the last submission.
+    last: u64,
+    list: Vec<Wait>,
+    /// A longer list is searched for reached values, beyond [`SHORT`].
+    limit: usize,
+}
+
+/// A submission's wait for a value.
 #[derive(Debug)]
 struct Wait {
-    queue: vk::Queue,
+    place: Place,
     /// Work that has not completed keeps its semaphores.
     timeline: Weak<dyn Awaited>,
     value: u64,
 }
 
 impl QueueWaits {
-    fn lock(&self) -> MutexGuard<'_, Vec<Wait>> {
+    fn lock(&self) -> MutexGuard<'_, Waits> {
         // The list is valid after every step, so a poisoned lock is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a submitted wait.
-    pub(crate) fn add(&self, queue: vk::Queue, timeline: &Arc<dyn Awaited>, value: u64) {
-        let mut waits = self.lock();
-        let is_same =
-            |wait: &&mut Wait| wait.queue == queue && std::ptr::addr_eq(wait.timeline.as_ptr(), &raw const **timeline);
-        if let Some(wait) = waits.iter_mut().find(is_same) {
-            wait.value = wait.value.max(value);
-            return;
-        }
-        waits.retain(|wait| wait.timeline.strong_count() > 0);
-        waits.push(Wait { queue, timeline: Arc::downgrade(timeline), value });
-    }
-
-    /// The first value without a submitted signal, of those that a submission to `queue` depends on which waits for `waits`.
-    pub(crate) fn unsubmitted(
+    /// Records the waits of a submission that was made.
+    pub(crate) fn submitted(
         &self,
         queue: vk::Queue,
-        waits: impl IntoIterator<Item = (Arc<dyn Awaited>, u64)>,
-    ) -> Option<(Arc<dyn Awaited>, u64)> {
-        let mut open: Vec<_> = waits.into_iter().collect();
-        let (mut queues, mut next) = (vec![queue], 0);
+        submitted: impl IntoIterator<Item = (Arc<dyn Awaited>, u64)>,
+    ) -> Place {
+        // Dropped without the lock: an owner of a semaphore is code of the application.
+        let mut seen = Vec::new();
+        let mut waits = self.lock();
+        waits.last += 1;
+        let place = Place { queue, number: waits.last };
+        for (timeline, value) in submitted {
+            waits.list.push(Wait { place, timeline: Arc::downgrade(&timeline), value });
+            seen.push(timeline);
+        }
+        if waits.list.len() > waits.limit.max(SHORT) {
+            waits.list.retain(|wait| {
+                let Some(timeline) = wait.timeline.upgrade() else { return false };
+                seen.push(timeline.clone());
+                !timeline.is_reached(wait.value)
+            });
+            waits.limit = 2 * waits.list.len();
+        }
+        drop(waits);
+        place
+    }
+
+    /// The first value without a submitted signal, of those that these submissions depend on.
+    pub(crate) fn unsubmitted(&self, mut places: Vec<Place>) -> Option<(Arc<dyn Awaited>, u64)> {
+        let (mut open, mut next) = (Vec::new(), 0);
         loop {
-            while let Some(queue) = queues.get(next) {
+            while let Some(place) = places.get(next) {
                 let waits = self.lock();
-                let of_queue = waits.iter().filter(|wait| wait.queue == *queue);
-                open.extend(of_queue.filter_map(|wait| Some((wait.timeline.upgrade()?, wait.value))));
+                let before = |wait: &&Wait| wait.place.queue == place.queue && wait.place.number <= place.number;
+                let before = waits.list.iter().filter(before);
+                open.extend(before.filter_map(|wait| Some((wait.timeline.upgrade()?, wait.value))));
                 next += 1;
             }
             let (timeline, value) = open.pop()?;
             if timeline.clone().is_reached(value) {
                 continue;
             }
-            match timeline.signalling_queue(value) {
-                None => return Some((timeline, value)),
-                Some(queue) if !queues.contains(&queue) => queues.push(queue),
-                Some(_) => {}
+            let Some(place) = timeline.signalled_by(value) else { return Some((timeline, value)) };
+            if !places.iter().any(|known| known.queue == place.queue && known.number >= place.number) {
+                places.push(place);
             }
         }
     }

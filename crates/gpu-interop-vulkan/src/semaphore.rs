@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use ash::vk;
 use gpu_interop_core::{Error, Result, SemaphorePayload};
 
+use crate::binary::{Binary, BinaryState};
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 use crate::pending::PendingSignals;
-use crate::queue_waits::Awaited;
+use crate::queue_waits::{Awaited, Place};
 
 /// A `VkSemaphore`, binary or timeline. Destroyed with the last clone.
 ///
@@ -35,10 +36,21 @@ struct Inner {
     pending: PendingSignals,
     /// Another API or process may signal it or wait for it: it was exported or imported.
     shared: AtomicBool,
-    /// State of a binary semaphore after the submitted work.
-    signalled: AtomicBool,
+    /// A bridge signals it from the host.
+    bridged: AtomicBool,
+    /// The application has the handle, and may signal it through ash.
+    lent: AtomicBool,
+    binary: BinaryState,
     /// What keeps a semaphore of the application alive; `None` if this object destroys the semaphore.
     lender: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// What a recorded wait or signal has replaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Before {
+    /// The greatest value that the queue waited for.
+    Timeline(u64),
+    Binary(Binary),
 }
 
 impl OwnedSemaphore {
@@ -102,7 +114,8 @@ impl OwnedSemaphore {
     ///
     /// # Safety
     /// `semaphore` is a timeline semaphore of this device, and live as long as `owner`. Host signals through this
-    /// object and signals of submitted work must raise the value in order: work submitted through ash is unknown to it.
+    /// object and signals of submitted work must raise the value in order: work submitted through ash is unknown to it, unless
+    /// [`submit_signal`](Self::submit_signal) and [`submit_wait`](Self::submit_wait) submit it.
     pub unsafe fn timeline_from_raw(
         interop: &VulkanInterop,
         semaphore: vk::Semaphore,
@@ -122,14 +135,30 @@ impl OwnedSemaphore {
         payload: SemaphorePayload,
         lender: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Self {
-        let (shared, signalled) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (interop, pending) = (interop.clone(), PendingSignals::default());
-        Self { inner: Arc::new(Inner { interop, semaphore, payload, pending, shared, signalled, lender }) }
+        let inner = Inner {
+            interop: interop.clone(),
+            semaphore,
+            payload,
+            pending: PendingSignals::default(),
+            shared: AtomicBool::new(false),
+            bridged: AtomicBool::new(false),
+            lent: AtomicBool::new(lender.is_some()),
+            binary: BinaryState::default(),
+            lender,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
-    /// The `VkSemaphore`, valid as long as a clone of this object lives.
+    /// The `VkSemaphore`, valid as long as a clone of this object lives. Submit its signals with
+    /// [`submit_signal`](Self::submit_signal): other ones are unknown to this crate.
     #[must_use]
     pub fn as_raw(&self) -> vk::Semaphore {
+        self.inner.lent.store(true, Ordering::Relaxed);
+        self.inner.semaphore
+    }
+
+    /// As [`as_raw`](Self::as_raw), for calls of this crate.
+    pub(crate) fn raw(&self) -> vk::Semaphore {
         self.inner.semaphore
     }
 
@@ -223,42 +252,13 @@ impl OwnedSemaphore {
         }
     }
 
-    /// Runs `submit`, which makes another library signal the timeline from `queue`, behind the queue's earlier work. The
-    /// signal is recorded, so that [`signal`](Self::signal) and later submissions do not conflict with it; it is not if
-    /// `submit` fails. One thread at a time submits signals of a timeline to a queue.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore; for a value not above the current one and every one
-    /// submitted to this queue, or further above the current one than the device allows; otherwise the errors of
-    /// `submit`.
-    pub fn submit_signal(&self, queue: vk::Queue, value: u64, submit: impl FnOnce() -> Result<()>) -> Result<()> {
-        const OPERATION: &str = "OwnedSemaphore::submit_signal";
-        self.timeline_functions(OPERATION)?;
-        self.check_submitted(OPERATION, value)?;
-        self.begin_signal(OPERATION, queue, value)?;
-        submit().inspect_err(|_| self.undo_signal(queue))
-    }
-
-    /// As [`submit_signal`](Self::submit_signal), of a wait for `value` in front of the queue's later work.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore, and for a value further from the current one than the
-    /// device allows; otherwise the errors of `submit`.
-    pub fn submit_wait(&self, queue: vk::Queue, value: u64, submit: impl FnOnce() -> Result<()>) -> Result<()> {
-        const OPERATION: &str = "OwnedSemaphore::submit_wait";
-        self.timeline_functions(OPERATION)?;
-        self.check_submitted(OPERATION, value)?;
-        let before = self.begin_wait(OPERATION, queue, value)?;
-        submit().inspect_err(|_| self.undo_wait(queue, before))
-    }
-
     /// Declares that a signal of this binary semaphore was submitted through ash, such as by `vkAcquireNextImageKHR`. A
     /// [`HeadlessContext`](crate::HeadlessContext) can then wait for it. No effect on a timeline.
     ///
     /// # Safety
     /// The signal was submitted, and no wait for it.
     pub unsafe fn assume_signalled(&self) {
-        self.inner.signalled.store(true, Ordering::Relaxed);
+        self.inner.binary.set(Binary::Signalled(None));
     }
 
     /// Declares that a wait for the last signal of this binary semaphore was submitted through ash, such as by
@@ -268,7 +268,7 @@ impl OwnedSemaphore {
     /// # Safety
     /// The wait was submitted, and no later signal.
     pub unsafe fn assume_waited(&self) {
-        self.inner.signalled.store(false, Ordering::Relaxed);
+        self.inner.binary.set(Binary::Unsignalled);
     }
 
     /// Records that another API or process may signal the semaphore or wait for it.
@@ -280,13 +280,33 @@ impl OwnedSemaphore {
         self.inner.shared.load(Ordering::Relaxed)
     }
 
+    /// Records that a bridge signals the timeline.
+    pub(crate) fn bridge(&self) {
+        self.inner.bridged.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_timeline(&self) -> bool {
         self.inner.payload == SemaphorePayload::Timeline
     }
 
-    /// The timeline, if its signals are known: the other side of a shared one signals it, too.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The timeline, if its signals are known. Signals by another API or through ash are not; behind a bridge, they are
+    /// signals of the host.
     pub(crate) fn awaited(&self) -> Option<Arc<dyn Awaited>> {
-        (self.is_timeline() && !self.is_shared()).then(|| -> Arc<dyn Awaited> { self.inner.clone() })
+        let is_known = || !self.is_shared() && !self.inner.lent.load(Ordering::Relaxed);
+        let is_awaited = self.is_timeline() && (self.inner.bridged.load(Ordering::Relaxed) || is_known());
+        is_awaited.then(|| -> Arc<dyn Awaited> { self.inner.clone() })
+    }
+
+    /// The submission that signalled a binary semaphore, if it is known.
+    pub(crate) fn signalled_by(&self) -> Option<Place> {
+        match self.inner.binary.get() {
+            Binary::Signalled(place) if !self.is_shared() => place,
+            _ => None,
+        }
     }
 
     /// Records a wait that is about to be submitted to a queue; for `value` if this is a timeline. Returns what
@@ -295,60 +315,66 @@ impl OwnedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore without a
     /// submitted signal.
-    pub(crate) fn begin_wait(&self, operation: &'static str, queue: vk::Queue, value: u64) -> Result<u64> {
+    pub(crate) fn begin_wait(&self, operation: &'static str, queue: vk::Queue, value: u64) -> Result<Before> {
         if self.is_timeline() {
-            return Ok(self.inner.pending.wait(queue, value));
+            return Ok(Before::Timeline(self.inner.pending.wait(queue, value)));
         }
-        if self.change_binary(false) {
-            return Ok(0);
-        }
-        Err(Error::invalid(
-            operation,
-            "no signal of the binary semaphore was submitted, so the queue would wait for ever; submit the signal first, or \
-             declare one submitted through ash (OwnedSemaphore::assume_signalled)",
-        ))
+        self.inner.binary.wait(operation, self.is_shared()).map(Before::Binary)
+    }
+
+    /// The wait that [`OwnedSemaphore::begin_wait`] recorded was submitted.
+    pub(crate) fn wait_submitted(&self) {
+        self.inner.binary.wait_submitted();
     }
 
     /// Reverts the last [`OwnedSemaphore::begin_wait`] of a queue, which returned `before`.
-    pub(crate) fn undo_wait(&self, queue: vk::Queue, before: u64) {
-        if self.is_timeline() {
-            self.inner.pending.undo_wait(queue, before);
-        } else {
-            self.inner.signalled.store(true, Ordering::Relaxed);
+    pub(crate) fn undo_wait(&self, queue: vk::Queue, before: Before) {
+        match before {
+            Before::Timeline(waited) => self.inner.pending.undo_wait(queue, waited),
+            Before::Binary(before) => self.inner.binary.set(before),
         }
     }
 
-    /// Changes the state of a binary semaphore. `false` if it already has the state. That of a shared one is unknown.
-    fn change_binary(&self, signalled: bool) -> bool {
-        self.inner.signalled.swap(signalled, Ordering::Relaxed) != signalled || self.is_shared()
-    }
-
-    /// Records a signal that is about to be submitted to a queue; of `value` if this is a timeline.
+    /// Records a signal that is about to be submitted to a queue; of `value` if this is a timeline. `is_waited`: the same
+    /// submission waits for the semaphore. Returns what [`OwnedSemaphore::undo_signal`] needs.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the timeline would not increase,
     /// or the binary semaphore is already signalled.
-    pub(crate) fn begin_signal(&self, operation: &'static str, queue: vk::Queue, value: u64) -> Result<()> {
+    pub(crate) fn begin_signal(
+        &self,
+        operation: &'static str,
+        queue: vk::Queue,
+        value: u64,
+        is_waited: bool,
+    ) -> Result<Before> {
         if self.is_timeline() {
-            return self.inner.pending.signal(operation, queue, self.value()?, value);
+            return self.inner.pending.signal(operation, queue, self.value()?, value).map(|()| Before::Timeline(0));
         }
-        if self.change_binary(true) {
-            return Ok(());
-        }
-        Err(Error::invalid(
-            operation,
-            "a signal of the binary semaphore is already submitted, and no wait for it; submit the wait first, or declare one \
-             or a presentation submitted through ash (OwnedSemaphore::assume_waited)",
-        ))
+        self.inner.binary.signal(operation, self.is_shared(), is_waited).map(Before::Binary)
     }
 
-    /// Reverts the last [`OwnedSemaphore::begin_signal`] of a queue.
-    pub(crate) fn undo_signal(&self, queue: vk::Queue) {
+    /// The signal that [`OwnedSemaphore::begin_signal`] recorded was submitted.
+    pub(crate) fn signal_submitted(&self, queue: vk::Queue, place: Place) {
         if self.is_timeline() {
-            self.inner.pending.undo(queue);
+            self.inner.pending.submitted(queue, place);
         } else {
-            self.inner.signalled.store(false, Ordering::Relaxed);
+            self.inner.binary.set(Binary::Signalled(Some(place)));
         }
+    }
+
+    /// Reverts the last [`OwnedSemaphore::begin_signal`] of a queue, which returned `before`.
+    pub(crate) fn undo_signal(&self, queue: vk::Queue, before: Before) {
+        match before {
+            Before::Timeline(_) => self.inner.pending.undo(queue),
+            Before::Binary(before) => self.inner.binary.set(before),
+        }
+    }
+
+    /// Rejects binary semaphores, and as [`check_submitted`](Self::check_submitted).
+    pub(crate) fn check_value(&self, operation: &'static str, value: u64) -> Result<()> {
+        self.timeline_functions(operation)?;
+        self.check_submitted(operation, value)
     }
 
     /// Rejects timeline values that a submission must neither wait for nor signal.
@@ -381,8 +407,8 @@ impl Awaited for Inner {
         OwnedSemaphore { inner: self }.value().map_or(true, |reached| reached >= value)
     }
 
-    fn signalling_queue(&self, value: u64) -> Option<vk::Queue> {
-        self.pending.queue_of(value)
+    fn signalled_by(&self, value: u64) -> Option<Place> {
+        self.pending.submission_of(value)
     }
 
     fn wait(self: Arc<Self>, value: u64, timeout: Duration) -> Result<()> {

@@ -37,6 +37,10 @@ impl ExporterTimeline for OwnedSemaphore {
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
         Ok(Box::new(Waiter::new(self.interop())?))
     }
+
+    fn bridged(&self) {
+        self.bridge();
+    }
 }
 
 /// Methods of [`ExporterTimeline`] that delegate to the type's [`OwnedSemaphore`].
@@ -60,6 +64,10 @@ macro_rules! delegate_to_semaphore {
 
         fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
             self.semaphore().waiter()
+        }
+
+        fn bridged(&self) {
+            self.semaphore().bridge();
         }
     };
 }
@@ -117,7 +125,10 @@ struct Interruptions {
 
 impl Waiter {
     fn new(interop: &VulkanInterop) -> Result<Self> {
-        layer::warn_beside_bridge();
+        // A layer is loaded before the device.
+        if interop.begin_layer_check() {
+            layer::warn_beside_bridge();
+        }
         let longest = if interop.polls_in_waits() { POLLING } else { Duration::MAX };
         let (interruptions, interrupted) = (Mutex::default(), Condvar::new());
         Ok(Self { wake: OwnedSemaphore::timeline(interop, 0)?, interruptions, interrupted, longest })
@@ -143,13 +154,13 @@ impl TimelineWaiter for Waiter {
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
         const OPERATION: &str = "TimelineWaiter::wait_any";
         let interop = self.wake.interop();
-        let mut semaphores = vec![self.wake.as_raw()];
+        let mut semaphores = vec![self.wake.raw()];
         let mut values = vec![self.interruptions().seen + 1];
         for (timeline, value) in waits {
             let own = semaphore(*timeline).filter(|semaphore| semaphore.payload() == SemaphorePayload::Timeline);
             let own = own.filter(|semaphore| semaphore.interop().is_same_device(interop));
             let foreign = || Error::invalid(OPERATION, "the timeline is not a timeline semaphore of this device");
-            semaphores.push(own.ok_or_else(foreign)?.as_raw());
+            semaphores.push(own.ok_or_else(foreign)?.raw());
             values.push(*value);
         }
         let info =

@@ -34,27 +34,41 @@ impl VulkanInterop {
 }
 
 impl ImageQuery {
-    /// Rejects parameters that no shared image has. `by_modifier`: the tiling is by DRM modifiers.
-    pub(crate) fn check(&self, operation: &'static str, by_modifier: bool) -> Result<()> {
-        use vk::ImageCreateFlags as Flags;
-        use vk::ImageUsageFlags as Usage;
-        let usages = Usage::TRANSFER_SRC
-            | Usage::TRANSFER_DST
-            | Usage::SAMPLED
-            | Usage::STORAGE
-            | Usage::COLOR_ATTACHMENT
-            | Usage::INPUT_ATTACHMENT;
-        let is_planar = VideoFormat::from_vulkan_number(self.format.as_raw()).is_some();
-        let mut flags = Flags::MUTABLE_FORMAT;
-        match self.image_type {
-            vk::ImageType::TYPE_3D => flags |= Flags::TYPE_2D_ARRAY_COMPATIBLE,
-            vk::ImageType::TYPE_2D if is_planar => flags |= Flags::DISJOINT | Flags::ALIAS,
-            vk::ImageType::TYPE_2D => flags |= Flags::CUBE_COMPATIBLE,
-            vk::ImageType::TYPE_1D => {}
-            other => {
-                return Err(Error::invalid(operation, "an image has one, two or three dimensions")
-                    .with_context("type", format_args!("{other:?}")));
-            }
+    /// Rejects parameters that Vulkan does not define, or that belong to an extension which is off. `by_modifier`: the tiling
+    /// is by DRM modifiers.
+    pub(crate) fn check_defined(
+        &self,
+        operation: &'static str,
+        interop: &VulkanInterop,
+        by_modifier: bool,
+    ) -> Result<()> {
+        self.check_basics(operation, by_modifier)?;
+        let (usages, flags) = interop.image_bits();
+        if !usages.contains(self.usage) || !flags.contains(self.flags) {
+            let message = "Vulkan does not define a usage or flag of the image, or its extension is off, or is one that no \
+                           function shows; omit it";
+            return Err(Error::unsupported(operation, message)
+                .with_device(interop.identity())
+                .with_context("usage", format_args!("{:?}", self.usage & !usages))
+                .with_context("flags", format_args!("{:?}", self.flags & !flags)));
+        }
+        // Vulkan 1.0, and the formats of 1.1 for pictures.
+        if matches!(self.format.as_raw(), 1..=184 | 1_000_156_000..=1_000_156_033) || self.is_planar() {
+            return Ok(());
+        }
+        Err(Error::unsupported(operation, "Vulkan 1.1 does not define the format of the image")
+            .with_context("format", format_args!("{:?}", self.format)))
+    }
+
+    fn is_planar(&self) -> bool {
+        VideoFormat::from_vulkan_number(self.format.as_raw()).is_some()
+    }
+
+    /// Rejects unknown types and tilings, and images without a usage.
+    fn check_basics(&self, operation: &'static str, by_modifier: bool) -> Result<()> {
+        if !matches!(self.image_type, vk::ImageType::TYPE_1D | vk::ImageType::TYPE_2D | vk::ImageType::TYPE_3D) {
+            return Err(Error::invalid(operation, "an image has one, two or three dimensions")
+                .with_context("type", format_args!("{:?}", self.image_type)));
         }
         let is_tiling = match self.tiling {
             vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT => by_modifier,
@@ -67,6 +81,28 @@ impl ImageQuery {
         if self.usage.is_empty() {
             return Err(Error::invalid(operation, "the image has no usage; state how Vulkan uses it"));
         }
+        Ok(())
+    }
+
+    /// Rejects parameters that no image of this crate has. `by_modifier`: the tiling is by DRM modifiers.
+    pub(crate) fn check(&self, operation: &'static str, by_modifier: bool) -> Result<()> {
+        use vk::ImageCreateFlags as Flags;
+        use vk::ImageUsageFlags as Usage;
+        self.check_basics(operation, by_modifier)?;
+        let usages = Usage::TRANSFER_SRC
+            | Usage::TRANSFER_DST
+            | Usage::SAMPLED
+            | Usage::STORAGE
+            | Usage::COLOR_ATTACHMENT
+            | Usage::INPUT_ATTACHMENT;
+        let is_planar = self.is_planar();
+        let flags = Flags::MUTABLE_FORMAT
+            | match self.image_type {
+                vk::ImageType::TYPE_3D => Flags::TYPE_2D_ARRAY_COMPATIBLE,
+                vk::ImageType::TYPE_2D if is_planar => Flags::DISJOINT | Flags::ALIAS,
+                vk::ImageType::TYPE_2D => Flags::CUBE_COMPATIBLE,
+                _ => Flags::empty(),
+            };
         if !usages.contains(self.usage) {
             return Err(Error::unsupported(
                 operation,

@@ -1,4 +1,4 @@
-//! Binary semaphores of a context: pending signals and waits, and signals that depend on a value of a timeline.
+//! Binary semaphores of a context: pending signals and waits, and those that depend on a value of a timeline.
 
 #![allow(clippy::expect_used)]
 
@@ -7,9 +7,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use common::{rejected, vulkan, vulkan_with};
+use common::{rejected, vulkan};
 use gpu_interop_core::ErrorKind;
-use gpu_interop_vulkan::{HeadlessContext, HeadlessOptions, OwnedSemaphore, SemaphoreOp, Submission};
+use gpu_interop_vulkan::{
+    ExportableSemaphore, HeadlessContext, HeadlessOptions, OwnedSemaphore, SemaphoreOp, Submission,
+};
 
 const LONG: Duration = Duration::from_secs(30);
 const NO_SIGNAL: &str = "no signal of the binary semaphore";
@@ -87,33 +89,79 @@ fn signals_and_waits_of_the_application_are_declared() {
     submit(&context, &[op], &[]).wait(LONG).expect("the work ends");
 }
 
-/// A signal depends on all earlier waits of its queue, and their signals must have been submitted
-/// (VUID-vkQueueSubmit-pWaitSemaphores-03238).
+/// A context that times out soon, without validation: layers before 1.4.304 may stall where the host signals a timeline.
+fn hasty() -> Option<HeadlessContext> {
+    common::unvalidated(HeadlessOptions::default().timeout(Duration::from_secs(2)))
+}
+
+/// Vulkan constrains the wait for a binary semaphore, not its signal (VUID-vkQueueSubmit-pWaitSemaphores-03238).
 #[test]
-fn binary_signals_follow_the_signals_that_they_depend_on() {
-    // Without validation: layers before 1.4.304 may stall where the host signals a timeline.
+fn binary_signals_behind_a_closed_gate_do_not_block() {
+    let Some(context) = hasty() else { return };
+    let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
+    let own = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
+    let binary = [at(&own, 0)];
+    // The host opens the gate between signal and wait; the gate is closed by an earlier submission in the second round.
+    let first = submit(&context, &[at(&gate, 1)], &binary);
+    assert!(!first.is_finished());
+    gate.signal(1).expect("increases");
+    submit(&context, &binary, &[]);
+    submit(&context, &[at(&gate, 2)], &[]);
+    submit(&context, &[], &binary);
+    gate.signal(2).expect("increases");
+    submit(&context, &binary, &[]).wait(LONG).expect("the work ends");
+    // A later wait of the queue is none of the signal.
+    submit(&context, &[], &binary);
+    submit(&context, &[at(&gate, 3)], &[]);
+    let last = submit(&context, &binary, &[]);
+    assert!(!last.is_finished());
+    gate.signal(3).expect("increases");
+    last.wait(LONG).expect("the work ends");
+}
+
+/// Another device or OpenGL enqueues its wait for the semaphore before the host opens the gate.
+#[test]
+fn exported_binary_signals_behind_a_closed_gate_do_not_block() {
+    let Some(context) = hasty() else { return };
+    let Ok(there) = ExportableSemaphore::binary(context.interop()) else { return println!("skipped: no exports") };
+    let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
+    let request = there.import_request().expect("a request");
+    for value in 1..=3 {
+        let first = submit(&context, &[at(&gate, value)], &[at(there.semaphore(), 0)]);
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(!first.is_finished());
+        gate.signal(value).expect("increases");
+        first.wait(LONG).expect("the work ends");
+        // In place of the other side. The context does not check a wait for a shared semaphore.
+        submit(&context, &[at(there.semaphore(), 0)], &[]).wait(LONG).expect("the work ends");
+    }
+    drop(request);
+}
+
+/// A wait for a binary semaphore blocks until the signals on which that semaphore's signal depends have been submitted.
+#[test]
+fn binary_waits_follow_the_signals_that_they_depend_on() {
     let Some(context) = common::unvalidated(HeadlessOptions::default()) else { return };
     let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     let binary = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
     let binary = [at(&binary, 0)];
-    let delayed = |value, submit: &dyn Fn() -> Submission| {
+    let delayed = |value| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(50));
                 timeline.signal(value).expect("increases");
             });
-            let submission = submit();
+            let submission = submit(&context, &binary, &[]);
             assert!(timeline.value().expect("a value") >= value, "the submission depends on an unsubmitted value");
             submission
         })
     };
-    delayed(1, &|| submit(&context, &[at(&timeline, 1)], &binary));
-    submit(&context, &binary, &[]);
-    // Also a wait of an earlier submission, which itself does not block.
-    let start = submit(&context, &[at(&timeline, 2)], &[]);
-    assert!(!start.is_finished());
-    delayed(2, &|| submit(&context, &[], &binary));
-    submit(&context, &binary, &[]).wait(LONG).expect("the work ends");
+    submit(&context, &[at(&timeline, 1)], &binary);
+    delayed(1);
+    // Also a wait of an earlier submission.
+    submit(&context, &[at(&timeline, 2)], &[]);
+    submit(&context, &[], &binary);
+    delayed(2).wait(LONG).expect("the work ends");
     // Submitted signals are not waited for.
     let gate = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     submit(&context, &[], &[at(&timeline, 3)]);
@@ -124,15 +172,19 @@ fn binary_signals_follow_the_signals_that_they_depend_on() {
 #[test]
 fn a_value_that_never_comes_is_a_timeout() {
     let timeout = Duration::from_millis(50);
-    let Some(context) = vulkan_with(HeadlessOptions::default().timeout(timeout)) else { return };
+    let Some(context) = common::unvalidated(HeadlessOptions::default().timeout(timeout)) else { return };
     let timeline = OwnedSemaphore::timeline(context.interop(), 0).expect("a timeline");
     let binary = OwnedSemaphore::binary(context.interop()).expect("a semaphore");
+    let binary = [at(&binary, 0)];
+    let first = submit(&context, &[at(&timeline, 1)], &binary);
     let start = Instant::now();
-    let error = context.submit(&[at(&timeline, 1)], &[at(&binary, 0)], |_| Ok(())).expect_err("never signalled");
+    let error = context.submit(&binary, &[], |_| Ok(())).expect_err("never signalled");
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert!(error.message().contains("binary semaphore") && error.message().contains("bridge"), "{error}");
     assert!((timeout..LONG).contains(&start.elapsed()), "{:?}", start.elapsed());
-    // Nothing was submitted.
-    refused(&context, &[at(&binary, 0)], &[], NO_SIGNAL);
-    context.run(|_| Ok(())).expect("the queue works");
+    assert!(!first.is_finished());
+    // Nothing was submitted: the signal remains.
+    refused(&context, &[], &binary, NO_WAIT);
+    timeline.signal(1).expect("increases");
+    submit(&context, &binary, &[]).wait(LONG).expect("the queue works");
 }

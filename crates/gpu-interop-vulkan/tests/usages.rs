@@ -8,7 +8,7 @@ use ash::vk;
 use common::vulkan;
 use gpu_interop_core::{ErrorKind, MemoryHandleKind};
 use gpu_interop_vulkan::{
-    BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageQuery, ImageSpec, MemoryPlacement, OwnedBuffer,
+    BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, MemoryPlacement, OwnedBuffer,
 };
 
 /// Not known to the device, of video, of acceleration structures, of descriptor buffers, and unknown bits.
@@ -50,19 +50,34 @@ fn parameters_that_no_shared_image_has_are_rejected() {
     let Some(context) = vulkan() else { return };
     let usage = vk::ImageUsageFlags::TRANSFER_DST;
     let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D, [16, 16, 1], vk::Format::R8G8B8A8_UNORM, usage);
-    let flags = [vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE, vk::ImageCreateFlags::from_raw(1 << 30)];
-    let tilings = [vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT, vk::ImageTiling::from_raw(7)];
-    let query = spec.query();
-    let bad_flags = flags.map(|flags| (spec.flags(flags), ImageQuery { flags, ..query }));
-    let bad_tilings = tilings.map(|tiling| (spec.tiling(tiling), ImageQuery { tiling, ..query }));
-    let format = vk::Format::from_raw(190);
     let mut unknown = spec;
-    unknown.format = format;
-    for (spec, query) in bad_flags.into_iter().chain(bad_tilings).chain([(unknown, ImageQuery { format, ..query })]) {
-        let image = ExportableImage::new(context.interop(), &ImageOptions::new(spec)).map(drop);
-        let queried = context.interop().image_features(MemoryHandleKind::OpaqueFd, &query).map(drop);
-        for outcome in [image, queried] {
-            assert_eq!(outcome.expect_err("rejected").kind(), ErrorKind::Unsupported, "{spec:?}");
-        }
+    unknown.format = vk::Format::from_raw(190);
+    let mut used = spec;
+    used.usage = usage | vk::ImageUsageFlags::from_raw(1 << 31);
+    // The flag is defined, so a query answers.
+    let volume = spec.flags(vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE);
+    let undefined = [
+        spec.flags(vk::ImageCreateFlags::from_raw(1 << 30)),
+        spec.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT),
+        spec.tiling(vk::ImageTiling::from_raw(7)),
+        unknown,
+        used,
+    ];
+    for spec in undefined.into_iter().chain([volume]) {
+        let error = ExportableImage::new(context.interop(), &ImageOptions::new(spec)).map(drop).expect_err("rejected");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{spec:?}");
+    }
+    let querying =
+        |spec: ImageSpec| context.interop().image_features(MemoryHandleKind::OpaqueFd, &spec.query()).map(drop);
+    for spec in undefined {
+        let error = querying(spec).expect_err("rejected");
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::Unsupported, "VulkanInterop::image_features"),
+            "{spec:?}"
+        );
+    }
+    if let Err(error) = querying(volume) {
+        assert_eq!(error.operation(), "vkGetPhysicalDeviceImageFormatProperties2");
     }
 }

@@ -105,6 +105,10 @@ impl<T: ExporterTimeline> ExporterTimeline for Relabelled<T> {
         self.timeline.wait(value, timeout)
     }
 
+    fn bridged(&self) {
+        self.timeline.bridged();
+    }
+
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
         self.exported.as_ref().map(|_| system::TIMELINE_SEMAPHORE)
     }

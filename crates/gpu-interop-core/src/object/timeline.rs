@@ -420,7 +420,7 @@ fn bridge(device: &Device, exporter: &dyn ExporterTimeline) -> Result<Bridge> {
     {
         return Err(error);
     }
-    device.inner.bridges.bridge(exporter)
+    device.inner.bridges.bridge(exporter).inspect(|_| exporter.bridged())
 }
 
 impl Device {

@@ -13,7 +13,7 @@ mod validation;
 mod video;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ash::vk;
@@ -236,11 +236,17 @@ impl HeadlessContext {
     /// The commands run once all of `waits` are signalled; `signals` are signalled when they have finished. If a wait
     /// is never signalled, the submission stays pending forever.
     ///
-    /// Does not block, with one exception: a signal of a binary semaphore must not depend on a value of a timeline whose
-    /// signal has not been submitted (VUID-vkQueueSubmit-pWaitSemaphores-03238). If this submission or an earlier one on
-    /// the queue waits for such a value, as over a bridge ([`Timeline::before_present`](
-    /// gpu_interop_core::Timeline::before_present)), the host waits until the value is reached. A timeline that was
-    /// exported or imported is not waited for: enqueue its signal first.
+    /// Does not block, with one exception: a wait for a binary semaphore must not be submitted before every signal on which
+    /// that semaphore's signal depends (VUID-vkQueueSubmit-pWaitSemaphores-03238). If it depends on a value of a timeline
+    /// that the host or a bridge has yet to signal, through waits of its submission or of earlier ones on its queue, the host
+    /// waits until the value is reached. It waits for no other values: not for those of a timeline that was exported or
+    /// imported without a bridge, and, unless a bridge signals it, of one whose handle the application has
+    /// ([`OwnedSemaphore::timeline_from_raw`](crate::OwnedSemaphore::timeline_from_raw),
+    /// [`as_raw`](crate::OwnedSemaphore::as_raw)). Over a bridge, submit the application's own signals with
+    /// [`OwnedSemaphore::submit_signal`](crate::OwnedSemaphore::submit_signal), or they are waited for, too.
+    ///
+    /// A signal of a binary semaphore never blocks. If another API, a presentation, or work submitted through ash waits for
+    /// the semaphore, call [`Timeline::before_present`](gpu_interop_core::Timeline::before_present) first.
     ///
     /// # Errors
     /// Those of `record`; [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a semaphore belongs to
@@ -263,7 +269,8 @@ impl HeadlessContext {
         record(&mut recording)?;
         recording.make_visible_to_host();
         flight.check_semaphores(waits, signals)?;
-        flight.submit(*self.inner.lock_queue(waits, signals)?, waits, signals)?;
+        self.inner.wait_for_signals(waits)?;
+        flight.submit(*lock(&self.inner.queue), waits, signals)?;
         Ok(Submission::new(self.inner.abandoned.clone(), flight))
     }
 
@@ -278,20 +285,13 @@ impl HeadlessContext {
 }
 
 impl Inner {
-    /// Locks the queue for a submission. If that signals a binary semaphore, the signals on which it depends have been
-    /// submitted.
-    fn lock_queue(&self, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'_>]) -> Result<MutexGuard<'_, vk::Queue>> {
+    /// Waits until every signal on which those of the binary semaphores in `waits` depend has been submitted.
+    fn wait_for_signals(&self, waits: &[SemaphoreOp<'_>]) -> Result<()> {
         let start = Instant::now();
         loop {
-            let queue = lock(&self.queue);
-            if signals.iter().all(|op| op.semaphore.is_timeline()) {
-                return Ok(queue);
-            }
-            let waits = waits.iter().filter_map(|op| Some((op.semaphore.awaited()?, op.value)));
-            let Some((timeline, value)) = self.interop.queue_waits().unsubmitted(*queue, waits) else {
-                return Ok(queue);
-            };
-            drop(queue);
+            let signals = waits.iter().filter_map(|op| op.semaphore.signalled_by()).collect();
+            // The queue is not locked: the owner of a semaphore that is dropped here is code of the application.
+            let Some((timeline, value)) = self.interop.queue_waits().unsubmitted(signals) else { return Ok(()) };
             let left = self.timeout.saturating_sub(start.elapsed());
             let waited = match left.is_zero() {
                 true => Err(Error::new(ErrorKind::Timeout, SUBMIT, "")),
@@ -301,8 +301,8 @@ impl Inner {
                 if error.kind() != ErrorKind::Timeout {
                     return error;
                 }
-                let message = "the submission signals a binary semaphore, but depends on a value that no submitted work signals, \
-                               such as one behind a bridge; signal the value first, or submit later";
+                let message = "the submission waits for a binary semaphore whose signal depends on a value that no submitted \
+                               work signals, such as one behind a bridge; signal the value first, or submit later";
                 Error::new(ErrorKind::Timeout, SUBMIT, message)
                     .with_device(self.interop.identity())
                     .with_context("value", value)

@@ -10,7 +10,7 @@ use super::select::Candidate;
 use super::validation::{self, ValidationLog};
 use crate::error::Checked;
 use crate::identity::{self, has_extension};
-use crate::interop::VulkanInterop;
+use crate::interop::{FIRST_USE, VulkanInterop};
 use crate::layer::LAYER;
 use crate::loader::LOADER_LIBRARY;
 
@@ -30,7 +30,7 @@ pub(super) struct InstanceOwner {
 impl InstanceOwner {
     pub(super) fn new(validation: bool) -> Result<Self> {
         const OPERATION: &str = "vkCreateInstance";
-        crate::process::enter(OPERATION)?;
+        FIRST_USE.check(OPERATION)?;
         let entry = crate::loader::load_entry()?;
         // SAFETY: the entry is a Vulkan loader's. `None` means a loader of Vulkan 1.0.
         let available = unsafe { entry.try_enumerate_instance_version() }
@@ -74,6 +74,7 @@ impl InstanceOwner {
             let reason = "the loader is installed, but found no working driver".to_owned();
             error.with_attempts([LoadAttempt::new(LOADER_LIBRARY, reason)])
         })?;
+        FIRST_USE.note();
         let process = ProcessMark::of_this_process();
         let mut owner = Self { instance, version, log, messenger: None, process, _entry: entry };
         if let Some(log) = &owner.log {

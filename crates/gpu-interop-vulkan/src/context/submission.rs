@@ -145,7 +145,7 @@ impl Flight {
     ) -> Result<()> {
         self.check_found()?;
         let split = |ops: &[SemaphoreOp<'_>]| -> (Vec<vk::Semaphore>, Vec<u64>) {
-            ops.iter().map(|op| (op.semaphore.as_raw(), op.value)).unzip()
+            ops.iter().map(|op| (op.semaphore.raw(), op.value)).unzip()
         };
         let ((wait_semaphores, wait_values), (signal_semaphores, signal_values)) = (split(waits), split(signals));
         let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; waits.len()];

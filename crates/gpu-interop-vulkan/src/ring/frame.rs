@@ -187,7 +187,7 @@ impl Frame {
     /// Makes the enqueued halves safe to present, as [`Timeline::before_present`](gpu_interop_core::Timeline::before_present)
     /// of their values: call it before Vulkan's half if the queue then signals a binary semaphore, such as the one that
     /// `vkQueuePresentKHR` waits for. Over a bridge it blocks until they have completed; with native timelines it does
-    /// nothing. A [`HeadlessContext`](crate::HeadlessContext) does it itself.
+    /// nothing. A [`HeadlessContext`](crate::HeadlessContext) does it itself if it waits for the binary semaphore.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. Otherwise as [`is_done`](Self::is_done).

@@ -12,7 +12,7 @@ use ash::vk::{self, Handle};
 use gpu_interop_core::Result;
 use gpu_interop_vulkan::{HeadlessContext, VulkanInterop};
 
-pub(crate) use self::state::{Settings, calls, change, file, lend, lent, settings};
+pub(crate) use self::state::{Settings, calls, change, file, in_submission, lend, lent, settings};
 
 /// The queue family of [`context`]; not 0, the default of a missing value.
 pub(crate) const FAMILY: u32 = 7;

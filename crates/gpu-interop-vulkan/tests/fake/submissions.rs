@@ -1,13 +1,14 @@
 //! Commands and submissions of a context.
 
 use ash::vk::{self, Handle};
+use gpu_interop_core::{ErrorKind, ExporterTimeline, Result};
 use gpu_interop_vulkan::{
     BufferCopy, BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, HeadlessContext, ImageOptions,
-    ImageSpec, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp,
+    ImageSpec, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp, Submission,
 };
 
 use crate::assert_calls;
-use crate::driver::{Settings, calls, context, start};
+use crate::driver::{Settings, calls, change, context, in_submission, start};
 
 /// `VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
 const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x3);
@@ -120,41 +121,145 @@ fn send_and_receive_are_one_submission_each() {
     assert_eq!(calls()[1..6], [acquire, ORDER, back, release, TO_HOST]);
 }
 
-/// The queue's own waits, those of another queue whose signal it waits for, and none for a timeline that another API
-/// signals.
+/// A wait for a binary semaphore waits on the host for the waits before that semaphore's signal, and those before the
+/// signals that these wait for; only for values whose signals are known.
 #[test]
-fn binary_signals_wait_for_what_they_depend_on() {
-    let wait = |semaphore: &str, value: u64| {
-        format!("vkWaitSemaphores 1000207004{{flags 0x0, semaphores [{semaphore}], values [{value}]")
-    };
-    let waits_of = |found: &[String]| -> Vec<String> {
-        let waits = found.iter().filter(|call| call.starts_with("vkWaitSemaphores"));
-        waits.map(|call| call.split(']').take(2).collect::<Vec<_>>().join("]") + "]").collect()
-    };
+fn binary_waits_wait_for_what_the_signal_depends_on() {
     let interop = start(Settings { wait_reaches: u64::MAX, ..Settings::default() });
     let binary = || OwnedSemaphore::binary(&interop).expect("a semaphore");
     let timeline = || OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
-    let (bridged, between, one, two, three) = (timeline(), timeline(), binary(), binary(), binary());
-    let exported = ExportableSemaphore::timeline(&interop, 0).expect("a semaphore");
-    exported.export().expect("a descriptor");
+    let (gate, between, later, one, two) = (timeline(), timeline(), timeline(), binary(), binary());
     let at = |semaphore, value| [SemaphoreOp { semaphore, value }];
     // SAFETY: the fake driver accepts this queue; nothing else uses it.
     let other = unsafe { HeadlessContext::on_queue(&interop, 7, vk::Queue::from_raw(0x14)) };
     let context = context(&interop);
     let submit = |context: &HeadlessContext, waits: &[_], signals: &[_]| {
         drop(context.submit(waits, signals, |_| Ok(())).expect("submitted"));
+        let waited = calls().into_iter().filter(|call| call.starts_with("vkWaitSemaphores"));
+        let values = waited.filter_map(|call| Some(call.split_once("semaphores ")?.1.split_once('}')?.0.to_owned()));
+        values.collect::<Vec<_>>()
     };
-    // A native timeline.
-    submit(&context, &at(exported.semaphore(), 5), &at(&one, 0));
-    assert_eq!(waits_of(&calls()), [""; 0]);
-    // Another queue waits for a bridge, and signals what this queue waits for.
-    submit(&other, &at(&bridged, 6), &at(&between, 7));
-    submit(&context, &at(&between, 7), &[]);
-    assert_eq!(waits_of(&calls()), [""; 0]);
-    submit(&context, &[], &at(&two, 0));
-    let raw = format!("{:#x}", bridged.as_raw().as_raw());
-    assert_eq!(waits_of(&calls()), [wait(&raw, 6)]);
-    // Reached now.
-    submit(&context, &[], &at(&three, 0));
-    assert_eq!(waits_of(&calls()), [""; 0]);
+    let none = [""; 0];
+    // Another queue waits for the gate, and signals what this queue waits for. Later waits of both are not waited for.
+    assert_eq!(submit(&other, &at(&gate, 6), &at(&between, 7)), none);
+    assert_eq!(submit(&other, &at(&later, 8), &[]), none);
+    assert_eq!(submit(&context, &at(&between, 7), &[]), none);
+    assert_eq!(submit(&context, &[], &at(&one, 0)), none);
+    assert_eq!(submit(&context, &at(&later, 9), &at(&two, 0)), none);
+    assert_eq!(submit(&context, &at(&one, 0), &[]), ["[0xe1], values [6]"]);
+    assert_eq!(submit(&context, &at(&two, 0), &[]), ["[0xe3], values [9]"]);
+}
+
+/// Signals by another API or through ash are unknown, and not waited for. A bridge's are signals of the host.
+#[test]
+fn binary_waits_wait_for_known_signals_and_bridges_only() {
+    let interop = start(Settings { wait_reaches: u64::MAX, ..Settings::default() });
+    let context = context(&interop);
+    let exported = || ExportableSemaphore::timeline(&interop, 0).expect("a semaphore");
+    let raw = || {
+        // SAFETY: the fake driver only records the calls.
+        unsafe { OwnedSemaphore::timeline_from_raw(&interop, vk::Semaphore::from_raw(0xe9), std::sync::Arc::new(())) }
+    };
+    let (native, fallen_back) = (exported(), exported());
+    for timeline in [&native, &fallen_back] {
+        timeline.export().expect("a descriptor");
+    }
+    let (own, of_application) = (raw().expect("a timeline"), raw().expect("a timeline"));
+    let lent = OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
+    let _ = lent.as_raw();
+    ExporterTimeline::bridged(&fallen_back);
+    ExporterTimeline::bridged(&of_application);
+    let mut value = 0;
+    for (timeline, waited) in [
+        (native.semaphore(), false),
+        (fallen_back.semaphore(), true),
+        (&own, false),
+        (&of_application, true),
+        (&lent, false),
+    ] {
+        value += 1;
+        let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
+        let binary = [SemaphoreOp { semaphore: &binary, value: 0 }];
+        drop(context.submit(&[SemaphoreOp { semaphore: timeline, value }], &binary, |_| Ok(())).expect("submitted"));
+        calls();
+        drop(context.submit(&binary, &[], |_| Ok(())).expect("submitted"));
+        let waits = calls().iter().any(|call| call.starts_with("vkWaitSemaphores"));
+        assert_eq!(waits, waited, "timeline {value}");
+    }
+    // Another side waits for an exported binary semaphore.
+    let there = ExportableSemaphore::binary(&interop).expect("a semaphore");
+    there.export().expect("a descriptor");
+    let there = [SemaphoreOp { semaphore: there.semaphore(), value: 0 }];
+    let gate = SemaphoreOp { semaphore: fallen_back.semaphore(), value: value + 1 };
+    drop(context.submit(&[gate], &there, |_| Ok(())).expect("submitted"));
+    drop(context.submit(&there, &[], |_| Ok(())).expect("submitted"));
+    assert!(!calls().iter().any(|call| call.starts_with("vkWaitSemaphores")));
+}
+
+/// A signal of another library that is declared to a timeline is submitted, and so is a wait.
+#[test]
+fn declared_signals_and_waits_count() {
+    let interop = start(Settings { wait_reaches: u64::MAX, ..Settings::default() });
+    let context = context(&interop);
+    let timeline = || OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
+    let (signalled, waited) = (timeline(), timeline());
+    let waits_of = |timeline: &OwnedSemaphore| {
+        let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
+        let binary = [SemaphoreOp { semaphore: &binary, value: 0 }];
+        let waits = [SemaphoreOp { semaphore: timeline, value: 3 }];
+        drop(context.submit(&waits, &binary, |_| Ok(())).expect("submitted"));
+        calls();
+        drop(context.submit(&binary, &[], |_| Ok(())).expect("submitted"));
+        calls().into_iter().filter(|call| call.starts_with("vkWaitSemaphores")).count()
+    };
+    let other = vk::Queue::from_raw(0x14);
+    signalled.submit_signal(other, 3, || Ok(())).expect("submitted");
+    assert_eq!(waits_of(&signalled), 0);
+    // Behind a wait on that queue.
+    let late = timeline();
+    waited.submit_wait(other, 5, || Ok(())).expect("submitted");
+    late.submit_signal(other, 4, || Ok(())).expect("submitted");
+    assert_eq!(waits_of(&late), 1);
+    // During the submission the signal is none yet.
+    change(|settings| settings.reached = 0);
+    let unsubmitted = timeline();
+    let during = || {
+        assert_eq!(waits_of(&unsubmitted), 1);
+        Ok(())
+    };
+    unsubmitted.submit_signal(other, 7, during).expect("submitted");
+}
+
+/// A signal counts once it was submitted, not before.
+#[test]
+fn signals_count_after_their_submission() {
+    let interop = start(Settings::default());
+    let kind = |result: Result<Submission>| result.map(drop).map_err(|error| error.kind());
+    let one = OwnedSemaphore::binary(&interop).expect("a semaphore");
+    let binary = [SemaphoreOp { semaphore: &one, value: 0 }];
+    let context = context(&interop);
+    change(|settings| settings.submit = vk::Result::ERROR_OUT_OF_HOST_MEMORY);
+    for _ in 0..2 {
+        assert_eq!(kind(context.submit(&[], &binary, |_| Ok(()))), Err(ErrorKind::OutOfMemory));
+    }
+    change(|settings| settings.submit = vk::Result::SUCCESS);
+    assert_eq!(kind(context.submit(&binary, &[], |_| Ok(()))), Err(ErrorKind::InvalidArgument));
+    // Nor while another context submits it, whose own wait and signal stay what they are.
+    // SAFETY: the fake driver accepts this queue; nothing else uses it.
+    let other = unsafe { HeadlessContext::on_queue(&interop, 7, vk::Queue::from_raw(0x14)) };
+    let semaphore = one.clone();
+    in_submission(move || {
+        let binary = [SemaphoreOp { semaphore: &semaphore, value: 0 }];
+        for (waits, signals) in [(&binary[..], &[][..]), (&[], &binary), (&binary, &binary)] {
+            assert_eq!(kind(other.submit(waits, signals, |_| Ok(()))), Err(ErrorKind::InvalidArgument));
+        }
+    });
+    assert_eq!(kind(context.submit(&[], &binary, |_| Ok(()))), Ok(()));
+    change(|settings| settings.submit = vk::Result::ERROR_OUT_OF_HOST_MEMORY);
+    for signals in [&[][..], &binary] {
+        assert_eq!(kind(context.submit(&binary, signals, |_| Ok(()))), Err(ErrorKind::OutOfMemory));
+    }
+    change(|settings| settings.submit = vk::Result::SUCCESS);
+    assert_eq!(kind(context.submit(&binary, &binary, |_| Ok(()))), Ok(()));
+    assert_eq!(kind(context.submit(&binary, &[], |_| Ok(()))), Ok(()));
 }

@@ -10,6 +10,7 @@ mod flaky;
 mod leaks;
 mod model;
 mod own_submissions;
+mod presentation;
 mod turns;
 
 use std::time::Duration;

@@ -75,8 +75,8 @@ fn copy_half(frame: &mut Frame, stream: &Stream) -> Verdict {
 }
 
 /// As [`three_in_flight`]. A submission signals a binary semaphore behind Vulkan's last half, and another one, in place of a
-/// presentation, waits for it and reads the frame. The stream is blocked until then. The validation layer reports a signal
-/// that depends on a value which no submitted work signals (VUID-vkQueueSubmit-pWaitSemaphores-03238).
+/// presentation, waits for it and reads the frame. The stream is blocked until then. The validation layer reports a wait for
+/// a semaphore whose signal depends on a value which no submitted work signals (VUID-vkQueueSubmit-pWaitSemaphores-03238).
 fn presented(context: &Context, strategy: TimelineStrategy) -> Verdict {
     const FRAMES: u64 = 60;
     let rig = Rig::with(context, FrameRingOptions::new(IN_FLIGHT).strategy(strategy))?;
@@ -107,7 +107,7 @@ fn show_behind(rig: &Rig<'_>, gate: &Timeline, done: (&OwnedSemaphore, &Timeline
     let present = |mut frame: Frame| -> Verdict {
         let (number, place) = (frame.number(), frame.index());
         let (binary, target) = ([SemaphoreOp { semaphore: &semaphores[place], value: 0 }], &rig.targets[place]);
-        // A context waits itself, too.
+        // A context that waits for the binary semaphore waits for the value itself, too.
         let value = number + 1;
         if number.is_multiple_of(2) {
             frame.before_present(PATIENCE)?;
@@ -118,11 +118,12 @@ fn show_behind(rig: &Rig<'_>, gate: &Timeline, done: (&OwnedSemaphore, &Timeline
             recording.copy(memory.buffers()[0].buffer(), 0, target, 0, SIZE as u64)
         })?;
         rig.vulkan.submit(&[SemaphoreOp { semaphore: done.0, value }], &binary, |_| Ok(()))?;
+        let shown = rig.vulkan.submit(&binary, &[], |_| Ok(()))?;
         ensure!(
             is_native || done.0.value()? >= value,
-            "frame {number}: a signal depends on a value that is not reached"
+            "frame {number}: a wait for a binary semaphore depends on a value that is not reached"
         );
-        rig.vulkan.submit(&binary, &[], |_| Ok(()))?.wait(PATIENCE)?;
+        shown.wait(PATIENCE)?;
         let mut found = vec![0; SIZE];
         target.read(0, &mut found)?;
         verify_halves(rig.context, number, &found)

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_void};
 use ash::vk::{self, Handle};
 
 use super::macros::{formatted, formatted_all, functions};
-use super::state::{new_handle, record, settings};
+use super::state::{new_handle, record, settings, submission};
 use crate::format::elements;
 use crate::results;
 
@@ -70,6 +70,7 @@ functions! {
     ) -> vk::Result {
         let arguments = format!("{:#x}, {}, fence {:#x}", queue.as_raw(), formatted_all!(infos, count), fence.as_raw());
         record("vkQueueSubmit", arguments);
+        submission();
         settings().submit
     }
 

@@ -74,6 +74,18 @@ struct State {
 
 thread_local! {
     static STATE: RefCell<State> = RefCell::default();
+    static IN_SUBMISSION: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default();
+}
+
+/// Runs `action` in the next submission, in place of another thread.
+pub(crate) fn in_submission(action: impl FnOnce() + 'static) {
+    IN_SUBMISSION.with_borrow_mut(|next| *next = Some(Box::new(action)));
+}
+
+pub(super) fn submission() {
+    if let Some(action) = IN_SUBMISSION.take() {
+        action();
+    }
 }
 
 pub(crate) fn settings() -> Settings {

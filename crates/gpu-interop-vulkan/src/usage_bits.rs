@@ -1,4 +1,4 @@
-//! Usages of buffers that a device has.
+//! Usages of buffers, and usages and flags of images, that a device has.
 
 use std::ffi::CStr;
 
@@ -39,9 +39,43 @@ pub(crate) fn of_buffers(has: impl Fn(&CStr) -> bool, has_addresses: bool) -> vk
     OF_EXTENSIONS.iter().filter(|one| known(one)).fold(OF_BUFFERS, |usages, (usage, _)| usages | *usage)
 }
 
+/// Usages and flags of images on every device of Vulkan 1.1: queries report whether it supports such an image.
+const OF_IMAGES: (vk::ImageUsageFlags, vk::ImageCreateFlags) =
+    (vk::ImageUsageFlags::from_raw(0xff), vk::ImageCreateFlags::from_raw(0xfff));
+
+/// As [`OF_EXTENSIONS`], of images.
+const IMAGE_USAGES: [(vk::ImageUsageFlags, &CStr); 4] = [
+    (vk::ImageUsageFlags::FRAGMENT_SHADING_RATE_ATTACHMENT_KHR, c"vkCmdSetFragmentShadingRateKHR"),
+    (vk::ImageUsageFlags::FRAGMENT_SHADING_RATE_ATTACHMENT_KHR, c"vkCmdBindShadingRateImageNV"),
+    (vk::ImageUsageFlags::ATTACHMENT_FEEDBACK_LOOP_EXT, c"vkCmdSetAttachmentFeedbackLoopEnableEXT"),
+    (vk::ImageUsageFlags::HOST_TRANSFER_EXT, c"vkCopyMemoryToImageEXT"),
+];
+
+/// Usages and flags of images on a device with these functions.
+pub(crate) fn of_images(has: impl Fn(&CStr) -> bool) -> (vk::ImageUsageFlags, vk::ImageCreateFlags) {
+    let (usages, mut flags) = OF_IMAGES;
+    if has(c"vkCmdSetSampleLocationsEXT") {
+        flags |= vk::ImageCreateFlags::SAMPLE_LOCATIONS_COMPATIBLE_DEPTH_EXT;
+    }
+    let known = IMAGE_USAGES.iter().filter(|(_, function)| has(function));
+    (known.fold(usages, |usages, (usage, _)| usages | *usage), flags)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn image_bits_of_extensions_need_the_device_s_functions() {
+        let bits = |has: &dyn Fn(&CStr) -> bool| {
+            let (usages, flags) = of_images(has);
+            (usages.as_raw(), flags.as_raw())
+        };
+        assert_eq!(bits(&|_| false), (0xff, 0xfff));
+        // VK_IMAGE_USAGE_FRAGMENT_SHADING_RATE_ATTACHMENT_BIT_KHR, ATTACHMENT_FEEDBACK_LOOP_BIT_EXT, HOST_TRANSFER_BIT_EXT.
+        assert_eq!(bits(&|name| name == c"vkCmdBindShadingRateImageNV"), (0x1ff, 0xfff));
+        assert_eq!(bits(&|_| true), (0x48_01ff, 0x1fff));
+    }
 
     #[test]
     fn usages_of_extensions_need_the_device_s_functions() {
