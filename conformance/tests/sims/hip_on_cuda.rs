@@ -38,7 +38,7 @@ fn native() -> Result<(), Failed> {
 
 fn vulkan(vulkan: &Peer, scenarios: fn(Run) -> Run) -> Result<(), Failed> {
     let report = scenarios(Run::hip_on_cuda().exporter("vulkan").matching(vulkan)).run()?;
-    report.only_unsupported(UNSUPPORTED_VULKAN)?;
+    report.only_unsupported(&[UNSUPPORTED_VULKAN, &["the driver has no hipDeviceReset"]].concat())?;
     data_moved(&report)?;
     report.bridged(13)?;
     report.passed("reverse.", 5)?;

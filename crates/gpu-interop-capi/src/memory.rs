@@ -67,8 +67,9 @@ pub unsafe extern "C" fn gpi_memory_map_buffer(
     size: u64,
     buffer: *mut gpi_buffer,
 ) -> gpi_status {
+    let mapped = |memory: &gpu_interop::ExternalMemory, range| memory.map_buffer(range);
     // SAFETY: the caller's promise.
-    unsafe { map("gpi_memory_map_buffer", memory, (offset, size), buffer, |memory, range| memory.map_buffer(range)) }
+    unsafe { map("gpi_memory_map_buffer", memory, (offset, size), buffer, mapped) }
 }
 
 /// Maps `size` bytes at `offset` of memory that contains an image of optimal tiling, as the driver stores them: neither rows of
@@ -85,10 +86,9 @@ pub unsafe extern "C" fn gpi_memory_map_image_bytes(
     size: u64,
     buffer: *mut gpi_buffer,
 ) -> gpi_status {
+    let mapped = |memory: &gpu_interop::ExternalMemory, range| memory.map_image_bytes(range);
     // SAFETY: the caller's promise.
-    unsafe {
-        map("gpi_memory_map_image_bytes", memory, (offset, size), buffer, |memory, range| memory.map_image_bytes(range))
-    }
+    unsafe { map("gpi_memory_map_image_bytes", memory, (offset, size), buffer, mapped) }
 }
 
 /// Maps a range by a method of the import.

@@ -10,7 +10,7 @@ use gpu_interop_sim_device::graph::{self, GRAPHS, READY};
 use gpu_interop_sim_device::stream::Stream;
 use gpu_interop_sim_device::{capture_mode, code, entries};
 
-use crate::device::need;
+use crate::device::{need, ready};
 use crate::missing::{Missing, die_because};
 use crate::{capture, give, marker, streams};
 
@@ -61,7 +61,7 @@ entries! {
     }
 
     fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
-        need()?;
+        ready()?;
         code::reject_if(mode.is_null() || mode.read() > capture_mode::RELAXED)?;
         mode.write(capture_mode::exchange(mode.read()));
         Ok(())
