@@ -110,3 +110,63 @@ impl QueueWaits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ash::vk::Handle;
+
+    use super::*;
+
+    /// A timeline of the application, whose other owner drops it while its value is queried.
+    #[derive(Debug)]
+    struct Lent {
+        is_reached: bool,
+        other_owner: Mutex<Option<Arc<Self>>>,
+        waits: Arc<QueueWaits>,
+        dropped: Arc<Mutex<Vec<bool>>>,
+    }
+
+    impl Drop for Lent {
+        fn drop(&mut self) {
+            let is_unlocked = self.waits.0.try_lock().is_ok();
+            self.dropped.lock().expect("no panic").push(is_unlocked);
+        }
+    }
+
+    impl Awaited for Lent {
+        fn is_reached(self: Arc<Self>, _: u64) -> bool {
+            drop(self.other_owner.lock().expect("no panic").take());
+            self.is_reached
+        }
+
+        fn signalled_by(&self, _: u64) -> Option<Place> {
+            None
+        }
+
+        fn wait(self: Arc<Self>, _: u64, _: Duration) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn lent(waits: &Arc<QueueWaits>, dropped: &Arc<Mutex<Vec<bool>>>, is_reached: bool) -> Arc<dyn Awaited> {
+        let (waits, dropped, other_owner) = (waits.clone(), dropped.clone(), Mutex::default());
+        let timeline = Arc::new(Lent { is_reached, other_owner, waits, dropped });
+        *timeline.other_owner.lock().expect("no panic") = Some(timeline.clone());
+        timeline
+    }
+
+    #[test]
+    fn reached_values_are_forgotten_and_owners_dropped_without_the_lock() {
+        let (waits, dropped, queue) = (Arc::<QueueWaits>::default(), Arc::default(), vk::Queue::from_raw(1));
+        let first = waits.submitted(queue, [(lent(&waits, &dropped, false), 1)]);
+        for value in 0..1000 {
+            waits.submitted(queue, [(lent(&waits, &dropped, true), value)]);
+            assert!(waits.lock().list.len() <= 2 * SHORT, "value {value}");
+        }
+        // The first list that was searched has dropped the timeline that nobody owns any more.
+        assert!(waits.unsubmitted(vec![first]).is_none());
+        waits.submitted(queue, (0..=2 * SHORT).map(|_| (lent(&waits, &dropped, true), 0)));
+        let dropped = dropped.lock().expect("no panic");
+        assert!(dropped.len() > 1000 && dropped.iter().all(|is_unlocked| *is_unlocked), "{}", dropped.len());
+    }
+}
