@@ -15,7 +15,7 @@ pub(crate) const MOST: u64 = 512 << 20;
 /// # Errors
 /// If it cannot be opened or read, is no regular file, or is longer.
 pub(crate) fn read(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
-    let no_file = || std::io::Error::other("it is not a regular file");
+    let no_file = || std::io::Error::other("it is not a regular file; write it to a file first");
     // Opening a device may have effects.
     if !path.metadata()?.is_file() {
         return Err(no_file());

@@ -30,7 +30,8 @@ struct Plant {
 const NOTHING: Plant = Plant { files: &[], removed: &[], variables: &[], closed: None, id: "" };
 
 /// A machine with an NVIDIA and an AMD GPU, without a fault.
-const SOUND: [(&str, &str); 17] = [
+const SOUND: [(&str, &str); 18] = [
+    ("proc/2/comm", "kthreadd\n"),
     ("etc/group", "root:x:0:\nrender:x:106:\n"),
     ("usr/lib/x86_64-linux-gnu/libvulkan.so.1", ""),
     ("usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04", ""),
@@ -145,8 +146,12 @@ const RADEON: &str = "/usr/share/vulkan/icd.d/radeon_icd.json";
 /// An instance of the GPU.
 const INSTANCE: &[(&str, &str)] = &[("proc/driver/nvidia/capabilities/gpu3/mig/gi1/ci0/access", "")];
 
+/// Files of services whose processes may be hidden.
+const UNSEEN: &[(&str, &str)] =
+    &[("dev/nvidia-nvswitch0", ""), ("tmp/nvidia-mps/control", ""), ("mps/control", ""), ("proc/77/comm", "sh\n")];
+
 /// Settings and processes of a sound machine.
-const SOUND_TOO: [Plant; 9] = [
+const SOUND_TOO: [Plant; 13] = [
     NOTHING,
     Plant {
         variables: &[("VK_LOADER_DRIVERS_DISABLE", ""), ("VK_LOADER_DRIVERS_SELECT", ""), ("HIP_VISIBLE_DEVICES", "")],
@@ -159,6 +164,12 @@ const SOUND_TOO: [Plant; 9] = [
         ..NOTHING
     },
     Plant { files: &[("dev/nvidia-nvswitch0", ""), ("proc/77/comm", "nv-fabricmanage\n")], ..NOTHING },
+    // Without the processes of others: in a namespace of process ids, or with the option hidepid of /proc.
+    Plant { files: UNSEEN, removed: &["proc/2/comm"], ..NOTHING },
+    Plant { files: UNSEEN, removed: &["proc/2/comm"], variables: &[("CUDA_MPS_PIPE_DIRECTORY", "/mps")], ..NOTHING },
+    Plant { files: &[UNSEEN[0], UNSEEN[1], UNSEEN[2], ("proc/2/comm", "sh\n")], ..NOTHING },
+    // Relative to the current folder, which is unknown for a folder of files.
+    Plant { variables: &[("VK_DRIVER_FILES", "radeon_icd.json")], ..NOTHING },
     Plant { files: &[("dev/nvidia-nvswitchctl", "")], variables: &[("CUDA_MPS_PIPE_DIRECTORY", "")], ..NOTHING },
     Plant {
         files: INSTANCE,
@@ -251,7 +262,11 @@ fn in_namespace(root: &Path) -> Tested<Command> {
     if !is_root() {
         command.arg("--map-root-user");
     }
-    command.arg("--root").arg(root).args(["/conformance", "doctor", "--json"]);
+    command.arg("--root").arg(root).arg("--wd").arg(Path::new("/").join(ICD)).args([
+        "/conformance",
+        "doctor",
+        "--json",
+    ]);
     Ok(command)
 }
 
@@ -308,6 +323,25 @@ fn the_group_and_the_file_are_named() -> Tested {
     Ok(())
 }
 
+/// An absent one leaves no driver.
+#[test]
+fn relative_manifests_are_those_of_the_current_folder() -> Tested {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("x.json"), r#"{"ICD": {"library_path": "libc.so.6"}}"#)?;
+    for (variables, is_hidden) in [
+        (&[("VK_DRIVER_FILES", "x.json")], false),
+        (&[("VK_DRIVER_FILES", "./x.json:y.json")], false),
+        (&[("VK_DRIVER_FILES", "y.json")], true),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
+        command.args(["doctor", "--json"]).current_dir(folder.path());
+        let (_, faults) = diagnosis(command, &Plant { variables, ..NOTHING })?;
+        let found = faults.iter().any(|fault| fault["id"] == "vulkan_drivers_hidden");
+        assert_eq!(found, is_hidden, "{variables:?}: {faults:#?}");
+    }
+    Ok(())
+}
+
 /// Two modes of a GPU that only the management library knows. The GPU is one of a folder that covers `/proc/driver`.
 #[test]
 fn modes_of_a_gpu_are_read_from_its_management_library() -> Tested {
@@ -349,6 +383,9 @@ fn a_driver_that_does_not_start_is_a_fault() -> Tested {
         ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuInit:1:802", Some("802")),
         ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuInit:1:46", Some("46")),
         ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuInit:1:805", Some("805")),
+        ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuDevicePrimaryCtxRetain:1+:46", Some("46")),
+        ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuDevicePrimaryCtxRetain:1+:216", Some("216")),
+        ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "cuDevicePrimaryCtxRetain:1+:2", None),
         ("GPU_INTEROP_HIP_LIBRARY", "gpu-interop-sim-hip", "hipInit:1:999", Some("999")),
         ("GPU_INTEROP_CUDA_LIBRARY", "gpu-interop-sim-cuda", "", None),
     ] {

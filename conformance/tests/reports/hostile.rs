@@ -109,6 +109,17 @@ fn shard(total: usize, count: usize, position: usize) -> Tested<Value> {
     Ok(report)
 }
 
+/// A small report of measurements.
+fn bench() -> Tested<Value> {
+    let all = committed(true)?;
+    let mut bench =
+        read_json(all.iter().find(|path| path.ends_with("cuda-580.159.04-h100-bench.json")).ok_or("none")?)?;
+    for list in ["measurements", "ratios", "not_measured"] {
+        bench[list].as_array_mut().ok_or("a list")?.truncate(4);
+    }
+    Ok(bench)
+}
+
 fn write(folder: &Path, name: &str, value: &Value) -> Tested {
     std::fs::create_dir_all(folder.join(name).parent().ok_or("a folder")?)?;
     Ok(std::fs::write(folder.join(name), serde_json::to_string(value)?)?)
@@ -180,6 +191,21 @@ fn numbers_of_a_report_are_neither_sizes_nor_bounds() -> Tested {
     write(folder.path(), "a.json", &long)?;
     write(folder.path(), "b.json", &long)?;
     read_by_all(folder.path())?;
+    let mut measured = bench()?;
+    for measurement in measured["measurements"].as_array_mut().ok_or("measurements")? {
+        measurement["samples"] = u64::MAX.into();
+    }
+    for name in ["a.json", "b.json"] {
+        write(folder.path(), name, &measured)?;
+    }
+    read_by_all(folder.path())?;
+    let arguments = ["diff", "--json", "d.json", "a.json", "a.json", "--", "b.json", "b.json"];
+    let end = ended(folder.path(), &arguments)?;
+    assert_eq!(end.status, 0, "{}", end.said);
+    let difference = read_json(&folder.path().join("d.json"))?;
+    let sums = difference["figures"].as_array().ok_or("figures")?.iter();
+    let sums: Vec<_> = sums.filter_map(|figure| figure["after"]["samples"].as_u64()).collect();
+    assert!(!sums.is_empty() && sums.iter().all(|sum| *sum == u64::MAX), "{sums:?}");
     let many = "1/1000000000000000000";
     let sharded = ended(folder.path(), &["run", "--backend", "host", "--filter", "identity.*", "--shard", many])?;
     assert_eq!(sharded.status, 0, "{}", sharded.said);
@@ -197,7 +223,11 @@ fn only_regular_files_are_reports() -> Tested {
     std::fs::copy(folder.path().join("b.json"), folder.path().join("all/b.json"))?;
     std::fs::create_dir(folder.path().join("folder"))?;
     let site = ended(folder.path(), &["site", "all", "--output", "site"])?;
-    assert!(site.status == 0 && site.said.contains("a.json: it is not a regular file"), "{}", site.said);
+    assert!(
+        site.status == 0 && site.said.contains("a.json: it is not a regular file; write it to a file"),
+        "{}",
+        site.said
+    );
     for file in ["all/a.json", "/dev/zero", "folder"] {
         for arguments in COMMANDS.iter().filter(|arguments| arguments[0] != "site") {
             let named: Vec<&str> = arguments.iter().map(|name| if *name == "a.json" { file } else { *name }).collect();
@@ -286,12 +316,7 @@ fn mutated(numbers: &mut Numbers, base: &Value) -> Value {
 /// Random changes of reports of every form, from a fixed seed.
 #[test]
 fn no_change_of_a_report_ends_a_command_otherwise_than_with_an_error() -> Tested {
-    let bench = committed(true)?;
-    let mut bench =
-        read_json(bench.iter().find(|path| path.ends_with("cuda-580.159.04-h100-bench.json")).ok_or("none")?)?;
-    for list in ["measurements", "ratios", "not_measured"] {
-        bench[list].as_array_mut().ok_or("a list")?.truncate(4);
-    }
+    let bench = bench()?;
     let sourced = |report: Value| json!({"source": "s", "report": report});
     let merged = json!({
         "schema": 2, "tool": run()?["tool"], "reports": [sourced(run()?), sourced(shard(2, 2, 0)?)],

@@ -60,6 +60,14 @@ struct Finding {
     problem: Option<String>,
 }
 
+impl Finding {
+    /// `true` if NVIDIA's driver works and has a device. A simulator says nothing of it.
+    fn is_cuda_of_a_gpu(&self) -> bool {
+        let found = self.environment.as_ref().filter(|_| self.backend == "cuda");
+        found.is_some_and(|found| !found.backend.simulated && !found.devices.is_empty())
+    }
+}
+
 /// Prints the diagnosis. The exit status is 1 if a fault is an error.
 pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
     let system = System::new(args.root.as_deref());
@@ -69,6 +77,9 @@ pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
         backends = findings(suite);
         let is_hidden = faults.iter().any(|fault| fault.id == visible::HIDDEN);
         faults.extend(nvidia_start::modes(&system));
+        if backends.iter().any(Finding::is_cuda_of_a_gpu) {
+            nvidia_start::refute(&mut faults);
+        }
         faults.extend(backends.iter().filter_map(|finding| not_started(&system, finding, is_hidden)));
     }
     faults.sort_by_key(|fault| fault.severity);
@@ -108,8 +119,16 @@ fn faults(system: &System) -> Vec<Fault> {
 /// A driver that was found and does not start. The error has the meaning of the driver's code, and what to do.
 fn not_started(system: &System, finding: &Finding, is_hidden: bool) -> Option<Fault> {
     let problem = finding.problem.as_deref()?;
-    let (_, error) = problem.split_once("Init: ").filter(|(vendor, _)| matches!(*vendor, "cu" | "hip"))?;
-    let (kind, message) = error.split_once(": ")?;
+    let (function, error) = problem.split_once(": ")?;
+    let is_of_start = match function {
+        "cuInit" | "hipInit" => true,
+        // Unavailable, or in use by the one process that may.
+        "cuDevicePrimaryCtxRetain" => {
+            ["(46)", "code 46;", "(216)", "code 216;"].iter().any(|code| error.contains(code))
+        }
+        _ => false,
+    };
+    let (kind, message) = error.split_once(": ").filter(|_| is_of_start)?;
     // Without a GPU, or with a variable that hides all, an installed driver is no fault.
     let has_gpu =
         if problem.starts_with("cu") { !nvidia_start::gpus(system).is_empty() } else { visible::amd(system) > 0 };

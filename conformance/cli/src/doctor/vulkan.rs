@@ -32,8 +32,11 @@ struct Manifest {
     library: Option<PathBuf>,
 }
 
-/// All faults.
+/// All faults of Linux's loader. That of Windows has other lists and places.
 pub(super) fn faults(system: &System) -> Vec<Fault> {
+    if cfg!(windows) {
+        return Vec::new();
+    }
     let mut faults = Vec::new();
     let mut manifests = Vec::new();
     let (used, hidden) = files(system);
@@ -73,9 +76,10 @@ fn files(system: &System) -> (Vec<PathBuf>, Option<Fault>) {
     let variables: Vec<String> = (only.into_iter().chain([SELECT, DISABLE]))
         .filter_map(|name| Some(format!("{name}={}", system.variable(name)?)))
         .collect();
-    let named = only.is_some_and(|variable| !system.list(variable).is_empty());
+    let listed = only.map(|variable| system.list(variable)).unwrap_or_default();
+    let (named, is_unknown) = (!listed.is_empty(), listed.iter().any(|path| path.is_relative()));
     let installed = installed(system).len();
-    let fault = (used.is_empty() && !variables.is_empty() && (named || installed > 0)).then(|| {
+    let fault = (used.is_empty() && !is_unknown && !variables.is_empty() && (named || installed > 0)).then(|| {
         let variables = variables.join(" and ");
         let cause = format!("{variables} leaves the Vulkan loader no driver; {installed} are installed");
         let names = only.into_iter().chain([SELECT, DISABLE]).filter(set).collect::<Vec<_>>().join(" and ");

@@ -16,6 +16,8 @@ const MOST_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct System {
     root: PathBuf,
+    /// The current folder of this process; empty for a system in a folder, in which no process runs.
+    current: PathBuf,
     variables: BTreeMap<String, String>,
 }
 
@@ -24,7 +26,8 @@ impl System {
     pub(crate) fn new(root: Option<&Path>) -> Self {
         let text = |value: OsString| value.to_string_lossy().into_owned();
         let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
-        Self { root: root.unwrap_or(Path::new("/")).to_owned(), variables }
+        let current = if root.is_none() { std::env::current_dir().unwrap_or_default() } else { PathBuf::new() };
+        Self { root: root.unwrap_or(Path::new("/")).to_owned(), current, variables }
     }
 
     /// A variable's value.
@@ -32,10 +35,11 @@ impl System {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// A list of folders or files, separated by colons.
+    /// A list of folders or files, separated by colons. A relative one is one of the current folder; it stays relative if that is
+    /// unknown.
     pub(crate) fn list(&self, name: &str) -> Vec<PathBuf> {
         let value = self.variable(name).unwrap_or_default();
-        value.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect()
+        value.split(':').filter(|part| !part.is_empty()).map(|part| self.current.join(part)).collect()
     }
 
     /// The place of a path of the system in this process's file system.

@@ -136,7 +136,7 @@ fn value(samples: &[Sample]) -> Value {
         low: samples.iter().map(|sample| sample.low).fold(f64::INFINITY, f64::min),
         high: samples.iter().map(|sample| sample.high).fold(f64::NEG_INFINITY, f64::max),
         medians,
-        samples: samples.iter().map(|sample| sample.samples).sum(),
+        samples: samples.iter().try_fold(0, |sum: usize, sample| Some(sum.saturating_add(sample.samples?))),
         limit: samples.iter().rev().find_map(|sample| sample.limit),
         kept: samples.iter().any(|sample| sample.holds.is_some()).then(|| judged.filter(|holds| *holds).count()),
     }

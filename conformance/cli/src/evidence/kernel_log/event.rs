@@ -134,6 +134,13 @@ pub(super) fn recognise(text: &str) -> Option<KernelEvent> {
     None
 }
 
+/// `true` if a message gives the process this name: `name[123]:`, `(name)`, `name=name`.
+pub(super) fn names(text: &str, name: &str) -> bool {
+    let begins = |before: &str| before.is_empty() || before.ends_with([' ', '(', '=', ':']);
+    let ends = |after: &str| after.is_empty() || after.starts_with(['[', ')', ',', ' ']);
+    !name.is_empty() && text.match_indices(name).any(|(at, _)| begins(&text[..at]) && ends(&text[at + name.len()..]))
+}
+
 /// The id of the process that a message names.
 pub(super) fn process(text: &str) -> Option<u32> {
     let number = |rest: &str| {

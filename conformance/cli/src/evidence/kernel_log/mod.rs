@@ -2,7 +2,8 @@
 //!
 //! The log is read at the start and at the end of every case. A message that names the process of a running case, or a
 //! descendant of it, belongs to that case. A message that names another process belongs to the run. Any other message
-//! belongs to the running case if there is exactly one; otherwise to the run, with the names of the running cases. In a
+//! belongs to the running case if there is exactly one; otherwise to the run, with the names of the running cases. A message that
+//! names an ended process with this program's name, which may be a peer of a case, belongs as if it named none. In a
 //! container the kernel's numbers of processes are not its own: there a message belongs as if it named none.
 
 mod event;
@@ -198,7 +199,7 @@ impl State {
     fn read(&mut self) {
         let Some(source) = &mut self.source else { return };
         for (text, event) in source.read() {
-            let named = event::process(&text);
+            let named = event::process(&text).filter(|id| !self.may_be_peer(*id, &text));
             let process = named.filter(|_| record::shares_process_ids());
             let family = process.map(record::family).unwrap_or_default();
             let owner = self.owner(&family);
@@ -217,6 +218,13 @@ impl State {
                 Owner::Run(during) => self.rest.push(KernelLine { during, ..line }),
             }
         }
+    }
+
+    /// `true` if an ended process may have been one that a case started, a peer: it had this program's name, and no ancestors
+    /// are left to ask. Its message belongs as if it named none.
+    fn may_be_peer(&self, process: u32, text: &str) -> bool {
+        let is_own_name = || record::own_name().is_some_and(|name| event::names(text, &name));
+        record::shares_process_ids() && !self.known.contains(&process) && record::has_ended(process) && is_own_name()
     }
 
     /// The owner of a message that names a process, with its ancestors, or none.
@@ -319,6 +327,27 @@ mod tests {
             let expected = [(crash, true), (kill, true), (fault, false), (bus, false)];
             let expected = expected.map(|(meaning, other)| (meaning.to_owned(), other));
             assert_eq!((told(&lines), told(&rest)), ([expected.clone(), expected].concat(), Vec::new()));
+        }
+    }
+
+    /// Its id is no longer that of a descendant.
+    #[test]
+    fn the_crash_of_an_ended_peer_is_one_of_its_case() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let log = KernelLog::follow(Some(file.path())).expect("readable");
+        let (own, ended) = (record::own_name().unwrap_or_default(), 1 << 23);
+        let window = log.begin("a".into());
+        for name in [own.as_str(), "other", &format!("x{own}"), &format!("{own}x")] {
+            writeln!(file, "{name}[{ended}]: segfault at 0 ip 0").expect("written");
+        }
+        let is_other = |lines: Vec<KernelLine>| -> Vec<bool> {
+            lines.into_iter().filter_map(|line| line.event).map(|event| event.other_process).collect()
+        };
+        let (lines, rest) = (is_other(window.end()), is_other(log.rest()));
+        if record::shares_process_ids() {
+            assert_eq!((lines, rest), (vec![false], vec![true; 3]));
+        } else {
+            assert_eq!((lines, rest), (vec![true; 4], Vec::new()));
         }
     }
 

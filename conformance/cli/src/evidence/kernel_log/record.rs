@@ -10,6 +10,16 @@ pub(super) fn shares_process_ids() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == INITIAL)
 }
 
+/// `true` if there is no such process now.
+pub(super) fn has_ended(process: u32) -> bool {
+    !std::path::Path::new(&format!("/proc/{process}")).exists()
+}
+
+/// This program's name in the kernel's messages.
+pub(super) fn own_name() -> Option<String> {
+    std::fs::read_to_string("/proc/self/comm").ok().map(|name| name.trim_end().to_owned())
+}
+
 /// A process and its ancestors; the process alone if it has ended.
 pub(super) fn family(process: u32) -> Vec<u32> {
     let parent = |process: &u32| {
