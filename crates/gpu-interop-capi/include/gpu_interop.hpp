@@ -243,6 +243,11 @@ gpi_kernel_arg arg(Value value) {
         }
     }
 }
+/** A kernel argument from an enumeration, as its underlying integer. */
+template <typename Value, std::enable_if_t<std::is_enum_v<Value>, int> = 0>
+gpi_kernel_arg arg(Value value) {
+    return arg(static_cast<std::underlying_type_t<Value>>(value));
+}
 /** A kernel argument from another scalar, from memory, or from a structure, which launching copies. */
 inline gpi_kernel_arg arg(float value) { return gpi_arg_f32(value); }
 inline gpi_kernel_arg arg(double value) { return gpi_arg_f64(value); }

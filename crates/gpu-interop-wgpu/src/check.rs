@@ -59,7 +59,7 @@ pub(crate) fn texture(graphics: &Graphics, desc: &wgpu::TextureDescriptor<'_>, o
         let message = "wgpu panics when a shared texture is used after a render pass with StoreOp::Discard; if all passes \
                        store it, promise that with TextureOptions::never_discarded(true) and create_texture_with, \
                        otherwise render to a texture of wgpu's own and copy it";
-        return Err(Error::unsupported(OPERATION, message).with_context("usage", "RENDER_ATTACHMENT"));
+        return Err(Error::invalid(OPERATION, message).with_context("usage", "RENDER_ATTACHMENT"));
     }
     Ok(())
 }

@@ -104,6 +104,18 @@
 //! # }
 //! ```
 //!
+//! A texture that wgpu renders to, with the usage `RENDER_ATTACHMENT`, needs the promise that no render pass ends with
+//! `StoreOp::Discard` for it ([`TextureOptions::never_discarded`]):
+//!
+//! ```no_run
+//! # fn show(interop: &gpu_interop_wgpu::Interop, desc: &wgpu::TextureDescriptor<'_>) -> gpu_interop_wgpu::gpu_interop::Result<()> {
+//! # use gpu_interop_wgpu::TextureOptions;
+//! let frame = interop.create_texture_with(desc, TextureOptions::default().never_discarded(true))?;
+//! # drop(frame);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The repository's `examples` have kernels on both, for CUDA, HIP and the CPU.
 //!
 //! # Devices

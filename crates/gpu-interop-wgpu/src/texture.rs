@@ -102,10 +102,10 @@ impl Interop {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] for a format that compute lacks, several samples, view formats with Direct3D 12, a
-    /// format or usage that the wgpu device lacks, `RENDER_ATTACHMENT` without [`TextureOptions::never_discarded`], and
-    /// images that the device does not share with this tiling. [`ErrorKind::InvalidArgument`] for sizes of 0 or above
-    /// the wgpu device's limits, no usage or an unknown one, too many levels, and view formats that differ in more than
-    /// the sRGB encoding. [`ErrorKind::OutOfMemory`]; otherwise the driver's error.
+    /// format or usage that the wgpu device lacks, and images that the device does not share with this tiling.
+    /// [`ErrorKind::InvalidArgument`] for `RENDER_ATTACHMENT` without [`TextureOptions::never_discarded`], sizes of 0 or
+    /// above the wgpu device's limits, no usage or an unknown one, too many levels, and view formats that differ in more
+    /// than the sRGB encoding. [`ErrorKind::OutOfMemory`]; otherwise the driver's error.
     pub fn create_texture(&self, desc: &wgpu::TextureDescriptor<'_>) -> Result<SharedTexture> {
         self.create_texture_with(desc, TextureOptions::default())
     }

@@ -83,6 +83,11 @@ static void run() {
     CHECK(is(gpi::arg(std::uint8_t{200}), GPI_ARG_U8, 200) && is(gpi::arg(std::int8_t{-7}), GPI_ARG_I8, 0xf9));
     CHECK(is(gpi::arg(std::uint16_t{60000}), GPI_ARG_U16, 60000) && is(gpi::arg(std::int16_t{-7}), GPI_ARG_I16, 0xfff9));
     CHECK(is(gpi::arg('a'), std::is_signed_v<char> ? GPI_ARG_I8 : GPI_ARG_U8, 97) && is(gpi::arg(u'a'), GPI_ARG_U16, 97));
+    enum mode : std::int16_t { off = -1, on };
+    enum class level : std::uint8_t { low, high };
+    enum plain { none, some };
+    CHECK(is(gpi::arg(off), GPI_ARG_I16, 0xffff) && is(gpi::arg(level::high), GPI_ARG_U8, 1));
+    CHECK(gpi::arg(some).bits == 1 && (gpi::arg(some).kind == GPI_ARG_U32 || gpi::arg(some).kind == GPI_ARG_I32));
 
     // A structure arrives as one, which this kernel does not take.
     struct alignas(16) parameters { float x[4]; std::uint32_t n; } structure{};
