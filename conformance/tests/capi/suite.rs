@@ -42,6 +42,7 @@ const UNSUPPORTED: [&str; 21] = [
     "raw calls of CUDA's driver",
     "variables that hide devices",
     "free memory of the device",
+    "a reset of the device",
     "stream capture by the application",
     "NvSciBuf object: ",
     "needs two devices that differ",

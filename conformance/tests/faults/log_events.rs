@@ -39,6 +39,13 @@ impl<S: Subscriber> Layer<S> for Listener {
         }
         let mut logged = LogEvent::default();
         event.record(&mut logged);
+        // Of the reasons for a bridge only a failed import is one of the driver.
+        if logged.message.starts_with("the driver does not import the timeline") {
+            if !logged.resource.contains("ImportExternalSemaphore: ") {
+                return;
+            }
+            logged.error = std::mem::take(&mut logged.resource);
+        }
         LOGGED.lock().unwrap_or_else(PoisonError::into_inner).push(logged);
     }
 }

@@ -68,6 +68,12 @@ impl<V: Vendor> Context<V> {
     #[inline]
     pub(crate) fn check_alive(&self) -> Result<()> {
         self.driver.check_process("Device")?;
+        self.check_not_reset()
+    }
+
+    /// The second part of [`Context::check_alive`].
+    #[inline]
+    fn check_not_reset(&self) -> Result<()> {
         if !self.is_reset() && V::is_alive(&self.driver, self.device, &self.vendor)? {
             return Ok(());
         }
@@ -129,9 +135,7 @@ impl<V: Vendor> Context<V> {
         params: *const P,
         count: c_uint,
     ) -> Result<()> {
-        if self.is_reset() {
-            return Err(self.note_reset());
-        }
+        self.check_not_reset()?;
         let stream = stream.get();
         if !V::STREAMS_NAME_CONTEXTS || stream <= LAST_DEFAULT_STREAM {
             let call = SemaphoreCall { operation, stream, function, semaphores, params, count };

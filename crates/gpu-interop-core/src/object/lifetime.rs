@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::lock::lock;
-use super::owned::report_unfreed;
+use super::owned::{report_unfreed, was_reset};
 use super::progress::{self, is_lost};
 use super::resource::{Borrower, Resource};
 use super::retired::{Retired, RetiredObjects, Wait};
@@ -405,8 +405,8 @@ impl Lifetimes {
         match self.destroy(device, resource) {
             Ok(()) => Ok(owner),
             Err(error) => {
-                // The driver may still use the owner's object. A lost device runs nothing.
-                if !is_lost(&error) {
+                // The driver may still use the owner's object, but after a reset of the device.
+                if !was_reset(&error) {
                     std::mem::forget(owner);
                 }
                 Err(error)

@@ -69,10 +69,15 @@ impl Owned {
     }
 }
 
+/// `true` if another library has reset the device, which has destroyed all objects: an error of the backend itself, without
+/// a code of the driver.
+pub(super) fn was_reset(error: &Error) -> bool {
+    is_lost(error) && error.code().is_none()
+}
+
 /// Reports an object that could not be freed.
 pub(super) fn report_unfreed(error: &Error, resource: impl Debug) {
-    // The driver has freed the objects of a lost device, or frees them at the end of the process.
-    if is_lost(error) {
+    if was_reset(error) {
         log!(debug, %error, ?resource, "the device of a dropped object is lost");
     } else {
         log!(error, %error, ?resource, "freeing a driver object failed; it is leaked");

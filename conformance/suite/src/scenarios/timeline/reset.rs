@@ -22,7 +22,7 @@ fn device_reset<S: Strategy>(context: &Context) -> Verdict {
     let mut other = OtherLibrary::of(context)?;
     exchange::<S>(context, |stream, timeline| {
         other.reset()?;
-        // First, because the library does not look for a reset before it signals or waits natively: the driver does.
+        // First, because these need no current context.
         expect_error(stream.signal_timeline(timeline, 3), ErrorKind::DeviceLost, "a signal")?;
         expect_error(stream.wait_timeline(timeline, 4), ErrorKind::DeviceLost, "a wait")?;
         expect_error(stream.is_idle(), ErrorKind::DeviceLost, "a query of the stream").map(drop)
