@@ -36,7 +36,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// Reasons of the backends, the exporters and the suite, and [`NO_GRAPHS`], that of the interface. Those of the host backend
 /// with Vulkan depend on the machine, and are not compared.
-const UNSUPPORTED: [&str; 21] = [
+const UNSUPPORTED: [&str; 22] = [
     NO_GRAPHS,
     "the host backend maps linear memory only",
     "raw calls of CUDA's driver",
