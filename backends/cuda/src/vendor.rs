@@ -164,7 +164,16 @@ impl Vendor for Cuda {
             let message = "the driver reported success but returned a null handle";
             return Err(Error::new(ErrorKind::Driver, OPERATION, message));
         }
-        Ok(PrimaryContext { handle: context, id: context_id(driver, context).and_then(std::result::Result::ok) })
+        let mut opened = PrimaryContext { handle: context, id: None };
+        match context_id(driver, context) {
+            None => {}
+            Some(Ok(id)) => opened.id = Some(id),
+            Some(Err(code)) => {
+                Self::close(driver, device, &opened, true);
+                driver.check_for(Doing::Initialising, "cuCtxGetId", code)?;
+            }
+        }
+        Ok(opened)
     }
 
     #[inline]

@@ -213,7 +213,7 @@ pub(crate) fn closed(driver: &Driver<Hip>, device: DeviceNumber, may_wait: bool)
         let idle = if streams.opened == 0 { std::mem::take(&mut streams.idle) } else { Vec::new() };
         (idle, streams.sentinel)
     });
-    if sentinel.is_some_and(|sentinel| !sentinel.is_alive(driver).unwrap_or(false)) {
+    if sentinel.is_some_and(|sentinel| !sentinel.is_alive(driver).unwrap_or(true)) {
         // A reset has destroyed the streams.
         return;
     }

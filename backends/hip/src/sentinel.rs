@@ -8,7 +8,7 @@
 
 use std::ffi::c_int;
 
-use gpu_interop_core::Result;
+use gpu_interop_core::{Error, Result};
 use gpu_interop_driver::{DeviceAddress, Driver, Status};
 
 use crate::{Hip, memory};
@@ -30,11 +30,10 @@ impl Sentinel {
     /// Allocates a sentinel on the current device. Returns `None` if the runtime lacks a function or memory: resets are
     /// not detected then.
     pub(crate) fn place(driver: &Driver<Hip>) -> Option<Self> {
-        driver.own.pointer_get_attribute.get()?;
+        (driver.own.malloc.get()?, driver.own.pointer_get_attribute.get()?);
         let allocated = memory::allocate_ordinary(driver, SIZE);
-        let address = allocated
-            .inspect_err(|error| tracing::debug!(%error, "a reset of the device will not be detected"))
-            .ok()?;
+        let address =
+            allocated.inspect_err(|error| tracing::warn!(%error, "a reset of the device will not be noticed")).ok()?;
         match number(driver, address) {
             Some((Status::SUCCESS, number)) if number != 0 => Some(Self { address, number }),
             status => {
@@ -62,10 +61,12 @@ impl Sentinel {
 
     /// Frees the sentinel, unless the device was reset. The device is current; the call may wait for its streams.
     pub(crate) fn remove(self, driver: &Driver<Hip>) {
-        if self.is_alive(driver).unwrap_or(false) {
+        match self.is_alive(driver) {
             // SAFETY: this allocation is live, because the runtime reports its number, and was made by `place`; the device
             // is current.
-            unsafe { free(driver, self.address) };
+            Ok(true) => unsafe { free(driver, self.address) },
+            Ok(false) => {}
+            Err(error) => report(&error),
         }
     }
 }
@@ -84,6 +85,10 @@ fn number(driver: &Driver<Hip>, address: DeviceAddress) -> Option<(Status, u64)>
 unsafe fn free(driver: &Driver<Hip>, address: DeviceAddress) {
     // SAFETY: the caller's promise.
     if let Err(error) = unsafe { driver.free(address) } {
-        tracing::warn!(%error, "freeing memory failed; it is leaked");
+        report(&error);
     }
+}
+
+fn report(error: &Error) {
+    tracing::warn!(%error, "freeing the sentinel failed; it is leaked");
 }

@@ -115,6 +115,10 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
         _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,
         // The kernel does not exist.
         _ if finding && code == 500 => ErrorKind::InvalidArgument,
+        // A process that was forked after the driver was used.
+        _ if code == 3 && (is_initialisation(function) || ["cuInit", "cuDriverGetVersion"].contains(&function)) => {
+            ErrorKind::System
+        }
         // HIP's code for an unknown stream.
         Vendor::Cuda if code == 709 => ErrorKind::DeviceLost,
         Vendor::Cuda => match code {

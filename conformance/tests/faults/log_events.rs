@@ -44,7 +44,8 @@ impl<S: Subscriber> Layer<S> for Listener {
             if !logged.resource.contains("ImportExternalSemaphore: ") {
                 return;
             }
-            logged.error = std::mem::take(&mut logged.resource);
+            let reason = std::mem::take(&mut logged.resource);
+            reason.trim_matches('"').clone_into(&mut logged.error);
         }
         LOGGED.lock().unwrap_or_else(PoisonError::into_inner).push(logged);
     }

@@ -88,7 +88,9 @@ fn of(event: &LogEvent) -> Option<Sort> {
         "destroying a stream failed; it is leaked" => Some(Sort::Streams),
         "freeing the source buffer of fills failed; it is leaked" => Some(Sort::Allocations),
         "releasing the primary context failed" => Some(Sort::Contexts),
-        "freeing signal memory failed; it is leaked" | "freeing pinned memory failed" => Some(Sort::Allocations),
+        "freeing signal memory failed; it is leaked" | "freeing the sentinel failed; it is leaked" => {
+            Some(Sort::Allocations)
+        }
         _ => None,
     }
 }

@@ -225,7 +225,10 @@ impl<V: Vendor> Drop for Context<V> {
                     capture_mode::restore(driver, mode);
                 }
             }
-            Err(error) => tracing::warn!(%error, "closing a device failed; its idle streams are leaked"),
+            Err(error) => {
+                tracing::warn!(%error, "a device that is closed cannot be made current");
+                V::close(&self.driver, self.device, &self.vendor, may_wait);
+            }
         }
     }
 }

@@ -236,9 +236,14 @@ impl<V: Vendor> Allocation<V> {
     }
 
     fn undo(&mut self) -> Result<()> {
-        if !V::ALLOCATIONS_SURVIVE_RESET && (self.reserved.is_some() || self.physical.is_some()) {
-            // After a reset the runtime crashes, or takes the address for another allocation's.
-            self.context.check_alive().inspect_err(|_| (self.reserved, self.physical) = (None, None))?;
+        if !V::ALLOCATIONS_SURVIVE_RESET
+            && (self.reserved.is_some() || self.physical.is_some())
+            && let Err(error) = self.context.check_alive()
+            && self.context.is_reset()
+        {
+            // The runtime crashes, or takes the address for another allocation's.
+            (self.reserved, self.physical) = (None, None);
+            return Err(error);
         }
         let (driver, size) = (&*self.context.driver, self.size);
         let (reserved, physical) = (self.reserved.take(), self.physical.take());

@@ -37,11 +37,14 @@ pub fn reset() {
     objects::note_reset();
     STREAMS.take_all().iter().for_each(|stream| stream.abandon());
     EVENTS.take_all();
-    (GRAPHS.take_all(), READY.take_all());
+    GRAPHS.take_all();
+    READY.take_all();
     MODULES.take_all();
     SEMAPHORES.take_all();
-    (SURFACES.take_all(), TEXTURES.take_all());
-    (LEVELS.take_all(), MIPMAPPED.take_all());
+    SURFACES.take_all();
+    TEXTURES.take_all();
+    LEVELS.take_all();
+    MIPMAPPED.take_all();
     memory::reset();
     let _ = CONTEXT.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |number| (number % 2 == 1).then_some(number + 1));
 }

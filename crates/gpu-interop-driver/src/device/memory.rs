@@ -36,15 +36,18 @@ impl<V: Vendor> VendorDevice<V> {
         if self.native(memory).is_some() {
             return self.free_allocation(RawAllocation::new(memory.get()));
         }
-        let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
-        let (driver, _current) = self.context.enter()?;
         // SAFETY: mapped as a whole, and no range of it is in use, by the caller's promise.
-        if let Err(error) = whole.map_or(Ok(()), |whole| unsafe { driver.free(whole) }) {
+        let free = |whole| unsafe { current!(self.enter().mem_free(whole)) };
+        // SAFETY: live and destroyed once, by the caller's promise.
+        let destroy = || unsafe { current!(self.enter().destroy_external_memory(memory.get())) };
+        let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
+        if let Err(error) = whole.map_or(Ok(()), free)
+            && !self.context.is_reset()
+        {
             // The import is destroyed regardless, and the caller gets that result.
             tracing::error!(%error, "freeing a mapping failed; it is leaked");
         }
-        // SAFETY: live and destroyed once, by the caller's promise.
-        unsafe { call!(driver.destroy_external_memory(memory.get())) }
+        destroy()
     }
 
     /// Maps a range of an import, in bytes.
