@@ -30,7 +30,8 @@ impl Sentinel {
     /// Allocates a sentinel on the current device. Returns `None` if the runtime lacks a function or memory: resets are
     /// not detected then.
     pub(crate) fn place(driver: &Driver<Hip>) -> Option<Self> {
-        (driver.own.malloc.get()?, driver.own.pointer_get_attribute.get()?);
+        driver.own.malloc.get()?;
+        driver.own.pointer_get_attribute.get()?;
         let allocated = memory::allocate_ordinary(driver, SIZE);
         let address =
             allocated.inspect_err(|error| tracing::warn!(%error, "a reset of the device will not be noticed")).ok()?;

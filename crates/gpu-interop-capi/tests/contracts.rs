@@ -96,7 +96,7 @@ fn documented(file: &str) -> BTreeSet<String> {
     let table = text.split("# Contracts of unsafe calls").nth(1).expect("the table");
     let rows = table.lines().skip(1).take_while(|line| *line == "//!" || !line.starts_with("//! #"));
     let rows = rows.filter_map(|line| line.strip_prefix("//! | `")?.split('|').next());
-    rows.flat_map(|cell| cell.split('`').filter_map(|name| name.contains("::").then(|| name.to_owned()))).collect()
+    rows.flat_map(|cell| cell.split('`').filter(|name| name.contains("::")).map(str::to_owned)).collect()
 }
 
 #[test]
