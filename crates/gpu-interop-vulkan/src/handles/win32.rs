@@ -14,7 +14,7 @@ use gpu_interop_core::{
     Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind,
 };
 
-use super::not_importable;
+use super::{not_importable, nothing_exported};
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 
