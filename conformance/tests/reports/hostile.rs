@@ -212,7 +212,7 @@ fn numbers_of_a_report_are_neither_sizes_nor_bounds() -> Tested {
     Ok(())
 }
 
-/// A pipe that nobody writes, a device that never ends, and a folder.
+/// A pipe without a writer, a device that never ends, and a folder.
 #[test]
 fn only_regular_files_are_reports() -> Tested {
     let folder = tempfile::tempdir()?;

@@ -163,7 +163,7 @@ mod tests {
             waits.submitted(queue, [(lent(&waits, &dropped, true), value)]);
             assert!(waits.lock().list.len() <= 2 * SHORT, "value {value}");
         }
-        // The first list that was searched has dropped the timeline that nobody owns any more.
+        // The first list that was searched has dropped the timeline, which has no other owner.
         assert!(waits.unsubmitted(vec![first]).is_none());
         waits.submitted(queue, (0..=2 * SHORT).map(|_| (lent(&waits, &dropped, true), 0)));
         let dropped = dropped.lock().expect("no panic");

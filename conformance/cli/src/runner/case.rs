@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub(super) recorded: Recorded,
     pub(super) kernel_log: Vec<KernelLine>,
     pub(super) sensors: Option<Around>,
-    /// The kernel told of an error of the GPU while the case ran.
+    /// The kernel reported an error of the GPU while the case ran.
     pub(super) is_gpu_error: bool,
     /// The time that the scenario took, if it ran to its end and its process did not fail afterwards.
     pub(super) took: Option<Duration>,

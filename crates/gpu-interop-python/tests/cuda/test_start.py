@@ -77,12 +77,12 @@ entries = {
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_child_of_a_process_that_listed_devices_is_told() -> None:
+def test_the_child_of_a_process_that_listed_devices_gets_an_error() -> None:
     run(CHILD + "assert gpu_interop.devices()[0].backend == 'cuda'\nchild(entries)", GPU_INTEROP_SIM_FAIL=FORKED)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_child_of_a_process_that_opened_a_device_is_told() -> None:
+def test_the_child_of_a_process_that_opened_a_device_gets_an_error() -> None:
     run(
         CHILD
         + """

@@ -21,7 +21,7 @@ use gpu_interop_core::{Error, ErrorKind};
 fn nothing_exported(operation: &'static str) -> Error {
     let message = if operation.starts_with("vkGetMemory") {
         "the driver reported success but returned no handle, as for memory that was not allocated for export: chain \
-         VkExportMemoryAllocateInfo with this handle type to vkAllocateMemory. Allocators do so only if told to (VMA: \
+         VkExportMemoryAllocateInfo with this handle type to vkAllocateMemory. Allocators do so only if configured to (VMA: \
          pTypeExternalMemoryHandleTypes; a version of gpu-allocator without such an option: allocate the memory yourself)"
     } else {
         "the driver reported success but returned no handle, as for a semaphore that was not created for export: chain \

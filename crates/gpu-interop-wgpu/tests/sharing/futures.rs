@@ -11,7 +11,7 @@ use gpu_interop_test_support::in_own_process;
 use gpu_interop_wgpu::Reached;
 use gpu_interop_wgpu::gpu_interop::ErrorKind;
 
-/// A future that was polled once, with a waker that tells.
+/// A future that was polled once, with a waker that records its wake.
 struct Pending {
     future: std::pin::Pin<Box<Reached>>,
     woken: Arc<Woken>,
@@ -58,7 +58,7 @@ fn a_future_of_a_timeline_that_fails_is_woken() {
     let [fails, other] = [0; 2].map(|initial| context.interop.create_timeline(initial).expect("a timeline"));
     let [first, second] = [1, 7].map(|value| Pending::new(fails.reached(value)));
     let unaffected = Pending::new(other.reached(1));
-    fails.timeline().abandon("nobody signals it").expect("abandoned");
+    fails.timeline().abandon("no signal will come").expect("abandoned");
     assert_eq!(first.output(), Err(ErrorKind::Cancelled));
     assert_eq!(second.output(), Err(ErrorKind::Cancelled));
     // A new future has the failure at once.

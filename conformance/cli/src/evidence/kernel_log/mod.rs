@@ -152,7 +152,7 @@ impl KernelLog {
         std::mem::take(&mut state.rest).finish()
     }
 
-    /// `true` if a message tells of an error of the GPU that this case may have caused: one of its own, or one of the run
+    /// `true` if a message reports an error of the GPU that this case may have caused: one of its own, or one of the run
     /// while it was among the running cases.
     pub(crate) fn is_gpu_error(&self, case: &str, own: &[KernelLine]) -> bool {
         let is_of_gpu = |line: &KernelLine| line.event.as_ref().is_some_and(KernelEvent::is_of_gpu);
@@ -306,7 +306,7 @@ mod tests {
             writeln!(file, "NVRM: Xid (PCI:0000:01:00): 79, pid={id}, name=x, GPU has fallen off the bus.")
                 .expect("written");
         }
-        let told = |lines: &[KernelLine]| -> Vec<(String, bool)> {
+        let meanings = |lines: &[KernelLine]| -> Vec<(String, bool)> {
             let events = lines.iter().filter_map(|line| line.event.as_ref());
             events.map(|event| (event.meaning.clone(), event.other_process)).collect()
         };
@@ -315,18 +315,18 @@ mod tests {
         let [crash, kill] = ["a process crashed", "the kernel killed a process for its memory"];
         if record::shares_process_ids() {
             let expected = [(crash, false), (kill, false), (fault, false), (bus, false)];
-            assert_eq!(told(&lines), expected.map(|(meaning, other)| (meaning.to_owned(), other)));
+            assert_eq!(meanings(&lines), expected.map(|(meaning, other)| (meaning.to_owned(), other)));
             let kill = "the kernel killed another process for its memory";
             let fault = "page fault of the GPU, of another process";
             let expected = [("another process crashed", true), (kill, true), (fault, true), (bus, false)];
-            assert_eq!(told(&rest), expected.map(|(meaning, other)| (meaning.to_owned(), other)));
+            assert_eq!(meanings(&rest), expected.map(|(meaning, other)| (meaning.to_owned(), other)));
             writeln!(file, "conformance[{late}]: segfault at 0 ip 0").expect("written");
-            assert_eq!(told(&log.rest()), [(crash.to_owned(), false)]);
+            assert_eq!(meanings(&log.rest()), [(crash.to_owned(), false)]);
         } else {
             // Numbers say nothing here: neither whose an error of the GPU is, nor whose process has ended.
             let expected = [(crash, true), (kill, true), (fault, false), (bus, false)];
             let expected = expected.map(|(meaning, other)| (meaning.to_owned(), other));
-            assert_eq!((told(&lines), told(&rest)), ([expected.clone(), expected].concat(), Vec::new()));
+            assert_eq!((meanings(&lines), meanings(&rest)), ([expected.clone(), expected].concat(), Vec::new()));
         }
     }
 
