@@ -3,6 +3,9 @@
 use gpu_interop_core::ErrorKind;
 use gpu_interop_driver::Status;
 
+const TOO_OLD: &str = "the installed driver is older than the library requires; install a newer driver, or give the \
+                       container the machine's library";
+
 /// Code, kind of the error, and message: cause and remedy. Returned by `cuInit`, `cuDeviceGetCount` and
 /// `cuDevicePrimaryCtxRetain`.
 const CODES: &[(u32, ErrorKind, &str)] = &[
@@ -12,18 +15,8 @@ const CODES: &[(u32, ErrorKind, &str)] = &[
         "the driver cannot be used in this process, usually because the process was forked after this or another library had \
          used it; start the process without a fork (Python: the start method `spawn`), or fork before the first use",
     ),
-    (
-        35,
-        ErrorKind::DriverTooOld,
-        "the installed driver is older than the library requires; install a newer driver, or give the container the \
-         machine's library",
-    ),
-    (
-        36,
-        ErrorKind::DriverTooOld,
-        "the installed driver is older than the library requires; install a newer driver, or give the container the \
-         machine's library",
-    ),
+    (35, ErrorKind::DriverTooOld, TOO_OLD),
+    (36, ErrorKind::DriverTooOld, TOO_OLD),
     (
         46,
         ErrorKind::Driver,

@@ -27,6 +27,16 @@ pub(crate) fn restore<V: Vendor>(driver: &Driver<V>, mode: c_uint) {
     exchange(driver, mode);
 }
 
+/// Runs `call` with the thread in relaxed mode.
+pub(crate) fn relaxed<V: Vendor, R>(driver: &Driver<V>, call: impl FnOnce() -> R) -> R {
+    let mode = relax(driver);
+    let result = call();
+    if let Some(mode) = mode {
+        restore(driver, mode);
+    }
+    result
+}
+
 #[inline]
 fn exchange<V: Vendor>(driver: &Driver<V>, mut mode: c_uint) -> Option<c_uint> {
     let entry = &driver.functions.thread_exchange_capture_mode;

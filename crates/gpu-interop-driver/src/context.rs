@@ -35,12 +35,7 @@ pub(crate) struct Context<V: Vendor> {
 impl<V: Vendor> Context<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
         // Opening may allocate memory.
-        let mode = capture_mode::relax(&driver);
-        let opened = V::open(&driver, device);
-        if let Some(mode) = mode {
-            capture_mode::restore(&driver, mode);
-        }
-        let vendor = opened?;
+        let vendor = capture_mode::relaxed(&driver, || V::open(&driver, device))?;
         Ok(Self {
             driver,
             device,
@@ -219,11 +214,7 @@ impl<V: Vendor> Drop for Context<V> {
         // Also after a reset of the device.
         match self.make_current() {
             Ok((driver, _current)) => {
-                let mode = capture_mode::relax(driver);
-                V::close(driver, self.device, &self.vendor, may_wait);
-                if let Some(mode) = mode {
-                    capture_mode::restore(driver, mode);
-                }
+                capture_mode::relaxed(driver, || V::close(driver, self.device, &self.vendor, may_wait));
             }
             Err(error) => {
                 tracing::warn!(%error, "a device that is closed cannot be made current");
