@@ -135,12 +135,16 @@ impl VulkanInterop {
             )
             .with_device(&name_and_kind(&properties)));
         }
+        type Timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures<'static>;
+        type Addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures<'static>;
+        let (timelines, addresses) = (vk::KHR_TIMELINE_SEMAPHORE_NAME, vk::KHR_BUFFER_DEVICE_ADDRESS_NAME);
         // SAFETY: the caller promises that the physical device belongs to the live instance, which is 1.1 or later.
-        let (memory_types, identity, has_timelines) = unsafe {
+        let (memory_types, identity, has_timelines, has_addresses) = unsafe {
             (
                 instance.get_physical_device_memory_properties(physical_device),
                 device_identity(instance, physical_device),
-                has_timelines(instance, physical_device, &properties),
+                has_feature(instance, physical_device, &properties, timelines, |f: &Timelines| f.timeline_semaphore),
+                has_feature(instance, physical_device, &properties, addresses, |f: &Addresses| f.buffer_device_address),
             )
         };
         let functions =
@@ -152,8 +156,6 @@ impl VulkanInterop {
             Some(_) => unsafe { max_timeline_difference(instance, physical_device) },
             None => 0,
         };
-        // SAFETY: the caller promises that the physical device belongs to the live instance, which is 1.1 or later.
-        let has_addresses = unsafe { has_addresses(instance, physical_device, &properties) };
         let shared = Shared {
             functions,
             buffer_usages: usage_bits::of_buffers(has, has_addresses),
@@ -368,46 +370,28 @@ unsafe fn max_allocation_size(instance: &ash::Instance, physical_device: vk::Phy
     limits.max_memory_allocation_size
 }
 
-/// Reports whether the physical device has the feature `timelineSemaphore`.
+/// Reports whether the physical device has a feature of Vulkan 1.2, or of an extension before it.
 ///
 /// # Safety
-/// `physical_device` must be a device of `instance`, both of Vulkan 1.1 or later, and `basic` its properties.
-unsafe fn has_timelines(
+/// `physical_device` must be a device of `instance`, both of Vulkan 1.1 or later, and `basic` its properties. Vulkan 1.2
+/// and the extension have the structure `F`.
+unsafe fn has_feature<F: vk::ExtendsPhysicalDeviceFeatures2 + Default>(
     instance: &ash::Instance,
     physical_device: vk::PhysicalDevice,
     basic: &vk::PhysicalDeviceProperties,
+    extension: &CStr,
+    feature: impl FnOnce(&F) -> vk::Bool32,
 ) -> bool {
     // SAFETY: the caller's promise.
-    let is_listed = || unsafe { has_extension(instance, physical_device, vk::KHR_TIMELINE_SEMAPHORE_NAME) };
+    let is_listed = || unsafe { has_extension(instance, physical_device, extension) };
     if basic.api_version < vk::API_VERSION_1_2 && !is_listed() {
         return false;
     }
-    let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
-    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline);
+    let mut structure = F::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut structure);
     // SAFETY: the caller's promise; the device supports the structure.
     unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
-    timeline.timeline_semaphore == vk::TRUE
-}
-
-/// Reports whether the physical device has the feature `bufferDeviceAddress`.
-///
-/// # Safety
-/// As [`has_timelines`].
-unsafe fn has_addresses(
-    instance: &ash::Instance,
-    physical_device: vk::PhysicalDevice,
-    basic: &vk::PhysicalDeviceProperties,
-) -> bool {
-    // SAFETY: the caller's promise.
-    let is_listed = || unsafe { has_extension(instance, physical_device, vk::KHR_BUFFER_DEVICE_ADDRESS_NAME) };
-    if basic.api_version < vk::API_VERSION_1_2 && !is_listed() {
-        return false;
-    }
-    let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
-    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut addresses);
-    // SAFETY: the caller's promise; the device supports the structure.
-    unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
-    addresses.buffer_device_address == vk::TRUE
+    feature(&structure) == vk::TRUE
 }
 
 /// The host operations on timeline semaphores under their core names, or those of the extension.

@@ -91,7 +91,6 @@ mod backing;
 mod begun;
 mod binary;
 mod buffer;
-
 mod context;
 mod error;
 mod export;

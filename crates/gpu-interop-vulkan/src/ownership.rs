@@ -67,14 +67,14 @@ impl OwnershipTransfer {
     fn check(self, operation: &'static str, sharing: Sharing) -> Result<()> {
         let message = match (self.queue_family, sharing) {
             (vk::QUEUE_FAMILY_EXTERNAL | vk::QUEUE_FAMILY_FOREIGN_EXT, _) => {
-                "the queue family must be the family of the submission's queue"
+                Some("the queue family must be the family of the submission's queue")
             }
             (vk::QUEUE_FAMILY_IGNORED, Sharing::Exclusive) => {
-                "the sharing mode is EXCLUSIVE, so the queue family must be the family of the submission's queue"
+                Some("the sharing mode is EXCLUSIVE, so the queue family must be the family of the submission's queue")
             }
-            _ => "",
+            _ => None,
         };
-        if !message.is_empty() {
+        if let Some(message) = message {
             return Err(Error::invalid(operation, message).with_context("queue family", self.queue_family));
         }
         if self.stages.is_empty() {
