@@ -5,7 +5,10 @@
 #[doc(hidden)]
 #[must_use]
 pub fn with_names(message: &str, names: &[(&str, &str)]) -> String {
-    names.iter().fold(message.to_owned(), |text, (name, other)| with_name(&text, name, other))
+    names.iter().fold(message.to_owned(), |text, (name, other)| match text.contains(name) {
+        true => with_name(&text, name, other),
+        false => text,
+    })
 }
 
 fn with_name(text: &str, name: &str, other: &str) -> String {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use gpu_interop::Device;
+use gpu_interop_conformance::system::set_variable;
 use gpu_interop_conformance::{Stop, Suite, Verdict, process};
 
 use super::machine::Machine;
@@ -50,7 +51,7 @@ pub(crate) fn once(suite: &Suite, args: &LoadArgs) -> Verdict<f64> {
     let start = Instant::now();
     let taken = match args.side {
         Side::Raw => {
-            let named = std::env::var_os(super::CUDA_LIBRARY_VARIABLE).filter(|file| !file.is_empty());
+            let named = set_variable(super::CUDA_LIBRARY_VARIABLE);
             let file = named.unwrap_or_else(|| OsString::from("libcuda.so.1"));
             let _device = match (RawCuda::open(&file, 0), &args.driver) {
                 (Err(Stop::Skipped(_)), Some(driver)) => RawCuda::open(driver.as_os_str(), 0)?,

@@ -12,6 +12,7 @@ use gpu_interop::{
     Backend, Device, DeviceKind, ErrorKind, ExportableMemory, Feature, MemoryImport, SemaphoreImport, SemaphorePayload,
     Stream,
 };
+use gpu_interop_conformance::system::set_variable;
 use gpu_interop_conformance::{BackendUnderTest, ExportedSemaphore, ExporterDetail, Stop, Verdict, request};
 
 use super::sys::{Cudarc, RawCuda};
@@ -91,7 +92,7 @@ fn raw(backend: &dyn Backend) -> Verdict<RawCuda> {
 }
 
 fn cudarc() -> Verdict<Cudarc> {
-    if let Some(file) = std::env::var_os(super::CUDA_LIBRARY_VARIABLE).filter(|file| !file.is_empty()) {
+    if let Some(file) = set_variable(super::CUDA_LIBRARY_VARIABLE) {
         return Err(Stop::Unsupported(format!(
             "cudarc looks for the driver in its own way and would not take {}",
             file.display()

@@ -228,12 +228,10 @@ fn states(side: &[&CaseReport]) -> Vec<State> {
 mod tests {
     use super::*;
 
-    /// The kind of a difference between runs with these outcomes.
-    fn between(before: &[Outcome], after: &[Outcome]) -> Option<Kind> {
-        let text = include_str!("../../../results/host-lavapipe.json");
-        let report: Report = serde_json::from_str(text).expect("a report");
+    /// The kind of a difference between runs of `case` with these outcomes.
+    fn between(case: &CaseReport, before: &[Outcome], after: &[Outcome]) -> Option<Kind> {
         let side = |outcomes: &[Outcome]| -> Vec<CaseReport> {
-            outcomes.iter().map(|outcome| CaseReport { outcome: *outcome, ..report.results[0].clone() }).collect()
+            outcomes.iter().map(|outcome| CaseReport { outcome: *outcome, ..case.clone() }).collect()
         };
         let (before, after) = (side(before), side(after));
         kind(&before.iter().collect::<Vec<_>>(), &after.iter().collect::<Vec<_>>())
@@ -241,6 +239,7 @@ mod tests {
 
     #[test]
     fn every_change_of_an_outcome_has_its_kind() {
+        let case = &crate::report::example().results[0];
         use Outcome::{
             Crashed, ExpectedFailure, Failed, Flaky, Passed, Skipped, TimedOut, UnexpectedPass, Unsupported,
         };
@@ -270,7 +269,7 @@ mod tests {
             (Skipped, Unsupported, Some(Kind::Changed)),
             (Passed, ExpectedFailure, Some(Kind::Changed)),
         ] {
-            assert_eq!(between(&[before], &[after]), expected, "{before} -> {after}");
+            assert_eq!(between(case, &[before], &[after]), expected, "{before} -> {after}");
         }
         for (before, after, expected) in [
             (&[][..], &[Passed][..], Some(Kind::Added)),
@@ -284,7 +283,7 @@ mod tests {
             (&[Failed, Failed], &[Passed, Flaky], Some(Kind::Flaky)),
             (&[Failed, Failed], &[Passed, Skipped], Some(Kind::Fixed)),
         ] {
-            assert_eq!(between(before, after), expected, "{before:?} -> {after:?}");
+            assert_eq!(between(case, before, after), expected, "{before:?} -> {after:?}");
         }
     }
 }

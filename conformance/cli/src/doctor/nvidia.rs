@@ -170,8 +170,7 @@ pub(super) fn without_graphics(system: &System) -> Option<Fault> {
     if !is_nvidia || linker::find(system, NVIDIA_VULKAN).is_some() {
         return None;
     }
-    let set = system.variable("NVIDIA_DRIVER_CAPABILITIES").filter(|set| !set.is_empty());
-    let set = set.unwrap_or(DEFAULT_CAPABILITIES);
+    let set = system.set_variable("NVIDIA_DRIVER_CAPABILITIES").unwrap_or(DEFAULT_CAPABILITIES);
     let has_graphics = set.split(',').any(|part| matches!(part.trim(), "all" | "graphics"));
     let (cause, remedy) = if has_graphics {
         (

@@ -46,7 +46,7 @@ fn fabric_manager(system: &System) -> Option<Fault> {
 
 /// The multi-process service.
 fn mps(system: &System) -> Option<Fault> {
-    let named = system.variable(MPS_VARIABLE).filter(|folder| !folder.is_empty());
+    let named = system.set_variable(MPS_VARIABLE);
     let folder = Path::new(named.unwrap_or(MPS_FOLDER));
     if !system.exists(folder.join("control")) {
         let cause = format!("{MPS_VARIABLE}={}: no MPS control daemon has its pipe there", named?);
@@ -115,7 +115,7 @@ fn has_instances(system: &System, minor: Option<&str>) -> bool {
 }
 
 /// A field of what the kernel driver says of a GPU.
-fn field(system: &System, gpu: &Path, name: &str) -> Option<String> {
+pub(super) fn field(system: &System, gpu: &Path, name: &str) -> Option<String> {
     let text = system.text(gpu.join("information"))?;
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }

@@ -26,9 +26,8 @@ pub(super) fn faults(system: &System) -> Vec<Fault> {
 
 /// The UUIDs of NVIDIA's GPUs, as the kernel driver reports them.
 fn nvidia(system: &System) -> Vec<String> {
-    let uuid = |text: &str| text.lines().find_map(|line| Some(line.strip_prefix("GPU UUID:")?.trim().to_owned()));
     let gpus = nvidia_start::gpus(system).into_iter();
-    gpus.map(|gpu| system.text(gpu.join("information")).and_then(|text| uuid(&text)).unwrap_or_default()).collect()
+    gpus.map(|gpu| nvidia_start::field(system, &gpu, "GPU UUID:").unwrap_or_default()).collect()
 }
 
 /// The number of AMD's GPUs, as the kernel driver reports it.

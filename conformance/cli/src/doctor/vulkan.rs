@@ -65,23 +65,24 @@ pub(super) fn faults(system: &System) -> Vec<Fault> {
 fn files(system: &System) -> (Vec<PathBuf>, Option<Fault>) {
     let set = |name: &&str| system.variable(name).is_some();
     let only = ONLY.into_iter().find(set);
-    let found = match only {
-        Some(variable) => {
-            let named = system.list(variable).into_iter().flat_map(|path| of_place(system, path));
+    let listed = only.map(|variable| system.list(variable)).unwrap_or_default();
+    let (named, is_unknown) = (!listed.is_empty(), listed.iter().any(|path| path.is_relative()));
+    let installed = installed(system);
+    let count = installed.len();
+    let found: Vec<PathBuf> = match only {
+        Some(_) => {
+            let named = listed.into_iter().flat_map(|path| of_place(system, path));
             named.filter(|path| system.exists(path)).collect()
         }
-        None => installed(system),
+        None => installed,
     };
     let used: Vec<PathBuf> = found.into_iter().filter(|path| is_enabled(system, path)).collect();
     let variables: Vec<String> = (only.into_iter().chain([SELECT, DISABLE]))
         .filter_map(|name| Some(format!("{name}={}", system.variable(name)?)))
         .collect();
-    let listed = only.map(|variable| system.list(variable)).unwrap_or_default();
-    let (named, is_unknown) = (!listed.is_empty(), listed.iter().any(|path| path.is_relative()));
-    let installed = installed(system).len();
-    let fault = (used.is_empty() && !is_unknown && !variables.is_empty() && (named || installed > 0)).then(|| {
+    let fault = (used.is_empty() && !is_unknown && !variables.is_empty() && (named || count > 0)).then(|| {
         let variables = variables.join(" and ");
-        let cause = format!("{variables} leaves the Vulkan loader no driver; {installed} are installed");
+        let cause = format!("{variables} leaves the Vulkan loader no driver; {count} are installed");
         let names = only.into_iter().chain([SELECT, DISABLE]).filter(set).collect::<Vec<_>>().join(" and ");
         Fault::error("vulkan_drivers_hidden", cause, format!("unset {names}, or name a driver's manifest that exists"))
     });
@@ -103,7 +104,7 @@ fn is_enabled(system: &System, manifest: &Path) -> bool {
         }
     };
     let listed = |variable| {
-        let list = system.variable(variable).filter(|list| !list.is_empty())?;
+        let list = system.set_variable(variable)?;
         Some(list.split(',').any(matches))
     };
     listed(SELECT).unwrap_or_else(|| listed(DISABLE) != Some(true))
@@ -112,8 +113,7 @@ fn is_enabled(system: &System, manifest: &Path) -> bool {
 /// The manifests that the loader's own search finds.
 fn installed(system: &System) -> Vec<PathBuf> {
     let expand = |paths: Vec<PathBuf>| paths.into_iter().flat_map(|path| of_place(system, path)).collect::<Vec<_>>();
-    let home =
-        |below: &str| system.variable("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(home).join(below));
+    let home = |below: &str| system.set_variable("HOME").map(|home| Path::new(home).join(below));
     let or = |list: Vec<PathBuf>, default: &[&str]| {
         if list.is_empty() { default.iter().map(PathBuf::from).collect() } else { list }
     };

@@ -14,10 +14,10 @@ pub(crate) fn container(system: &System) -> Option<String> {
     if system.exists("/.singularity.d") {
         return Some("apptainer".into());
     }
-    if system.variable("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty()) {
+    if system.set_variable("KUBERNETES_SERVICE_HOST").is_some() {
         return Some("kubernetes".into());
     }
-    if let Some(name) = system.variable("container").filter(|name| !name.is_empty()) {
+    if let Some(name) = system.set_variable("container") {
         return Some(name.into());
     }
     let groups = system.text("/proc/1/cgroup").unwrap_or_default();

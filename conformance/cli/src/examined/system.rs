@@ -35,6 +35,11 @@ impl System {
         self.variables.get(name).map(String::as_str)
     }
 
+    /// As [`variable`](Self::variable), but one that is set to nothing counts as not set.
+    pub(crate) fn set_variable(&self, name: &str) -> Option<&str> {
+        self.variable(name).filter(|value| !value.is_empty())
+    }
+
     /// A list of folders or files, separated by colons. A relative one is one of the current folder; it stays relative if that is
     /// unknown.
     pub(crate) fn list(&self, name: &str) -> Vec<PathBuf> {

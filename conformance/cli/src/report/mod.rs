@@ -245,3 +245,9 @@ pub(crate) fn summarize(results: &[CaseReport]) -> BTreeMap<String, usize> {
     }
     summary
 }
+
+/// A report of a run, for tests.
+#[cfg(test)]
+pub(crate) fn example() -> Report {
+    serde_json::from_str(include_str!("../../../results/host-lavapipe.json")).expect("a report")
+}

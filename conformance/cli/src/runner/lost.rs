@@ -115,8 +115,7 @@ mod tests {
 
     #[test]
     fn what_a_run_used_must_be_there() {
-        let text = include_str!("../../../results/host-lavapipe.json");
-        let report: crate::report::Report = serde_json::from_str(text).expect("a report");
+        let report = crate::report::example();
         let found = Environment {
             backend: report.backend,
             emulated: None,

@@ -171,8 +171,7 @@ mod tests {
 
     #[test]
     fn a_run_continues_only_with_what_it_began_with() {
-        let report: Report =
-            serde_json::from_str(include_str!("../../../results/host-lavapipe.json")).expect("a report");
+        let report = crate::report::example();
         let names = vec!["a.b".to_owned()];
         let line = |report: &Report| Line::Run { device: 0, report: Box::new(report.clone()), cases: names.clone() };
         let refused = |now: &Report, names: &[String]| earlier(&[line(&report)], 0, now, names).err();
