@@ -1,7 +1,6 @@
 //! Streams, each with a queue and a thread.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -98,9 +97,7 @@ impl StreamState {
             }
             for op in batch.drain(..) {
                 // A panic of a kernel, or of a value that it captured, must not end the thread.
-                let result = catch_unwind(AssertUnwindSafe(|| op.run(cancelled))).unwrap_or_else(|payload| {
-                    // The payload is leaked because dropping it could panic.
-                    std::mem::forget(payload);
+                let result = caught(|| op.run(cancelled)).unwrap_or_else(|| {
                     Err(Error::new(ErrorKind::Driver, "HostBackend::launch_kernel", "the kernel panicked"))
                 });
                 if let Err(error) = result {

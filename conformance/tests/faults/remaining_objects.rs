@@ -88,9 +88,7 @@ fn of(event: &LogEvent) -> Option<Sort> {
         "destroying a stream failed; it is leaked" => Some(Sort::Streams),
         "freeing the source buffer of fills failed; it is leaked" => Some(Sort::Allocations),
         "releasing the primary context failed" => Some(Sort::Contexts),
-        "freeing signal memory failed; it is leaked" | "freeing the sentinel failed; it is leaked" => {
-            Some(Sort::Allocations)
-        }
+        "freeing the sentinel failed; it is leaked" => Some(Sort::Allocations),
         _ => None,
     }
 }
@@ -115,6 +113,7 @@ fn resource(event: &LogEvent) -> Option<Sort> {
         "Event" => Sort::Events,
         "Stream" | "Recorder" => Sort::Streams,
         "Graph" => Sort::Graphs,
+        "SignalMemory" => Sort::Allocations,
         "Allocation" => return of_allocation(operation(event)),
         _ => panic!("an object of an unknown sort: {event}"),
     })

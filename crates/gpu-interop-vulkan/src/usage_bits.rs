@@ -19,24 +19,23 @@ const OF_BUFFERS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 
 /// Usages of buffers with an extension, and a function that only devices with the extension have. Video needs the profiles
 /// of its decoders and encoders, which this crate has no parameter for.
-const OF_EXTENSIONS: [(vk::BufferUsageFlags, &CStr); 7] = [
+const OF_EXTENSIONS: [(vk::BufferUsageFlags, &CStr); 6] = [
     (vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR, c"vkCreateAccelerationStructureKHR"),
     (vk::BufferUsageFlags::ACCELERATION_STRUCTURE_BUILD_INPUT_READ_ONLY_KHR, c"vkCreateAccelerationStructureKHR"),
     (vk::BufferUsageFlags::SHADER_BINDING_TABLE_KHR, c"vkCreateRayTracingPipelinesKHR"),
     (vk::BufferUsageFlags::CONDITIONAL_RENDERING_EXT, c"vkCmdBeginConditionalRenderingEXT"),
     (vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT, c"vkCmdBeginTransformFeedbackEXT"),
     (vk::BufferUsageFlags::TRANSFORM_FEEDBACK_COUNTER_BUFFER_EXT, c"vkCmdBeginTransformFeedbackEXT"),
-    (vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS, c"vkGetBufferDeviceAddressKHR"),
 ];
 
 /// Usages of buffers on a device with these functions. `has_addresses` is the feature `bufferDeviceAddress`.
 pub(crate) fn of_buffers(has: impl Fn(&CStr) -> bool, has_addresses: bool) -> vk::BufferUsageFlags {
-    let address = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
-    let known = |(usage, function): &(_, &CStr)| match *usage == address {
-        true => has_addresses && (has(c"vkGetBufferDeviceAddress") || has(function)),
-        false => has(function),
-    };
-    OF_EXTENSIONS.iter().filter(|one| known(one)).fold(OF_BUFFERS, |usages, (usage, _)| usages | *usage)
+    let mut usages = OF_BUFFERS;
+    if has_addresses && (has(c"vkGetBufferDeviceAddress") || has(c"vkGetBufferDeviceAddressKHR")) {
+        usages |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+    }
+    let known = OF_EXTENSIONS.iter().filter(|(_, function)| has(function));
+    known.fold(usages, |usages, (usage, _)| usages | *usage)
 }
 
 /// Usages and flags of images on every device of Vulkan 1.1: queries report whether it supports such an image.

@@ -13,7 +13,7 @@ entries! {
     fn cuMemAlloc_v2(pointer: *mut u64, size: usize) gives pointer {
         capture::allow()?;
         code::reject_if(size == 0)?;
-        give(pointer, memory::allocate(size).ok_or(code::OUT_OF_MEMORY)? as u64)
+        give(pointer, memory::allocate(size, false).ok_or(code::OUT_OF_MEMORY)? as u64)
     }
 
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
@@ -30,7 +30,7 @@ entries! {
     fn cuMemHostAlloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         capture::allow()?;
         code::reject_if(size == 0 || flags & !7 != 0)?;
-        give(pointer, to(memory::allocate(size).ok_or(code::OUT_OF_MEMORY)?))
+        give(pointer, to(memory::allocate(size, false).ok_or(code::OUT_OF_MEMORY)?))
     }
 
     fn cuMemHostGetDevicePointer_v2(device: *mut u64, pointer: *mut c_void, flags: c_uint) gives device {

@@ -181,19 +181,11 @@ impl Imported {
     }
 }
 
-/// Allocates memory; [`free`] ends it.
-pub fn allocate(size: usize) -> Option<usize> {
+/// Allocates memory; [`free`] ends it, and a reset of the device unless it `survives`.
+pub fn allocate(size: usize, survives: bool) -> Option<usize> {
     let mapping = Mapping::anonymous(size).ok()?;
     let address = mapping.base();
-    MAPPED.insert_as(address, Buffer::new(Kept::mapping(mapping), false));
-    Some(address)
-}
-
-/// Allocates memory that a reset of the device leaves; [`free`] ends it.
-pub fn allocate_surviving(size: usize) -> Option<usize> {
-    let mapping = Mapping::anonymous(size).ok()?;
-    let address = mapping.base();
-    MAPPED.insert_as(address, Buffer { survives: true, ..Buffer::new(Kept::mapping(mapping), false) });
+    MAPPED.insert_as(address, Buffer { survives, ..Buffer::new(Kept::mapping(mapping), false) });
     Some(address)
 }
 

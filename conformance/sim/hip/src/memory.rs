@@ -38,8 +38,7 @@ pub(crate) fn allocate(size: usize, kind: Kind) -> Result<usize, u32> {
     if size == 0 {
         return Ok(0);
     }
-    let allocate = if kind == Kind::Signal { memory::allocate_surviving } else { memory::allocate };
-    let address = allocate(size).ok_or(code::OUT_OF_MEMORY)?;
+    let address = memory::allocate(size, kind == Kind::Signal).ok_or(code::OUT_OF_MEMORY)?;
     lock(&ALLOCATIONS).insert(address, Allocation { size, device: device::current(), kind });
     Ok(address)
 }

@@ -41,7 +41,7 @@ pub(crate) use words::{Ticket, Words};
 pub(crate) use worker::Behind;
 use worker::Worker;
 
-use crate::backend::BackendDevice;
+use crate::backend::{BackendDevice, SignalMemory};
 use crate::error::{Error, Result};
 use crate::object::StreamFaults;
 use crate::sync::{Mutex, lock};
@@ -119,14 +119,14 @@ impl Bridges {
         self.words.put(ticket);
     }
 
-    /// Frees the words; words in use are leaked.
+    /// Frees the words; words in use are leaked. `report` gets failures.
     ///
     /// # Safety
     /// No stream waits for a word.
-    pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
+    pub(crate) unsafe fn free(&self, device: &dyn BackendDevice, report: impl Fn(&Error, SignalMemory)) {
         // SAFETY: the caller guarantees that no stream waits; a ticket is returned when its stream has written the
         // word, and the streams of retired tickets have been destroyed.
-        unsafe { self.words.free(device) };
+        unsafe { self.words.free(device, report) };
     }
 
     fn live(&self) -> Vec<Arc<Worker>> {

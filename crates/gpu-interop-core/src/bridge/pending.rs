@@ -243,7 +243,6 @@ impl Pending {
                 }
             }
             words.put(signal.ticket);
-            drop(signal.side);
         }
         if let Some(error) = words.lost() {
             for signal in self.queues.iter_mut().flat_map(|queue| queue.signals.drain(..)) {
@@ -251,7 +250,6 @@ impl Pending {
                 signal.faults.report_timeline(&signal.side, error);
                 // A lost device may still write the word.
                 words.retire(signal.ticket);
-                drop(signal.side);
                 settled = true;
             }
         }
@@ -293,7 +291,7 @@ impl Pending {
                 }
             }
         }
-        self.groups.extract_if(.., |group| group.waits.is_empty()).for_each(drop);
+        self.groups.retain(|group| !group.waits.is_empty());
         settled
     }
 

@@ -158,11 +158,11 @@ impl Words {
         }
     }
 
-    /// Frees all memory; leaks it if a word is in use.
+    /// Frees all memory; leaks it if a word is in use. `report` gets failures.
     ///
     /// # Safety
     /// No stream waits for a word, or writes one whose ticket was returned or retired.
-    pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
+    pub(crate) unsafe fn free(&self, device: &dyn BackendDevice, report: impl Fn(&Error, SignalMemory)) {
         let pool = std::mem::take(&mut *self.lock());
         if pool.in_use > 0 {
             log!(
@@ -175,7 +175,7 @@ impl Words {
         for block in pool.blocks {
             // SAFETY: the memory is this device's; the caller guarantees that no stream uses it.
             if let Err(error) = unsafe { device.free_signal_memory(block) } {
-                log!(error, %error, "freeing signal memory failed; it is leaked");
+                report(&error, block);
             }
         }
     }

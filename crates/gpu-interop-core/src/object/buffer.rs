@@ -8,6 +8,7 @@ use super::memory::{ExternalMemory, MemoryInner};
 use super::owned::{InFlight, Owned};
 use super::resource::Resource;
 use super::validate;
+use crate::array::MipmappedArrayDesc;
 use crate::backend::{DevicePtr, RawMemory};
 use crate::capability::Feature;
 use crate::error::Result;
@@ -44,8 +45,7 @@ impl ExternalMemory {
     /// contains texels of the declared [image](ExternalMemory::image), which has optimal tiling: its bytes are not rows of
     /// texels. Otherwise the driver's error.
     pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
-        const OPERATION: &str = "ExternalMemory::map_buffer";
-        self.map_range(OPERATION, range, |offset, size| check_buffer(OPERATION, self.image(), offset, size))
+        self.map_range("ExternalMemory::map_buffer", range, self.image())
     }
 
     /// As [`map_buffer`](Self::map_buffer), also over the declared [image](Self::image): for its bytes in the order in
@@ -55,21 +55,22 @@ impl ExternalMemory {
     /// # Errors
     /// As [`map_buffer`](Self::map_buffer), but for the image.
     pub fn map_image_bytes(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
-        self.map_range("ExternalMemory::map_image_bytes", range, |_, _| Ok(()))
+        self.map_range("ExternalMemory::map_image_bytes", range, None)
     }
 
+    /// Maps a range that contains no texels of `image`.
     fn map_range(
         &self,
         operation: &'static str,
         range: impl RangeBounds<u64>,
-        check: impl FnOnce(u64, u64) -> Result<()>,
+        image: Option<&MipmappedArrayDesc>,
     ) -> Result<MappedBuffer> {
         let device = &self.inner.owned.device;
         device
             .check_process(operation)
             .and_then(|()| validate::feature(operation, device.raw.capabilities(), Feature::MappedBuffer))
             .and_then(|()| byte_range(operation, range, self.inner.size))
-            .and_then(|(offset, size)| check(offset, size).map(|()| (offset, size)))
+            .and_then(|(offset, size)| check_buffer(operation, image, offset, size).map(|()| (offset, size)))
             .and_then(|(offset, size)| {
                 // SAFETY: the import is live, and the range is not empty and inside it.
                 let ptr = unsafe { device.raw.map_buffer(self.inner.raw, offset, size) }?;

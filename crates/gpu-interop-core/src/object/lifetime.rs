@@ -357,7 +357,7 @@ impl Lifetimes {
         }
         if collected {
             // SAFETY: every stream was idle and has been freed.
-            unsafe { bridges.free(device) };
+            unsafe { bridges.free(device, report_unfreed) };
         } else {
             bridges.keep(raw);
             bridges.abandon();

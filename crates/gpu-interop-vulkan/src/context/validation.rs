@@ -1,11 +1,10 @@
 //! Reports of the validation layer.
 
 use std::ffi::{CStr, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
-use gpu_interop_core::{Error, Result};
+use gpu_interop_core::{Error, Result, caught};
 
 use crate::error::Checked;
 use crate::layer::LAYER;
@@ -84,7 +83,7 @@ unsafe extern "system" fn on_message(
     log: *mut c_void,
 ) -> vk::Bool32 {
     // A panic must not unwind into the layer. It can only interrupt one push to the list, whose lock ignores poison.
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
+    caught(|| {
         // SAFETY: Vulkan passes null or valid data for the length of the call; its message is null or a C string.
         let text = unsafe {
             data.as_ref()
@@ -97,11 +96,7 @@ unsafe extern "system" fn on_message(
             Some(log) if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) => log.push(text),
             _ => tracing::warn!(text, "Vulkan validation"),
         }
-    }));
-    // Dropping a panic's payload can panic again.
-    if let Err(payload) = outcome {
-        std::mem::forget(payload);
-    }
+    });
     // TRUE would abort the reported call and so change the tested behaviour.
     vk::FALSE
 }

@@ -197,17 +197,15 @@ impl ImageSpec {
             )
             .with_context("flags", format_args!("{:?}", self.flags)));
         }
-        let flat = !matches!(
-            self.view,
-            vk::ImageViewType::TYPE_1D | vk::ImageViewType::TYPE_1D_ARRAY | vk::ImageViewType::TYPE_3D
-        );
-        let cubes = flat && self.extent.width == self.extent.height && self.layers >= 6;
+        let query = self.query();
+        let cubes =
+            query.image_type == vk::ImageType::TYPE_2D && self.extent.width == self.extent.height && self.layers >= 6;
         if self.flags.contains(vk::ImageCreateFlags::CUBE_COMPATIBLE) && !cubes {
             return Err(Error::invalid(operation, "CUBE_COMPATIBLE needs square 2D images with at least 6 layers")
                 .with_context("extent", format_args!("{:?}", self.extent))
                 .with_context("layers", self.layers));
         }
-        self.query().check(operation, false)
+        query.check(operation, false)
     }
 
     fn check_limits(&self, operation: &'static str, limits: &vk::ImageFormatProperties) -> Result<()> {
