@@ -70,7 +70,7 @@ pub unsafe extern "C" fn gpi_stream_wrap(
         let owner = Arc::new(unsafe { Release::new(release, data) });
         owner.arm();
         // SAFETY: the caller's promise.
-        out.set(object::add(unsafe { device.stream_from_raw_with_owner(raw, owner) }));
+        out.set(object::add(unsafe { device.stream_from_raw_with_owner(raw, owner) }?));
         Ok(())
     })
 }

@@ -161,7 +161,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     const ALLOCATIONS_SURVIVE_RESET: bool = false;
 
     /// Returns `false` if the device was reset since [`Vendor::open`]. Called before every use of the device, also before
-    /// signals of and waits for semaphores, of which it is 1.7 % (10 ns, CUDA on an H200): with the handles of before a reset
+    /// signals of and waits for semaphores, of which it is 2 to 5 % (CUDA on an H200): with the handles of before a reset
     /// driver 580 returns an error or crashes.
     ///
     /// # Errors
@@ -171,8 +171,8 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// True if [`Vendor::close`] needs the device current.
     const CLOSES_CURRENT_DEVICE: bool = false;
 
-    /// Reverts [`Vendor::open`]; called once, also after a reset of the device. `may_wait` is false if work is pending for which the driver may wait for
-    /// ever when it frees memory. Failures are reported through `tracing`.
+    /// Reverts [`Vendor::open`]; called once, also after a reset of the device. `may_wait` is false if work is pending for
+    /// which the driver may wait for ever when it frees memory. Failures are reported through `tracing`.
     fn close(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context, may_wait: bool);
 
     /// Makes a device current on this thread. Returns `None` if it already was.

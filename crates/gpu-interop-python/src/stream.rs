@@ -79,7 +79,7 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
     if !owned {
         // SAFETY: checked above; the documentation requires of the caller that the stream lives until its work has completed and
         // `Device.collect` was called, and that no graph is captured on it before.
-        let stream = unsafe { shared.device.stream_from_raw(raw) };
+        let stream = unsafe { shared.device.stream_from_raw(raw) }.raised()?;
         return Ok(Arc::new(Flow::new(stream)));
     }
     // Dropped after the lock is released: the owner of a stream may run code of Python.
@@ -95,7 +95,7 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
     let owner: Arc<Py<PyAny>> = Arc::new(object.clone().unbind());
     // SAFETY: checked above; the object owns the driver's stream of this number, by the protocols of `raw_stream`, and is kept.
     // The documentation requires of the caller that no graph is captured on it before its work has completed.
-    let stream = unsafe { shared.device.stream_from_raw_with_owner(raw, owner) };
+    let stream = unsafe { shared.device.stream_from_raw_with_owner(raw, owner) }.raised()?;
     let flow = Arc::new(Flow::new(stream));
     _evicted = (lent.len() == MOST_LENT).then(|| lent.remove(0));
     lent.push(Lent { raw, flow: flow.clone() });

@@ -86,7 +86,7 @@ pub(super) fn lent_streams(bench: &Bench<'_>) -> Result<()> {
     let before = bench.live().of(Sort::Streams);
     for (raw, value) in [(RawStream::new(0), 1), (owner.as_raw(), 2)] {
         // SAFETY: the default stream is always live; the other one is until this function ends, and idle by then.
-        let lent = unsafe { bench.device.stream_from_raw(raw) };
+        let lent = unsafe { bench.device.stream_from_raw(raw) }?;
         lent.fill(buffer.slice(..4)?, value)?;
         lent.synchronize()?;
         bench.check(seen(&file, 0) == [value; 4], "a lent stream does not do its work");

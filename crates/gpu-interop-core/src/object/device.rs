@@ -246,12 +246,21 @@ impl Device {
     /// it: dropped with work pending, neither would be freed.
     ///
     /// # Safety
-    /// `raw` is a stream of this device, live as long as `owner`, and not the per-thread default stream (2 for CUDA and
-    /// HIP), which is another stream on each thread. It does not capture a graph while the returned stream, or an object
-    /// used on it, is used or dropped.
-    #[must_use]
-    pub unsafe fn stream_from_raw_with_owner(&self, raw: RawStream, owner: Arc<dyn Any + Send + Sync>) -> Stream {
-        Stream::new(self.inner.clone(), raw, Some(owner))
+    /// `raw` is a stream of this device, or a number of a default stream, live as long as `owner`. It does not capture a
+    /// graph while the returned stream, or an object used on it, is used or dropped.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for 2, the per-thread default stream (`CU_STREAM_PER_THREAD`,
+    /// `hipStreamPerThread`), which is another stream on each thread, and for 0, 1 and 2 on the host backend, which has no
+    /// default stream. `owner` is dropped.
+    pub unsafe fn stream_from_raw_with_owner(
+        &self,
+        raw: RawStream,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Stream> {
+        const INSTEAD: &str = "create a stream, or pass another one of the application";
+        self.check_stream_number("Device::stream_from_raw", raw, INSTEAD)?;
+        Ok(Stream::new(self.inner.clone(), raw, Some(owner)))
     }
 
     /// Checks what a program can see of the contract of [`Device::stream_from_raw_with_owner`]: for adapters whose callers
@@ -265,26 +274,31 @@ impl Device {
     /// # Safety
     /// `raw` is a stream of this device, or one of the numbers above, and live during the call.
     pub unsafe fn check_raw_stream(&self, operation: &'static str, raw: RawStream, instead: &str) -> Result<()> {
-        const PER_THREAD: usize = 2;
-        let invalid = |message: &str| {
-            let error = Error::invalid(operation, format!("{message}; {instead}")).with_context("stream", raw.get());
-            Err(self.inner.decorate(error))
-        };
-        if raw.get() <= PER_THREAD && self.backend().name == "host" {
-            return invalid("the host backend has no default stream");
-        }
-        if raw.get() == PER_THREAD {
-            return invalid(
-                "2 is the per-thread default stream, which is another stream on every thread, and work must be ordered on all",
-            );
-        }
+        self.check_stream_number(operation, raw, instead)?;
         // SAFETY: the caller's promise; the numbers of default streams are streams of the driver.
         if unsafe { self.inner.raw.is_capturing(raw) }.map_err(|error| self.inner.decorate(error))? {
-            return invalid(
-                "a graph is being captured on the stream, and it would repeat this call; end the capture first",
-            );
+            let message =
+                "a graph is being captured on the stream, and it would repeat this call; end the capture first";
+            return Err(self.invalid_stream(operation, raw, message, instead));
         }
         Ok(())
+    }
+
+    fn check_stream_number(&self, operation: &'static str, raw: RawStream, instead: &str) -> Result<()> {
+        const PER_THREAD: usize = 2;
+        let message = if raw.get() <= PER_THREAD && self.backend().name == "host" {
+            "the host backend has no default stream"
+        } else if raw.get() == PER_THREAD {
+            "2 is the per-thread default stream, which is another stream on every thread, and work must be ordered on all"
+        } else {
+            return Ok(());
+        };
+        Err(self.invalid_stream(operation, raw, message, instead))
+    }
+
+    fn invalid_stream(&self, operation: &'static str, raw: RawStream, message: &str, instead: &str) -> Error {
+        let error = Error::invalid(operation, format!("{message}; {instead}"));
+        self.inner.decorate(error.with_context("stream", raw.get()))
     }
 
     /// As [`Device::stream_from_raw_with_owner`], for a stream without an owner: one of another language, or the
@@ -293,9 +307,12 @@ impl Device {
     /// # Safety
     /// As there; and the stream stays live until the returned one has been dropped, its enqueued work has completed,
     /// and [`Device::collect`] has been called after that.
-    #[must_use]
-    pub unsafe fn stream_from_raw(&self, raw: RawStream) -> Stream {
-        Stream::new(self.inner.clone(), raw, Some(Arc::new(())))
+    ///
+    /// # Errors
+    /// As there.
+    pub unsafe fn stream_from_raw(&self, raw: RawStream) -> Result<Stream> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream_from_raw_with_owner(raw, Arc::new(())) }
     }
 
     /// Frees objects that were dropped while work used them and whose work has completed. Called implicitly when an

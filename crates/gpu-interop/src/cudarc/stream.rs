@@ -60,7 +60,7 @@ impl SharedStream {
         let one_more = context.is_event_tracking().then(|| context.new_stream()).transpose().map_err(failed)?;
         // SAFETY: as above, and checked; the owner contains no object of this crate. The caller guarantees that no later
         // capture happens.
-        let shared = unsafe { device.stream_from_raw_with_owner(RawStream::new(raw), stream.clone()) };
+        let shared = unsafe { device.stream_from_raw_with_owner(RawStream::new(raw), stream.clone()) }?;
         let inner = Inner { stream: shared, cudarc: stream, device: device.clone(), _one_more: one_more };
         Ok(Self { inner: Arc::new(inner) })
     }

@@ -3,6 +3,7 @@
 use super::recorder::{Call, Recorder};
 use super::{assert_error, binary, import, mapped, open};
 use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
+use crate::backend::RawStream;
 use crate::error::{ErrorKind, Result};
 use crate::kernel::{LaunchConfig, ModuleImage};
 use crate::object::{Device, ExternalMemory, MappedMipmappedArray};
@@ -213,12 +214,22 @@ fn a_kernel_keeps_its_module_loaded() {
 }
 
 #[test]
+fn the_per_thread_default_stream_is_refused() {
+    let (recorder, device) = open();
+    // SAFETY: an error is expected.
+    let error = unsafe { device.stream_from_raw(RawStream::new(2)) }.expect_err("another stream on each thread");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("per-thread default stream"), "{error}");
+    assert_eq!(recorder.frees(), []);
+}
+
+#[test]
 fn an_application_stream_is_never_destroyed() {
     for busy in [false, true] {
         let (recorder, device) = open();
         let raw = recorder.application_stream();
         // SAFETY: the application's stream lives as long as the recorder.
-        let stream = unsafe { device.stream_from_raw(raw) };
+        let stream = unsafe { device.stream_from_raw(raw) }.expect("the application's");
         assert_eq!(stream.as_raw(), raw);
         let buffer = mapped(&device);
         if busy {

@@ -438,7 +438,7 @@ fn a_lent_stream_keeps_its_owner_until_its_work_has_run() {
     let watched: Weak<&str> = Arc::downgrade(&owner);
     recorder.hold(raw);
     // SAFETY: the application's stream lives as long as the recorder.
-    let stream = unsafe { device.stream_from_raw_with_owner(raw, owner) };
+    let stream = unsafe { device.stream_from_raw_with_owner(raw, owner) }.expect("the application's");
     let buffer = mapped(&device);
     stream.fill(&buffer, 1).expect("fill");
     drop(stream);
