@@ -1,5 +1,5 @@
-//! Crates outside of the workspace: the README's example as an application, and the suite with another vendor's
-//! backend. In the workspace, dependencies could have features that the crates do not ask for.
+//! Crates outside of the workspace: the example `fill` as an application with the README's dependency, and the suite with
+//! another vendor's backend. In the workspace, dependencies could have features that the crates do not ask for.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,12 @@ const THIRD_PARTY: &str = "conformance/examples/third-party";
 pub(crate) fn check(session: &Session) -> Outcome {
     let fails = |error: std::io::Error| error.to_string();
     let readme = fs::read_to_string("README.md").map_err(fails)?;
-    let example = readme.split_once("```rust\n").and_then(|(_, rest)| rest.split_once("```"));
-    let (example, _) = example.ok_or("README.md has no block of Rust")?;
-    let path = session.root.join("crates/gpu-interop");
-    let manifest = format!(
-        "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ngpu-interop = {{ path = {path:?} }}\n"
-    );
-    start(session, "outside", &manifest, &[("main.rs", example)], "")?;
+    let dependency = readme.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```"));
+    let (dependency, _) = dependency.ok_or("README.md has no block of TOML")?;
+    let dependency = dependency.replace("\"../gpu-interop/", &format!("\"{}/", session.root.display()));
+    let manifest = format!("[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n{dependency}");
+    let example = fs::read_to_string("crates/gpu-interop/examples/fill.rs").map_err(fails)?;
+    start(session, "outside", &manifest, &[("main.rs", &example)], "")?;
     let folder = session.root.join(THIRD_PARTY);
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).map_err(fails)?;
     // Three folders up, and two.

@@ -33,7 +33,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
     "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
     "package", "packages of the published crates, as Cargo verifies them before a release", package::verified;
-    "outside", "the README's example and a third party's backend, outside of the workspace", outside::check;
+    "outside", "an example with the README's dependency and a third party's backend, outside of the workspace", outside::check;
     "floors", "the published crates with the oldest dependencies that they declare", package::floors;
     "deny", "licences, sources and duplicates of dependencies", |session| {
         tool(session, "cargo-deny", cargo("deny --log-level error check licenses bans sources"))
