@@ -34,11 +34,8 @@
 //! # }
 //! ```
 //!
-//! ```toml
-//! [dependencies]
-//! gpu-interop-wgpu = "0.1" # the features `cuda`, `hip` and `host` are on
-//! pollster = "0.4"
-//! ```
+//! The section *Install* of the repository's README has the dependency. The features `cuda`, `hip` and `host` are on. The
+//! example also needs `pollster = "0.4"`.
 //!
 //! This version is for wgpu 30. It re-exports [`wgpu`], without its optional features, and [`gpu_interop`]: for WGSL add
 //! `wgpu = { version = "30", default-features = false, features = ["wgsl"] }` to your own dependencies. Each release of
