@@ -2,6 +2,8 @@
 //!
 //! | page | question |
 //! |---|---|
+//! | [Start](start) | How does the shortest program look, and what does each line do? |
+//! | [Which objects](objects) | Which type owns what, and which one do I need? |
 //! | [Environment](environment) | Which variable selects the library, the backend, the strategy? |
 //!
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
@@ -11,3 +13,11 @@
 mod environment_page;
 
 pub use environment_page::environment;
+
+#[doc = include_str!("start.md")]
+#[doc = concat!("\n```no_run\n", include_str!("../../examples/fill.rs"), "```\n")]
+#[doc = include_str!("start_lines.md")]
+pub mod start {}
+
+#[doc = include_str!("objects.md")]
+pub mod objects {}
