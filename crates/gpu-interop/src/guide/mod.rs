@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [Start](start) | How does the shortest program look, and what does each line do? |
 //! | [Which objects](objects) | Which type owns what, and which one do I need? |
+//! | [Images](images) | What do I do with an image, in particular where arrays are unsupported, as with HIP on Linux? |
 //! | [Environment](environment) | Which variable selects the library, the backend, the strategy? |
 //!
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
@@ -21,3 +22,6 @@ pub mod start {}
 
 #[doc = include_str!("objects.md")]
 pub mod objects {}
+
+#[doc = include_str!("images.md")]
+pub mod images {}
