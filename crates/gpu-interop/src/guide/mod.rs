@@ -5,6 +5,8 @@
 //! | [Start](start) | How does the shortest program look, and what does each line do? |
 //! | [Which objects](objects) | Which type owns what, and which one do I need? |
 //! | [Images](images) | What do I do with an image, in particular where arrays are unsupported, as with HIP on Linux? |
+//! | [Frames in flight, and resize](frames) | How do both sides work on several frames at once? How do I resize? |
+//! | [Presentation](presentation) | How do I show the result in a window? |
 //! | [Environment](environment) | Which variable selects the library, the backend, the strategy? |
 //!
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
@@ -25,3 +27,9 @@ pub mod objects {}
 
 #[doc = include_str!("images.md")]
 pub mod images {}
+
+#[doc = include_str!("frames.md")]
+pub mod frames {}
+
+#[doc = include_str!("presentation.md")]
+pub mod presentation {}
