@@ -7,6 +7,7 @@
 //! | [Images](images) | What do I do with an image, in particular where arrays are unsupported, as with HIP on Linux? |
 //! | [Frames in flight, and resize](frames) | How do both sides work on several frames at once? How do I resize? |
 //! | [Presentation](presentation) | How do I show the result in a window? |
+//! | [From raw calls](raw_calls) | What replaces `cudaExternalMemoryGetMappedMipmappedArray`, and the other functions? |
 //! | [Environment](environment) | Which variable selects the library, the backend, the strategy? |
 //!
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
@@ -33,3 +34,6 @@ pub mod frames {}
 
 #[doc = include_str!("presentation.md")]
 pub mod presentation {}
+
+#[doc = include_str!("raw_calls.md")]
+pub mod raw_calls {}
