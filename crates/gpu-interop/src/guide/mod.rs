@@ -8,6 +8,7 @@
 //! | [Frames in flight, and resize](frames) | How do both sides work on several frames at once? How do I resize? |
 //! | [Presentation](presentation) | How do I show the result in a window? |
 //! | [From raw calls](raw_calls) | What replaces `cudaExternalMemoryGetMappedMipmappedArray`, and the other functions? |
+//! | [Troubleshooting](troubleshooting) | Why does it fail? My stream times out: what next? |
 //! | [Environment](environment) | Which variable selects the library, the backend, the strategy? |
 //!
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
@@ -37,3 +38,6 @@ pub mod presentation {}
 
 #[doc = include_str!("raw_calls.md")]
 pub mod raw_calls {}
+
+#[doc = include_str!("troubleshooting.md")]
+pub mod troubleshooting {}
