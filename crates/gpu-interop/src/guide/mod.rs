@@ -10,6 +10,9 @@
 //! | [From raw calls](raw_calls) | What replaces `cudaExternalMemoryGetMappedMipmappedArray`, and the other functions? |
 //! | [Troubleshooting](troubleshooting) | Why does it fail? My stream times out: what next? |
 //! | [Environment](environment) | Which variable selects the library, the backend, the strategy? |
+//! | [Processes and forks](processes) | How do I share with another process? Why does nothing work after a fork? |
+//! | [Several GPUs](multi_gpu) | How do both sides get the same GPU? |
+//! | [Simulators](simulators) | How do I test without a GPU? |
 //!
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
 //! their own in `crates/gpu-interop-python` and `crates/gpu-interop-capi`.
@@ -41,3 +44,12 @@ pub mod raw_calls {}
 
 #[doc = include_str!("troubleshooting.md")]
 pub mod troubleshooting {}
+
+#[doc = include_str!("processes.md")]
+pub mod processes {}
+
+#[doc = include_str!("multi_gpu.md")]
+pub mod multi_gpu {}
+
+#[doc = include_str!("simulators.md")]
+pub mod simulators {}
