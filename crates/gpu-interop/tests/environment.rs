@@ -1,9 +1,12 @@
 //! Compares the guide's table of environment variables with the sources of the published crates and of `conformance`.
 
+#![allow(clippy::expect_used, reason = "this is a test, also outside of the test function")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 #[path = "../src/guide/environment.rs"]
+#[allow(unreachable_pub, reason = "the page is public in the library")]
 mod page;
 
 /// Folders below the repository's root. A file is searched up to its unit tests, and without comments.

@@ -17,6 +17,11 @@
 //! Applications on wgpu use the crate `gpu-interop-wgpu`, whose front page has its example. Python and C have pages of
 //! their own in `crates/gpu-interop-python` and `crates/gpu-interop-capi`.
 
+#![cfg_attr(
+    not(all(feature = "host", feature = "vulkan")),
+    allow(rustdoc::broken_intra_doc_links, reason = "the pages name items of these features")
+)]
+
 #[path = "environment.rs"]
 mod environment_page;
 
