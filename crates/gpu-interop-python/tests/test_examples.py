@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import struct
 import subprocess
@@ -27,6 +28,16 @@ def test_it_runs(device: gpu_interop.Device, name: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     assert "rounds" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["start.py", "two_processes.py"])
+def test_programs_of_the_readme_run(device: gpu_interop.Device, tmp_path: Path, name: str) -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    programs = [block for block in re.findall("```python\n(.*?)```", readme, re.S) if block.startswith(f"# {name}\n")]
+    assert len(programs) == 1
+    (tmp_path / name).write_text(programs[0])
+    result = subprocess.run([sys.executable, str(tmp_path / name)], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

@@ -38,6 +38,7 @@ mod backend_name;
 mod candidate;
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
+pub mod guide;
 mod selection;
 
 pub use backend_name::BackendName;

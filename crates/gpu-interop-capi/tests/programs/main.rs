@@ -89,6 +89,20 @@ fn examples_run() {
     assert!(output.status.success() && text.contains("1024 of 1024 words"), "{text}{errors}");
 }
 
+/// Complete programs of the README run as they are.
+#[test]
+fn programs_of_the_readme_run() {
+    let library = Library::built();
+    let readme = std::fs::read_to_string(crate_folder().join("README.md")).expect("the README");
+    let blocks = readme.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let programs: Vec<_> = blocks.filter(|block| block.contains("int main")).collect();
+    assert_eq!(programs.len(), 1, "the README has one program");
+    for program in programs {
+        let file = library.write("readme.c", program);
+        run(&mut library.command(&library.compile_file(&file, &compiler("errors"), &[])));
+    }
+}
+
 /// FFmpeg's own Vulkan images, by the public interface of its libraries. The example draws a bar and compares every sample.
 #[test]
 fn a_frame_of_ffmpeg_is_shared() {

@@ -11,6 +11,7 @@ mod leaks;
 mod model;
 mod own_submissions;
 mod presentation;
+mod resize;
 mod turns;
 
 use std::time::Duration;
