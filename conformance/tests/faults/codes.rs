@@ -116,7 +116,10 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
         // The kernel does not exist.
         _ if finding && code == 500 => ErrorKind::InvalidArgument,
         // A process that was forked after the driver was used.
-        _ if code == 3 && (is_initialisation(function) || ["cuInit", "cuDriverGetVersion"].contains(&function)) => {
+        _ if code == 3
+            && (is_initialisation(function)
+                || ["cuInit", "cuDriverGetVersion", "cuDevicePrimaryCtxRetain"].contains(&function)) =>
+        {
             ErrorKind::System
         }
         // HIP's code for an unknown stream.

@@ -50,10 +50,11 @@ pub(crate) fn of_allocation(operation: &str) -> Option<Sort> {
     [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| by(operation) == [*sort])
 }
 
-/// `true` if this reports a lost device that was closed while a timeline bridge waited for it: its words remain,
-/// because streams might still write them.
+/// `true` if this reports a lost device that was closed while a timeline bridge waited for it, or while words were in use:
+/// the words remain, because streams might still write them.
 pub(crate) fn is_pending(event: &LogEvent) -> bool {
-    event.message == "work is still pending on a closed device; its objects are leaked" && event.resource == "0"
+    event.message == "streams may still write to signal memory of a closed device; it is leaked"
+        || event.message == "work is still pending on a closed device; its objects are leaked" && event.resource == "0"
 }
 
 /// `true` if a failed call of this function may leave the current context or device changed.
