@@ -15,7 +15,7 @@ use crate::case_list::{CaseList, Tier};
 use crate::drivers::DriverArgs;
 use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
 use crate::examined::System;
-use crate::files::{check_writable, to_json, write_file};
+use crate::files::{check_writable, to_merged_json, to_report_json, write_file};
 use crate::filter::glob;
 use crate::flakes::Flakes;
 use crate::interrupt;
@@ -296,8 +296,8 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     let merged = Merged::of_devices(reports, not_run);
     if let Some(path) = &args.json {
         let text = match (args.device, merged.reports.as_slice()) {
-            (Devices::One(_), [only]) => to_json(&only.report),
-            _ => to_json(&merged),
+            (Devices::One(_), [only]) => to_report_json(&only.report),
+            _ => to_merged_json(&merged),
         };
         write_file(path, &text?)?;
     }

@@ -188,11 +188,11 @@ fn equal_measurements_do_not_differ() -> Tested {
 fn committed_measurements_are_compared_figure_by_figure() -> Tested {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
     let file = |name: &str| -> PathBuf { results.join(format!("cuda-580.159.04-{name}.json")) };
-    let (bench, frames) = (file("bench"), file("h100-bench-frames"));
+    let (bench, other) = (file("bench"), file("h100-bench"));
     let said = printed(&["diff", text(&bench)?, text(&bench)?])?;
     assert!(said.lines().any(|line| line.starts_with("unchanged signal.1 library: ")), "{said}");
     assert!(said.lines().all(|line| !line.starts_with("worse") && !line.starts_with("machine")), "{said}");
-    let said = printed(&["diff", text(&bench)?, text(&frames)?])?;
+    let said = printed(&["diff", text(&bench)?, text(&other)?])?;
     assert!(said.contains("noise: limits only: the devices differ"), "{said}");
     // A report of a run is something else.
     let run = file("h100");

@@ -76,7 +76,7 @@ fn pages(folder: &Path) -> Tested<Vec<PathBuf>> {
     printed(&["merge", text(&report("-h100"))?, text(&report("-bench"))?, "--html", text(&merged)?])?;
     for (name, before, after) in [
         ("runs.html", report("-h200-x2-device-0"), report("-h100")),
-        ("measurements.html", report("-bench"), report("-h100-bench-frames")),
+        ("measurements.html", report("-bench"), report("-h100-bench")),
     ] {
         printed(&["diff", text(&before)?, text(&after)?, "--html", text(&others.join(name))?])?;
     }

@@ -70,6 +70,32 @@ fn new_reports_fit() -> Tested {
     Ok(())
 }
 
+/// A change of one case is a change of one line.
+#[test]
+fn a_case_or_a_ratio_has_a_line_of_its_own() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let [run, merged] = ["run.json", "merged.json"].map(|name| folder.path().join(name));
+    printed(&["run", "--backend", "host", "--filter", "identity.*", "--json", text(&run)?])?;
+    printed(&["merge", text(&run)?, text(&run)?, "--json", text(&merged)?])?;
+    let both =
+        json(&merged)?["reports"].as_array().map(|both| both.iter().map(|each| each["report"].clone()).collect());
+    let mut files = vec![(run.clone(), vec![json(&run)?]), (merged, both.ok_or("reports")?)];
+    for path in [committed(false)?, committed(true)?].concat() {
+        let report = json(&path)?;
+        files.push((path, vec![report]));
+    }
+    for (path, reports) in files {
+        let lists = reports.iter().flat_map(|report| ["results", "ratios"].map(|list| report[list].as_array()));
+        let expected: Vec<&Value> = lists.flatten().flatten().collect();
+        let text = std::fs::read_to_string(&path)?;
+        let lines = text.lines().filter_map(|line| serde_json::from_str(line.trim().trim_end_matches(',')).ok());
+        let lines: Vec<Value> = lines.filter(|line| expected.contains(&line)).collect();
+        assert!(!expected.is_empty(), "{}", path.display());
+        assert_eq!(lines.len(), expected.len(), "{}", path.display());
+    }
+    Ok(())
+}
+
 #[test]
 fn what_is_no_report_does_not_fit() -> Tested {
     let good = serde_json::to_value(full_report()?)?;

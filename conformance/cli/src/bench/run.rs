@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::drivers::DriverArgs;
 use crate::emulate;
 use crate::exit_status::FAILED;
-use crate::files::{check_writable, to_json, write_file};
+use crate::files::{check_writable, to_report_json, write_file};
 use crate::filter::glob;
 use crate::report::{Merged, Tool, html};
 
@@ -145,7 +145,7 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     report.duration_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
     crate::output::print(format_args!("{}", text::results(&report, std::io::stdout().is_terminal())));
     if let Some(path) = &args.json {
-        write_file(path, &to_json(&report)?)?;
+        write_file(path, &to_report_json(&report)?)?;
     }
     let status = status_of(&report, args.strict);
     if let Some(path) = &args.html {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 use super::{Emulated, Report, SCHEMA, html, markdown, shards, text};
 use crate::bench::BENCH_SCHEMA;
-use crate::files::{self, check_writable, to_json, write_file};
+use crate::files::{self, check_writable, to_merged_json, write_file};
 use crate::flakes::Flakes;
 use crate::output::{complain, one_line, say};
 use crate::requirement::{Requirement, status_of};
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
         write_file(path, &html::render(&merged))?;
     }
     if let Some(path) = &args.json {
-        write_file(path, &to_json(&merged)?)?;
+        write_file(path, &to_merged_json(&merged)?)?;
     }
     if let Some(path) = &args.markdown {
         write_file(path, &markdown::render(&merged))?;
