@@ -35,6 +35,8 @@
 //!   of the stated counts until the kernel has run. No driver checks this.
 //! * Counters are zeroed before the launch: kernels add to them. They wrap at 2^32 on a GPU.
 
+#![doc(html_root_url = "../")]
+
 #[cfg(feature = "prebuilt")]
 mod code_object;
 mod pattern;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build, changed, lint};
-use crate::{circles, files, outside, package, python, source, windows};
+use crate::{aliases, circles, files, links, outside, package, python, source, windows};
 
 /// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long.
 /// The steps that need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a
@@ -42,7 +42,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "instructions", "instructions that the safe objects add to signals, waits and imports", instructions;
     "python", "the Python module: wheel, types, tests on the CPU and on the simulator of CUDA", python::check;
     "features", "lints with each feature of gpu-interop alone", features;
-    "docs", "documentation", docs;
+    "docs", "documentation, its links and its names of driver functions", docs;
     "package", "packages of the published crates compile alone", package::check;
     "tree", "no step leaves files behind", tree;
 ];
@@ -74,7 +74,17 @@ fn features(session: &Session) -> Outcome {
 }
 
 fn docs(session: &Session) -> Outcome {
-    lint(session, "doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").check()
+    aliases::check(&session.root)?;
+    links::roots()?;
+    let document = || lint(session, "doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").check();
+    document()?;
+    let pages = session.target.join("lints/doc");
+    // Pages of items that no longer exist remain, with their links.
+    links::check(&pages).or_else(|_| {
+        std::fs::remove_dir_all(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
+        document()?;
+        links::check(&pages)
+    })
 }
 
 fn tests(session: &Session) -> Outcome {

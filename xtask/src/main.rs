@@ -1,11 +1,13 @@
 //! Task runner of this repository: `cargo xtask ci` runs the steps of CI, `cargo xtask slow` the nightly ones.
 
+mod aliases;
 mod background;
 mod capi;
 mod circles;
 mod debian;
 mod fast;
 mod files;
+mod links;
 mod outside;
 mod package;
 mod paths;

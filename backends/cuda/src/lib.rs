@@ -40,6 +40,8 @@
 //!
 //! The environment variable `GPU_INTEROP_CUDA_LIBRARY` can name the driver's file.
 
+#![doc(html_root_url = "../")]
+
 mod array;
 mod capabilities;
 mod image;
@@ -53,5 +55,6 @@ pub(crate) enum Cuda {}
 
 gpu_interop_driver::vendor_backend! {
     /// Loaded and initialised NVIDIA driver, CUDA 7.0 or later.
+    #[doc(alias = "cuInit")]
     pub struct CudaBackend(Cuda);
 }

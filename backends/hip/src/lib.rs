@@ -107,6 +107,8 @@
 //!
 //! The environment variable `GPU_INTEROP_HIP_LIBRARY` can name the runtime's file.
 
+#![doc(html_root_url = "../")]
+
 mod array;
 mod capabilities;
 mod code_object;
@@ -126,5 +128,6 @@ pub(crate) enum Hip {}
 gpu_interop_driver::vendor_backend! {
     /// Loaded and initialised AMD runtime, HIP 5 to 7. HIP 4.2 is accepted but untested, and has no external memory,
     /// which HIP 4.3 introduced.
+    #[doc(alias = "hipInit")]
     pub struct HipBackend(Hip);
 }

@@ -48,6 +48,8 @@
 //! # Platforms
 //! Linux and Windows.
 
+#![doc(html_root_url = "../")]
+
 mod argument;
 mod backend;
 mod device;

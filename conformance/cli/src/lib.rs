@@ -25,6 +25,8 @@
 //!
 //! Linux and Windows.
 
+#![doc(html_root_url = "../")]
+
 mod baseline;
 mod bench;
 mod call_trace;

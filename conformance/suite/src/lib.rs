@@ -30,6 +30,8 @@
 //!
 //! `conformance/examples/third-party` in the repository is a complete program. Linux and Windows are supported.
 
+#![doc(html_root_url = "../")]
+
 mod backend_under_test;
 pub mod catalogue;
 mod context;

@@ -283,6 +283,11 @@ bitflags! {
 }
 
 /// A mipmapped array inside imported memory.
+#[doc(alias(
+    "CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC",
+    "CUDA_ARRAY3D_DESCRIPTOR",
+    "cudaExternalMemoryMipmappedArrayDesc"
+))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -167,6 +167,7 @@ impl fmt::Display for Feature {
 
 /// Handle kinds and features that one device supports. Determined at run time from the driver, the device and the
 /// operating system, and constant for the life of the device.
+#[doc(alias("cuDeviceGetAttribute", "cudaDeviceGetAttribute", "hipDeviceGetAttribute"))]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

@@ -188,6 +188,22 @@ pub enum DeviceKind {
 /// Identity of a device.
 ///
 /// Fields that a driver does not report are `None`; [`DeviceIdentity::compare`] uses the fields known for both devices.
+#[doc(alias(
+    "cuDeviceGetName",
+    "cuDeviceGetUuid",
+    "cuDeviceGetLuid",
+    "cuDeviceGetPCIBusId",
+    "cudaGetDeviceProperties",
+    "cudaDeviceGetPCIBusId",
+    "hipGetDeviceProperties",
+    "hipDeviceGetName",
+    "hipDeviceGetUuid",
+    "hipDeviceGetLuid",
+    "hipDeviceGetPCIBusId",
+    "vkGetPhysicalDeviceProperties2",
+    "VkPhysicalDeviceIDProperties",
+    "vkEnumeratePhysicalDeviceGroups"
+))]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

@@ -116,6 +116,7 @@ request_methods!(SemaphoreImport of SemaphoreHandle);
 ///     request.of_image(None)
 /// }
 /// ```
+#[doc(alias("CUDA_EXTERNAL_MEMORY_HANDLE_DESC", "cudaExternalMemoryHandleDesc", "hipExternalMemoryHandleDesc"))]
 #[derive(Debug)]
 pub struct MemoryImport {
     pub(crate) handle: MemoryHandle,
@@ -353,6 +354,11 @@ pub fn check_buffer(operation: &'static str, image: Option<&MipmappedArrayDesc>,
 ///     drop(device.import_semaphore(handle));
 /// }
 /// ```
+#[doc(alias(
+    "CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC",
+    "cudaExternalSemaphoreHandleDesc",
+    "hipExternalSemaphoreHandleDesc"
+))]
 #[derive(Debug)]
 pub struct SemaphoreImport {
     pub(crate) handle: SemaphoreHandle,

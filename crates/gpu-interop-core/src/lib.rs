@@ -80,6 +80,8 @@
 //! libraries. Objects of before then return [`ErrorKind::DeviceLost`], and dropping them frees nothing; a device that is
 //! opened again works. Addresses and handles that the application took from them are invalid.
 
+#![doc(html_root_url = "../")]
+
 #[macro_use]
 mod macros;
 #[macro_use]

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 /// Copies are atomic accesses ([`backend::bytes::words`](crate::backend::bytes::words)): a concurrent write by a GPU,
 /// another process or another mapping tears the data but is not undefined behaviour. A lock serialises the threads of
 /// this process, whose accesses may differ in size.
+#[doc(alias("vkMapMemory", "vkFlushMappedMemoryRanges", "vkInvalidateMappedMemoryRanges", "NvSciBufObjGetCpuPtr"))]
 #[derive(Debug)]
 pub struct HostMapping {
     base: NonNull<u8>,

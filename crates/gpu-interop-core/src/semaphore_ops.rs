@@ -5,6 +5,11 @@ use std::time::Duration;
 use crate::handle::{NvSciFence, SemaphorePayload};
 
 /// Signal parameters, one variant for each payload.
+#[doc(alias(
+    "CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS",
+    "cudaExternalSemaphoreSignalParams",
+    "hipExternalSemaphoreSignalParams"
+))]
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum SignalParams {
@@ -43,6 +48,11 @@ impl SignalParams {
 }
 
 /// Wait parameters, one variant for each payload.
+#[doc(alias(
+    "CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS",
+    "cudaExternalSemaphoreWaitParams",
+    "hipExternalSemaphoreWaitParams"
+))]
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum WaitParams {

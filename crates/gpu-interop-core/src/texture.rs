@@ -43,6 +43,7 @@ pub enum ReadMode {
 }
 
 /// Texture parameters of `cuTexObjectCreate` and `hipTexObjectCreate`.
+#[doc(alias("CUDA_TEXTURE_DESC", "cudaTextureDesc", "hipTextureDesc"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -101,6 +101,7 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     /// # Errors
     /// A permanent failure of the exporter, such as a lost device. All waits for this timeline then end with this
     /// error.
+    #[doc(alias = "vkGetSemaphoreCounterValue")]
     fn value(&self) -> Result<u64>;
 
     /// Raises the value from the host (`vkSignalSemaphore`). Earlier reads and writes of the host happen before the
@@ -110,12 +111,14 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is not greater than the current
     /// one, or exceeds it by more than the exporter allows; [`ErrorKind::Overtaken`](crate::ErrorKind::Overtaken) if
     /// pending work of the exporter may signal a greater value first; otherwise as [`ExporterTimeline::value`].
+    #[doc(alias = "vkSignalSemaphore")]
     fn signal(&self, value: u64) -> Result<()>;
 
     /// Blocks until the value is at least `value` (`vkWaitSemaphores`).
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) after `timeout`; otherwise as [`ExporterTimeline::value`].
+    #[doc(alias = "vkWaitSemaphores")]
     fn wait(&self, value: u64, timeout: Duration) -> Result<()>;
 
     /// Greatest difference between a value that is waited for and the current one
@@ -163,6 +166,7 @@ pub trait TimelineWaiter: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A permanent failure. The caller queries each timeline's value to find the failed one.
+    #[doc(alias = "vkWaitSemaphores")]
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()>;
 
     /// Ends the current [`TimelineWaiter::wait_any`], or the next one. Does not block.

@@ -42,6 +42,8 @@
 //! # Platforms
 //! Windows 10 or later. On other systems only the conversions are available.
 
+#![doc(html_root_url = "../")]
+
 #[cfg(windows)]
 #[macro_use]
 mod macros;

@@ -25,6 +25,8 @@
 //! # Requirements on the caller
 //! * Functions are declared with the types of the vendor's headers: the type of a symbol cannot be checked.
 
+#![doc(html_root_url = "../")]
+
 pub mod abi;
 mod arguments;
 pub mod array;

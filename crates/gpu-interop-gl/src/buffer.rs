@@ -13,6 +13,7 @@ use crate::sys;
 /// An OpenGL buffer object whose data store is a range of imported memory. Deleted on drop.
 ///
 /// Drivers cannot map such buffers: copy from and to them (`glCopyBufferSubData`), or use them in shaders.
+#[doc(alias("glDeleteBuffers", "glCopyBufferSubData"))]
 #[derive(Debug)]
 pub struct ImportedBuffer {
     memory: ImportedMemory,
@@ -33,6 +34,13 @@ impl ImportedMemory {
     ///   context. The driver was not called.
     /// * `ImportRejected`: the driver accepted the import but has no memory behind the handle. `Unsupported`: the
     ///   driver supports no buffer at this offset. `OutOfMemory`, `Driver`.
+    #[doc(alias(
+        "glBufferStorageMemEXT",
+        "glNamedBufferStorageMemEXT",
+        "glCreateBuffers",
+        "glGenBuffers",
+        "glBindBuffer"
+    ))]
     pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<ImportedBuffer> {
         const OPERATION: &str = "ImportedMemory::map_buffer";
         let interop = self.interop();

@@ -64,6 +64,7 @@ impl GlInterop {
     /// * This context, or one that shares its objects, must be current on this thread whenever a method of this object,
     ///   a clone, or anything made from it is called, and whenever a memory object, buffer, texture or semaphore made
     ///   from it is dropped.
+    #[doc(alias("glGetString", "glGetStringi", "glGetIntegerv"))]
     pub unsafe fn new(mut load: impl FnMut(&CStr) -> *const c_void) -> Result<Self> {
         // SAFETY: the caller's promises.
         unsafe { Self::build(&mut load, None) }
@@ -200,6 +201,7 @@ impl GlInterop {
     }
 
     /// The devices of the context; more than one only if a driver combines several, as in SLI.
+    #[doc(alias = "glGetUnsignedBytei_vEXT")]
     #[must_use]
     pub fn devices(&self) -> &[DeviceIdentity] {
         &self.shared.devices
@@ -207,6 +209,7 @@ impl GlInterop {
 
     /// The identity of the driver (`GL_DRIVER_UUID_EXT`). Equals `VkPhysicalDeviceIDProperties::driverUUID` of the
     /// Vulkan driver with compatible handles. `None` without the extensions.
+    #[doc(alias = "glGetUnsignedBytevEXT")]
     #[must_use]
     pub fn driver_uuid(&self) -> Option<Uuid> {
         self.shared.driver_uuid

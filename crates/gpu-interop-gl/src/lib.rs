@@ -90,6 +90,8 @@
 //! File descriptors on Linux, Windows handles and names on Windows. A [`HeadlessContext`] (Linux, EGL) is for tests and
 //! tools.
 
+#![doc(html_root_url = "../")]
+
 mod buffer;
 mod error;
 mod extension;

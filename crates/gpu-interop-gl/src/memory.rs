@@ -20,6 +20,7 @@ use crate::sys;
 /// dropped.
 ///
 /// Cheap to clone; clones share the object.
+#[doc(alias = "glDeleteMemoryObjectsEXT")]
 #[derive(Debug, Clone)]
 pub struct ImportedMemory {
     pub(crate) inner: Rc<Inner>,
@@ -56,6 +57,13 @@ impl GlInterop {
     /// * `ImportRejected`, `OutOfMemory`, `Driver`: the driver rejected the
     ///   import.
     /// * `System`: the process is out of descriptors.
+    #[doc(alias(
+        "glCreateMemoryObjectsEXT",
+        "glMemoryObjectParameterivEXT",
+        "glImportMemoryFdEXT",
+        "glImportMemoryWin32HandleEXT",
+        "glImportMemoryWin32NameEXT"
+    ))]
     pub fn import_memory(&self, request: MemoryImport) -> Result<ImportedMemory, ImportError<MemoryImport>> {
         match self.try_import_memory(&request) {
             Ok(memory) => Ok(memory),

@@ -49,6 +49,7 @@ impl<'a> Barriers<'a> {
 }
 
 /// An OpenGL semaphore imported from another API. Deleted on drop.
+#[doc(alias = "glDeleteSemaphoresEXT")]
 #[derive(Debug)]
 pub struct ImportedSemaphore {
     interop: GlInterop,
@@ -68,6 +69,14 @@ impl GlInterop {
     /// # Errors
     /// As [`import_memory`](Self::import_memory); every error returns the request with its handle open and usable.
     /// Without `GL_NV_timeline_semaphore`, timelines are [`ErrorKind::Unsupported`].
+    #[doc(alias(
+        "glGenSemaphoresEXT",
+        "glCreateSemaphoresNV",
+        "glSemaphoreParameterivNV",
+        "glImportSemaphoreFdEXT",
+        "glImportSemaphoreWin32HandleEXT",
+        "glImportSemaphoreWin32NameEXT"
+    ))]
     pub fn import_semaphore(
         &self,
         request: SemaphoreImport,
@@ -171,6 +180,7 @@ impl ImportedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a timeline or a fence, for objects of another context, and if the context is
     /// not current; [`ErrorKind::Driver`].
+    #[doc(alias("glSignalSemaphoreEXT", "glFlush"))]
     pub fn signal(&self, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::signal";
         self.expect_binary(OPERATION)?;
@@ -183,6 +193,7 @@ impl ImportedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore, and for a value not above the last one signalled by this
     /// object; otherwise as [`signal`](Self::signal).
+    #[doc(alias("glSignalSemaphoreEXT", "glSemaphoreParameterui64vEXT"))]
     pub fn signal_value(&self, value: u64, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::signal_value";
         self.expect_values(OPERATION)?;
@@ -207,6 +218,7 @@ impl ImportedSemaphore {
     /// # Safety
     /// The signal that this waits for must have been submitted by the other API, or flushed by this one, since the last
     /// wait or since the creation of the semaphore: the extension leaves a wait without a signal undefined.
+    #[doc(alias = "glWaitSemaphoreEXT")]
     pub unsafe fn wait(&self, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::wait";
         self.expect_binary(OPERATION)?;
@@ -221,6 +233,7 @@ impl ImportedSemaphore {
     ///
     /// # Safety
     /// A signal of this or a greater value must have been submitted before.
+    #[doc(alias("glWaitSemaphoreEXT", "glSemaphoreParameterui64vEXT"))]
     pub unsafe fn wait_value(&self, value: u64, barriers: &Barriers<'_>) -> Result<()> {
         const OPERATION: &str = "ImportedSemaphore::wait_value";
         self.expect_values(OPERATION)?;

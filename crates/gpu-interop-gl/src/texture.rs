@@ -147,6 +147,7 @@ impl Geometry {
 /// An OpenGL texture whose texels are an image in imported memory. Deleted on drop.
 ///
 /// The storage is immutable (`glTexStorage`); sampling parameters may be set.
+#[doc(alias("glDeleteTextures", "glTexStorage"))]
 #[derive(Debug)]
 pub struct ImportedTexture {
     memory: ImportedMemory,
@@ -171,6 +172,19 @@ impl ImportedMemory {
     ///   does not support it in imported memory.
     /// * [`ErrorKind::ImportRejected`]: the driver accepted the import but has no memory behind the handle.
     ///   [`ErrorKind::OutOfMemory`], [`ErrorKind::Driver`].
+    #[doc(alias(
+        "glTexStorageMem1DEXT",
+        "glTextureStorageMem1DEXT",
+        "glTexStorageMem2DEXT",
+        "glTextureStorageMem2DEXT",
+        "glTexStorageMem3DEXT",
+        "glTextureStorageMem3DEXT",
+        "glCreateTextures",
+        "glGenTextures",
+        "glBindTexture",
+        "glTexParameteri",
+        "glTextureParameteri"
+    ))]
     pub fn map_texture(&self, spec: &TextureSpec) -> Result<ImportedTexture> {
         const OPERATION: &str = "ImportedMemory::map_texture";
         let geometry = spec.check(OPERATION, self.size())?;

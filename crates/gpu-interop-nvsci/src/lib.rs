@@ -74,6 +74,8 @@
 //!
 //! # Platforms
 //! Linux. On other systems the crate is empty, because they lack the libraries. QNX's libraries are not supported.
+
+#![doc(html_root_url = "../")]
 #![cfg(target_os = "linux")]
 
 mod buffer;

@@ -175,6 +175,7 @@ impl OwnedBuffer {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is not host-visible,
     /// or the range exceeds it.
+    #[doc(alias("vkMapMemory", "vkInvalidateMappedMemoryRanges"))]
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "OwnedBuffer::read";
         self.inner.memory.mapping(OPERATION)?.read(OPERATION, offset, out)
@@ -186,6 +187,7 @@ impl OwnedBuffer {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is not host-visible,
     /// or the range exceeds it.
+    #[doc(alias("vkMapMemory", "vkFlushMappedMemoryRanges"))]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         const OPERATION: &str = "OwnedBuffer::write";
         self.inner.memory.mapping(OPERATION)?.write(OPERATION, offset, data)

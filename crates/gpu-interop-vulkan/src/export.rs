@@ -68,6 +68,14 @@ impl ExportableBuffer {
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device does not export buffers of
     /// this usage as this kind, lacks a feature or an extension of the usage, or has no memory of this placement; `InvalidArgument` for a size of 0 or no usage;
     /// `OutOfMemory`.
+    #[doc(alias(
+        "vkCreateBuffer",
+        "VkExternalMemoryBufferCreateInfo",
+        "vkGetBufferMemoryRequirements2",
+        "vkBindBufferMemory",
+        "vkAllocateMemory",
+        "VkExportMemoryAllocateInfo"
+    ))]
     pub fn new(interop: &VulkanInterop, options: &BufferOptions) -> Result<Self> {
         const OPERATION: &str = "ExportableBuffer::new";
         buffer::check(OPERATION, interop, options.size, options.usage)?;
@@ -110,6 +118,7 @@ impl ExportableBuffer {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory), `Driver`, or `System` if the process is
     /// out of descriptors; nothing is leaked.
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR"))]
     pub fn export(&self) -> Result<MemoryHandle> {
         self.buffer.memory_object().export(self.handle)
     }
@@ -121,6 +130,7 @@ impl ExportableBuffer {
     ///
     /// # Errors
     /// As [`export`](Self::export).
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR"))]
     pub fn import_request(&self) -> Result<MemoryImport> {
         self.buffer.memory_object().import_request(self.handle)
     }

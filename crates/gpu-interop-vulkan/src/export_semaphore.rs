@@ -14,6 +14,7 @@ use crate::query::semaphore_handle_type;
 use crate::semaphore::OwnedSemaphore;
 
 /// A semaphore that can be exported. Destroyed on drop; exported handles stay valid.
+#[doc(alias("vkCreateSemaphore", "VkExportSemaphoreCreateInfo"))]
 #[derive(Debug, Clone)]
 pub struct ExportableSemaphore {
     semaphore: OwnedSemaphore,
@@ -120,6 +121,7 @@ impl ExportableSemaphore {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`], `Driver`, or `System` if the process is out of descriptors; nothing is leaked.
+    #[doc(alias("vkGetSemaphoreFdKHR", "vkGetSemaphoreWin32HandleKHR"))]
     pub fn export(&self) -> Result<SemaphoreHandle> {
         const OPERATION: &str = "ExportableSemaphore::export";
         let interop = self.semaphore.interop();
@@ -136,6 +138,7 @@ impl ExportableSemaphore {
     ///
     /// # Errors
     /// As [`export`](Self::export).
+    #[doc(alias("vkGetSemaphoreFdKHR", "vkGetSemaphoreWin32HandleKHR"))]
     pub fn import_request(&self) -> Result<SemaphoreImport> {
         // SAFETY: the Vulkan driver just exported the handle, from this semaphore and as the kind that its variant
         // names: `TimelineFd` and `TimelineWin32` only for a timeline (`handles::export_semaphore`). It is a separate

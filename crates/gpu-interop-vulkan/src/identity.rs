@@ -14,6 +14,7 @@ use crate::error::Checked;
 ///
 /// # Safety
 /// `instance` must be a live instance created for Vulkan 1.1 or later, and `physical_device` one of its devices.
+#[doc(alias("vkGetPhysicalDeviceProperties2", "VkPhysicalDeviceIDProperties"))]
 #[must_use]
 pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> DeviceIdentity {
     // SAFETY: the caller promises that both are live and belong together.

@@ -67,6 +67,12 @@ impl ImportedBuffer {
     /// * `DeviceMismatch`: the request names another exporter. The driver was not called.
     /// * `ImportRejected` or `OutOfMemory`: the driver rejected the import. Drivers also report "out of memory" for a
     ///   size larger than the exported allocation.
+    #[doc(alias(
+        "VkImportMemoryFdInfoKHR",
+        "VkImportMemoryWin32HandleInfoKHR",
+        "vkGetMemoryFdPropertiesKHR",
+        "vkGetMemoryWin32HandlePropertiesKHR"
+    ))]
     pub fn new(
         interop: &VulkanInterop,
         request: MemoryImport,

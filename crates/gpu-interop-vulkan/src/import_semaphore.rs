@@ -30,6 +30,7 @@ impl ImportedSemaphore {
     ///   `VK_KHR_external_semaphore_fd` is not enabled. The driver was not called.
     /// * `DeviceMismatch`: the request names another exporter. The driver was not called.
     /// * `ImportRejected` or `OutOfMemory`: the driver rejected the import.
+    #[doc(alias("vkImportSemaphoreFdKHR", "vkImportSemaphoreWin32HandleKHR"))]
     pub fn new(interop: &VulkanInterop, request: SemaphoreImport) -> Result<Self, ImportError<SemaphoreImport>> {
         match import(interop, &request) {
             Ok(semaphore) => Ok(Self { semaphore }),

@@ -178,6 +178,12 @@ impl VulkanInterop {
     }
 
     /// The device extensions that [`new`](Self::new) requires. Enable them in `VkDeviceCreateInfo`.
+    #[doc(alias(
+        "VK_KHR_external_memory_fd",
+        "VK_KHR_external_semaphore_fd",
+        "VK_KHR_external_memory_win32",
+        "VK_KHR_external_semaphore_win32"
+    ))]
     #[must_use]
     pub const fn required_device_extensions() -> &'static [&'static CStr] {
         handles::REQUIRED_EXTENSIONS

@@ -84,6 +84,8 @@
 //! # Platforms
 //! File descriptors (Linux); NT handles and object names (Windows), and KMT handles for imports.
 
+#![doc(html_root_url = "../")]
+
 #[macro_use]
 mod macros;
 

@@ -37,6 +37,7 @@ const NO_LOADER: &str = if cfg!(windows) {
 /// # Errors
 /// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load; [`Error::attempts`] has the name
 /// tried and the dynamic linker's text. [`ErrorKind::SymbolMissing`] if the library is not a Vulkan loader.
+#[doc(alias = "vkGetInstanceProcAddr")]
 pub fn load_entry() -> Result<ash::Entry> {
     // SAFETY: the name is that of the system's Vulkan loader, which is safe to load at run time.
     unsafe { load_entry_from(LOADER_LIBRARY) }

@@ -22,6 +22,7 @@ use crate::interop::VulkanInterop;
 ///
 /// A release or an acquire orders memory, not execution: the other side must also wait, for a semaphore that the
 /// releasing submission signals or for its fence.
+#[doc(alias("vkCmdPipelineBarrier", "VkBufferMemoryBarrier", "VkImageMemoryBarrier", "VK_QUEUE_FAMILY_EXTERNAL"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnershipTransfer {
     /// The family of the queue that the command buffer is submitted to; `VK_QUEUE_FAMILY_IGNORED` for a buffer or image of

@@ -79,6 +79,7 @@ impl VulkanInterop {
     /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, or the usage is unknown, of video, or needs a
     /// feature or an extension that the device lacks; [`ErrorKind::InvalidArgument`] for no usage. A kind that only the
     /// device lacks is no error: all features are `false`.
+    #[doc(alias = "vkGetPhysicalDeviceExternalBufferProperties")]
     pub fn buffer_features(
         &self,
         kind: MemoryHandleKind,
@@ -110,6 +111,7 @@ impl VulkanInterop {
     /// share it as this kind; for formats, tilings, usages and flags that are not those of Vulkan 1.1, except the usages and
     /// flags of extensions that are on and have functions; for DRM modifiers. [`ErrorKind::InvalidArgument`] for no usage or
     /// an unknown type; [`ErrorKind::OutOfMemory`].
+    #[doc(alias = "vkGetPhysicalDeviceImageFormatProperties2")]
     pub fn image_features(
         &self,
         kind: MemoryHandleKind,
@@ -177,6 +179,7 @@ impl VulkanInterop {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle. A kind that only the device lacks is no error:
     /// all features are `false`.
+    #[doc(alias = "vkGetPhysicalDeviceExternalSemaphoreProperties")]
     pub fn semaphore_features(&self, kind: SemaphoreHandleKind) -> Result<ExternalFeatures<SemaphoreHandleKind>> {
         const OPERATION: &str = "VulkanInterop::semaphore_features";
         self.check_process(OPERATION)?;

@@ -58,6 +58,7 @@ impl OwnedSemaphore {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory).
+    #[doc(alias = "vkCreateSemaphore")]
     pub fn binary(interop: &VulkanInterop) -> Result<Self> {
         let kinds = vk::ExternalSemaphoreHandleTypeFlags::empty();
         Self::create("OwnedSemaphore::binary", interop, SemaphorePayload::Binary, 0, kinds)
@@ -70,6 +71,7 @@ impl OwnedSemaphore {
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the physical device does not have the
     /// feature, or the device lacks the functions of timeline semaphores;
     /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory).
+    #[doc(alias("vkCreateSemaphore", "VkSemaphoreTypeCreateInfo"))]
     pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
         let kinds = vk::ExternalSemaphoreHandleTypeFlags::empty();
         Self::create("OwnedSemaphore::timeline", interop, SemaphorePayload::Timeline, initial, kinds)
@@ -179,6 +181,7 @@ impl OwnedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore;
     /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) if the device is lost.
+    #[doc(alias = "vkGetSemaphoreCounterValue")]
     pub fn value(&self) -> Result<u64> {
         let functions = self.timeline_functions("OwnedSemaphore::value")?;
         let mut value = 0;
@@ -201,6 +204,7 @@ impl OwnedSemaphore {
     /// through a [`HeadlessContext`](crate::HeadlessContext) for example, has yet to reach or pass below.
     /// [`ErrorKind::Overtaken`](gpu_interop_core::ErrorKind::Overtaken) if such work may signal a greater value first, because it does not wait for this one;
     /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory).
+    #[doc(alias = "vkSignalSemaphore")]
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";
         let functions = self.timeline_functions(OPERATION)?;
@@ -227,6 +231,7 @@ impl OwnedSemaphore {
     /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a binary semaphore;
     /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) if the device is lost.
+    #[doc(alias = "vkWaitSemaphores")]
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         /// Polling time, and the sleep between polls.
         const POLLING: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));

@@ -68,6 +68,17 @@ impl Interop {
     /// [`ErrorKind::Unsupported`](gpu_interop::ErrorKind::Unsupported) if the wgpu device lacks the feature of a usage,
     /// or shares no buffers of it; [`ErrorKind::OutOfMemory`](gpu_interop::ErrorKind::OutOfMemory); otherwise the
     /// driver's error.
+    #[doc(alias(
+        "create_buffer_from_hal",
+        "vkGetMemoryFdKHR",
+        "vkGetMemoryWin32HandleKHR",
+        "cuImportExternalMemory",
+        "cudaImportExternalMemory",
+        "hipImportExternalMemory",
+        "cuExternalMemoryGetMappedBuffer",
+        "cudaExternalMemoryGetMappedBuffer",
+        "hipExternalMemoryGetMappedBuffer"
+    ))]
     pub fn create_buffer(&self, desc: &wgpu::BufferDescriptor<'_>) -> Result<SharedBuffer> {
         const OPERATION: &str = "Interop::create_buffer";
         check::buffer(&self.inner.graphics, desc)?;

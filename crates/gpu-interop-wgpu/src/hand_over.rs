@@ -26,6 +26,7 @@ impl Interop {
     /// [`ErrorKind::InvalidArgument`] for an object that is handed over already, an object of another `Interop`, or a
     /// stream of another device; [`ErrorKind::DeviceLost`]; otherwise the driver's error. After an error, the objects
     /// belong to wgpu.
+    #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
     pub fn begin_compute<'s>(&self, stream: &'s Stream, objects: &[&dyn Shared]) -> Result<HandOver<'s>> {
         self.submit_and_begin_compute([], stream, objects)
     }
@@ -157,6 +158,11 @@ impl HandOver<'_> {
     ///
     /// # Errors
     /// As [`signal`](Self::signal) and [`HandBack::acquire`].
+    #[doc(alias(
+        "cuSignalExternalSemaphoresAsync",
+        "cudaSignalExternalSemaphoresAsync",
+        "hipSignalExternalSemaphoresAsync"
+    ))]
     pub fn end(self) -> Result<()> {
         self.signal()?.acquire()
     }

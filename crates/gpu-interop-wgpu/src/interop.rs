@@ -124,6 +124,13 @@ impl Interop {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if either device lacks timelines; otherwise the driver's error.
+    #[doc(alias(
+        "vkGetSemaphoreFdKHR",
+        "vkGetSemaphoreWin32HandleKHR",
+        "cuImportExternalSemaphore",
+        "cudaImportExternalSemaphore",
+        "hipImportExternalSemaphore"
+    ))]
     pub fn create_timeline(&self, initial: u64) -> Result<SharedTimeline> {
         Ok(SharedTimeline::new(self.inner.create_timeline(initial)?, self.inner.watcher.clone(), self.id()))
     }

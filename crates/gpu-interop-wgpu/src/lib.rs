@@ -166,6 +166,11 @@
 //!   from a buffer or texture of wgpu's own.
 //! * wgpu cannot zero a shared texture. `RENDER_ATTACHMENT` needs the promise [`TextureOptions::never_discarded`].
 //!   `CommandEncoder::clear_texture` is a validation error; clear the texture with a render pass or a stream.
+//!
+//! [`wgpu`]: https://docs.rs/wgpu/30
+//! [`wgpu::Adapter::request_device`]: https://docs.rs/wgpu/30/wgpu/struct.Adapter.html#method.request_device
+
+#![doc(html_root_url = "../")]
 
 mod buffer;
 mod check;

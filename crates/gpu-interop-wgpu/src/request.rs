@@ -22,6 +22,7 @@ const OPERATION: &str = "gpu_interop_wgpu::request_device";
 /// # Errors
 /// [`ErrorKind::Unsupported`] if the adapter is of another backend than Vulkan (on Windows also Direct3D 12), or lacks
 /// an extension, a feature or a limit; otherwise wgpu's error is the source.
+#[doc(alias("create_device_from_hal", "vkCreateDevice"))]
 pub fn request_device(
     adapter: &wgpu::Adapter,
     desc: &wgpu::DeviceDescriptor<'_>,

@@ -106,6 +106,17 @@ impl Interop {
     /// [`ErrorKind::InvalidArgument`] for `RENDER_ATTACHMENT` without [`TextureOptions::never_discarded`], sizes of 0 or
     /// above the wgpu device's limits, no usage or an unknown one, too many levels, and view formats that differ in more
     /// than the sRGB encoding. [`ErrorKind::OutOfMemory`]; otherwise the driver's error.
+    #[doc(alias(
+        "create_texture_from_hal",
+        "vkGetMemoryFdKHR",
+        "vkGetMemoryWin32HandleKHR",
+        "cuImportExternalMemory",
+        "cudaImportExternalMemory",
+        "hipImportExternalMemory",
+        "cuExternalMemoryGetMappedMipmappedArray",
+        "cudaExternalMemoryGetMappedMipmappedArray",
+        "hipExternalMemoryGetMappedMipmappedArray"
+    ))]
     pub fn create_texture(&self, desc: &wgpu::TextureDescriptor<'_>) -> Result<SharedTexture> {
         self.create_texture_with(desc, TextureOptions::default())
     }

@@ -1,5 +1,57 @@
 //! Imports memory and semaphores exported by Vulkan into CUDA, HIP or the CPU through one API, selected at run time.
 //!
+//! The example `fill`: Vulkan allocates a buffer, the compute device writes it, and Vulkan reads it. It needs a Vulkan
+//! driver, of a GPU or of the CPU.
+//!
+#![cfg_attr(feature = "vulkan", doc = "```no_run")]
+#![cfg_attr(not(feature = "vulkan"), doc = "```ignore")]
+#![doc = include_str!("../examples/fill.rs")]
+//! ```
+//!
+// The link to the guide belongs here.
+//! # Map
+//! | you want to | item |
+//! |---|---|
+//! | open the device that exported the memory | [`device_for`] |
+//! | choose a backend without an exporter, or list the backends | [`load`], [`select`], [`available`] |
+//! | open a device by its number or identity | [`Device::open`], [`Device::open_matching`] |
+//! | ask what a device supports | [`Device::capabilities`], [`Feature`] |
+//! | import memory of another API or process | [`Device::import_memory`], with a [`MemoryImport`] |
+//! | get the address of the memory | [`ExternalMemory::map_buffer`], [`MappedBuffer::as_raw`] |
+//! | access an image with optimal tiling | [`ExternalMemory::map_mipmapped_array`], then [`Surface`] or [`Texture`] |
+//! | copy, fill, read and write | [`Stream::copy`], [`Stream::fill`], [`Stream::read`], [`Stream::write`] |
+//! | copy texels | [`Stream::copy_from_array`], [`Stream::copy_to_array`] |
+//! | run a kernel | [`Device::load_module`], [`Stream::launch`] |
+//! | use a stream of the application's own bindings | [`Device::stream_from_raw_with_owner`] |
+//! | order the work of both sides by one counter | [`Timeline`], [`Stream::signal_timeline`], [`Stream::wait_timeline`] |
+//! | use one semaphore object of the exporter | [`Device::import_semaphore`], [`Stream::signal`], [`Stream::wait`] |
+//! | repeat work with one driver call | [`Device::record`], [`Graph`] |
+//! | wait with a time limit | [`Stream::synchronize_timeout`], [`Timeline::wait`] |
+//! | allocate on the compute side, for import by the other | [`Device::allocate_exportable`] |
+//! | read why something failed | [`Error`], [`ErrorKind`] |
+//! | write a backend | [`backend`] |
+#![cfg_attr(feature = "vulkan", doc = "| export a buffer of Vulkan | [`vulkan::ExportableBuffer`] |")]
+#![cfg_attr(feature = "vulkan", doc = "| export an image of Vulkan | [`vulkan::ExportableImage`] |")]
+#![cfg_attr(feature = "vulkan", doc = "| export a picture of a video | [`vulkan::ExportableVideo`] |")]
+#![cfg_attr(feature = "vulkan", doc = "| share the application's own Vulkan device | [`vulkan::VulkanInterop`] |")]
+#![cfg_attr(feature = "vulkan", doc = "| share a timeline with Vulkan | [`vulkan::shared_timeline`] |")]
+#![cfg_attr(feature = "vulkan", doc = "| transfer ownership | [`vulkan::OwnershipTransfer`] |")]
+#![cfg_attr(feature = "vulkan", doc = "| have several frames in flight | [`vulkan::FrameRing`] |")]
+#![cfg_attr(feature = "vulkan", doc = "| share many small buffers | [`vulkan::SharedHeap`] |")]
+//!
+//! The name of a function or type of CUDA, HIP, Vulkan or OpenGL in the search field above finds the item that replaces it.
+//!
+//! | crate | contents |
+//! |---|---|
+//! | `gpu_interop` | the selection of backends, and everything that an application needs from the crates below |
+//! | `gpu_interop_core` | handles, requests, objects, errors: re-exported here |
+//! | `gpu_interop_cuda`, `gpu_interop_hip`, `gpu_interop_host` | backends: the modules `cuda`, `hip`, `host` |
+//! | `gpu_interop_vulkan`, `gpu_interop_d3d`, `gpu_interop_nvsci` | exporters: the modules `vulkan`, `d3d`, `nvsci` |
+//! | `gpu_interop_gl` | the importer OpenGL: the module `gl` |
+//! | `gpu_interop_wgpu` | the adapter for applications on wgpu, which depend on it instead of this crate |
+//! | `gpu_interop_capi` | the adapter for C and C++ |
+//! | `gpu_interop_conformance` | the suite that verifies a driver or a backend |
+//!
 //! # Choosing a device
 //! [`device_for`] opens the device that exported the memory, on the backend that supports it. [`load`] and [`select`]
 //! choose a backend without an exporter. The environment variable `GPU_INTEROP_BACKEND` (`cuda`, `hip`, `host`, or
@@ -34,6 +86,8 @@
 //! requirements on the caller. In short: imports own their handles, a failed import returns the handle, invalid
 //! requests are typed errors before any driver call, and the caller orders the accesses of the two APIs.
 
+#![doc(html_root_url = "../")]
+
 mod backend_name;
 mod candidate;
 #[cfg(feature = "cudarc")]
@@ -53,8 +107,11 @@ pub use gpu_interop_core::{
     ReadMode, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, SemaphoreRef,
     SemaphoreSignal, SemaphoreWait, SignalBatch, SignalParams, Stream, Support, Surface, TIMELINE_VARIABLE, Texture,
     TextureDesc, Timeline, TimelineStrategy, TimelineWaiter, Uuid, VideoFormat, WaitBatch, WaitCondition, WaitParams,
-    array, backend, byte_range, capability, format, handle, in_host_function, rules,
+    byte_range, in_host_function,
 };
+// Links to the core's pages. Copies of them would link to its source files by paths that are right at the top level only.
+#[doc(no_inline)]
+pub use gpu_interop_core::{array, backend, capability, format, handle, rules};
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;
 #[cfg(feature = "d3d")]

@@ -103,6 +103,7 @@ pub fn select(choice: BackendChoice) -> Result<Selection> {
 /// [`ErrorKind::NoDevice`] if no backend has a device that is proven to be the same; the error contains the failure of
 /// each backend. [`ErrorKind::System`] as for [`select`]. [`ErrorKind::InvalidArgument`] if the variable names no
 /// backend.
+#[doc(alias("cudaSetDevice", "hipSetDevice", "cuDeviceGet", "hipDeviceGet"))]
 pub fn device_for(exporter: &DeviceIdentity) -> Result<Device> {
     device_loaded_by("gpu_interop::device_for", exporter, AnyCandidate::load)
 }
@@ -174,6 +175,7 @@ fn first_usable<T>(
 }
 
 /// Loads every backend, in the order of `auto`. Each entry is the backend or the error of loading it.
+#[doc(alias("cuDeviceGetCount", "cudaGetDeviceCount", "hipGetDeviceCount"))]
 #[must_use]
 pub fn available() -> Vec<(BackendName, Result<Arc<dyn Backend>>)> {
     CANDIDATES.iter().map(|candidate| (candidate.name(), candidate.load())).collect()

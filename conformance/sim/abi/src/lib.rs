@@ -7,6 +7,8 @@
 //! Every library that links this crate identifies itself as simulated: it exports [`mark::gpu_interop_simulated`].
 //!
 //! Linux and Windows only.
+
+#![doc(html_root_url = "../")]
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod code;

@@ -5,6 +5,8 @@
 //! failures and not on others, maps dedicated allocations from their first byte only, lets timelines decrease and
 //! signals overtake small fills, and crashes on a second destruction. `gpu_interop_sim_device::settings` lists the
 //! settings of the environment.
+
+#![doc(html_root_url = "../")]
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod array;

@@ -10,6 +10,8 @@
 //! this project's own declarations are under test.
 //!
 //! Linux and Windows only.
+
+#![doc(html_root_url = "../")]
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod array;

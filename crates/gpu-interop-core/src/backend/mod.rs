@@ -56,6 +56,7 @@ use crate::texture::TextureDesc;
         { "required": ["stand_in"], "properties": { "stand_in": { "type": "boolean" } } },
     ]),
 ))]
+#[doc(alias("cuDriverGetVersion", "cudaDriverGetVersion", "hipRuntimeGetVersion", "hipDriverGetVersion"))]
 #[non_exhaustive]
 pub struct BackendInfo {
     /// The backend's name: `cuda`, `hip`, `host`, or a third party's.
@@ -105,6 +106,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The driver's error if the device count cannot be queried; no device at all is an empty list, not an error. A
     /// device whose properties cannot be queried stays in the list, with the failure in its name and no other field,
     /// and [`Backend::open`] returns the error: a broken device hides no other.
+    #[doc(alias("cuDeviceGetCount", "cudaGetDeviceCount", "hipGetDeviceCount"))]
     fn devices(&self) -> Result<Vec<DeviceIdentity>>;
 
     /// Opens the device at `ordinal` in [`Backend::devices`].
@@ -389,11 +391,24 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     /// Allocates zeroed memory for words that streams wait for and write ([`BackendDevice::wait_value_u64`] and the
     /// other word operations) while the host writes and reads them (`cuMemHostRegister`, `hipExtMallocWithFlags`).
     /// The size is the allocation granularity: a page, or a single word.
+    #[doc(alias(
+        "cuMemHostRegister",
+        "cuMemHostGetDevicePointer",
+        "cuMemHostAlloc",
+        "cudaHostRegister",
+        "cudaHostGetDevicePointer",
+        "cudaHostAlloc",
+        "hipHostRegister",
+        "hipHostGetDevicePointer",
+        "hipExtMallocWithFlags",
+        "hipMalloc"
+    ))]
     fn allocate_signal_memory(&self) -> Result<SignalMemory> {
         Err(missing("BackendDevice::allocate_signal_memory"))
     }
 
     /// Frees signal memory that no pending work waits for or writes.
+    #[doc(alias("cuMemHostUnregister", "cudaHostUnregister", "hipHostUnregister"))]
     unsafe fn free_signal_memory(&self, _memory: SignalMemory) -> Result<()> {
         Err(missing("BackendDevice::free_signal_memory"))
     }

@@ -41,6 +41,7 @@ impl ArrayInner {
 /// An image in imported memory, mapped as a mipmapped array. Keeps the import alive.
 ///
 /// Unmapped with its last surface or texture, or when it is closed or dropped without any.
+#[doc(alias("CUmipmappedArray", "cudaMipmappedArray_t", "hipMipmappedArray_t"))]
 #[derive(Debug)]
 pub struct MappedMipmappedArray {
     pub(super) inner: Arc<ArrayInner>,
@@ -60,6 +61,11 @@ impl ExternalMemory {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) as for [`MipmappedArrayDesc::validate`], for
     /// another image than [`ExternalMemory::image`], and for several mip levels of an NvSciBuf object; otherwise the
     /// driver's error.
+    #[doc(alias(
+        "cuExternalMemoryGetMappedMipmappedArray",
+        "cudaExternalMemoryGetMappedMipmappedArray",
+        "hipExternalMemoryGetMappedMipmappedArray"
+    ))]
     pub fn map_mipmapped_array(&self, desc: &MipmappedArrayDesc) -> Result<MappedMipmappedArray> {
         const OPERATION: &str = "ExternalMemory::map_mipmapped_array";
         let device = &self.inner.owned.device;
@@ -128,6 +134,12 @@ impl MappedMipmappedArray {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist; otherwise the
     /// driver's error.
+    #[doc(alias(
+        "cuMipmappedArrayGetLevel",
+        "cudaGetMipmappedArrayLevel",
+        "hipMipmappedArrayGetLevel",
+        "hipGetMipmappedArrayLevel"
+    ))]
     pub fn level(&self, level: u32) -> Result<ArrayRegion<'_>> {
         let raw = self.inner.level("MappedMipmappedArray::level", level)?;
         Ok(ArrayRegion {
@@ -146,6 +158,13 @@ impl MappedMipmappedArray {
     ///
     /// # Errors
     /// The driver's error (`cuMipmappedArrayDestroy`). The object is consumed in either case.
+    #[doc(alias(
+        "cuMipmappedArrayDestroy",
+        "cudaFreeMipmappedArray",
+        "hipMipmappedArrayDestroy",
+        "hipFreeMipmappedArray",
+        "hipArrayDestroy"
+    ))]
     pub fn close(self) -> Result<()> {
         Arc::into_inner(self.inner).map_or(Ok(()), |mut inner| inner.owned.release())
     }
@@ -154,6 +173,7 @@ impl MappedMipmappedArray {
 /// A box of texels in one mip level, the operand of image copies.
 ///
 /// The third dimension counts slices, layers, or the faces of cubes.
+#[doc(alias("CUarray", "cudaArray_t", "hipArray_t"))]
 #[derive(Debug, Clone, Copy)]
 pub struct ArrayRegion<'a> {
     pub(super) device: &'a Arc<DeviceInner>,

@@ -70,6 +70,13 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the linear memory does not have the size of
     /// the region or is too small with its pitches, or for memory of another device; otherwise the driver's error.
+    #[doc(alias(
+        "cuMemcpy3DAsync",
+        "cudaMemcpy3DAsync",
+        "hipDrvMemcpy3DAsync",
+        "hipMemcpy3DAsync",
+        "cudaMemcpy2DFromArrayAsync"
+    ))]
     pub fn copy_from_array<'a>(&self, dst: impl Into<PitchedTexels<'a>>, src: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_from_array";
         let dst = dst.into();
@@ -84,6 +91,13 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::copy_from_array`].
+    #[doc(alias(
+        "cuMemcpy3DAsync",
+        "cudaMemcpy3DAsync",
+        "hipDrvMemcpy3DAsync",
+        "hipMemcpy3DAsync",
+        "cudaMemcpy2DToArrayAsync"
+    ))]
     pub fn copy_to_array<'a>(&self, dst: ArrayRegion<'_>, src: impl Into<PitchedTexels<'a>>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_to_array";
         let src = src.into();
@@ -99,6 +113,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the regions differ in extent or texel size,
     /// overlap in one level, or belong to another device; otherwise the driver's error.
+    #[doc(alias("cuMemcpy3DAsync", "cudaMemcpy3DAsync", "hipDrvMemcpy3DAsync", "hipMemcpy3DAsync"))]
     pub fn copy_array(&self, dst: ArrayRegion<'_>, src: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_array";
         let dst_side = self.enter_target_region(OPERATION, dst)?;

@@ -65,6 +65,7 @@ impl Device {
     /// # Safety
     /// Streams of this device may read and write the range, and it stays allocated as long as `owner` lives. The
     /// application orders its other accesses, and those of other libraries, with the work of these streams.
+    #[doc(alias("cuMemAlloc", "cudaMalloc", "hipMalloc"))]
     pub unsafe fn borrow_memory(
         &self,
         ptr: DevicePtr,

@@ -44,6 +44,11 @@ impl ExternalMemory {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty, not inside the memory, or
     /// contains texels of the declared [image](ExternalMemory::image), which has optimal tiling: its bytes are not rows of
     /// texels. Otherwise the driver's error.
+    #[doc(alias(
+        "cuExternalMemoryGetMappedBuffer",
+        "cudaExternalMemoryGetMappedBuffer",
+        "hipExternalMemoryGetMappedBuffer"
+    ))]
     pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
         self.map_range("ExternalMemory::map_buffer", range, self.image())
     }
@@ -125,6 +130,7 @@ impl MappedBuffer {
     ///
     /// # Errors
     /// The driver's error (`cuMemFree`). The object is consumed in either case.
+    #[doc(alias("cuMemFree", "cudaFree", "hipFree"))]
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }

@@ -35,6 +35,20 @@ impl Device {
     ///
     /// # Errors
     /// [`ErrorKind::NoDevice`] if there is no such device; otherwise the driver's error.
+    #[doc(alias(
+        "cuInit",
+        "cuDeviceGet",
+        "cuDevicePrimaryCtxRetain",
+        "cuDevicePrimaryCtxRelease",
+        "cuCtxSetCurrent",
+        "cuCtxPushCurrent",
+        "cuCtxPopCurrent",
+        "cudaSetDevice",
+        "hipInit",
+        "hipDeviceGet",
+        "hipGetDevice",
+        "hipSetDevice"
+    ))]
     pub fn open(backend: &dyn Backend, ordinal: usize) -> Result<Self> {
         let raw = backend.open(ordinal).map_err(|error| error.with_backend(&backend.info().name))?;
         Ok(Self::build(backend.info().clone(), raw, Some(ordinal)))
@@ -44,6 +58,7 @@ impl Device {
     ///
     /// # Errors
     /// [`ErrorKind::NoDevice`] if no device is known to be the same; the error lists the available devices.
+    #[doc(alias("cuDeviceGetByPCIBusId", "cudaDeviceGetByPCIBusId", "hipDeviceGetByPCIBusId"))]
     pub fn open_matching(backend: &dyn Backend, identity: &DeviceIdentity) -> Result<Self> {
         let devices = backend.devices().map_err(|error| error.with_backend(&backend.info().name))?;
         match devices.iter().position(|device| device.compare(identity) == IdentityMatch::Same) {
@@ -117,6 +132,7 @@ impl Device {
 
     /// The driver's context (`CUcontext`), valid while the device is open: on CUDA the primary context, which the CUDA
     /// runtime and most libraries use. `None` for backends without contexts.
+    #[doc(alias("CUcontext", "cuCtxGetCurrent", "cuCtxGetId"))]
     #[must_use]
     pub fn context(&self) -> Option<RawContext> {
         self.inner.raw.context()
@@ -136,6 +152,13 @@ impl Device {
     /// The error returns the request, with its handle open. [`ErrorKind::Unsupported`], [`ErrorKind::InvalidArgument`]
     /// and [`ErrorKind::DeviceMismatch`] are detected before the driver is called; [`ErrorKind::ImportRejected`] comes
     /// from the driver.
+    #[doc(alias(
+        "cuImportExternalMemory",
+        "cudaImportExternalMemory",
+        "hipImportExternalMemory",
+        "cuMemImportFromShareableHandle",
+        "hipMemImportFromShareableHandle"
+    ))]
     pub fn import_memory(&self, request: MemoryImport) -> Result<ExternalMemory, ImportError<MemoryImport>> {
         let valid = || validate::memory_import(&request, self.capabilities(), self.identity());
         let imported = self.inner.check_process("Device::import_memory").and_then(|()| valid()).and_then(|()| {
@@ -161,6 +184,7 @@ impl Device {
     ///
     /// # Errors
     /// As for [`Device::import_memory`]; the error returns the request.
+    #[doc(alias("cuImportExternalSemaphore", "cudaImportExternalSemaphore", "hipImportExternalSemaphore"))]
     pub fn import_semaphore(
         &self,
         request: SemaphoreImport,
@@ -190,6 +214,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the device lacks NvSciSync, [`ErrorKind::InvalidArgument`] for empty `uses`;
     /// otherwise the driver's error.
+    #[doc(alias("cuDeviceGetNvSciSyncAttributes", "cudaDeviceGetNvSciSyncAttributes"))]
     pub fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
         const OPERATION: &str = "Device::fill_nv_sci_sync_attributes";
         self.inner
@@ -210,6 +235,18 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a size of 0, [`ErrorKind::Unsupported`] where the device cannot export,
     /// [`ErrorKind::OutOfMemory`].
+    #[doc(alias(
+        "cuMemGetAllocationGranularity",
+        "hipMemGetAllocationGranularity",
+        "cuMemCreate",
+        "hipMemCreate",
+        "cuMemAddressReserve",
+        "hipMemAddressReserve",
+        "cuMemMap",
+        "hipMemMap",
+        "cuMemSetAccess",
+        "hipMemSetAccess"
+    ))]
     pub fn allocate_exportable(&self, size: u64) -> Result<ExportableMemory> {
         const OPERATION: &str = "Device::allocate_exportable";
         let feature = || validate::feature(OPERATION, self.capabilities(), Feature::ExportableMemory);
@@ -229,6 +266,12 @@ impl Device {
     ///
     /// # Errors
     /// The driver's error.
+    #[doc(alias(
+        "cuStreamCreate",
+        "cudaStreamCreateWithFlags",
+        "hipStreamCreateWithFlags",
+        "hipExtStreamCreateWithCUMask"
+    ))]
     pub fn create_stream(&self) -> Result<Stream> {
         self.inner.check_process("Device::create_stream")?;
         self.inner.lifetimes.collect(&*self.inner.raw);
@@ -273,6 +316,14 @@ impl Device {
     ///
     /// # Safety
     /// `raw` is a stream of this device, or one of the numbers above, and live during the call.
+    #[doc(alias(
+        "cuStreamGetCaptureInfo",
+        "cuStreamIsCapturing",
+        "cudaStreamGetCaptureInfo",
+        "cudaStreamIsCapturing",
+        "hipStreamGetCaptureInfo",
+        "hipStreamIsCapturing"
+    ))]
     pub unsafe fn check_raw_stream(&self, operation: &'static str, raw: RawStream, instead: &str) -> Result<()> {
         self.check_stream_number(operation, raw, instead)?;
         // SAFETY: the caller's promise; the numbers of default streams are streams of the driver.
@@ -327,6 +378,7 @@ impl Device {
     ///
     /// # Errors
     /// The driver's error.
+    #[doc(alias("cuEventCreate", "cudaEventCreateWithFlags", "hipEventCreateWithFlags"))]
     pub fn create_event(&self) -> Result<Event> {
         self.inner.check_process("Device::create_event")?;
         let raw = self.inner.raw.create_event().map_err(|error| self.inner.decorate(error))?;
@@ -338,6 +390,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the device does not support kernels or this kind of image; otherwise the
     /// driver's error.
+    #[doc(alias("cuModuleLoadData", "cudaLibraryLoadData", "hipModuleLoadData"))]
     pub fn load_module(&self, image: ModuleImage<'_>) -> Result<Module> {
         const OPERATION: &str = "Device::load_module";
         let loaded = self

@@ -9,6 +9,7 @@ use crate::backend::RawEvent;
 use crate::error::Result;
 
 /// A marker in a stream's work that other streams can wait for and the host can query.
+#[doc(alias("CUevent", "cudaEvent_t", "hipEvent_t", "cuEventDestroy", "cudaEventDestroy", "hipEventDestroy"))]
 #[derive(Debug)]
 pub struct Event {
     // Uses are not tracked: drivers keep the resources of a pending event until it has completed.
@@ -32,6 +33,7 @@ impl Event {
     ///
     /// # Errors
     /// [`ErrorKind::System`](crate::ErrorKind::System) in a forked process; otherwise the driver's error.
+    #[doc(alias("cuEventQuery", "cudaEventQuery", "hipEventQuery"))]
     pub fn is_complete(&self) -> Result<bool> {
         let device = &self.owned.device;
         device.check_process("Event::is_complete")?;

@@ -56,6 +56,7 @@ impl ExportableMemory {
     ///
     /// # Errors
     /// The driver's error.
+    #[doc(alias("cuMemExportToShareableHandle", "hipMemExportToShareableHandle"))]
     pub fn export(&self) -> Result<MemoryHandle> {
         let device = &self.owned.device;
         device.check_process("ExportableMemory::export")?;
@@ -76,6 +77,14 @@ impl ExportableMemory {
     ///
     /// # Errors
     /// The driver's error. The object is consumed in either case.
+    #[doc(alias(
+        "cuMemUnmap",
+        "hipMemUnmap",
+        "cuMemAddressFree",
+        "hipMemAddressFree",
+        "cuMemRelease",
+        "hipMemRelease"
+    ))]
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }

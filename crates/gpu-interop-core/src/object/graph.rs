@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 /// Recorded work that can be launched repeatedly (`CUgraphExec`, `hipGraphExec_t`). Created by [`Device::record`].
 ///
 /// Recorded objects stay alive as long as the graph, and until its last launch has completed.
+#[doc(alias("CUgraphExec", "cudaGraphExec_t", "hipGraphExec_t"))]
 #[derive(Debug)]
 pub struct Graph {
     owned: Owned,
@@ -100,6 +101,25 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where graphs are not supported; the error of `work`;
     /// otherwise the driver's error, also for work that it does not support in a graph.
+    #[doc(alias(
+        "cuStreamBeginCapture",
+        "cudaStreamBeginCapture",
+        "hipStreamBeginCapture",
+        "cuStreamEndCapture",
+        "cudaStreamEndCapture",
+        "hipStreamEndCapture",
+        "cuGraphInstantiate",
+        "cudaGraphInstantiate",
+        "hipGraphInstantiate",
+        "cuGraphDestroy",
+        "cudaGraphDestroy",
+        "hipGraphDestroy",
+        "cuThreadExchangeStreamCaptureMode",
+        "cudaThreadExchangeStreamCaptureMode",
+        "hipThreadExchangeStreamCaptureMode",
+        "cuGraphInstantiateWithFlags",
+        "hipGraphInstantiateWithFlags"
+    ))]
     pub fn record(&self, work: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         let device = &self.inner;
         device
@@ -127,6 +147,7 @@ impl Graph {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a stream of another device or a recording
     /// stream, and if a recorded signal would not raise its timeline: set a greater value with [`Graph::set_signals`]
     /// first. Otherwise the driver's error. After an error nothing is enqueued.
+    #[doc(alias("cuGraphLaunch", "cudaGraphLaunch", "hipGraphLaunch"))]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         const OPERATION: &str = "Graph::launch";
         let device = self.device();
@@ -175,6 +196,11 @@ impl Graph {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the batch does not exist, for a different
     /// number of signals, and as for [`Stream::signal`]; otherwise the driver's error. After an error the batch is
     /// unchanged.
+    #[doc(alias(
+        "cuGraphExecExternalSemaphoresSignalNodeSetParams",
+        "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
+        "hipGraphExecExternalSemaphoresSignalNodeSetParams"
+    ))]
     pub fn set_signals(&self, index: usize, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         const OPERATION: &str = "Graph::set_signals";
         self.device().check_process(OPERATION)?;
@@ -198,6 +224,11 @@ impl Graph {
     ///
     /// # Errors
     /// As there.
+    #[doc(alias(
+        "cuGraphExecExternalSemaphoresWaitNodeSetParams",
+        "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
+        "hipGraphExecExternalSemaphoresWaitNodeSetParams"
+    ))]
     pub fn set_waits(&self, index: usize, waits: &[SemaphoreWait<'_>]) -> Result<()> {
         const OPERATION: &str = "Graph::set_waits";
         self.device().check_process(OPERATION)?;
@@ -217,6 +248,7 @@ impl Graph {
     ///
     /// # Errors
     /// The driver's error (`cuGraphExecDestroy`). The object is consumed in either case.
+    #[doc(alias("cuGraphExecDestroy", "cudaGraphExecDestroy", "hipGraphExecDestroy"))]
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }

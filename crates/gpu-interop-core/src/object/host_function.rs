@@ -47,6 +47,13 @@ impl Stream {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where host functions are not supported;
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) on a recording stream, because the function is
     /// called once; otherwise the driver's error.
+    #[doc(alias(
+        "cuLaunchHostFunc",
+        "cudaLaunchHostFunc",
+        "hipLaunchHostFunc",
+        "cudaStreamAddCallback",
+        "hipStreamAddCallback"
+    ))]
     pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device();
         self.check_not_recording("Stream::launch_host_function")?;

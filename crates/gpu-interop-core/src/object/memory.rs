@@ -38,6 +38,7 @@ impl MemoryInner {
 ///
 /// Destroyed with its last mapping, or when it is closed or dropped without any.
 ///
+#[doc(alias("CUexternalMemory", "cudaExternalMemory_t", "hipExternalMemory_t"))]
 #[doc = include_str!("memory.md")]
 #[derive(Debug)]
 pub struct ExternalMemory {
@@ -92,6 +93,7 @@ impl ExternalMemory {
     ///
     /// # Errors
     /// The driver's error (`cuDestroyExternalMemory`). The object is consumed in either case.
+    #[doc(alias("cuDestroyExternalMemory", "cudaDestroyExternalMemory", "hipDestroyExternalMemory"))]
     pub fn close(self) -> Result<()> {
         Arc::into_inner(self.inner).map_or(Ok(()), |mut inner| inner.owned.release())
     }

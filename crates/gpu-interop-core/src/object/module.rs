@@ -16,6 +16,7 @@ pub(super) struct ModuleInner {
 }
 
 /// A loaded module. Its kernels keep it loaded.
+#[doc(alias("CUmodule", "cudaLibrary_t", "hipModule_t", "cuModuleUnload", "cudaLibraryUnload", "hipModuleUnload"))]
 #[derive(Debug)]
 pub struct Module {
     inner: Arc<ModuleInner>,
@@ -32,6 +33,7 @@ impl Module {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the module has no kernel of this name or
     /// the name is empty, with every backend; otherwise the driver's error (`cuModuleGetFunction`,
     /// `hipModuleGetFunction`).
+    #[doc(alias("cuModuleGetFunction", "cudaLibraryGetKernel", "hipModuleGetFunction"))]
     pub fn kernel(&self, name: &CStr) -> Result<Kernel> {
         let device = &self.inner.owned.device;
         device.check_process("Module::kernel")?;
@@ -53,6 +55,7 @@ impl Module {
 }
 
 /// A kernel of a module.
+#[doc(alias("CUfunction", "cudaKernel_t", "hipFunction_t"))]
 #[derive(Debug, Clone)]
 pub struct Kernel {
     pub(super) module: Arc<ModuleInner>,

@@ -345,6 +345,11 @@ impl Stream {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a batch of another device, or a timeline
     /// value not greater than the last one signalled through the same semaphore object. Otherwise the driver's error.
     /// After an error nothing is enqueued.
+    #[doc(alias(
+        "cuSignalExternalSemaphoresAsync",
+        "cudaSignalExternalSemaphoresAsync",
+        "hipSignalExternalSemaphoresAsync"
+    ))]
     pub fn signal_prepared<S: SemaphoreRef>(&self, batch: &mut SignalBatch<S>) -> Result<()> {
         self.check_device(SIGNAL, "batch", &batch.batch.device)?;
         self.enqueue_signals(batch).map_err(|error| self.device().decorate(error))
@@ -385,6 +390,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a batch of another device. Otherwise the
     /// driver's error. After an error nothing is enqueued.
+    #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
     pub fn wait_prepared<S: SemaphoreRef>(&self, batch: &WaitBatch<S>) -> Result<()> {
         self.check_device(WAIT, "batch", &batch.batch.device)?;
         self.about_to_wait();

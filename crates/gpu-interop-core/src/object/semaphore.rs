@@ -17,6 +17,7 @@ use crate::handle::{Owner, SemaphoreHandleKind, SemaphorePayload};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 
 /// An imported semaphore of another API. Streams signal it and wait for it.
+#[doc(alias("CUexternalSemaphore", "cudaExternalSemaphore_t", "hipExternalSemaphore_t"))]
 #[derive(Debug)]
 pub struct ExternalSemaphore {
     owned: Owned,
@@ -123,6 +124,7 @@ impl ExternalSemaphore {
     ///
     /// # Errors
     /// The driver's error (`cuDestroyExternalSemaphore`). The object is consumed in either case.
+    #[doc(alias("cuDestroyExternalSemaphore", "cudaDestroyExternalSemaphore", "hipDestroyExternalSemaphore"))]
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }

@@ -30,6 +30,11 @@ impl Stream {
     /// device, parameters of the wrong type, or a timeline value not greater than the last one signalled through the
     /// same [`ExternalSemaphore`](crate::ExternalSemaphore) (in a graph: when it is launched). Otherwise the driver's
     /// error. After an error nothing is enqueued.
+    #[doc(alias(
+        "cuSignalExternalSemaphoresAsync",
+        "cudaSignalExternalSemaphoresAsync",
+        "hipSignalExternalSemaphoresAsync"
+    ))]
     #[inline(always)]
     pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         self.device().check_process(SIGNAL)?;
@@ -97,6 +102,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
     /// device, or parameters of the wrong type. Otherwise the driver's error. After an error nothing is enqueued.
+    #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
     #[inline(always)]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
         self.device().check_process(WAIT)?;

@@ -27,6 +27,7 @@ use crate::kernel::{KernelArg, LaunchConfig};
 /// A queue of work that runs in order, asynchronously to the host.
 ///
 /// Dropping a stream does not wait: work already enqueued still runs.
+#[doc(alias("CUstream", "cudaStream_t", "hipStream_t"))]
 #[derive(Debug)]
 pub struct Stream {
     owned: Owned,
@@ -159,6 +160,7 @@ impl Stream {
     /// panicked; the failure of a [`Timeline`](super::Timeline) that the stream waited for or signalled over a bridge:
     /// a signal is transferred shortly after the stream has reached it, so its failure may be returned by the next
     /// call. [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process.
+    #[doc(alias("cuStreamSynchronize", "cudaStreamSynchronize", "hipStreamSynchronize"))]
     pub fn synchronize(&self) -> Result<()> {
         self.check_not_recording("Stream::synchronize")?;
         let device = self.device();
@@ -257,6 +259,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] on a recording stream; [`ErrorKind::System`] in a forked process; otherwise the
     /// driver's error. A failure of enqueued work may be returned here.
+    #[doc(alias("cuStreamQuery", "cudaStreamQuery", "hipStreamQuery"))]
     pub fn is_idle(&self) -> Result<bool> {
         self.check_not_recording("Stream::is_idle")?;
         self.device().check_process("Stream::is_idle")?;
@@ -271,6 +274,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream; otherwise the driver's
     /// error.
+    #[doc(alias("cuEventRecord", "cudaEventRecord", "hipEventRecord"))]
     pub fn record(&self, event: &Event) -> Result<()> {
         self.check_not_recording("Stream::record")?;
         self.check_device("Stream::record", "event", &event.owned.device)?;
@@ -283,6 +287,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream; otherwise the driver's
     /// error.
+    #[doc(alias("cuStreamWaitEvent", "cudaStreamWaitEvent", "hipStreamWaitEvent"))]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.check_not_recording("Stream::wait_event")?;
         self.check_device("Stream::wait_event", "event", &event.owned.device)?;
@@ -303,6 +308,7 @@ impl Stream {
     /// completed. A buffer argument keeps its mapping alive; an address argument keeps nothing, nor does the argument
     /// of a surface or texture. The kernel must not write memory that was imported read-only
     /// ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
+    #[doc(alias("cuLaunchKernel", "cudaLaunchKernel", "hipModuleLaunchKernel", "hipLaunchKernel"))]
     pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg<'_>]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
@@ -355,6 +361,7 @@ impl Stream {
     ///
     /// # Errors
     /// The driver's error. The object is consumed in either case.
+    #[doc(alias("cuStreamDestroy", "cudaStreamDestroy", "hipStreamDestroy"))]
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }

@@ -15,6 +15,7 @@ use crate::kernel::KernelArg;
 use crate::texture::{FilterMode, ReadMode, TextureDesc};
 
 /// A surface: one level of an image that kernels read and write by texel. Keeps the image mapped.
+#[doc(alias("CUsurfObject", "cudaSurfaceObject_t", "hipSurfaceObject_t"))]
 #[derive(Debug)]
 pub struct Surface {
     // Fields drop in this order: the surface before its array.
@@ -41,12 +42,14 @@ impl Surface {
     ///
     /// # Errors
     /// The driver's error (`cuSurfObjectDestroy`). The object is consumed in either case.
+    #[doc(alias("cuSurfObjectDestroy", "cudaDestroySurfaceObject", "hipDestroySurfaceObject"))]
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
 }
 
 /// A texture: an image that kernels sample. Keeps the image mapped.
+#[doc(alias("CUtexObject", "cudaTextureObject_t", "hipTextureObject_t"))]
 #[derive(Debug)]
 pub struct Texture {
     // Fields drop in this order: the texture before its array.
@@ -80,6 +83,7 @@ impl Texture {
     ///
     /// # Errors
     /// The driver's error (`cuTexObjectDestroy`). The object is consumed in either case.
+    #[doc(alias("cuTexObjectDestroy", "cudaDestroyTextureObject", "hipTexObjectDestroy", "hipDestroyTextureObject"))]
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
@@ -92,6 +96,7 @@ impl MappedMipmappedArray {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist or the image was
     /// mapped without [`ArrayUsage::SURFACE_LOAD_STORE`]; otherwise the driver's error.
+    #[doc(alias("cuSurfObjectCreate", "cudaCreateSurfaceObject", "hipCreateSurfaceObject"))]
     pub fn surface(&self, level: u32) -> Result<Surface> {
         const OPERATION: &str = "MappedMipmappedArray::surface";
         let inner = &self.inner;
@@ -122,6 +127,7 @@ impl MappedMipmappedArray {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a description without normalized
     /// coordinates, which only [`MappedMipmappedArray::texture_of_level`] supports, or as there; otherwise the driver's
     /// error.
+    #[doc(alias("cuTexObjectCreate", "cudaCreateTextureObject", "hipTexObjectCreate", "hipCreateTextureObject"))]
     pub fn texture(&self, desc: &TextureDesc) -> Result<Texture> {
         const OPERATION: &str = "MappedMipmappedArray::texture";
         if !desc.normalized_coordinates {
@@ -139,6 +145,7 @@ impl MappedMipmappedArray {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist, or for a
     /// description that is invalid for the format: linear filters of integers, normalized or sRGB reads of 32-bit
     /// channels; otherwise the driver's error.
+    #[doc(alias("cuTexObjectCreate", "cudaCreateTextureObject", "hipTexObjectCreate", "hipCreateTextureObject"))]
     pub fn texture_of_level(&self, level: u32, desc: &TextureDesc) -> Result<Texture> {
         const OPERATION: &str = "MappedMipmappedArray::texture_of_level";
         let array = self.inner.level(OPERATION, level)?;

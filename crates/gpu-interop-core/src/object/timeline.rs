@@ -169,6 +169,7 @@ impl Timeline {
     /// The failure of the timeline, if any; [`ErrorKind::Overtaken`] if the value is smaller than one observed before;
     /// [`ErrorKind::System`] in a forked process; otherwise the exporter's error. The end of a process watched by
     /// [`Timeline::watch_process`] is an error of [`Timeline::is_reached`] and the waits: the value stays valid.
+    #[doc(alias = "vkGetSemaphoreCounterValue")]
     pub fn value(&self) -> Result<u64> {
         self.device.check_process("Timeline::value")?;
         self.checked(self.side.value())
@@ -200,6 +201,7 @@ impl Timeline {
     /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Overtaken`] instead, if the value
     /// is smaller than one observed before. [`ErrorKind::Cancelled`] if the process watched by
     /// [`Timeline::watch_process`] has ended; [`ErrorKind::System`] in a forked process; otherwise the exporter's error.
+    #[doc(alias = "vkWaitSemaphores")]
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         /// Longest delay until the end of a watched process is detected.
         const SLICE: Duration = Duration::from_millis(50);
@@ -244,6 +246,7 @@ impl Timeline {
     ///
     /// # Errors
     /// As [`wait`](Self::wait); none with [`TimelineStrategy::Native`].
+    #[doc(alias = "vkQueuePresentKHR")]
     pub fn before_present(&self, value: u64, timeout: Duration) -> Result<()> {
         match self.path {
             Path::Native { .. } => Ok(()),
@@ -268,6 +271,7 @@ impl Timeline {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if `value` is not greater than the current one and every one signalled through
     /// this object; the failure of the timeline, if any; otherwise the exporter's error.
+    #[doc(alias = "vkSignalSemaphore")]
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "Timeline::signal";
         self.device.check_process(OPERATION)?;

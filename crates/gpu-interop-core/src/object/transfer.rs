@@ -18,6 +18,7 @@ impl Stream {
     /// device addresses or in one import, or memory of another device; otherwise the driver's error. Overlap between
     /// two imports of the same memory, or between an import and its original allocation, cannot be detected: the copied
     /// data is then undefined.
+    #[doc(alias("cuMemcpyDtoDAsync", "cuMemcpyAsync", "cudaMemcpyAsync", "hipMemcpyDtoDAsync", "hipMemcpyAsync"))]
     pub fn copy<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: impl Into<BufferSlice<'a>>) -> Result<()> {
         const OPERATION: &str = "Stream::copy";
         let (dst, src) = (dst.into(), src.into());
@@ -39,6 +40,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ or memory of another
     /// device; [`ErrorKind::System`](crate::ErrorKind::System) in a forked process; otherwise the driver's error.
+    #[doc(alias("cuMemcpyDtoH", "cudaMemcpy", "hipMemcpyDtoH", "hipMemcpy"))]
     pub fn read<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: &mut [u8]) -> Result<()> {
         let src = src.into();
         self.check_not_recording("Stream::read")?;
@@ -54,6 +56,7 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::read`].
+    #[doc(alias("cuMemcpyHtoD", "cudaMemcpy", "hipMemcpyHtoD", "hipMemcpy"))]
     pub fn write<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: &[u8]) -> Result<()> {
         let dst = dst.into();
         self.check_not_recording("Stream::write")?;
@@ -73,6 +76,7 @@ impl Stream {
     /// # Safety
     /// `dst` must be valid for writes of the slice's size, and not be accessed otherwise, until the copy has
     /// completed; in a graph, until the graph is destroyed and its last launch has completed.
+    #[doc(alias("cuMemcpyDtoHAsync", "cudaMemcpyAsync", "hipMemcpyDtoHAsync"))]
     pub unsafe fn read_async<'a>(&self, src: impl Into<BufferSlice<'a>>, dst: *mut u8) -> Result<()> {
         let src = src.into();
         self.enter("Stream::read_async", src, src.size)?;
@@ -88,6 +92,7 @@ impl Stream {
     /// # Safety
     /// `src` must be valid for reads of the slice's size, and not be written, until the copy has completed; in a
     /// graph, until the graph is destroyed and its last launch has completed.
+    #[doc(alias("cuMemcpyHtoDAsync", "cudaMemcpyAsync", "hipMemcpyHtoDAsync"))]
     pub unsafe fn write_async<'a>(&self, dst: impl Into<BufferSlice<'a>>, src: *const u8) -> Result<()> {
         let dst = dst.into();
         self.enter_target("Stream::write_async", dst, dst.size)?;
@@ -100,6 +105,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; otherwise the
     /// driver's error.
+    #[doc(alias("cuMemsetD8Async", "cudaMemsetAsync", "hipMemsetD8Async", "hipMemsetAsync"))]
     pub fn fill<'a>(&self, dst: impl Into<BufferSlice<'a>>, value: u8) -> Result<()> {
         let dst = dst.into();
         self.enter_target("Stream::fill", dst, dst.size)?;
@@ -112,6 +118,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device, or an address or
     /// size that is not a multiple of 4; otherwise the driver's error.
+    #[doc(alias("cuMemsetD32Async", "hipMemsetD32Async"))]
     pub fn fill_u32<'a>(&self, dst: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
         const OPERATION: &str = "Stream::fill_u32";
         let dst = dst.into();
@@ -132,6 +139,7 @@ impl Stream {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams, or graphs on a recording stream, lack
     /// the feature; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes long,
     /// 4-byte aligned, and of this device; otherwise the driver's error.
+    #[doc(alias("cuStreamWaitValue32", "hipStreamWaitValue32"))]
     pub fn wait_value_u32<'a>(
         &self,
         word: impl Into<BufferSlice<'a>>,
@@ -151,6 +159,7 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::wait_value_u32`], with 8 bytes.
+    #[doc(alias("cuStreamWaitValue64", "hipStreamWaitValue64"))]
     pub fn wait_value_u64<'a>(
         &self,
         word: impl Into<BufferSlice<'a>>,
@@ -170,6 +179,7 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::wait_value_u32`].
+    #[doc(alias("cuStreamWriteValue32", "hipStreamWriteValue32"))]
     pub fn write_value_u32<'a>(&self, word: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
         let word = word.into();
         self.check_writable("Stream::write_value_u32", word)?;
@@ -182,6 +192,7 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::wait_value_u32`], with 8 bytes.
+    #[doc(alias("cuStreamWriteValue64", "hipStreamWriteValue64", "cuStreamBatchMemOp", "hipStreamBatchMemOp"))]
     pub fn write_value_u64<'a>(&self, word: impl Into<BufferSlice<'a>>, value: u64) -> Result<()> {
         let word = word.into();
         self.check_writable("Stream::write_value_u64", word)?;

@@ -72,6 +72,7 @@ impl Recording<'_> {
     /// exist, the texels exceed the buffer, the offset is not a multiple of 4 bytes and of the texel's size, the buffer
     /// or image lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or this device does not own it: the
     /// image was never initialised, or the buffer or image was imported or released and not acquired since.
+    #[doc(alias = "vkCmdCopyBufferToImage")]
     pub fn copy_to_image(
         &mut self,
         src: &OwnedBuffer,
@@ -102,6 +103,7 @@ impl Recording<'_> {
     ///
     /// # Errors
     /// As [`copy_to_image`](Self::copy_to_image).
+    #[doc(alias = "vkCmdCopyImageToBuffer")]
     pub fn copy_from_image(
         &mut self,
         image: &OwnedImage,

@@ -111,6 +111,7 @@ impl HeadlessContext {
     ///   [`Error::attempts`](gpu_interop_core::Error::attempts) has the reason for each device.
     /// * `Unsupported`: validation is requested, and the layer is not installed.
     /// * `OutOfMemory`, `Driver`: creation failed.
+    #[doc(alias("vkCreateInstance", "vkCreateDevice"))]
     pub fn new(options: &HeadlessOptions) -> Result<Self> {
         let instance = InstanceOwner::new(options.validation)?;
         // SAFETY: the instance was just created, for Vulkan 1.1 or later.
@@ -188,6 +189,7 @@ impl HeadlessContext {
     ///
     /// # Errors
     /// As [`new`](Self::new), except that an empty list of devices is not an error.
+    #[doc(alias = "vkEnumeratePhysicalDevices")]
     pub fn devices() -> Result<Vec<DeviceIdentity>> {
         let instance = InstanceOwner::new(false)?;
         // SAFETY: the instance was just created, for Vulkan 1.1 or later.
@@ -256,6 +258,7 @@ impl HeadlessContext {
     /// ([`VulkanInterop::max_timeline_difference`]), or other work submitted during the recording initialised, released
     /// or acquired a shared buffer or an image; `Timeout` after [`HeadlessOptions::timeout`] if the host waits; `OutOfMemory`,
     /// `Driver`; `System` in a forked process. Nothing is submitted then.
+    #[doc(alias = "vkQueueSubmit")]
     pub fn submit(
         &self,
         waits: &[SemaphoreOp<'_>],

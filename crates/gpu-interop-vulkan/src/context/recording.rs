@@ -42,6 +42,7 @@ impl<'a> Recording<'a> {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if offset or size are not multiples
     /// of 4, the range is empty or exceeds the buffer, the buffer lacks `TRANSFER_DST` or is of another device, or the
     /// other API owns it: it was imported or released, and not acquired since.
+    #[doc(alias = "vkCmdFillBuffer")]
     pub fn fill(&mut self, buffer: &OwnedBuffer, offset: u64, size: u64, word: u32) -> Result<()> {
         const OPERATION: &str = "Recording::fill";
         self.check(OPERATION, buffer, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
@@ -65,6 +66,7 @@ impl<'a> Recording<'a> {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a range is empty or exceeds its
     /// buffer, the ranges overlap in one buffer, or a buffer lacks `TRANSFER_SRC` or `TRANSFER_DST`, is of another
     /// device, or is owned by the other API: it was imported or released, and not acquired since.
+    #[doc(alias = "vkCmdCopyBuffer")]
     pub fn copy(
         &mut self,
         src: &OwnedBuffer,
@@ -97,6 +99,7 @@ impl<'a> Recording<'a> {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
     /// is not shared, or is already owned by the other API.
+    #[doc(alias = "vkCmdPipelineBarrier")]
     pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::release", buffer, Command::Release)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. This family owns it:
@@ -111,6 +114,7 @@ impl<'a> Recording<'a> {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
     /// is not shared, or is already owned by this device: it was exported and never released, or acquired and not
     /// released since.
+    #[doc(alias = "vkCmdPipelineBarrier")]
     pub fn acquire(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::acquire", buffer, Command::Acquire)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device, and the queue of this

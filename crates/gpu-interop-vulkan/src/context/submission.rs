@@ -229,11 +229,13 @@ impl Submission {
     /// # Errors
     /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
     /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) if the device is lost.
+    #[doc(alias = "vkWaitForFences")]
     pub fn wait(&self, timeout: Duration) -> Result<()> {
         self.flight.as_ref().map_or(Ok(()), |flight| flight.wait(timeout))
     }
 
     /// `true` if the work has finished; `false` also if the driver cannot tell. Does not block.
+    #[doc(alias = "vkGetFenceStatus")]
     #[must_use]
     pub fn is_finished(&self) -> bool {
         !self.flight.as_ref().is_some_and(Flight::is_pending)

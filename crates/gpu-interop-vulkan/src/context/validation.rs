@@ -13,6 +13,7 @@ use crate::layer::LAYER;
 ///
 /// Outlives the context, so that errors about its destruction (such as leaked objects) can be read, too. Clones share
 /// the list.
+#[doc(alias = "vkCreateDebugUtilsMessengerEXT")]
 #[derive(Debug, Clone, Default)]
 pub struct ValidationLog {
     errors: Arc<Mutex<Vec<String>>>,

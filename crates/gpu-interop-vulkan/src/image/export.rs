@@ -103,6 +103,14 @@ impl ExportableImage {
     ///   not export such an image as this kind, or not of this size; it has no memory of this placement; the image needs
     ///   a dedicated allocation but an offset was requested.
     /// * `OutOfMemory`.
+    #[doc(alias(
+        "vkCreateImage",
+        "VkExternalMemoryImageCreateInfo",
+        "vkGetImageMemoryRequirements2",
+        "vkBindImageMemory",
+        "vkAllocateMemory",
+        "VkExportMemoryAllocateInfo"
+    ))]
     pub fn new(interop: &VulkanInterop, options: &ImageOptions) -> Result<Self> {
         let features = options.image.check(OPERATION, interop, options.handle)?;
         let Some(types) = exportable_as(options.handle, &features) else {
@@ -150,6 +158,7 @@ impl ExportableImage {
     ///
     /// # Errors
     /// As [`ExportableBuffer::export`](crate::ExportableBuffer::export).
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR"))]
     pub fn export(&self) -> Result<MemoryHandle> {
         self.image.inner.memory.export(self.handle)
     }
@@ -159,6 +168,7 @@ impl ExportableImage {
     ///
     /// # Errors
     /// As [`export`](Self::export).
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR"))]
     pub fn import_request(&self) -> Result<MemoryImport> {
         let request = self.image.inner.memory.import_request(self.handle)?;
         Ok(match self.array_desc() {

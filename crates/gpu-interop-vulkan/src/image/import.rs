@@ -62,6 +62,12 @@ impl ImportedImage {
     /// [`ImportedBuffer::new`](crate::ImportedBuffer::new) for the memory.
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the request describes another
     /// image, or an offset other than 0.
+    #[doc(alias(
+        "VkImportMemoryFdInfoKHR",
+        "VkImportMemoryWin32HandleInfoKHR",
+        "vkGetMemoryFdPropertiesKHR",
+        "vkGetMemoryWin32HandlePropertiesKHR"
+    ))]
     pub fn new(
         interop: &VulkanInterop,
         request: MemoryImport,

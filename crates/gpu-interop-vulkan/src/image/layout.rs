@@ -41,6 +41,7 @@ impl OwnedImage {
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for optimal tiling, whose layout only the
     /// driver knows; [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image lacks
     /// the level or the layer.
+    #[doc(alias = "vkGetImageSubresourceLayout")]
     pub fn subresource_layout(&self, level: u32, layer: u32) -> Result<SubresourceLayout> {
         const OPERATION: &str = "OwnedImage::subresource_layout";
         let spec = self.spec();

@@ -191,6 +191,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. Otherwise as [`is_done`](Self::is_done).
+    #[doc(alias = "vkQueuePresentKHR")]
     pub fn before_present(&self, timeout: Duration) -> Result<()> {
         self.check_lost("Frame::before_present")?;
         self.part.timeline.before_present(self.part.last(), timeout)

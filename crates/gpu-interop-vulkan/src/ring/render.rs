@@ -128,6 +128,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is the compute side's turn.
+    #[doc(alias = "vkQueueSubmit2")]
     pub fn render_sync(&self) -> Result<FrameSync> {
         self.check("Frame::render_sync", FrameSide::Vulkan)?;
         let wait = self.part().last();
@@ -178,6 +179,7 @@ impl Frame {
     /// * `commands` are executable, of this queue's family and not pending; their objects live until they have completed.
     /// * Together they acquire the frame's memory before they use it, and release it afterwards
     ///   ([`record_acquire`](Self::record_acquire), [`record_release`](Self::record_release)).
+    #[doc(alias = "vkQueueSubmit")]
     pub unsafe fn submit_render(&mut self, queue: vk::Queue, commands: &[vk::CommandBuffer]) -> Result<()> {
         const OPERATION: &str = "Frame::submit_render";
         self.check(OPERATION, FrameSide::Vulkan)?;

@@ -25,6 +25,7 @@ impl VulkanInterop {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the physical device lacks `VK_EXT_image_drm_format_modifier`.
+    #[doc(alias("vkGetPhysicalDeviceFormatProperties2", "VkDrmFormatModifierPropertiesListEXT"))]
     pub fn drm_modifiers(&self, format: vk::Format) -> Result<Vec<DrmModifier>> {
         Ok(supported(self, "VulkanInterop::drm_modifiers", format)?.into_iter().map(|(modifier, _)| modifier).collect())
     }
@@ -99,6 +100,7 @@ impl ExportableVideo {
     }
 
     /// The DRM modifier of a picture from [`with_modifiers`](Self::with_modifiers), and `LINEAR` for linear tiling.
+    #[doc(alias = "vkGetImageDrmFormatModifierPropertiesEXT")]
     #[must_use]
     pub fn modifier(&self) -> Option<DrmModifier> {
         match self.modifier {

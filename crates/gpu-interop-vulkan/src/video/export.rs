@@ -119,6 +119,15 @@ impl ExportableVideo {
     /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): the device does not have such images, not of
     ///   this size, or does not export them as this kind; it has no memory of this placement.
     /// * `OutOfMemory`.
+    #[doc(alias(
+        "vkCreateImage",
+        "VkExternalMemoryImageCreateInfo",
+        "vkGetImageMemoryRequirements2",
+        "vkBindImageMemory",
+        "vkBindImageMemory2",
+        "vkAllocateMemory",
+        "VkExportMemoryAllocateInfo"
+    ))]
     pub fn new(interop: &VulkanInterop, options: &VideoOptions) -> Result<Self> {
         let VideoOptions { video: spec, memory, handle } = *options;
         spec.check_alone(OPERATION)?;
@@ -197,6 +206,7 @@ impl ExportableVideo {
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for optimal tiling;
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the picture lacks the plane.
+    #[doc(alias = "vkGetImageSubresourceLayout")]
     pub fn plane_layout(&self, plane: usize) -> Result<PlaneLayout> {
         const OPERATION: &str = "ExportableVideo::plane_layout";
         let (image, _) = self.image_of(OPERATION, plane)?;
@@ -257,6 +267,7 @@ impl ExportableVideo {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the picture lacks the allocation;
     /// otherwise as [`ExportableImage::export`].
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR"))]
     pub fn export(&self, memory: usize) -> Result<MemoryHandle> {
         const OPERATION: &str = "ExportableVideo::export";
         match &self.images {
@@ -272,6 +283,7 @@ impl ExportableVideo {
     ///
     /// # Errors
     /// As [`export`](Self::export).
+    #[doc(alias("vkGetMemoryFdKHR", "vkGetMemoryWin32HandleKHR"))]
     pub fn import_request(&self, memory: usize) -> Result<MemoryImport> {
         const OPERATION: &str = "ExportableVideo::import_request";
         match &self.images {

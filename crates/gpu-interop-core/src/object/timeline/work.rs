@@ -21,6 +21,7 @@ impl Stream {
     /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
     /// [`ExporterTimeline::max_difference`]: crate::ExporterTimeline::max_difference
+    #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
     #[inline]
     pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
         self.check_not_recording(WAIT)?;
@@ -56,6 +57,11 @@ impl Stream {
     ///
     /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     /// [`ErrorKind::Overtaken`]: crate::ErrorKind::Overtaken
+    #[doc(alias(
+        "cuSignalExternalSemaphoresAsync",
+        "cudaSignalExternalSemaphoresAsync",
+        "hipSignalExternalSemaphoresAsync"
+    ))]
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
         self.check_not_recording(SIGNAL)?;
