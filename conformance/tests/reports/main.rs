@@ -19,6 +19,7 @@ mod html;
 mod manual;
 mod merge;
 mod page;
+mod plots;
 mod readme;
 mod require;
 mod schema;
