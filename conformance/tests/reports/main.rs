@@ -18,6 +18,8 @@ mod hostile;
 mod html;
 mod manual;
 mod merge;
+#[cfg(unix)]
+mod next_step;
 mod page;
 mod plots;
 mod readme;
