@@ -160,7 +160,7 @@ summarize() {
     local log=$results/$1.log words
     case "$2" in
     'not run') words=$(grep -E '^(conformance|error): ' "$log") ;;
-    *) words=$(sed -n '/^[0-9]* passed, .* scenarios in /s/, 0 [a-z_]*//gp' "$log") ;;
+    *) words=$(sed -n '/^[0-9]* passed, .* scenarios\{0,1\} in /s/, 0 [a-z_]*//gp' "$log") ;;
     esac
     printf '%-6s %-9s %s\n' "$1" "$2" "$(tail -n 1 <<<"${words:-$(tail -n 1 "$log")}")"
     grep -E '^[0-9]+ skipped: ' "$log" | sed 's/^/                 /'

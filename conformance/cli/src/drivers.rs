@@ -25,13 +25,22 @@ impl DriverArgs {
         self.emulate.enter()
     }
 
+    /// The option that chooses an emulation or simulation, and its backend.
+    fn implied(&self) -> Option<(String, &'static str)> {
+        self.emulate.backend().or_else(|| self.simulate.backend())
+    }
+
+    /// The option that chooses this backend's driver again.
+    pub(crate) fn option(&self, backend: &str) -> String {
+        self.implied().map_or_else(|| format!("--backend {backend}"), |(option, _)| option)
+    }
+
     /// The backend of a command: the named one, or that of the emulation or simulation.
     ///
     /// # Errors
     /// If they differ.
     pub(crate) fn backend(&self, named: Option<&str>) -> Verdict<Option<String>> {
-        let implied = self.emulate.backend().or_else(|| self.simulate.backend());
-        match (implied, named) {
+        match (self.implied(), named) {
             (Some((option, backend)), Some(named)) if named != backend => {
                 Err(Stop::Failed(format!("{option} is for the backend {backend}; --backend names {named}")))
             }

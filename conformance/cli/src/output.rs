@@ -53,6 +53,11 @@ fn escaped(text: &str, among: impl Fn(char) -> bool) -> Cow<'_, str> {
     shown.into()
 }
 
+/// A count with its noun: `1 machine`, `2 machines`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// `true` if standard error may have colours: it is a terminal, and `NO_COLOR` is unset or empty.
 pub(crate) fn error_has_colours() -> bool {
     std::io::stderr().is_terminal() && !asks_for_none(std::env::var_os("NO_COLOR").as_deref())

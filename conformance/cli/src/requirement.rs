@@ -85,7 +85,10 @@ pub(crate) fn status_of(report: &Report, required: &[Requirement], flakes: Flake
             report.shard.is_some() && cases.clone().all(|case| case.outcome == Outcome::Unsupported);
         is_left_to_others || cases.any(|case| case.outcome.ran())
     };
-    ensure!(has_run(None), "nothing ran: every scenario was skipped or is unsupported, for the reasons above");
+    ensure!(
+        has_run(None),
+        "nothing ran: every scenario was skipped or is unsupported, for the reasons above; `conformance doctor` says what to install"
+    );
     for requirement in required {
         let Requirement::Exporter(name) = requirement else { continue };
         if !has_run(Some(*name)) {

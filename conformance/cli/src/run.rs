@@ -19,8 +19,8 @@ use crate::files::{check_writable, to_merged_json, to_report_json, write_file};
 use crate::filter::glob;
 use crate::flakes::Flakes;
 use crate::interrupt;
-use crate::output::{complain, print};
-use crate::report::{Environment, Merged, NotRead, Report, Shard, html, junit, merge, text};
+use crate::output::{complain, print, say};
+use crate::report::{Environment, Merged, NotRead, Report, Shard, Sourced, html, junit, merge, text};
 use crate::requirement;
 use crate::runner::{self, Case, Isolation, Journal, Plan, Progress};
 use crate::shard::{self, Durations, ShardNumber};
@@ -322,7 +322,55 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
         return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
     }
+    if let (Ok(status), false) = (&status, args.quiet) {
+        say!("next: {}", next_step(args, &backend, &judged, *status));
+    }
     status
+}
+
+/// What to do after a run with this status.
+fn next_step(args: &RunArgs, backend: &str, judged: &Merged, status: u8) -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "conformance".into());
+    let mut failed = judged.reports.iter().flat_map(|Sourced { source, report }| {
+        report.results.iter().filter(|case| args.flaky.fails(case)).map(move |case| (source, report, case))
+    });
+    if let Some((source, report, case)) = failed.next() {
+        let device = match args.device {
+            Devices::One(number) => number.to_string(),
+            Devices::All => source.trim_start_matches("device ").to_owned(),
+        };
+        let timeout = args.timeout.map(|seconds| format!(" --timeout {seconds}")).unwrap_or_default();
+        let repeat = if args.repeat.get() > 1 { format!(" --repeat {}", args.repeat) } else { String::new() };
+        return format!(
+            "repeat one case with its driver calls: {program} run {} --device {device} --filter '{}' --seed {}{repeat}{timeout} \
+             --retries 0 --verbose",
+            args.drivers.option(backend),
+            case.name(),
+            report.seed,
+        );
+    }
+    if status != 0 {
+        return format!("see the reasons above, and {program} doctor");
+    }
+    match &args.json {
+        None => {
+            "add --json FILE for a report to merge with others (`conformance merge`) or to send (`conformance package`)"
+                .into()
+        }
+        Some(file) if args.shard.is_some() => {
+            format!(
+                "join {} with the reports of the other shards: {program} merge FILE... --json all.json --fail",
+                file.display()
+            )
+        }
+        Some(file) => {
+            let file = file.display();
+            format!(
+                "{program} merge {file} --html results.html makes a page of it and of other reports; \
+                 {program} package {file} --output results.tar makes an archive to send"
+            )
+        }
+    }
 }
 
 /// Runs the cases on one device and prints the summary.

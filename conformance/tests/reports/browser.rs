@@ -41,21 +41,24 @@ fn open(page: &Path, width: u32) -> Tested<Opened> {
     Ok(Opened { document: String::from_utf8(output.stdout)?, messages })
 }
 
-/// A copy of a page with everything unfolded, whose title is its width and that of the window.
+/// A copy of a page with everything unfolded, whose title is its width, that of the window, and the number of scenarios
+/// whose outcomes are below the name.
 fn measured(page: &Path, folder: &Path) -> Tested<PathBuf> {
     let source = std::fs::read_to_string(page)?.replace("<details ", "<details open ");
-    let script = "<script>document.title = document.documentElement.scrollWidth + '/' + innerWidth</script></body>";
+    let script = "<script>const below = [...document.querySelectorAll('.scenario .chips')].filter(each => \
+        each.getBoundingClientRect().top >= each.previousElementSibling.getBoundingClientRect().bottom).length;\
+        document.title = document.documentElement.scrollWidth + '/' + innerWidth + '/' + below</script></body>";
     let copy = folder.join("measured.html");
     std::fs::write(&copy, source.replace("</body>", script))?;
     Ok(copy)
 }
 
-/// The width of the document and of the window.
-fn widths(opened: &Opened) -> Tested<(u32, u32)> {
+/// The width of the document and of the window, and the number of scenarios whose outcomes are below the name.
+fn measures(opened: &Opened) -> Tested<[u32; 3]> {
     let title =
         opened.document.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).ok_or("a title")?;
-    let (document, window) = title.split_once('/').ok_or_else(|| format!("no widths: {title}"))?;
-    Ok((document.parse()?, window.parse()?))
+    let numbers = title.split('/').map(str::parse).collect::<Result<Vec<u32>, _>>()?;
+    numbers.try_into().map_err(|_| format!("no measures: {title}").into())
 }
 
 /// All pages of the command, made of the committed reports.
@@ -100,8 +103,9 @@ fn chromium_opens_every_page_without_a_message() -> Tested {
         assert!(opened.document.contains("<h1>") && opened.document.contains("Made by"), "{}", page.display());
         // Chromium's narrowest window.
         for width in [1400, 500] {
-            let (document, window) = widths(&open(&measured(&page, folder.path())?, width)?)?;
+            let [document, window, below] = measures(&open(&measured(&page, folder.path())?, width)?)?;
             assert!(document <= window, "{} is {document} wide in a window of {window}", page.display());
+            assert!(width > 500 || below == 0, "{}: {below} outcomes are below their names", page.display());
         }
     }
     Ok(())
@@ -118,7 +122,7 @@ fn a_message_and_a_wide_page_are_found() -> Tested {
     let opened = open(&measured(&page, folder.path())?, 1400)?;
     assert_eq!(opened.messages.len(), 1, "{:?}", opened.messages);
     assert!(opened.messages[0].contains("planted"), "{:?}", opened.messages);
-    let (document, window) = widths(&opened)?;
+    let [document, window, _] = measures(&opened)?;
     assert!(document > 3000 && window <= 1400, "{document} in {window}");
     Ok(())
 }

@@ -241,6 +241,48 @@ fn reports_of_other_devices_are_compared_without_durations() -> Tested {
 }
 
 #[test]
+fn equal_rewordings_are_one_line_and_the_rule_for_durations_needs_a_slower_case() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let before = runs_of_the_host(folder.path(), 1)?;
+    let mut planter = Planter::new(before.clone(), before);
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        let [before, after] = ["no memory of this exporter at 0x7f0012345678", "memory of Vulkan only"];
+        planter.plant("changed", ends(Outcome::Unsupported, before), ends(Outcome::Unsupported, after))?;
+        names.extend(
+            planter
+                .planted
+                .iter()
+                .map(|(_, name)| name.clone())
+                .filter(|name| !names.contains(name))
+                .collect::<Vec<_>>(),
+        );
+    }
+    planter.plant("changed", ends(Outcome::Unsupported, "no images"), ends(Outcome::Unsupported, "no image"))?;
+    // The same texts, but other outcomes.
+    for _ in 0..2 {
+        planter.plant("changed", ends(Outcome::Failed, "it broke"), ends(Outcome::Crashed, "it broke"))?;
+    }
+    let said = |planter: &Planter| -> Tested<String> {
+        let [before, after] = [("before", &planter.before), ("after", &planter.after)]
+            .map(|(side, reports)| written(folder.path(), side, reports));
+        printed(&borrowed(&arguments(&before?, &after?, &[])))
+    };
+    let text = said(&planter)?;
+    let changed: Vec<&str> = text.lines().filter(|line| line.starts_with("changed ")).collect();
+    assert_eq!(changed.len(), 4, "{text}");
+    let joined =
+        changed.iter().find(|line| line.contains(" and 2 more: unsupported: no memory")).ok_or_else(|| text.clone())?;
+    assert!(names.iter().any(|name| joined.starts_with(&format!("changed   {name} and"))), "{joined}");
+    assert!(joined.ends_with("0x7f0012345678 -> unsupported: memory of Vulkan only"), "{joined}");
+    assert!(text.ends_with("\n") && text.contains("6 changed, ") && !text.contains("durations:"), "{text}");
+    planter.plant("slower", unchanged, takes(60_000))?;
+    let text = said(&planter)?;
+    assert!(text.contains("\ndurations: 1 against 1 runs: "), "{text}");
+    Ok(())
+}
+
+#[test]
 fn what_cannot_be_compared_is_refused() -> Tested {
     let folder = tempfile::tempdir()?;
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/host-lavapipe.json");

@@ -18,7 +18,10 @@ mod hostile;
 mod html;
 mod manual;
 mod merge;
+#[cfg(unix)]
+mod next_step;
 mod page;
+mod plots;
 mod readme;
 mod require;
 mod schema;

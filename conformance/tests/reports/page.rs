@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpu_interop_conformance::{Observation, Outcome};
 use gpu_interop_conformance_cli::{
-    Attempt, BenchReport, Call, CallTrace, CaseList, CaseReport, Cause, JoinedShard, Report, Returned, Stopped,
+    Attempt, Call, CallTrace, CaseList, CaseReport, Cause, JoinedShard, Report, Returned, Stopped,
 };
 
 use super::html::{self, Node};
@@ -17,7 +17,7 @@ const HOSTILE_FILE: &str = if cfg!(windows) { "&lt;script' &amp;.json" } else { 
 const HOSTILE: &str = "</style></pre><script>alert('1 & \"2\"')</script><img src=x onerror=alert(1)> ' \" &lt; ]]>";
 
 /// The page of these reports, and the reports.
-fn page(reports: &[&Path]) -> Tested<(String, Node)> {
+pub(super) fn page(reports: &[&Path]) -> Tested<(String, Node)> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("all.html");
     let files: Vec<&str> = reports.iter().map(|path| text(path)).collect::<Tested<_>>()?;
@@ -107,6 +107,13 @@ fn check_scenarios(page: &Node, reports: &[Report]) -> Tested {
                 "{}: {said}: {chips:?}",
                 case.id
             );
+            // The part that phones show.
+            let is_short = |chip: &&Node| {
+                chip.named("b").iter().any(|part| {
+                    said.starts_with(&part.text()) && part.text().len() + 1 + case.outcome.name().len() == said.len()
+                })
+            };
+            assert_eq!(entry.with_class("chip").into_iter().filter(is_short).count(), 1, "{}: {said}", case.id);
             let text = entry.text();
             let observed = case.observed.iter().flat_map(|row| [&row.call, &row.raw, &row.library]);
             let runs = case.attempts.iter().flat_map(|attempt| attempt.reason.iter().chain(&attempt.log));
@@ -139,24 +146,42 @@ fn has_calls(report: &Report, id: &str) -> bool {
     report.results.iter().any(|case| case.id == id && case.calls.is_some())
 }
 
+fn number(node: &Node, attribute: &str) -> Tested<usize> {
+    Ok(node.attribute(attribute).ok_or("no number")?.parse()?)
+}
+
 fn check_matrix(page: &Node, reports: &[Report]) -> Tested {
     let table = page.with_class("matrix").into_iter().next().ok_or("no matrix")?;
-    let rows: Vec<Vec<String>> =
-        table.named("tr").iter().map(|row| row.children().map(Node::text).collect::<Vec<_>>()).collect();
+    let rows: Vec<Vec<&Node>> = table.named("tr").iter().map(|row| row.children().collect()).collect();
     let groups: BTreeSet<&str> =
         reports.iter().flat_map(|report| &report.results).filter_map(|case| case.id.split('.').next()).collect();
     assert_eq!(rows.len(), groups.len() + 1);
     for row in rows.iter().skip(1) {
-        assert!(groups.contains(row[0].as_str()), "{row:?}");
+        let group = row[0].text();
+        assert!(groups.contains(group.as_str()), "{group}");
         for (cell, report) in row[1..].iter().zip(reports) {
             let of_group: Vec<&CaseReport> =
-                report.results.iter().filter(|case| case.id.split('.').next() == Some(&row[0])).collect();
-            assert_eq!(cell == "not in this report", of_group.is_empty(), "{row:?}");
+                report.results.iter().filter(|case| case.id.split('.').next() == Some(&group)).collect();
+            let text = cell.text();
+            assert_eq!(text == "absent", of_group.is_empty(), "{group}: {text}");
+            let mut end = 0;
+            for part in cell.named("rect") {
+                assert_eq!(number(part, "x")?, end, "{group}: parts of a bar follow each other");
+                end += number(part, "width")?;
+            }
+            // The parts of the bar are proportional to the counts.
+            assert_eq!(end, of_group.len(), "{group}");
             for outcome in Outcome::ALL {
                 let count = of_group.iter().filter(|case| case.outcome == outcome).count();
                 let words = format!(" {count} {}", outcome.name().replace('_', " "));
-                assert_eq!(cell.contains(&words), count > 0, "{row:?}: {words}");
+                assert_eq!(text.contains(&words), count > 0, "{group}: {text}");
+                let part = cell.named("rect").into_iter().find(|part| part.has_class(outcome.name()));
+                assert_eq!(part.map_or(Ok(0), |part| number(part, "width"))?, count, "{group}: {outcome}");
+                // The whole cell has the colour of a failure, and of no other outcome.
+                assert!(!cell.has_class(outcome.name()) || outcome.is_failure() && count > 0, "{group}: {outcome}");
             }
+            let fails = of_group.iter().any(|case| case.outcome.is_failure());
+            assert_eq!(cell.attribute("class").is_some_and(|class| class != "absent"), fails, "{group}");
         }
         assert_eq!(row.len(), reports.len() + 1);
     }
@@ -293,8 +318,8 @@ fn nothing_in_a_report_is_more_than_text() -> Tested {
 }
 
 /// No scripts and no external resources; links lead to places of this page.
-fn check_own(page: &Node) -> Tested {
-    const KNOWN: [&str; 45] = [
+pub(super) fn check_own(page: &Node) -> Tested {
+    const KNOWN: [&str; 46] = [
         "",
         "html",
         "head",
@@ -336,6 +361,7 @@ fn check_own(page: &Node) -> Tested {
         "svg",
         "line",
         "rect",
+        "text",
         "circle",
         "polyline",
         "figure",
@@ -383,74 +409,6 @@ fn the_page_stands_alone_and_fits_phones_and_nights() -> Tested {
     for outcome in Outcome::ALL {
         assert!(style.contains(&format!(".{outcome}")), "{outcome} has no colour");
     }
-    Ok(())
-}
-
-#[test]
-fn measurements_are_plotted_with_their_limits() -> Tested {
-    let file = &committed(true)?[0];
-    let report: BenchReport = serde_json::from_value(json(file)?)?;
-    let (_, page) = page(&[file])?;
-    let plots = page.with_class("ratio");
-    assert_eq!(plots.len(), report.ratios.len());
-    for ratio in &report.ratios {
-        let plot = plots.iter().find(|plot| plot.named("code")[0].text() == ratio.name);
-        let plot = plot.ok_or_else(|| format!("{} is not plotted", ratio.name))?;
-        let text = plot.text();
-        assert_eq!(plot.named("circle").len(), 1);
-        let limit = ratio.limit.map(|limit| format!("limit {limit}: "));
-        assert_eq!(plot.with_class("limit").len(), usize::from(limit.is_some()), "{text}");
-        if let Some(limit) = limit {
-            let (_, verdict) = text.split_once(&limit).ok_or_else(|| format!("no {limit} in {text}"))?;
-            assert_eq!(verdict == "within", ratio.holds == Some(true), "{text}");
-            assert_eq!(plot.has_class("missed"), ratio.holds == Some(false), "{text}");
-        }
-        // On the plot, in percent.
-        for node in plot.all() {
-            for (_, value) in node.attributes().filter(|(name, _)| ["x1", "x2", "cx"].contains(name)) {
-                let place: f64 = value.strip_suffix('%').ok_or(value)?.parse()?;
-                assert!((0.0..=100.0).contains(&place), "{}: {value}", ratio.name);
-            }
-        }
-    }
-    // The frames of a series are a line, without a bar.
-    let bars: Vec<(String, Vec<String>)> = page
-        .with_class("bars")
-        .iter()
-        .map(|bars| {
-            let plots = bars.with_class("plot").into_iter().filter(|plot| !plot.named("rect").is_empty());
-            (bars.named("h4")[0].text(), plots.map(Node::text).collect())
-        })
-        .collect();
-    for each in &report.measurements {
-        let of_name = bars.iter().filter(|(name, _)| *name == each.name).flat_map(|(_, plots)| plots);
-        // Not those of `raw_each` for `raw`.
-        let longer = |plot: &str| {
-            let others = report.measurements.iter().filter(|other| other.variant.len() > each.variant.len());
-            others.filter(|other| other.name == each.name).any(|other| plot.starts_with(&other.variant))
-        };
-        let plots = of_name.filter(|plot| plot.starts_with(&each.variant) && !longer(plot));
-        assert_eq!(plots.count(), 1, "{} {}", each.name, each.variant);
-    }
-    assert_eq!(bars.iter().map(|(_, plots)| plots.len()).sum::<usize>(), report.measurements.len());
-    for gap in &report.not_measured {
-        assert!(page.text().contains(&gap.what) && page.text().contains(gap.stop.reason()), "{}", gap.what);
-    }
-    Ok(())
-}
-
-/// On Linux, where benchmarks exist.
-#[cfg(unix)]
-#[test]
-fn measuring_writes_its_own_page() -> Tested {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("bench.html");
-    printed(&["bench", "--backend", "host", "--quick", "--filter", "signal.1", "--html", text(&file)?])?;
-    let text = std::fs::read_to_string(&file)?;
-    let page = html::parse(&text)?;
-    check_own(&page)?;
-    assert!(page.with_class("bars").iter().any(|bars| bars.named("h4")[0].text() == "signal.1"));
-    assert!(page.with_class("ratio").iter().any(|plot| plot.text().starts_with("signal.1 library/backend")));
     Ok(())
 }
 

@@ -67,7 +67,7 @@ fn the_first_failing_build_and_the_rate_of_flakes_are_named() -> Tested {
     let (_, failing, flaky) = nights(folder.path())?;
     write(folder.path(), "other.json", &serde_json::json!({"schema": 1}))?;
     let said = printed(&["site", text(folder.path())?, "--output", text(&site.path().join("new"))?])?;
-    assert!(said.contains("1 machines, 10 runs"), "{said}");
+    assert!(said.contains("index.html: 1 machine, 10 reports"), "{said}");
     let pages = pages(&site.path().join("new"))?;
     let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["index.html", "machine-1.html", "scenarios.html"]);
@@ -85,6 +85,27 @@ fn the_first_failing_build_and_the_rate_of_flakes_are_named() -> Tested {
 
     assert!(index.text().contains("other.json: this is not a report"));
     assert_eq!(index.with_class("machine").len(), 1);
+    // One box a case, of its newest outcome.
+    let newest = super::report(&folder.path().join("night-9/cuda.json"))?;
+    let mut boxes = Vec::new();
+    for group in machine.with_class("heat")[0].named("summary") {
+        boxes.extend(
+            group
+                .named("rect")
+                .into_iter()
+                .map(|each| (each.text(), each.attribute("class").unwrap_or_default().to_owned())),
+        );
+    }
+    let expected: Vec<(String, String)> = newest
+        .results
+        .iter()
+        .map(|case| {
+            (format!("{}: {}", case.name(), case.outcome.name().replace('_', " ")), case.outcome.name().to_owned())
+        })
+        .collect();
+    assert_eq!(boxes.iter().collect::<BTreeSet<_>>(), expected.iter().collect::<BTreeSet<_>>());
+    assert_eq!(boxes.len(), expected.len());
+    assert!(boxes.contains(&(format!("{failing}: failed"), "failed".to_owned())), "{failing}");
     let strips = scenarios.with_class("case");
     let strip = strips.iter().find(|row| row.text().starts_with(&failing)).ok_or("the strip")?;
     let boxes: Vec<&str> = strip.named("rect").into_iter().filter_map(|each| each.attribute("class")).collect();
@@ -101,13 +122,19 @@ fn the_first_failing_build_and_the_rate_of_flakes_are_named() -> Tested {
 #[test]
 fn committed_reports_are_a_site_with_trends() -> Tested {
     let (folder, site) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let mut expected = BTreeSet::new();
+    let (mut expected, mut several) = (BTreeSet::new(), BTreeSet::new());
     for benches in [false, true] {
         for path in committed(benches)? {
             std::fs::copy(&path, folder.path().join(path.file_name().ok_or("a name")?))?;
             if benches {
-                let bench: BenchReport = serde_json::from_value(json(&path)?)?;
+                let mut bench: BenchReport = serde_json::from_value(json(&path)?)?;
                 expected.extend(bench.measurements.iter().map(|each| format!("{} {}", each.name, each.variant)));
+                // One machine measures twice.
+                if several.is_empty() {
+                    several.clone_from(&expected);
+                    bench.started = bench.started.map(|time| time - Duration::days(1));
+                    write(folder.path(), "again/bench.json", &bench)?;
+                }
             }
         }
     }
@@ -115,8 +142,31 @@ fn committed_reports_are_a_site_with_trends() -> Tested {
     let pages = pages(site.path())?;
     let trends: Vec<String> =
         pages.iter().flat_map(|(_, page)| page.named("figcaption")).map(|caption| caption.text()).collect();
-    for name in expected {
-        assert!(trends.iter().any(|caption| caption.starts_with(&name)), "{name}");
+    for name in &several {
+        assert!(trends.iter().any(|caption| caption.starts_with(name)), "{name}");
+    }
+    // A single value is no trend.
+    let is_trend = |page: &Node| !page.with_class("trends").is_empty();
+    assert_eq!(pages.iter().filter(|(_, page)| is_trend(page)).count(), 1);
+    let bars = pages.iter().flat_map(|(_, page)| page.with_class("bars"));
+    let measured: BTreeSet<String> = bars
+        .flat_map(|bars| {
+            let name = bars.named("h4")[0].text();
+            bars.with_class("plot")
+                .iter()
+                .map(|plot| format!("{name} {}", plot.children().next().map(Node::text).unwrap_or_default()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(measured.intersection(&expected).count(), expected.len());
+    let machines: Vec<&Node> = pages.iter().flat_map(|(_, page)| page.with_class("machine")).collect();
+    assert!(machines.len() > 5);
+    for cell in machines.iter().flat_map(|row| row.children()) {
+        assert!(!cell.text().is_empty(), "an empty cell");
+    }
+    for (name, page) in &pages {
+        let is_empty = |section: &&Node| section.children().count() < 2;
+        assert_eq!(page.named("section").iter().filter(|section| is_empty(section)).count(), 0, "{name}");
     }
     // Numbers in plots are numbers.
     for (name, page) in &pages {

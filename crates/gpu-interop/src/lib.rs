@@ -8,7 +8,8 @@
 #![doc = include_str!("../examples/fill.rs")]
 //! ```
 //!
-// The link to the guide belongs here.
+//! The [`guide`] begins with what each line does. [`guide::troubleshooting`] lists symptoms with their causes.
+//!
 //! # Map
 //! | you want to | item |
 //! |---|---|

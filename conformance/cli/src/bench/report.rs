@@ -41,6 +41,14 @@ pub struct BenchReport {
     pub duration_us: u64,
 }
 
+impl BenchReport {
+    /// The number of ratios that keep to their limit, and the number of those with one.
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        let judged = self.ratios.iter().filter_map(|ratio| ratio.holds);
+        judged.fold((0, 0), |(kept, all), holds| (kept + usize::from(holds), all + 1))
+    }
+}
+
 /// One quantity of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
@@ -94,6 +102,14 @@ impl Ratio {
     #[cfg(any(unix, test))]
     pub(super) fn new(name: String, value: f64, (low, high): (f64, f64), limit: Option<Limit>) -> Self {
         Self { name, value, low, high, limit, holds: limit.map(|limit| limit.admits(value)) }
+    }
+
+    /// How much worse the value may become: 0.05 is 5 %. Negative beyond the limit, `None` without one.
+    pub(crate) fn margin(&self) -> Option<f64> {
+        Some(match self.limit? {
+            Limit::AtMost(most) => most / self.value - 1.0,
+            Limit::AtLeast(least) => self.value / least - 1.0,
+        })
     }
 
     /// `within` or `over`; empty for a ratio without a limit.

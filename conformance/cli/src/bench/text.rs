@@ -6,6 +6,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
 use super::report::{BenchReport, Measurement, Ratio};
+use crate::output::counted;
 use crate::report::text::subject;
 
 /// The first lines: backend, device, exporter.
@@ -43,16 +44,12 @@ pub(super) fn results(report: &BenchReport, as_table: bool) -> String {
     for gap in &report.not_measured {
         let _ = writeln!(text, "not measured: {}: {}", gap.what, gap.stop);
     }
-    let (held, judged) = report
-        .ratios
-        .iter()
-        .filter_map(|ratio| ratio.holds)
-        .fold((0, 0), |(held, judged), holds| (held + usize::from(holds), judged + 1));
+    let (held, judged) = report.kept();
     let seconds = std::time::Duration::from_micros(report.duration_us);
     let _ = writeln!(
         text,
-        "{held} of {judged} ratios with a limit keep to it; {} measurements in {seconds:.1?}",
-        report.measurements.len()
+        "{held} of {judged} ratios with a limit keep to it; {} in {seconds:.1?}",
+        counted(report.measurements.len(), "measurement")
     );
     text
 }

@@ -7,7 +7,7 @@ use gpu_interop_conformance::{Outcome, Stop, Suite, Verdict};
 use super::machine;
 use super::noise::{Rule, Speed, Timed};
 use super::reason::{steady, without_history, without_numbers};
-use super::report::{Change, DIFF_SCHEMA, Difference, Kind, State};
+use super::report::{Change, DIFF_SCHEMA, Difference, Kind, NOT_COMPARED, State};
 use crate::report::{CaseReport, Merged, Report, Sourced, Tool, case_name};
 
 /// `true` if the durations of cases are compared, too.
@@ -47,7 +47,7 @@ pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timi
     let (old_cases, new_cases) = (cases(suite, &old), cases(suite, &new));
     let runs = (before.len(), after.len());
     let comparable = match timing {
-        Timing::Ignored => Err("not compared".to_owned()),
+        Timing::Ignored => Err(NOT_COMPARED.to_owned()),
         Timing::Compared => comparable(&old, &new),
     };
     let timed = |key: &Key| timed(old_cases.get(key)?, new_cases.get(key)?);
@@ -127,10 +127,10 @@ fn comparable(before: &BTreeMap<String, Vec<&Report>>, after: &BTreeMap<String, 
         let all = reports.iter().chain(after.get(source).into_iter().flatten());
         let devices: BTreeSet<&str> = all.clone().map(|report| report.device.name.as_str()).collect();
         if devices.len() > 1 {
-            return Err("not compared: the devices differ".into());
+            return Err(format!("{NOT_COMPARED}: the devices differ"));
         }
         if all.map(|report| report.repeat).collect::<BTreeSet<_>>().len() > 1 {
-            return Err("not compared: the numbers of repetitions differ".into());
+            return Err(format!("{NOT_COMPARED}: the numbers of repetitions differ"));
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ pub(super) fn render(difference: &Difference) -> String {
                     dl {
                         dt { "before" } dd { (difference.before.join(", ")) }
                         dt { "after" } dd { (difference.after.join(", ")) }
-                        dt { "durations" } dd { (difference.durations) }
+                        @if let Some(note) = difference.durations_note() { dt { "durations" } dd { (note) } }
                     }
                     (machine(&difference.machine))
                     @for kind in Kind::ALL {

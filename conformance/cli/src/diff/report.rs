@@ -35,7 +35,16 @@ pub(crate) struct Difference {
     pub(crate) durations: String,
 }
 
+/// The beginning of [`Difference::durations`] if no durations were compared.
+pub(super) const NOT_COMPARED: &str = "not compared";
+
 impl Difference {
+    /// The rule for durations, if a case is slower; or the reason for not comparing them.
+    pub(super) fn durations_note(&self) -> Option<&str> {
+        let is_needed = self.durations.starts_with(NOT_COMPARED) || self.of(Kind::Slower).next().is_some();
+        is_needed.then_some(self.durations.as_str())
+    }
+
     /// The differences of one kind.
     pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(move |change| change.kind == kind)

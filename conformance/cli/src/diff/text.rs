@@ -1,20 +1,25 @@
-//! Differences as text: one line each.
+//! Differences as text: one line each, and one for all cases whose reason was reworded in the same way.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
 use crate::output::one_line;
 
+use super::reason::steady;
 use super::report::{Change, Difference, Kind, Setting, State};
 
 /// All differences, and their counts.
 pub(super) fn render(difference: &Difference) -> String {
     let mut text = heading(&difference.before, &difference.after, &difference.machine);
     // Writing to a `String` cannot fail.
-    for change in &difference.changes {
-        let _ = writeln!(text, "{}", one_line(&line(change)));
+    for (first, others) in by_rewording(&difference.changes) {
+        let more = if others == 0 { String::new() } else { format!(" and {others} more") };
+        let _ = writeln!(text, "{}", one_line(&line_of(first, &more)));
     }
-    let _ = writeln!(text, "durations: {}", difference.durations);
+    if let Some(note) = difference.durations_note() {
+        let _ = writeln!(text, "durations: {note}");
+    }
     let _ = writeln!(text, "{}", counts(difference));
     text
 }
@@ -33,8 +38,34 @@ fn or_none(value: &str) -> &str {
     if value.is_empty() { "(none)" } else { value }
 }
 
+/// The differences in their order, and the number of later ones that reword the same reason in the same way.
+fn by_rewording(changes: &[Change]) -> Vec<(&Change, usize)> {
+    let mut found: Vec<(&Change, usize)> = Vec::new();
+    let mut places = HashMap::new();
+    for change in changes {
+        let known = rewording(change).map(|texts| *places.entry(texts).or_insert(found.len()));
+        match known.and_then(|place| found.get_mut(place)) {
+            Some((_, others)) => *others += 1,
+            None => found.push((change, 0)),
+        }
+    }
+    found
+}
+
+/// The texts before and after of a case whose outcomes are the same, without parts that differ between equal runs.
+fn rewording(change: &Change) -> Option<[String; 2]> {
+    let sides = [&change.before, &change.after];
+    let [before, after] = sides.map(|side| side.iter().map(|state| state.outcome).collect::<Vec<_>>());
+    (change.kind == Kind::Changed && before == after).then(|| sides.map(|side| steady(&outcomes(side))))
+}
+
 /// One difference.
 pub(crate) fn line(change: &Change) -> String {
+    line_of(change, "")
+}
+
+/// One difference; `more` follows the name.
+fn line_of(change: &Change, more: &str) -> String {
     let sides = |text: fn(&[State]) -> String| match (change.before.as_slice(), change.after.as_slice()) {
         ([], after) => text(after),
         (before, []) => text(before),
@@ -44,7 +75,7 @@ pub(crate) fn line(change: &Change) -> String {
         Kind::Slower | Kind::Faster => sides(durations),
         _ => sides(outcomes),
     };
-    format!("{:<9} {}: {states}", change.kind, change.name())
+    format!("{:<9} {}{more}: {states}", change.kind, change.name())
 }
 
 /// The counts of all kinds that occur.

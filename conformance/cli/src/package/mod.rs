@@ -11,7 +11,7 @@ use clap::Args;
 use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::files::{self, check_writable, to_json, write_bytes};
-use crate::output::say;
+use crate::output::{counted, say};
 use crate::report::{Tool, merge};
 use crate::sha256::{self, of_file};
 
@@ -73,7 +73,9 @@ pub(crate) fn pack(args: &PackageArgs) -> Verdict {
     files.insert(MANIFEST, to_json(&manifest)?.into_bytes());
     files.insert(SUMS, sums(files.iter()).into_bytes());
     write_bytes(&args.output, &content::archive(&files)?)?;
-    say!("{}: {} files of {} reports", args.output.display(), files.iter().count(), args.reports.len());
+    let [files, reports] =
+        [(files.iter().count(), "file"), (args.reports.len(), "report")].map(|(count, noun)| counted(count, noun));
+    say!("{}: {files} of {reports}", args.output.display());
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use super::{Emulated, Report, SCHEMA, html, markdown, shards, text};
 use crate::bench::BENCH_SCHEMA;
 use crate::files::{self, check_writable, to_merged_json, write_file};
 use crate::flakes::Flakes;
-use crate::output::{complain, one_line, say};
+use crate::output::{complain, counted, one_line, say};
 use crate::requirement::{Requirement, status_of};
 
 /// The options of `conformance merge`.
@@ -67,8 +67,8 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
         say!("{source}: {}: {}", subject(&report.backend, &report.emulated, &report.device), text::counts(report));
     }
     for Sourced { source, report } in &merged.benches {
-        let count = report.measurements.len();
-        say!("{source}: {}: {count} measurements", subject(&report.backend, &report.emulated, &report.device));
+        let count = counted(report.measurements.len(), "measurement");
+        say!("{source}: {}: {count}", subject(&report.backend, &report.emulated, &report.device));
     }
     if let Some(path) = &args.html {
         write_file(path, &html::render(&merged))?;

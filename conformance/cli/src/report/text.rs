@@ -10,6 +10,7 @@ use gpu_interop::{BackendInfo, DeviceIdentity};
 use gpu_interop_conformance::{Outcome, Stop};
 
 use crate::evidence::KernelLine;
+use crate::output::counted;
 
 use super::{CallTrace, CaseReport, Emulated, Environment, Observation, Report};
 
@@ -148,16 +149,10 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
         table.set_header(counts.map(|(name, _)| name));
         table.add_row(counts.map(|(_, count)| count.to_string()));
         let _ = writeln!(text, "{table}");
-        let _ = writeln!(text, "{} scenarios in {seconds:.1?}, {}", report.results.len(), seeds(report));
+        let _ = writeln!(text, "{} in {seconds:.1?}, {}", scenarios(report), seeds(report));
     } else {
         let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
-        let _ = writeln!(
-            text,
-            "{}; {} scenarios in {seconds:.1?}, {}",
-            counts.join(", "),
-            report.results.len(),
-            seeds(report)
-        );
+        let _ = writeln!(text, "{}; {} in {seconds:.1?}, {}", counts.join(", "), scenarios(report), seeds(report));
     }
     text
 }
@@ -173,6 +168,10 @@ pub(crate) fn counts(report: &Report) -> String {
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
     if counts.is_empty() { "no results".into() } else { counts.join(", ") }
+}
+
+fn scenarios(report: &Report) -> String {
+    counted(report.results.len(), "scenario")
 }
 
 pub(crate) fn seeds(report: &Report) -> String {

@@ -20,14 +20,8 @@ pub(crate) struct Progress {
 impl Progress {
     /// Progress of `count` scenarios. `quiet` shows failures only; `verbose` adds observations.
     pub(crate) fn new(count: usize, quiet: bool, verbose: bool) -> Self {
-        let bar = (!quiet && std::io::stderr().is_terminal() && std::io::stdout().is_terminal()).then(|| {
-            let bar = ProgressBar::new(count as u64);
-            // A wrong template falls back to the default style.
-            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {per_sec}, {eta} left  {msg}") {
-                bar.set_style(style);
-            }
-            bar
-        });
+        let bar = (!quiet && std::io::stderr().is_terminal() && std::io::stdout().is_terminal())
+            .then(|| ProgressBar::new(count as u64).with_style(style()));
         Self { bar, quiet, verbose }
     }
 
@@ -71,5 +65,75 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Done, all, the time left, and the newest case. A wrong template falls back to the default.
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:30} {pos}/{len}  {eta} left  {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+
+    use super::*;
+
+    /// A terminal that keeps what is written.
+    #[derive(Debug, Clone, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl Screen {
+        fn text(&self) -> String {
+            self.0.lock().expect("no panic").clone()
+        }
+    }
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            120
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().expect("no panic").push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_bar_has_counts_and_no_rate() {
+        let screen = Screen::default();
+        let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+        let bar = ProgressBar::with_draw_target(Some(7), target).with_style(style());
+        bar.set_message("memory.fill@vulkan");
+        bar.inc(2);
+        bar.tick();
+        let text = screen.text();
+        assert!(text.contains(" 2/7 ") && text.contains(" left  memory.fill@vulkan"), "{text}");
+        assert!(!text.contains("/s"), "{text}");
     }
 }

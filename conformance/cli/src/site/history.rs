@@ -173,7 +173,12 @@ fn is_flake(outcome: Outcome, passed_otherwise: bool) -> bool {
 /// The build under test: its given name, or else the driver's version.
 pub(super) fn build(report: &Report) -> String {
     let driver = report.emulated.as_ref().and_then(Emulated::version).unwrap_or(&report.backend.driver);
-    report.build.clone().unwrap_or_else(|| Version::text_in(driver).unwrap_or(driver).to_owned())
+    report.build.clone().unwrap_or_else(|| build_of(driver))
+}
+
+/// The build of a driver without a given name: its version.
+pub(super) fn build_of(driver: &str) -> String {
+    Version::text_in(driver).unwrap_or(driver).to_owned()
 }
 
 /// A time for readers.

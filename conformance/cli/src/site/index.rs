@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use maud::html;
+use maud::{Markup, html};
 
-use super::history::{History, build, date};
+use super::history::{History, build, build_of, date};
 use super::page::page;
-use crate::report::html::{counts, tally};
+use crate::output::counted;
+use crate::report::html::{bar, cell, counts, tally};
 use crate::report::{CaseReport, NotRead};
 
 /// The page.
@@ -22,33 +23,15 @@ pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
         section aria-labelledby="machines" {
             h2 id="machines" { "Machines" }
             div class="wide" {
-                table {
+                table class="sides" {
                     thead {
                         tr {
-                            @for heading in ["machine", "runs", "benchmarks", "newest run", "build", "outcomes", "failing", "unsteady"] {
+                            @for heading in ["machine", "newest results", "reports", "newest", "build"] {
                                 th scope="col" { (heading) }
                             }
                         }
                     }
-                    tbody {
-                        @for machine in machines {
-                            tr class="machine" {
-                                th scope="row" { a href=(machine.file()) { (machine.name()) } }
-                                td { (machine.runs.len()) }
-                                td { (machine.benches.len()) }
-                                @match machine.newest() {
-                                    Some(run) => {
-                                        td class="date" { (date(run.report.started)) }
-                                        td { (build(&run.report)) }
-                                        td { div class="counts" { (counts(&tally(run.report.results.iter()))) } }
-                                    }
-                                    None => { td {} td {} td {} }
-                                }
-                                td { (machine.failing().len()) }
-                                td { (machine.unsteady().len()) }
-                            }
-                        }
-                    }
+                    tbody { @for machine in machines { (row(machine)) } }
                 }
             }
         }
@@ -68,11 +51,7 @@ pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
                                 th scope="row" { (group) }
                                 @for machine in &with_runs {
                                     @let results = machine.newest().into_iter().flat_map(|run| &run.report.results);
-                                    @let tally = tally(results.filter(|case| case.group() == group));
-                                    @match tally.first() {
-                                        Some((worst, _)) => { td class=(worst) { (counts(&tally)) } }
-                                        None => { td class="absent" { "not in this report" } }
-                                    }
+                                    (cell(&tally(results.filter(|case| case.group() == group))))
                                 }
                             }
                         }
@@ -88,4 +67,37 @@ pub(super) fn render(machines: &[History<'_>], not_read: &[NotRead]) -> String {
         }
     };
     page("gpu-interop conformance: machines", &content)
+}
+
+/// The newest results of one machine.
+fn row(machine: &History<'_>) -> Markup {
+    let (run, bench) = (machine.newest(), machine.benches.last());
+    let (failing, unsteady) = (machine.failing().len(), machine.unsteady().len());
+    let reports = [(machine.runs.len(), "run"), (machine.benches.len(), "benchmark")];
+    let reports = reports.into_iter().filter(|(count, _)| *count > 0).map(|(count, noun)| counted(count, noun));
+    let (started, build) = match (run, bench) {
+        (Some(run), _) => (run.report.started, build(&run.report)),
+        (None, Some(bench)) => (bench.report.started, build_of(&bench.report.backend.driver)),
+        (None, None) => (None, String::new()),
+    };
+    html! {
+        tr class="machine" {
+            th scope="row" { a href=(machine.file()) { (machine.name()) } }
+            td {
+                @if let Some(run) = run {
+                    @let tally = tally(run.report.results.iter());
+                    (bar(&tally))
+                    div class="counts" { (counts(&tally)) }
+                }
+                @if failing + unsteady > 0 { div { (failing) " failing, " (unsteady) " unsteady" } }
+                @if let Some(bench) = bench {
+                    @let (kept, judged) = bench.report.kept();
+                    div { (kept) " of " (counted(judged, "ratio")) " within the limit" }
+                }
+            }
+            td data-side="reports" { (reports.collect::<Vec<_>>().join(", ")) }
+            td data-side="newest" class="date" { (date(started)) }
+            td data-side="build" { (build) }
+        }
+    }
 }

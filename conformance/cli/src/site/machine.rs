@@ -1,4 +1,4 @@
-//! The page of one machine: failures with the first failing build, unsteady cases, runs, trends, cases over time.
+//! The page of one machine: failures with the first failing build, unsteady cases, cases over time, runs, measurements.
 
 use maud::{Markup, html};
 
@@ -6,19 +6,22 @@ use super::collect::Found;
 use super::history::{Failing, History, Unsteady, build, date};
 use super::page::page;
 use super::plot::{Point, trend};
-use super::scenarios::{legend, strip};
+use super::scenarios::{heat_map, legend, strip};
 use crate::bench::{BenchReport, Limit};
-use crate::report::Report;
-use crate::report::html::{counts, in_order, tally};
+use crate::report::html::{bar, bench_section, counts, in_order, tally, words};
+use crate::report::{CaseReport, Report};
 
 /// The page.
 pub(super) fn render(machine: &History<'_>) -> String {
     let content = html! {
-        (failing(machine))
-        (unsteady(machine))
-        (trends(&machine.benches))
-        (cases(machine))
-        (runs(machine))
+        @if !machine.runs.is_empty() {
+            (failing(machine))
+            @if !machine.unsteady().is_empty() { (unsteady(machine)) }
+            (cases(machine))
+            (runs(machine))
+        }
+        @if let Some(newest) = machine.benches.last() { (bench_section(&newest.report, &newest.file, 1)) }
+        @if machine.benches.len() > 1 { (trends(&machine.benches)) }
     };
     page(&format!("gpu-interop conformance: {}", machine.name()), &content)
 }
@@ -30,7 +33,9 @@ fn failing(machine: &History<'_>) -> Markup {
     html! {
         section aria-labelledby="failing" {
             h2 id="failing" { "Failing (" (all.len()) ")" }
-            @if !all.is_empty() {
+            @if all.is_empty() {
+                p { "No case fails." }
+            } @else {
                 div class="wide" {
                     table {
                         thead {
@@ -65,11 +70,9 @@ fn unsteady(machine: &History<'_>) -> Markup {
         section aria-labelledby="unsteady" {
             h2 id="unsteady" { "Unsteady (" (all.len()) ")" }
             p class="note" { "Flaky in a run, or failed in one and passed in another run of the same build." }
-            @if !all.is_empty() {
-                ul {
-                    @for Unsteady { case, failed, ran } in &all {
-                        li class="unsteady" { code { (case) } " " (failed) " of " (ran) " runs, " (percent(*failed, *ran)) " %" }
-                    }
+            ul {
+                @for Unsteady { case, failed, ran } in &all {
+                    li class="unsteady" { code { (case) } " " (failed) " of " (ran) " runs, " (percent(*failed, *ran)) " %" }
                 }
             }
         }
@@ -102,7 +105,8 @@ fn runs(machine: &History<'_>) -> Markup {
                                 td class="date" { (date(run.report.started)) }
                                 td { (build(&run.report)) }
                                 td { (run.report.backend.driver) }
-                                td { div class="counts" { (counts(&tally(run.report.results.iter()))) } }
+                                @let tally = tally(run.report.results.iter());
+                                td { (bar(&tally)) div class="counts" { (counts(&tally)) } }
                                 td { code { (run.file) } }
                             }
                         }
@@ -113,24 +117,29 @@ fn runs(machine: &History<'_>) -> Markup {
     }
 }
 
+/// A heat map of the newest results for each group, and, opened, every case over time.
 fn cases(machine: &History<'_>) -> Markup {
     let names = machine.cases();
-    if names.is_empty() {
-        return html! {};
-    }
-    let group = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let groups = in_order(names.iter().map(|name| group(name)));
+    let newest: Vec<(&str, &CaseReport)> = names
+        .iter()
+        .filter_map(|name| Some((name.as_str(), machine.results(name).into_iter().flatten().last()?)))
+        .collect();
     html! {
         section aria-labelledby="cases" {
-            h2 id="cases" { "Cases over time" }
-            (legend())
-            @for wanted in groups {
-                details class="group" {
-                    summary { h3 { (wanted) } }
-                    div class="scroll" {
+            h2 id="cases" { "Cases" }
+            (legend("One box for each case, with its newest outcome. Open a group for the names, and one box for each run."))
+            div class="heat" {
+                @for group in in_order(newest.iter().map(|(_, case)| case.group())) {
+                    @let cases: Vec<_> = newest.iter().copied().filter(|(_, case)| case.group() == group).collect();
+                    details class="group" {
+                        summary {
+                            h3 { (group) }
+                            span class="counts" { (counts(&tally(cases.iter().map(|(_, case)| *case)))) }
+                            (heat_map(&cases))
+                        }
                         table {
-                            @for name in names.iter().filter(|name| group(name) == wanted) {
-                                tr { th scope="row" { code { (name) } } td { (strip(machine, name)) } }
+                            @for (name, case) in &cases {
+                                tr { th scope="row" { code { (name) } } td { (strip(machine, name)) (words(case.outcome)) } }
                             }
                         }
                     }

@@ -14,7 +14,7 @@ use clap::Args;
 use gpu_interop_conformance::{Stop, Verdict};
 
 use crate::files::write_file;
-use crate::output::{complain, one_line, say};
+use crate::output::{complain, counted, one_line, say};
 use crate::report::NotRead;
 
 use collect::collect;
@@ -49,6 +49,7 @@ pub(crate) fn run(args: &SiteArgs) -> Verdict {
         write(&machine.file(), machine::render(machine))?;
     }
     let runs: usize = machines.iter().map(|machine| machine.runs.len() + machine.benches.len()).sum();
-    say!("{}: {} machines, {runs} runs", args.output.join("index.html").display(), machines.len());
+    let counts = format!("{}, {}", counted(machines.len(), "machine"), counted(runs, "report"));
+    say!("{}: {counts}", args.output.join("index.html").display());
     Ok(())
 }

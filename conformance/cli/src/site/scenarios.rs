@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::history::{History, build};
 use super::page::page;
+use crate::output::counted;
 use crate::report::CaseReport;
 use crate::report::html::words;
 
@@ -14,6 +15,10 @@ const MOST: usize = 60;
 /// The width of a run in a strip.
 const CELL: usize = 8;
 
+/// The number of boxes in a row of a heat map, and their sides.
+const COLUMNS: usize = 24;
+const SIDE: usize = 13;
+
 /// The page.
 pub(super) fn render(machines: &[History<'_>]) -> String {
     let machines: Vec<&History<'_>> = machines.iter().filter(|machine| !machine.runs.is_empty()).collect();
@@ -21,7 +26,7 @@ pub(super) fn render(machines: &[History<'_>]) -> String {
     let cases: Vec<String> =
         machines.iter().flat_map(|machine| machine.cases()).filter(|case| seen.insert(case.clone())).collect();
     let content = html! {
-        (legend())
+        (legend("One box for each run, the newest on the right."))
         div class="wide matrix" {
             table {
                 thead {
@@ -45,11 +50,25 @@ pub(super) fn render(machines: &[History<'_>]) -> String {
 }
 
 /// The meaning of the boxes.
-pub(super) fn legend() -> Markup {
+pub(super) fn legend(boxes: &str) -> Markup {
     html! {
         p class="note" {
-            "One box for each run, the newest on the right. Green: passed. Red: failed. Violet: flaky, or passed "
+            (boxes) " Green: passed. Red: failed. Violet: flaky, or passed "
             "unexpectedly. Yellow: expected failure. Blue: skipped. Grey: unsupported. Light grey: not in the report."
+        }
+    }
+}
+
+/// One box a case, in rows.
+pub(super) fn heat_map(cases: &[(&str, &CaseReport)]) -> Markup {
+    let (width, height) = (COLUMNS * SIDE, cases.len().div_ceil(COLUMNS) * SIDE);
+    html! {
+        svg class="strip" viewBox=(format!("0 0 {width} {height}")) width=(width) height=(height) aria-hidden="true" {
+            @for (place, (name, case)) in cases.iter().enumerate() {
+                rect class=(case.outcome) x=(place % COLUMNS * SIDE) y=(place / COLUMNS * SIDE) width=(SIDE) height=(SIDE) {
+                    title { (name) ": " (words(case.outcome)) }
+                }
+            }
         }
     }
 }
@@ -63,7 +82,7 @@ pub(super) fn strip(machine: &History<'_>, case: &str) -> Markup {
     let newest = results.iter().flatten().last().map(|case| words(case.outcome)).unwrap_or_default();
     html! {
         svg class="strip" width=(width) height="16" viewBox=(format!("0 0 {width} 16")) role="img"
-            aria-label=(format!("{} runs, the newest: {newest}", results.iter().flatten().count()))
+            aria-label=(format!("{}, the newest: {newest}", counted(results.iter().flatten().count(), "run")))
         {
             @for (place, (result, run)) in results.iter().zip(&machine.runs).skip(first).enumerate() {
                 rect class=(class(result)) x=(place * CELL) y="0" width=(CELL) height="16" {

@@ -8,27 +8,28 @@ use super::number::{number, quantity};
 use super::run::in_order;
 use super::{machines, pacing};
 use crate::bench::{BenchReport, Limit, Measurement, Ratio};
-use crate::report::Sourced;
+use crate::output::counted;
 
 /// One report of `conformance bench`.
-pub(super) fn section(bench: &Sourced<BenchReport>, number: usize) -> Markup {
-    let report = &bench.report;
+pub(crate) fn section(report: &BenchReport, source: &str, number: usize) -> Markup {
     let id = format!("bench-{number}");
-    let judged: Vec<&Ratio> = report.ratios.iter().filter(|ratio| ratio.limit.is_some()).collect();
-    let informing: Vec<&Ratio> = report.ratios.iter().filter(|ratio| ratio.limit.is_none()).collect();
-    let held = judged.iter().filter(|ratio| ratio.holds == Some(true)).count();
+    let (mut judged, informing): (Vec<&Ratio>, Vec<&Ratio>) =
+        report.ratios.iter().partition(|ratio| ratio.limit.is_some());
+    // The one that is nearest to its limit first.
+    judged.sort_by(|a, b| a.margin().unwrap_or(0.0).total_cmp(&b.margin().unwrap_or(0.0)));
+    let (kept, _) = report.kept();
     let groups = in_order(report.measurements.iter().map(|each| first_part(&each.name)));
     html! {
         section aria-labelledby=(id) {
             h2 id=(id) {
                 "Measurements: " (report.backend.name) " · " (report.device.name) (machines::mark(&report.backend, &report.emulated))
             }
-            (machines::of_bench(bench))
+            (machines::of_bench(report, source))
             @if !judged.is_empty() {
                 details class="group" open {
                     summary {
                         h3 { "Ratios with a limit" }
-                        span class="counts" { (held) " of " (judged.len()) " keep to it" }
+                        span class="counts" { (kept) " of " (judged.len()) " keep to it" }
                     }
                     (ratios(&judged))
                 }
@@ -54,20 +55,21 @@ fn first_part(name: &str) -> &str {
     name.split(['.', ' ']).next().unwrap_or_default()
 }
 
-/// The logarithmic axis of a plot.
+/// The logarithmic axis of one ratio.
 struct Axis {
     low: f64,
     high: f64,
 }
 
 impl Axis {
-    /// An axis that covers all of these values and 1.
+    /// An axis that covers all of these values and 1, with a margin.
     fn around(values: impl Iterator<Item = f64>) -> Self {
-        let (mut low, mut high) = (0.8_f64, 1.25_f64);
+        let (mut low, mut high) = (1.0_f64, 1.0_f64);
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
-            (low, high) = (low.min(value / 1.05), high.max(value * 1.05));
+            (low, high) = (low.min(value), high.max(value));
         }
-        Self { low, high }
+        let margin = (high / low).powf(0.1).max(1.001);
+        Self { low: low / margin, high: high * margin }
     }
 
     /// Percent from the left.
@@ -88,20 +90,22 @@ fn limit_value(limit: Limit) -> f64 {
     }
 }
 
-/// One plot a ratio, all on one axis: interval, value, limit, and a line at 1.
+/// One plot a ratio, each on an axis of its own: interval, value, limit, and a line at 1.
 fn ratios(ratios: &[&Ratio]) -> Markup {
-    let ends = |ratio: &&Ratio| [ratio.value, ratio.low, ratio.high, ratio.limit.map_or(1.0, limit_value)];
-    let axis = Axis::around(ratios.iter().flat_map(ends));
+    let has_limits = ratios.iter().any(|ratio| ratio.limit.is_some());
     html! {
         p class="note" {
-            "Every plot goes from " (number(axis.low)) " to " (number(axis.high)) ", logarithmically. The thin mark is "
-            "at 1, the dashed one at the limit; the dot is the value, the bar its 95 % interval."
+            "Each row has a logarithmic axis of its own. The dot is the value, the bar its 95 % interval, the thin mark 1."
+            @if has_limits {
+                " The dashed mark is the limit, and red is beyond it. The row with the least margin to its limit is first."
+            }
         }
-        div class="plots" { @for each in ratios { (ratio(each, &axis)) } }
+        div class="plots" { @for each in ratios { (ratio(each)) } }
     }
 }
 
-fn ratio(ratio: &Ratio, axis: &Axis) -> Markup {
+fn ratio(ratio: &Ratio) -> Markup {
+    let axis = Axis::around([ratio.value, ratio.low, ratio.high, ratio.limit.map_or(1.0, limit_value)].into_iter());
     let class = match ratio.holds {
         Some(true) => "within",
         Some(false) => "missed",
@@ -109,7 +113,8 @@ fn ratio(ratio: &Ratio, axis: &Axis) -> Markup {
     };
     let place = |value| percent(axis.place(value));
     let shown = format!(
-        "{} ({} to {}){}",
+        "{}{} ({} to {}){}",
+        ratio.margin().map(|margin| format!("margin {:.1} %: ", 100.0 * margin)).unwrap_or_default(),
         number(ratio.value),
         number(ratio.low),
         number(ratio.high),
@@ -118,17 +123,32 @@ fn ratio(ratio: &Ratio, axis: &Axis) -> Markup {
     html! {
         div class={ "plot ratio " (class) } {
             code { (ratio.name) }
-            svg width="100%" height="20" role="img" aria-label=(shown) {
+            svg width="100%" height="32" role="img" aria-label=(shown) {
+                @if let Some(limit) = ratio.limit { (of_limit(limit, &axis)) }
                 line class="one" x1=(place(1.0)) x2=(place(1.0)) y1="2" y2="18" {}
-                @if let Some(limit) = ratio.limit {
-                    @let place = place(limit_value(limit));
-                    line class="limit" x1=(place) x2=(place) y1="0" y2="20" {}
-                }
                 line class="interval" x1=(place(ratio.low)) x2=(place(ratio.high)) y1="10" y2="10" {}
                 circle cx=(place(ratio.value)) cy="10" r="4" {}
             }
             span class="value" { (shown) }
         }
+    }
+}
+
+/// The limit on an axis: what is beyond it, its mark, and both labels, which lead away from each other.
+fn of_limit(limit: Limit, axis: &Axis) -> Markup {
+    let (value, one) = (limit_value(limit), percent(axis.place(1.0)));
+    let place = axis.place(value);
+    let (x, width) = match limit {
+        Limit::AtMost(_) => (place, 100.0 - place),
+        Limit::AtLeast(_) => (0.0, place),
+    };
+    let [start, end] = ["start", "end"];
+    let (of_limit, of_one) = if value < 1.0 { (end, start) } else { (start, end) };
+    html! {
+        rect class="beyond" x=(percent(x)) y="0" width=(percent(width)) height="20" {}
+        line class="limit" x1=(percent(place)) x2=(percent(place)) y1="0" y2="20" {}
+        text x=(percent(place)) y="31" text-anchor=(of_limit) { (value) }
+        @if (value - 1.0).abs() > f64::EPSILON { text x=(one) y="31" text-anchor=(of_one) { "1" } }
     }
 }
 
@@ -138,7 +158,7 @@ fn measurements(report: &BenchReport, group: &str) -> Markup {
     let names = in_order(within.iter().map(|each| each.name.as_str()));
     html! {
         details class="group" {
-            summary { h3 { (group) } span class="counts" { (within.len()) " measurements" } }
+            summary { h3 { (group) } span class="counts" { (counted(within.len(), "measurement")) } }
             p class="note" {
                 "Bars of one name share a scale that begins at 0. The bar is the median; the line goes from the 10th "
                 "to the 90th percentile."

@@ -89,7 +89,8 @@ fn chip(run: Run<'_>, case: &CaseReport) -> Markup {
     let took = Duration::from_micros(case.duration_us);
     html! {
         span class={ "chip " (case.outcome) } {
-            b { (side(run, case)) } " " (sign(case.outcome)) " " (words(case.outcome))
+            // Phones show no more of a case that did not fail.
+            b { (side(run, case)) " " (sign(case.outcome)) } " " (words(case.outcome))
             @if case.outcome.ran() { " " small { (format!("{took:.1?}")) } }
         }
     }
@@ -137,7 +138,7 @@ fn remarks(found: &[Found<'_>]) -> Markup {
                 }
                 @if !case.observed.is_empty() { (observed(&case.observed)) }
                 @if let Some(log) = &case.log { pre { (log) } }
-                @if !case.kernel_log.is_empty() { (kernel(&case.kernel_log)) }
+                @if !case.kernel_log.is_empty() { p { "Messages of the kernel:" } (kernel(&case.kernel_log)) }
                 @if let Some(around) = &case.sensors {
                     p { "The GPU before: " (around.before) "; after: " (around.after) }
                 }
@@ -162,7 +163,6 @@ fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
 /// Messages of the kernel, with their meanings.
 pub(super) fn kernel(lines: &[KernelLine]) -> Markup {
     html! {
-        p { "Messages of the kernel:" }
         ul class="kernel" {
             @for line in lines {
                 li {

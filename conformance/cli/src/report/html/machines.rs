@@ -8,10 +8,11 @@ use gpu_interop_conformance::Stop;
 use maud::{Markup, html};
 
 use super::cases::kernel;
-use super::run::{Run, counts, tally};
+use super::run::{Run, bar, counts, tally};
 use crate::bench::BenchReport;
 use crate::evidence::Host;
-use crate::report::{Emulated, Sourced, text};
+use crate::output::counted;
+use crate::report::{Emulated, text};
 
 /// A card for each report.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {
@@ -32,7 +33,9 @@ fn card(run: Run<'_>) -> Markup {
                 span class="number" { (run.number) } " "
                 (report.backend.name) " · " (report.device.name) (mark(&report.backend, &report.emulated))
             }
-            p class="counts" { (counts(&tally(report.results.iter()))) }
+            @let tally = tally(report.results.iter());
+            (bar(&tally))
+            p class="counts" { (counts(&tally)) }
             @if let Some(emulated) = &report.emulated { p { (emulated) } }
             dl {
                 dt { "driver" } dd { (report.backend.driver) }
@@ -49,7 +52,7 @@ fn card(run: Run<'_>) -> Markup {
                 }
                 @if let Some(host) = &report.host { (of_host(host)) }
                 dt { "run" }
-                dd { (report.results.len()) " scenarios in " (format!("{took:.1?}")) ", " (text::seeds(report)) }
+                dd { (counted(report.results.len(), "scenario")) " in " (format!("{took:.1?}")) ", " (text::seeds(report)) }
                 @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
                 @if let Some(list) = &report.cases { dt { "cases" } dd { (list.name) ", SHA-256 " code { (list.sha256) } } }
                 @if let Some(shard) = &report.shard { dt { "shard" } dd { (shard.index) " of " (shard.count) } }
@@ -62,7 +65,12 @@ fn card(run: Run<'_>) -> Markup {
                 dt { "made by" } dd { (report.tool.name) " " (report.tool.version) }
                 @if !run.source.is_empty() { dt { "report" } dd { (run.source) } }
             }
-            @if !report.kernel_log.is_empty() { (kernel(&report.kernel_log)) }
+            @if !report.kernel_log.is_empty() {
+                details {
+                    summary { (counted(report.kernel_log.len(), "message")) " of the kernel" }
+                    (kernel(&report.kernel_log))
+                }
+            }
         }
     }
 }
@@ -76,7 +84,7 @@ fn of_host(host: &Host) -> Markup {
     html! {
         dt { "system" } dd { (host.os) " on " (host.architecture) @for part in system { ", " (part) } }
         @if let Some(container) = &host.container { dt { "container" } dd { (container) } }
-        @if let Some(processor) = &host.processor { dt { "processor" } dd { (processor) ", " (host.cores) " cores" } }
+        @if let Some(processor) = &host.processor { dt { "processor" } dd { (processor) ", " (counted(host.cores, "core")) } }
         @if !host.kernel_modules.is_empty() { dt { "modules" } dd { (list(&host.kernel_modules)) } }
         @if let Some(gpu) = &host.gpu {
             dt { "GPU" }
@@ -112,8 +120,7 @@ pub(super) fn mark(backend: &BackendInfo, emulated: &Option<Emulated>) -> Markup
 }
 
 /// The device and driver of a measurement.
-pub(super) fn of_bench(bench: &Sourced<BenchReport>) -> Markup {
-    let report = &bench.report;
+pub(super) fn of_bench(report: &BenchReport, source: &str) -> Markup {
     let took = std::time::Duration::from_micros(report.duration_us);
     html! {
         @if let Some(emulated) = &report.emulated { p { (emulated) } }
@@ -121,9 +128,9 @@ pub(super) fn of_bench(bench: &Sourced<BenchReport>) -> Markup {
             dt { "driver" } dd { (report.backend.driver) }
             dt { "device" } dd { (report.device) }
             @if let Some(exporter) = &report.exporter { dt { "Vulkan" } dd { (exporter.driver) } }
-            dt { "run" } dd { (report.measurements.len()) " measurements in " (format!("{took:.1?}")) }
+            dt { "run" } dd { (counted(report.measurements.len(), "measurement")) " in " (format!("{took:.1?}")) }
             @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
-            @if !bench.source.is_empty() { dt { "report" } dd { (bench.source) } }
+            @if !source.is_empty() { dt { "report" } dd { (source) } }
         }
     }
 }

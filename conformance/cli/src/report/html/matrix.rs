@@ -4,9 +4,9 @@ use gpu_interop_conformance::Outcome;
 use maud::{Markup, html};
 
 use super::machines;
-use super::run::{Run, counts, groups, sign, tally, words};
+use super::run::{Run, cell, groups, sign, tally, words};
 
-/// One row a group, one column a report. A cell has the colour of its worst outcome.
+/// One row a group, one column a report.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {
     html! {
         section aria-labelledby="matrix" {
@@ -23,13 +23,7 @@ pub(super) fn section(runs: &[Run<'_>]) -> Markup {
                         @for group in groups(runs) {
                             tr {
                                 th scope="row" { a href={ "#group-" (group) } { (group) } }
-                                @for run in runs {
-                                    @let tally = tally(run.group(group));
-                                    @match tally.first() {
-                                        Some((worst, _)) => { td class=(worst) { (counts(&tally)) } }
-                                        None => { td class="absent" { "not in this report" } }
-                                    }
-                                }
+                                @for run in runs { (cell(&tally(run.group(group)))) }
                             }
                         }
                     }

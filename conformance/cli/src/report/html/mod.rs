@@ -15,9 +15,10 @@ mod run;
 use gpu_interop_conformance::Outcome;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+pub(crate) use self::bench::section as bench_section;
 pub(crate) use self::number::{number, quantity};
 use self::run::Run;
-pub(crate) use self::run::{counts, in_order, tally, words};
+pub(crate) use self::run::{bar, cell, counts, in_order, tally, words};
 
 use super::merged::Merged;
 use crate::output::visible;
@@ -80,7 +81,7 @@ pub(crate) fn render(merged: &Merged) -> String {
                         (capabilities::section(&runs))
                     }
                     @for (bench, number) in merged.benches.iter().zip(1..) {
-                        (bench::section(bench, number))
+                        (bench::section(&bench.report, &bench.source, number))
                     }
                 }
                 footer { p { "Made by " (merged.tool.name) " " (merged.tool.version) "." } }

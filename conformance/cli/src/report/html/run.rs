@@ -78,6 +78,30 @@ pub(crate) fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Out
     WORST_FIRST.iter().map(|outcome| (*outcome, count(*outcome))).filter(|(_, count)| *count > 0).collect()
 }
 
+/// The cell of a table with these outcomes: a bar and counts; red if a case failed.
+pub(crate) fn cell(tally: &[(Outcome, usize)]) -> Markup {
+    html! {
+        @match tally.first() {
+            Some((worst, _)) => td class=[worst.is_failure().then_some(worst)] { (bar(tally)) (counts(tally)) },
+            None => td class="absent" { "absent" },
+        }
+    }
+}
+
+/// A bar with one part for each outcome, proportional to its count. The counts beside it repeat it as text.
+pub(crate) fn bar(tally: &[(Outcome, usize)]) -> Markup {
+    let all: usize = tally.iter().map(|(_, count)| count).sum();
+    let parts = tally.iter().scan(0, |end, (outcome, count)| {
+        *end += count;
+        Some((outcome, *end - count, count))
+    });
+    html! {
+        svg class="bar" viewBox=(format!("0 0 {all} 1")) preserveAspectRatio="none" aria-hidden="true" {
+            @for (outcome, x, width) in parts { rect class=(outcome) x=(x) width=(width) height="1" {} }
+        }
+    }
+}
+
 /// The counts, a line each.
 pub(crate) fn counts(tally: &[(Outcome, usize)]) -> Markup {
     html! {
