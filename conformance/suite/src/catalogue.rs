@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::scenarios::{GROUPS, NOT_COVERED};
+use crate::scenarios::{GROUPS, Group, NOT_COVERED};
 use crate::{Exporters, Scenario};
 
 /// The beginning of the page.
@@ -34,14 +34,14 @@ Requirements of others that no scenario covers.
 /// The page, in Markdown.
 pub fn markdown(scenarios: &[Scenario]) -> String {
     let mut page = BEGINNING.to_owned();
-    for (group, about) in GROUPS {
-        let mut of_group = scenarios.iter().filter(|scenario| group_of(scenario.id) == *group).peekable();
+    for Group { name, about, .. } in GROUPS {
+        let mut of_group = scenarios.iter().filter(|scenario| group_of(scenario.id) == *name).peekable();
         if of_group.peek().is_none() {
             continue;
         }
         let _ = write!(
             page,
-            "\n## {group}\n\n{about}\n\n| id | verified statement | exporters | needs | mirrors |\n|---|---|---|---|---|\n"
+            "\n## {name}\n\n{about}\n\n| id | verified statement | exporters | needs | mirrors |\n|---|---|---|---|---|\n"
         );
         for scenario in of_group {
             let exporters = match scenario.exporters {
@@ -99,7 +99,7 @@ mod tests {
         let page = markdown(suite.scenarios());
         for scenario in suite.scenarios() {
             let group = group_of(scenario.id);
-            assert!(GROUPS.iter().any(|(known, _)| *known == group), "`{group}` has no sentence in groups.rs");
+            assert!(GROUPS.iter().any(|known| known.name == group), "`{group}` is not in the list of groups");
             assert!(page.contains(&format!("| `{}`", scenario.id)), "{} is not on the page", scenario.id);
         }
     }
