@@ -18,7 +18,7 @@ own.
 This page lists Linux. Windows has `import.win32_*` instead of `import.fd_*`, and none of `misbehaviour.*`, `nvsci.*`,
 `gl.*` and `property.imports`; `conformance list` lists its scenarios there.
 
-`conformance list --markdown > conformance/SCENARIOS.md` writes this page.
+`cargo xtask record` writes this page.
 ";
 
 /// The beginning of the last section.
@@ -77,6 +77,12 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
+    use std::path::Path;
+
+    #[cfg(unix)]
+    use gpu_interop_test_support::committed;
+
     use super::*;
     use crate::Suite;
 
@@ -84,13 +90,8 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn the_committed_page_is_up_to_date() {
-        let committed = include_str!("../../SCENARIOS.md");
-        let page = markdown(Suite::standard().scenarios());
-        assert!(
-            page == committed,
-            "conformance/SCENARIOS.md is out of date; write it anew: \
-             cargo run --bin conformance -- list --markdown > conformance/SCENARIOS.md"
-        );
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../SCENARIOS.md");
+        committed(&file, &markdown(Suite::standard().scenarios())).unwrap_or_else(|error| panic!("{error}"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "used by tests, where a panic is a failure")]
 
 mod built;
+mod committed;
 #[cfg(unix)]
 mod compile;
 mod layout;
@@ -22,6 +23,7 @@ pub mod request;
 pub use gpu_interop_driver;
 
 pub use built::{build, built_with_this_program};
+pub use committed::{committed, recording};
 #[cfg(unix)]
 pub use compile::{CompiledLibrary, source};
 #[cfg(target_os = "linux")]
