@@ -8,6 +8,16 @@ const FILES: &[(&str, &str)] = &[
     ("tiers", "--package gpu-interop-conformance-cli --lib tiers_are_frozen"),
     ("reports", "--package gpu-interop-conformance-cli --test reports -- durations_are tables_are"),
     ("header", "--package gpu-interop-capi --test header"),
+    ("controls", "--package gpu-interop-conformance-cli --test negative_controls -- does_nothing"),
+    ("capi", "--package gpu-interop-conformance-cli --test capi -- through_c"),
+    // Other runs are recorded by their differences from the first ones.
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- cuda_native"),
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- hip_native"),
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- d3d_"),
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- cuda_vulkan"),
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- hip_vulkan"),
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- --include-ignored hip_"),
+    ("sims", "--package gpu-interop-conformance-cli --test sims -- --include-ignored cuda_"),
 ];
 
 /// Writes the files of these kinds, or all.

@@ -9,6 +9,7 @@ mod committed;
 #[cfg(unix)]
 mod compile;
 mod layout;
+mod outcomes;
 #[cfg(target_os = "linux")]
 mod partial;
 #[cfg(target_os = "linux")]
@@ -26,6 +27,7 @@ pub use built::{build, built_with_this_program};
 pub use committed::{committed, recording};
 #[cfg(unix)]
 pub use compile::{CompiledLibrary, source};
+pub use outcomes::{Case, Known, as_recorded};
 #[cfg(target_os = "linux")]
 pub use partial::PartialLibrary;
 pub use program::{in_own_process, this_program};
