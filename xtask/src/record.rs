@@ -26,7 +26,8 @@ const FILES: &[(&str, &str)] = &[
 /// If a kind is unknown, or a test fails: a failure is never recorded.
 pub(crate) fn record(kinds: &[String]) -> Outcome {
     if let Some(unknown) = kinds.iter().find(|kind| FILES.iter().all(|(name, _)| name != kind)) {
-        let names: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        let mut names: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        names.dedup();
         return Err(format!("no files are named {unknown}, but these: {}", names.join(", ")));
     }
     let chosen = FILES.iter().filter(|(name, _)| kinds.is_empty() || kinds.iter().any(|kind| kind == name));
