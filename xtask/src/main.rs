@@ -12,6 +12,7 @@ mod outside;
 mod package;
 mod paths;
 mod python;
+mod record;
 mod run;
 mod session;
 mod slow;
@@ -57,6 +58,11 @@ enum Single {
     },
     /// Lists Rust files that are too long
     Lengths,
+    /// Writes the committed files that tests compare with what they find; read the changes before you commit them
+    Record {
+        /// Kinds of files; without one, all
+        kinds: Vec<String>,
+    },
     /// Builds a standard library for a target from Debian's source, and prints the folder to give to --sysroot
     StandardLibrary { target: String },
 }
@@ -110,6 +116,7 @@ fn main() -> ExitCode {
         }
         Task::Single(Single::Circles { edges }) => circles::check(edges),
         Task::Single(Single::Lengths) => source::lengths(),
+        Task::Single(Single::Record { kinds }) => Session::new().and_then(|_| record::record(&kinds)),
         Task::Single(Single::StandardLibrary { target }) => Session::new()
             .and_then(|session| debian::standard_library(&session, &target))
             .map(|sysroot| println!("{}", sysroot.display())),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::scenarios::{GROUPS, NOT_COVERED};
+use crate::scenarios::{GROUPS, Group, NOT_COVERED};
 use crate::{Exporters, Scenario};
 
 /// The beginning of the page.
@@ -18,7 +18,7 @@ own.
 This page lists Linux. Windows has `import.win32_*` instead of `import.fd_*`, and none of `misbehaviour.*`, `nvsci.*`,
 `gl.*` and `property.imports`; `conformance list` lists its scenarios there.
 
-`conformance list --markdown > conformance/SCENARIOS.md` writes this page.
+`cargo xtask record` writes this page.
 ";
 
 /// The beginning of the last section.
@@ -34,14 +34,14 @@ Requirements of others that no scenario covers.
 /// The page, in Markdown.
 pub fn markdown(scenarios: &[Scenario]) -> String {
     let mut page = BEGINNING.to_owned();
-    for (group, about) in GROUPS {
-        let mut of_group = scenarios.iter().filter(|scenario| group_of(scenario.id) == *group).peekable();
+    for Group { name, about, .. } in GROUPS {
+        let mut of_group = scenarios.iter().filter(|scenario| group_of(scenario.id) == *name).peekable();
         if of_group.peek().is_none() {
             continue;
         }
         let _ = write!(
             page,
-            "\n## {group}\n\n{about}\n\n| id | verified statement | exporters | needs | mirrors |\n|---|---|---|---|---|\n"
+            "\n## {name}\n\n{about}\n\n| id | verified statement | exporters | needs | mirrors |\n|---|---|---|---|---|\n"
         );
         for scenario in of_group {
             let exporters = match scenario.exporters {
@@ -77,6 +77,12 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
+    use std::path::Path;
+
+    #[cfg(unix)]
+    use gpu_interop_test_support::committed;
+
     use super::*;
     use crate::Suite;
 
@@ -84,13 +90,8 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn the_committed_page_is_up_to_date() {
-        let committed = include_str!("../../SCENARIOS.md");
-        let page = markdown(Suite::standard().scenarios());
-        assert!(
-            page == committed,
-            "conformance/SCENARIOS.md is out of date; write it anew: \
-             cargo run --bin conformance -- list --markdown > conformance/SCENARIOS.md"
-        );
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../SCENARIOS.md");
+        committed(&file, &markdown(Suite::standard().scenarios())).unwrap_or_else(|error| panic!("{error}"));
     }
 
     #[test]
@@ -99,7 +100,7 @@ mod tests {
         let page = markdown(suite.scenarios());
         for scenario in suite.scenarios() {
             let group = group_of(scenario.id);
-            assert!(GROUPS.iter().any(|(known, _)| *known == group), "`{group}` has no sentence in groups.rs");
+            assert!(GROUPS.iter().any(|known| known.name == group), "`{group}` is not in the list of groups");
             assert!(page.contains(&format!("| `{}`", scenario.id)), "{} is not on the page", scenario.id);
         }
     }

@@ -18,6 +18,9 @@ mod device;
 #[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
+#[path = "../recorded.rs"]
+mod recorded;
+#[cfg(target_os = "linux")]
 mod suite;
 
 use std::process::ExitCode;

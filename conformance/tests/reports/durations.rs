@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpu_interop_test_support::committed;
+
 use super::{Tested, report, simulated};
 
 /// The first report with a duration of a case counts.
@@ -19,13 +21,7 @@ fn durations_are_those_of_the_reports() -> Tested {
         }
     }
     let text: String = durations.iter().map(|(name, duration)| format!("{name} {duration}\n")).collect();
-    let path = root.join("durations.txt");
-    if std::env::var_os("GPU_INTEROP_RECORD").is_some() {
-        std::fs::write(&path, &text)?;
-    }
-    let committed = std::fs::read_to_string(&path)?;
-    assert!(committed == text, "durations.txt is outdated; GPU_INTEROP_RECORD=1 with this test writes it");
-    Ok(())
+    Ok(committed(&root.join("durations.txt"), &text)?)
 }
 
 /// Otherwise the duration of a case would depend on the others in its process, and on what else starts meanwhile.

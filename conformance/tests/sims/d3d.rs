@@ -3,11 +3,7 @@
 use gpu_interop_conformance::{ExporterName, Outcome};
 use libtest_mimic::{Failed, Trial};
 
-use crate::cuda::{
-    self, EVERY_KIND, NO_GL_OF_NATIVE, NO_HEAPS_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_RINGS_OF_NATIVE,
-    NO_SECOND_DEVICE,
-};
-use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check};
+use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check, scenarios_of};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -19,42 +15,9 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Number of scenarios in `conformance list`.
-const SCENARIOS: usize = 24;
-
-/// Features that Direct3D 12 lacks.
-pub(crate) const NO_BINARY: &str = "Direct3D 12 has no binary semaphores, only fences";
-pub(crate) const NO_HOST_MEMORY: &str = "Direct3D 12 shares no memory that the host can map";
-const NO_IMPORT: &str = "Direct3D 12 imports nothing that compute drivers export";
-
 fn suite() -> Result<(), Failed> {
     let report = Run::d3d().exporter("d3d12").whole().run()?;
-    report.sound(
-        &[
-            NO_BINARY,
-            NO_HOST_MEMORY,
-            NO_IMPORT,
-            NO_IMAGES,
-            EVERY_KIND,
-            NO_GL_OF_NATIVE,
-            NO_HEAPS_OF_NATIVE,
-            NO_RINGS_OF_NATIVE,
-            NO_NVSCI,
-            NO_SECOND_DEVICE,
-            cuda::NO_SURFACES,
-            cuda::NO_TEXTURES,
-        ],
-        &[
-            ("d3d.", SCENARIOS),
-            ("memory.", 5),
-            ("map.", 5),
-            ("process.", 3),
-            ("semaphore.", 12),
-            ("timeline.", 24),
-            ("property.", 3),
-            ("import.win32_", 20),
-        ],
-    )
+    report.sound(&["d3d_suite"])
 }
 
 /// Reports made with the simulator must be marked.
@@ -72,7 +35,7 @@ fn of_the_system() -> Result<(), Failed> {
     let skipped = report.results.iter().filter(|case| case.id.starts_with("d3d.") && case.outcome == Outcome::Skipped);
     let hint = |reason: &str| reason.contains("is the graphics driver of this device installed?");
     let count = skipped.filter(|case| case.reason.as_deref().is_some_and(hint)).count();
-    check(count == SCENARIOS, format!("{count}: {}", report.text()))
+    check(count == scenarios_of("d3d"), format!("{count}: {}", report.text()))
 }
 
 /// One scenario, which must fail for this reason.

@@ -5,7 +5,6 @@ use gpu_interop_conformance_cli::Merged;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NATIVE_IMPORT;
-use crate::cuda::NO_NATIVE_FORMS;
 use crate::run::{Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -38,10 +37,7 @@ fn named() -> Result<(), Failed> {
 
 fn other_processes() -> Result<(), Failed> {
     let run = on("1").exporter("native").filter("{process,misbehaviour}.*");
-    let report = run.run()?;
-    report.passed("process.", 3)?;
-    report.passed("misbehaviour.", if cfg!(unix) { 11 } else { 0 })?;
-    report.only_unsupported(&[NO_NATIVE_FORMS])
+    run.run()?.as_recorded(&["cuda_native"])
 }
 
 /// All devices in one file each of JSON and JUnit XML. The simulated driver crashes on an import of its own memory that

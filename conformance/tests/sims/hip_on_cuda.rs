@@ -3,11 +3,10 @@
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::cuda::{NO_NATIVE_FORMS, two_devices};
-use crate::hip::{aborting, generation_5, unsupported_native};
+use crate::cuda::two_devices;
+use crate::hip::{aborting, generation_5};
 use crate::peer::{self, Peer};
-use crate::run::{Ran, Run, check, nightly, reports_faults};
-use crate::vulkan::UNSUPPORTED_VULKAN;
+use crate::run::{Run, check, nightly, reports_faults};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -15,9 +14,11 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(|peer| vulkan(peer, Run::part))),
         Trial::ignorable_test("hip_on_cuda_vulkan_whole", || peer::with_vulkan(|peer| vulkan(peer, Run::whole)))
             .with_ignored_flag(true),
-        Trial::test("hip_on_cuda_two_devices", || two_devices(on_cuda(), &[NO_NATIVE_FORMS], 1)),
-        Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(on_cuda())),
-        nightly("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
+        Trial::test("hip_on_cuda_two_devices", || two_devices(on_cuda(), &["hip_on_cuda_two_devices", "hip_native"])),
+        Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(on_cuda(), "hip_on_cuda_5")),
+        nightly("hip_on_cuda_semaphores_that_abort_are_never_called", || {
+            aborting(Run::hip_on_cuda(), &["hip_on_cuda_native", "hip_native"])
+        }),
         Trial::test("hip_on_cuda_faults_of_cuda_are_reported", faults),
     ]
 }
@@ -30,29 +31,14 @@ fn native() -> Result<(), Failed> {
     let report = on_cuda().whole().run()?;
     check(report.backend.driver.contains("HIP 6.4"), report.backend.driver.clone())?;
     check(report.device.name == "simulated GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
-    report.only_unsupported(&unsupported_native())?;
-    data_moved(&report)?;
-    report.bridged(16)?;
-    report.nothing_alive()
+    report.bridged()?;
+    report.sound(&["hip_on_cuda_native", "hip_native"])
 }
 
 fn vulkan(vulkan: &Peer, scenarios: fn(Run) -> Run) -> Result<(), Failed> {
     let report = scenarios(Run::hip_on_cuda().exporter("vulkan").matching(vulkan)).run()?;
-    report.only_unsupported(&[UNSUPPORTED_VULKAN, &["the driver has no hipDeviceReset"]].concat())?;
-    data_moved(&report)?;
-    report.bridged(13)?;
-    report.passed("reverse.", 5)?;
-    report.nothing_alive()
-}
-
-/// The suite has verified every word.
-fn data_moved(report: &Ran) -> Result<(), Failed> {
-    for (group, least) in
-        [("memory.", 4), ("map.", 3), ("lifetime.", 5), ("threads.", 2), ("process.", 4), ("stream.", 10)]
-    {
-        report.passed(group, least)?;
-    }
-    Ok(())
+    report.bridged()?;
+    report.sound(&["hip_on_cuda_vulkan", "hip_vulkan"])
 }
 
 /// CUDA's codes are reported as HIP's, without leaks.

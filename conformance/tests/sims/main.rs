@@ -33,6 +33,8 @@ mod nvsci;
 mod nvsci_calls;
 #[cfg(target_os = "linux")]
 mod peer;
+#[path = "../recorded.rs"]
+mod recorded;
 #[cfg(target_os = "linux")]
 mod resume;
 mod run;

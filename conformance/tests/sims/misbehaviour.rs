@@ -57,7 +57,7 @@ const ROWS: &[(&str, &str, &str)] = &[
 
 fn rows() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").filter("misbehaviour.*").run()?;
-    report.only_unsupported(&[])?;
+    report.as_recorded(&["cuda_native"])?;
     for case in &report.results {
         check(!case.observed.is_empty(), format!("nothing was observed: {case:?}"))?;
     }

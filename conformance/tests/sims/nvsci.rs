@@ -4,7 +4,7 @@ use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NO_NVSCI;
-use crate::run::{Ran, Run, check, nightly};
+use crate::run::{Ran, Run, check, nightly, scenarios_of};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -24,8 +24,6 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Number of scenarios in `conformance list`.
-const SCENARIOS: usize = 24;
 /// All except the one with 10,000 cycles, which takes longer than the others together.
 const QUICK: &str = "nvsci.[!1]*";
 
@@ -36,15 +34,18 @@ fn nvsci() -> Run {
 
 fn suite() -> Result<(), Failed> {
     let report = nvsci().filter("nvsci.*").run()?;
-    report.sound(&[], &[("nvsci.", SCENARIOS)])
+    report.passed()
 }
 
 /// Every scenario of the group is unsupported, for this reason. One of another group makes the run valid.
 fn unsupported(run: Run, reason: &str) -> Result<(), Failed> {
     let report = run.exporter("native").filter("{nvsci.*,memory.fill}").run()?;
-    report.only_unsupported(&[reason])?;
-    let count = report.results.iter().filter(|case| case.outcome == Outcome::Unsupported).count();
-    check(count == SCENARIOS, format!("{count}: {}", report.text()))?;
+    for case in &report.results {
+        let text = case.reason.as_deref().unwrap_or_default();
+        let unsupported = case.outcome == Outcome::Unsupported && text.contains(reason);
+        check(unsupported == (case.id != "memory.fill"), format!("{case:?}"))?;
+    }
+    check(report.results.len() == scenarios_of("nvsci") + 1, report.text())?;
     report.nothing_alive()
 }
 
@@ -170,7 +171,7 @@ fn old() -> Result<(), Failed> {
             let expected = if is_newer { Outcome::Failed } else { Outcome::Passed };
             check(case.outcome == expected, format!("{versions}: {case:?}"))?;
         }
-        check(report.results.len() == SCENARIOS - 1, report.text())?;
+        check(report.results.len() == scenarios_of("nvsci") - 1, report.text())?;
         report.nothing_alive()?;
     }
     let report = nvsci().filter(newer[2]).env("GPU_INTEROP_SIM_NVSCI", "sync_2.0").run()?;
@@ -187,7 +188,7 @@ fn incompatible() -> Result<(), Failed> {
 fn variants() -> Result<(), Failed> {
     for variant in ["wide", "invalid_gpu_id", "imports_hold_nothing", "iso_engine,always_mapped"] {
         let report = nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", variant).run()?;
-        report.sound(&[], &[("nvsci.", SCENARIOS - 1)])?;
+        report.passed()?;
     }
     let report = nvsci().filter("nvsci.gpu_cache").env("GPU_INTEROP_SIM_NVSCI", "discrete").run()?;
     failed(&report, "discrete", "reconciliation failed")?;
@@ -201,7 +202,7 @@ fn flush() -> Result<(), Failed> {
     // It reports that memory must be synchronised, and one scenario requires the opposite.
     let others = report.results.iter().filter(|case| case.id != "nvsci.gpu_cache");
     check(others.clone().all(|case| case.outcome == Outcome::Passed), report.text())?;
-    check(others.count() == SCENARIOS - 1, report.text())?;
+    check(others.count() == scenarios_of("nvsci") - 1, report.text())?;
     report.nothing_alive()
 }
 
@@ -234,8 +235,7 @@ fn skipped_waits() -> Result<(), Failed> {
 fn conflict_lists() -> Result<(), Failed> {
     for behaviour in ["", "no_conflict_list"] {
         let report = nvsci().filter("nvsci.{conflict,sync_conflict}").env("GPU_INTEROP_SIM_NVSCI", behaviour).run()?;
-        report.sound(&[], &[("nvsci.", 2)])?;
-        report.nothing_alive()?;
+        report.passed()?;
     }
     let report = nvsci().filter("nvsci.conflict").env("GPU_INTEROP_SIM_NVSCI", "conflict_code").run()?;
     failed(&report, "conflict_code", "NvSciError_ResourceError (50)")?;
@@ -248,5 +248,5 @@ fn latency() -> Result<(), Failed> {
         "NvSciBufObjAlloc:2000,NvSciSyncObjAlloc:2000,cuSignalExternalSemaphoresAsync:1000,NvSciSyncFenceWait:1000";
     let run = nvsci().filter("nvsci.{raw_both_ways,signal_to_*,cpu_to_stream,ping_pong}");
     let report = run.env("GPU_INTEROP_SIM_LATENCY", slow).run()?;
-    report.sound(&[], &[("nvsci.", 5)])
+    report.passed()
 }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 
-use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance::{Outcome, Suite};
 use gpu_interop_conformance_cli::{CaseReport, Report};
 use libtest_mimic::Failed;
 #[cfg(target_os = "linux")]
@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 #[cfg(target_os = "linux")]
 use crate::peer::{Peer, SWIFTSHADER_UUID};
-use gpu_interop_test_support::{build, this_program};
+use crate::recorded::as_recorded;
+use gpu_interop_test_support::{build, recording, this_program};
 
 /// The packages of the simulators.
 pub(crate) const GPU_INTEROP_SIM_CUDA: &str = "gpu-interop-sim-cuda";
@@ -171,10 +172,10 @@ impl Run {
         self
     }
 
-    /// With every scenario in optimised builds; otherwise without those that take a minute: `size.*`, and under Wine
-    /// those with 10,000 turns or 10,000 timelines.
+    /// With every scenario in optimised builds, and to record; otherwise without those that take a minute: `size.*`, and
+    /// under Wine those with 10,000 turns or 10,000 timelines.
     pub(crate) fn whole(self) -> Self {
-        if !cfg!(debug_assertions) {
+        if !cfg!(debug_assertions) || recording() {
             return self;
         }
         self.filter(if cfg!(windows) { "{[!st]*,st*,se*,th*,timeline.[!cp]*}" } else { "{[!s]*,st*,se*}" })
@@ -184,7 +185,7 @@ impl Run {
     /// As [`whole`](Self::whole), in debug builds without 10,000 turns of ping-pong, which the runs with native memory and
     /// the suite on the host backend have.
     pub(crate) fn nearly_whole(self) -> Self {
-        if cfg!(debug_assertions) { self.filter("{[!st]*,st*,se*,th*,timeline.[!p]*}") } else { self }
+        if cfg!(debug_assertions) && !recording() { self.filter("{[!st]*,st*,se*,th*,timeline.[!p]*}") } else { self }
     }
 
     #[cfg(target_os = "linux")]
@@ -247,43 +248,26 @@ impl Ran {
         &self.text
     }
 
-    /// Fails unless all scenarios passed except those that are unsupported for one of these reasons, or expected to
-    /// fail. The machine need not have OpenGL, unless `GPU_INTEROP_REQUIRE_GL` is set.
-    pub(crate) fn only_unsupported(&self, reasons: &[&str]) -> Result<(), Failed> {
-        // A limit of the scenario, not of a driver.
-        const ENDS_TOO: &str = "a reset of the device ends this exporter's device";
-        let expected = |reason: &str| reason.contains(ENDS_TOO) || reasons.iter().any(|part| reason.contains(part));
-        for case in &self.results {
-            let reason = case.reason.as_deref().unwrap_or_default();
-            let fine = match case.outcome {
-                Outcome::Passed | Outcome::ExpectedFailure => true,
-                Outcome::Unsupported => expected(reason),
-                // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated
-                // devices.
-                Outcome::Skipped if cfg!(windows) => {
-                    case.id == "process.handles_not_inherited" || case.id.starts_with("d3d.")
-                }
-                Outcome::Skipped => case.id.starts_with("gl.") && std::env::var_os("GPU_INTEROP_REQUIRE_GL").is_none(),
-                _ => false,
-            };
-            check(fine, format!("{case:?}\n{}", self.text))?;
-        }
-        Ok(())
+    /// Fails unless each case ended as recorded in the first of these sections that names it, and passed if none does.
+    pub(crate) fn as_recorded(&self, sections: &[&str]) -> Result<(), Failed> {
+        check(
+            self.results.iter().any(|case| case.outcome == Outcome::Passed),
+            format!("nothing passed\n{}", self.text),
+        )?;
+        as_recorded("sims", sections, &self.results).map_err(|unlike| format!("{unlike}\n{}", self.text).into())
     }
 
-    /// Fails unless all scenarios passed except those that are unsupported for one of these reasons, each group has at
-    /// least this many scenarios, and nothing leaked.
-    pub(crate) fn sound(&self, unsupported: &[&str], passed: &[(&str, usize)]) -> Result<(), Failed> {
-        self.only_unsupported(unsupported)?;
-        passed.iter().try_for_each(|(start, least)| self.passed(start, *least))?;
+    /// As [`as_recorded`](Self::as_recorded), and nothing leaked.
+    pub(crate) fn sound(&self, sections: &[&str]) -> Result<(), Failed> {
+        self.as_recorded(sections)?;
         self.nothing_alive()
     }
 
-    /// Fails unless at least this many scenarios passed whose ids have this prefix.
-    pub(crate) fn passed(&self, start: &str, least: usize) -> Result<(), Failed> {
-        let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);
-        let count = self.results.iter().filter(passed).count();
-        check(count >= least, format!("{count} of {start}* passed\n{}", self.text))
+    /// Fails unless every scenario passed, and nothing leaked.
+    pub(crate) fn passed(&self) -> Result<(), Failed> {
+        let passed = self.results.iter().all(|case| case.outcome == Outcome::Passed);
+        check(passed && !self.results.is_empty(), &*self.text)?;
+        self.nothing_alive()
     }
 
     /// Fails unless every process that exited had freed all driver objects. Processes that call the driver without the
@@ -360,17 +344,14 @@ impl Ran {
         check(alive.len() == kept, alive.join("\n"))
     }
 
-    /// Fails if any process called a function of external semaphores.
-    pub(crate) fn no_calls_for_semaphores(&self) -> Result<(), Failed> {
+    /// Fails if any process called a function of external semaphores on Linux, where bridges carry timelines.
+    pub(crate) fn bridged(&self) -> Result<(), Failed> {
+        if cfg!(windows) {
+            return Ok(());
+        }
         let calls = self.lines(" calls for external semaphores in ")?;
         let called: Vec<&str> = calls.iter().map(String::as_str).filter(|line| !line.starts_with("0 calls")).collect();
         check(called.is_empty(), called.join("\n"))
-    }
-
-    /// Timelines work, on Linux although no function of external semaphores was called.
-    pub(crate) fn bridged(&self, least: usize) -> Result<(), Failed> {
-        self.passed("timeline.", least)?;
-        if cfg!(windows) { Ok(()) } else { self.no_calls_for_semaphores() }
     }
 
     /// The lines of this kind that processes wrote at their end.
@@ -380,6 +361,14 @@ impl Ran {
         check(!lines.is_empty(), format!("no process reported `{kind}`"))?;
         Ok(lines)
     }
+}
+
+/// The number of scenarios of a group.
+#[cfg(any(target_os = "linux", windows))]
+pub(crate) fn scenarios_of(group: &str) -> usize {
+    let suite = Suite::standard();
+    let of_group = |id: &str| id.split('.').next() == Some(group);
+    suite.scenarios().iter().filter(|scenario| of_group(scenario.id)).count()
 }
 
 /// The suite fails if a driver fails, for each reason, without leaks.

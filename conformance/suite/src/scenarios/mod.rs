@@ -46,7 +46,6 @@ mod semaphore_misuse;
 mod semaphore_order;
 mod semaphore_process;
 mod size;
-mod standard;
 mod stream;
 mod threads;
 mod timeline;
@@ -60,9 +59,8 @@ use gpu_interop::{ErrorKind, ImportError, Stream};
 
 use crate::{PROMPT, Stop, Verdict};
 
-pub(crate) use groups::GROUPS;
+pub(crate) use groups::{GROUPS, Group, roles, standard};
 pub(crate) use not_covered::NOT_COVERED;
-pub(crate) use standard::{roles, standard};
 
 /// The error of a call that must fail with one of `kinds`, and the returned request.
 fn rejected<T, R: std::fmt::Debug>(

@@ -1,14 +1,20 @@
 //! The suite on each version of sim-hip. The list of versions is the simulator's own, so none is omitted.
 
-use gpu_interop_conformance::{Outcome, Suite};
-use gpu_interop_conformance_cli::CaseReport;
+use cubecl_hip_sys as hip;
+use gpu_interop_conformance::Suite;
 use gpu_interop_sim_abi::hip::behaviour::Below;
 use gpu_interop_sim_abi::hip::rows::{self, Row};
 use libtest_mimic::{Failed, Trial};
 
-use super::lacks::{Lack, managed};
-use super::{ALL, FAILING, LACKS, NEVER};
-use crate::run::{Ran, Run, check};
+use crate::run::Run;
+
+/// The section of the run of the default version, with an exporter as in [`Run::hip_with_exporter`].
+pub(super) const NATIVE: &str = if cfg!(windows) { "d3d_hip" } else { "hip_native" };
+
+/// On Linux the exporter is virtual memory management, which HIP 5 denies.
+pub(super) fn managed() -> String {
+    format!("{}:1", hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported)
+}
 
 /// One test per version. Those between the oldest and the newest take long and rarely fail, so only runs with
 /// `--include-ignored` include them.
@@ -18,6 +24,20 @@ pub(super) fn tests() -> impl Iterator<Item = Trial> {
         let test = Trial::test(format!("hip_row_{}", row.name()), move || run(row));
         test.with_ignored_flag(!ends.contains(&Some(row)))
     })
+}
+
+/// Slow scenarios that are expected to fail on a version, as in `expectations/hip.toml`, and run there only.
+fn fails(row: Row, id: &str) -> bool {
+    const LEAKS: [&str; 7] = [
+        "leak.10000_cycles",
+        "leak.device_memory",
+        "capture.leaks",
+        "lifetime.drop_with_work_pending",
+        "lifetime.every_drop_order",
+        "lifetime.free_while_a_stream_waits",
+        "reverse.cycles",
+    ];
+    row.minor() == (7, 2) && if cfg!(windows) { id == "leak.device_memory" } else { LEAKS.contains(&id) }
 }
 
 /// Prefixes of the ids of slow scenarios, which are omitted unless they are expected to fail on the row. They run on
@@ -79,40 +99,14 @@ fn is_slow(id: &str) -> bool {
 }
 
 fn run(row: Row) -> Result<(), Failed> {
-    let failing: Vec<&str> =
-        FAILING.iter().filter(|failing| (failing.of)(row)).flat_map(|failing| failing.scenarios).copied().collect();
+    let section = format!("hip_row_{}", row.name());
     let suite = Suite::standard();
-    let ids = suite.scenarios().iter().map(|scenario| scenario.id);
-    let wanted: Vec<&str> = ids.filter(|id| !is_slow(id) || failing.contains(id)).collect();
+    let wanted = suite.scenarios().iter().map(|scenario| scenario.id).filter(|id| !is_slow(id) || fails(row, id));
+    let wanted: Vec<&str> = wanted.collect();
     let mut run = Run::hip_with_exporter().filter(&format!("{{{}}}", wanted.join(",")));
     run = run.env("GPU_INTEROP_SIM_VERSION", &row.version.to_string()).env(Below::VARIABLE, row.below.setting());
     if cfg!(unix) && row.minor() < (6, 0) {
         run = run.env("GPU_INTEROP_SIM_ATTRIBUTES", &managed());
     }
-    let report = run.run()?;
-    let lacks: Vec<&Lack> = LACKS.iter().filter(|lack| (lack.of)(row)).collect();
-    let reasons: Vec<&str> = lacks.iter().map(|lack| lack.reason).chain(NEVER.iter().copied()).collect();
-    report.only_unsupported(&reasons)?;
-
-    let mut failed: Vec<&str> = of(&report, Outcome::ExpectedFailure).map(|case| &*case.id).collect();
-    failed.sort_unstable();
-    let mut expected = failing;
-    expected.sort_unstable();
-    check(failed == expected, format!("failed: {failed:?}, expected: {expected:?}\n{}", report.text()))?;
-    let count = |lack: &Lack| {
-        let said = |case: &&CaseReport| case.reason.as_deref().is_some_and(|reason| reason.contains(lack.reason));
-        of(&report, Outcome::Unsupported).filter(said).count()
-    };
-    let found: Vec<_> = lacks.iter().map(|lack| (lack.reason, count(lack))).collect();
-    let known: Vec<_> = lacks.iter().map(|lack| (lack.reason, lack.scenarios)).collect();
-    check(found == known, format!("lacking: {found:#?}, expected: {known:#?}\n{}", report.text()))?;
-    // Slow scenarios that are expected to fail run nowhere else.
-    let passed = of(&report, Outcome::Passed).count();
-    let here = passed + failed.iter().filter(|id| !is_slow(id)).count();
-    let lacking: usize = known.iter().map(|(_, count)| count).sum();
-    check(here + lacking == ALL, format!("{here} of {ALL} run, and {lacking} are known not to\n{}", report.text()))
-}
-
-fn of(report: &Ran, outcome: Outcome) -> impl Iterator<Item = &CaseReport> {
-    report.results.iter().filter(move |case| case.outcome == outcome)
+    run.run()?.as_recorded(&[section.as_str(), NATIVE])
 }

@@ -5,9 +5,11 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "used by tests, where a panic is a failure")]
 
 mod built;
+mod committed;
 #[cfg(unix)]
 mod compile;
 mod layout;
+mod outcomes;
 #[cfg(target_os = "linux")]
 mod partial;
 #[cfg(target_os = "linux")]
@@ -22,8 +24,10 @@ pub mod request;
 pub use gpu_interop_driver;
 
 pub use built::{build, built_with_this_program};
+pub use committed::{committed, recording};
 #[cfg(unix)]
 pub use compile::{CompiledLibrary, source};
+pub use outcomes::{Case, Known, as_recorded};
 #[cfg(target_os = "linux")]
 pub use partial::PartialLibrary;
 pub use program::{in_own_process, this_program};
