@@ -91,7 +91,7 @@ fn four() -> Result<(), Failed> {
         let output = this_program()?.arg("site").arg(&night).arg("--output").arg(page.path()).output()?;
         std::fs::remove_dir_all(night)?;
         let said = String::from_utf8_lossy(&output.stdout);
-        check(said.contains("1 machines, 1 runs"), said.as_ref())?;
+        check(said.contains("1 machine, 1 report"), said.as_ref())?;
         // A joined report can be merged again.
         let (status, said, again) = merge(folder.path(), &["merged.json".to_owned()])?;
         check(status == Some(0) && again.reports == merged.reports, said)?;

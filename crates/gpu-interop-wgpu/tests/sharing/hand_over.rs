@@ -367,7 +367,7 @@ fn the_host_does_not_signal_past_a_pending_signal() {
     let slow = Slow::new(&context, &buffer);
     let mut last = 0;
     // Longer and longer work, until the host is faster.
-    for round in 5..14 {
+    for round in 5..18 {
         let value = last + 10;
         let commands = slow.write(&context, &buffer, 1, 1 << round);
         context.interop.submit_with(&[], [commands], &[(&timeline, value)]).expect("submitted");
