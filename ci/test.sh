@@ -76,7 +76,7 @@ export GPU_INTEROP_HIP_LIBRARY=$simulators/libgpu_interop_sim_hip.so
 expect 0 "$work/bundle/run.sh" "${scenario[@]}" --exporter=native --require=cuda,hip --require native
 for backend in cuda hip host; do
     passed_count 1 "results/$backend.json"
-    shows "^$backend  *passed  *1 passed; 1 scenarios" results/summary.txt
+    shows "^$backend  *passed  *1 passed; 1 scenario in " results/summary.txt
 done
 shows '"simulated": true' results/cuda.json
 shows '"simulated": true' results/hip.json
