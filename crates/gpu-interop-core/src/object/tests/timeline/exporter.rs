@@ -82,6 +82,7 @@ impl Exporter {
     }
 
     /// The exporter's own signal, directly after the library's next read of the value.
+    #[cfg(target_os = "linux")]
     pub(super) fn set_after_read(&self, value: u64) {
         self.lock().after_read = Some(value);
     }
