@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use gpu_interop::{Backend, ModuleImage};
-use gpu_interop_conformance::{BackendUnderTest, ExporterName, Suite, host_semaphore};
+use gpu_interop_conformance::{BackendUnderTest, ExporterName, Outcome, Suite, host_semaphore};
 use gpu_interop_conformance_cli::{CaseReport, Report, simulated_identity};
 use gpu_interop_test_support::{build, built_with_this_program, recording, this_program};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -67,6 +67,13 @@ impl Ran {
         format!("{what}\n{}", self.text).into()
     }
 
+    /// Fails unless at least this many scenarios passed whose names begin with `start`.
+    fn passed(&self, start: &str, least: usize) -> Result<(), Failed> {
+        let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);
+        let count = self.report.results.iter().filter(passed).count();
+        if count >= least { Ok(()) } else { Err(self.failed(&format!("{count} of {start}* passed"))) }
+    }
+
     /// Fails unless each case ended as recorded in this section, and passed if it names no such case.
     fn as_recorded(&self, section: &str, compared: impl Fn(&&CaseReport) -> bool) -> Result<(), Failed> {
         let cases = self.report.results.iter().filter(compared);
@@ -80,7 +87,8 @@ fn host() -> Result<(), Failed> {
     // Without `size.*`, which takes a minute.
     let ran = Ran::run(command, "{[!s]*,st*,se*}")?;
     // Outcomes of the host backend with Vulkan depend on the machine.
-    ran.as_recorded("host", |case| case.exporter != Some(ExporterName::Vulkan))
+    ran.as_recorded("host", |case| case.exporter != Some(ExporterName::Vulkan))?;
+    ran.passed("", 120)
 }
 
 /// With images, on the simulator of CUDA's driver.
@@ -95,6 +103,9 @@ fn cuda() -> Result<Completion, Failed> {
     command.args(["run", "--backend", NAME, "--require", "native,vulkan"]);
     let ran = Ran::run(command, "{image_*,import,map,memory,reverse,semaphore}.*")?;
     ran.as_recorded("cuda", |_| true)?;
+    ran.passed("image_", 30)?;
+    ran.passed("semaphore.", 10)?;
+    ran.passed("", 100)?;
     Ok(Completion::Completed)
 }
 

@@ -69,11 +69,7 @@ fn pages_have_the_numbers_of_the_reports() -> Tested {
         let page = std::fs::read_to_string(&path)?;
         let (renewed, tables) = with_tables(&page)?;
         let (renewed, links) = with_counts(&renewed)?;
-        if std::env::var_os("GPU_INTEROP_RECORD").is_some() {
-            std::fs::write(&path, &renewed)?;
-        } else {
-            assert!(renewed == page, "{name} is outdated; GPU_INTEROP_RECORD=1 with this test writes it");
-        }
+        gpu_interop_test_support::committed(&path, &renewed)?;
         assert_eq!((tables, links > 0), (expected, counts), "{name}");
     }
     Ok(())

@@ -8,7 +8,9 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("cuda_native", native),
         Trial::test("cuda_signals_stay_behind_fills_without_barriers", without_barriers),
-        Trial::test("cuda_two_devices", || two_devices(Run::cuda().exporter("native"), &["cuda_two_devices", NATIVE])),
+        Trial::test("cuda_two_devices", || {
+            two_devices(Run::cuda().exporter("native"), &["cuda_two_devices", NATIVE], 1)
+        }),
         Trial::test("cuda_devices_without_uuid", without_uuid),
         Trial::test("cuda_faults_are_reported", faults),
         Trial::test("cuda_slow_calls_change_nothing", latency),
@@ -26,17 +28,36 @@ const NATIVE: &str = "cuda_native";
 fn without_barriers() -> Result<(), Failed> {
     let run = Run::cuda().exporter("native").filter("timeline.{dependencies,large_values}.native");
     let report = run.env("GPU_INTEROP_SIM_FAIL", "cuStreamBatchMemOp_v2:*:801").run()?;
+    report.at_least(&[("timeline.", 2)])?;
     report.passed()
 }
 
 fn native() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").whole().run()?;
+    report.at_least(&[
+        // lavapipe only lacks a GPU's own semaphores.
+        ("semaphore.", 20),
+        ("timeline.", if cfg!(unix) { 30 } else { 26 }),
+        ("stream.", 10),
+        // Direct driver calls with descriptors.
+        ("misbehaviour.", if cfg!(unix) { 10 } else { 0 }),
+        ("property.", if cfg!(unix) { 4 } else { 3 }),
+        ("import.win32_", if cfg!(windows) { 8 } else { 0 }),
+        ("environment.", 2),
+    ])?;
     report.sound(&[NATIVE])
 }
 
-/// Two devices of the same model, of which a process may see one, both in another order, or none.
-pub(crate) fn two_devices(run: Run, sections: &[&str]) -> Result<(), Failed> {
-    run.filter("{identity,capability,environment,memory}.*").two_devices().run()?.sound(sections)
+/// Two devices of the same model, of which a process may see one, both in another order, or none. `pending` is the number of
+/// scenarios with work pending on both: one, if the devices have exportable memory.
+pub(crate) fn two_devices(run: Run, sections: &[&str], pending: usize) -> Result<(), Failed> {
+    let report = run.filter("{identity,capability,environment,memory}.*").two_devices().run()?;
+    report.at_least(&[
+        ("identity.second_device", 1),
+        ("identity.second_device_pending", pending),
+        ("environment.", 2),
+    ])?;
+    report.sound(sections)
 }
 
 /// A driver that returns zeros for the UUID: its device is identified by its PCI address.
@@ -45,6 +66,7 @@ fn without_uuid() -> Result<(), Failed> {
         Run::cuda().exporter("native").filter("{identity,environment}.*").env("GPU_INTEROP_SIM_UUID", &"0".repeat(32));
     let report = run.run()?;
     check(report.device.uuid.is_none() && report.device.pci.is_some(), format!("{:?}", report.device))?;
+    report.at_least(&[("identity.", 7)])?;
     report.sound(&[NATIVE])
 }
 
@@ -81,6 +103,7 @@ fn foreign_contexts() -> Result<(), Failed> {
     for context in ["foreign", "needed"] {
         let run = Run::cuda().exporter("native").filter(scenarios);
         let report = run.env("GPU_INTEROP_SIM_CONTEXT", context).run()?;
+        report.at_least(&[("semaphore.", 20), ("timeline.", if cfg!(unix) { 30 } else { 26 })])?;
         report.sound(&[NATIVE])?;
     }
     Ok(())
@@ -91,5 +114,6 @@ fn latency() -> Result<(), Failed> {
     let slow = "cuMemcpyHtoDAsync_v2:2000,cuStreamSynchronize:2000,cuImportExternalMemory:2000";
     let report =
         Run::cuda().exporter("native").filter("{memory,stream}.*").env("GPU_INTEROP_SIM_LATENCY", slow).run()?;
+    report.at_least(&[("stream.", 10)])?;
     report.sound(&[NATIVE])
 }

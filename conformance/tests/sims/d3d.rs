@@ -17,6 +17,16 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 fn suite() -> Result<(), Failed> {
     let report = Run::d3d().exporter("d3d12").whole().run()?;
+    report.at_least(&[
+        ("d3d.", scenarios_of("d3d")),
+        ("memory.", 5),
+        ("map.", 5),
+        ("process.", 3),
+        ("semaphore.", 12),
+        ("timeline.", 24),
+        ("property.", 3),
+        ("import.win32_", 20),
+    ])?;
     report.sound(&["d3d_suite"])
 }
 

@@ -14,7 +14,9 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(|peer| vulkan(peer, Run::part))),
         Trial::ignorable_test("hip_on_cuda_vulkan_whole", || peer::with_vulkan(|peer| vulkan(peer, Run::whole)))
             .with_ignored_flag(true),
-        Trial::test("hip_on_cuda_two_devices", || two_devices(on_cuda(), &["hip_on_cuda_two_devices", "hip_native"])),
+        Trial::test("hip_on_cuda_two_devices", || {
+            two_devices(on_cuda(), &["hip_on_cuda_two_devices", "hip_native"], 1)
+        }),
         Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(on_cuda(), "hip_on_cuda_5")),
         nightly("hip_on_cuda_semaphores_that_abort_are_never_called", || {
             aborting(Run::hip_on_cuda(), &["hip_on_cuda_native", "hip_native"])
@@ -22,6 +24,10 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("hip_on_cuda_faults_of_cuda_are_reported", faults),
     ]
 }
+
+/// The suite has verified every word.
+const DATA_MOVED: [(&str, usize); 6] =
+    [("memory.", 4), ("map.", 3), ("lifetime.", 5), ("threads.", 2), ("process.", 4), ("stream.", 10)];
 
 fn on_cuda() -> Run {
     Run::hip_on_cuda().exporter("native")
@@ -31,13 +37,16 @@ fn native() -> Result<(), Failed> {
     let report = on_cuda().whole().run()?;
     check(report.backend.driver.contains("HIP 6.4"), report.backend.driver.clone())?;
     check(report.device.name == "simulated GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
-    report.bridged()?;
+    report.at_least(&DATA_MOVED)?;
+    report.bridged(16)?;
     report.sound(&["hip_on_cuda_native", "hip_native"])
 }
 
 fn vulkan(vulkan: &Peer, scenarios: fn(Run) -> Run) -> Result<(), Failed> {
     let report = scenarios(Run::hip_on_cuda().exporter("vulkan").matching(vulkan)).run()?;
-    report.bridged()?;
+    report.at_least(&DATA_MOVED)?;
+    report.at_least(&[("reverse.", 5)])?;
+    report.bridged(13)?;
     report.sound(&["hip_on_cuda_vulkan", "hip_vulkan"])
 }
 

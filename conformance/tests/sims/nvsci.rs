@@ -34,6 +34,7 @@ fn nvsci() -> Run {
 
 fn suite() -> Result<(), Failed> {
     let report = nvsci().filter("nvsci.*").run()?;
+    report.at_least(&[("nvsci.", scenarios_of("nvsci"))])?;
     report.passed()
 }
 
@@ -188,6 +189,7 @@ fn incompatible() -> Result<(), Failed> {
 fn variants() -> Result<(), Failed> {
     for variant in ["wide", "invalid_gpu_id", "imports_hold_nothing", "iso_engine,always_mapped"] {
         let report = nvsci().filter(QUICK).env("GPU_INTEROP_SIM_NVSCI", variant).run()?;
+        report.at_least(&[("nvsci.", scenarios_of("nvsci") - 1)])?;
         report.passed()?;
     }
     let report = nvsci().filter("nvsci.gpu_cache").env("GPU_INTEROP_SIM_NVSCI", "discrete").run()?;
@@ -235,6 +237,7 @@ fn skipped_waits() -> Result<(), Failed> {
 fn conflict_lists() -> Result<(), Failed> {
     for behaviour in ["", "no_conflict_list"] {
         let report = nvsci().filter("nvsci.{conflict,sync_conflict}").env("GPU_INTEROP_SIM_NVSCI", behaviour).run()?;
+        report.at_least(&[("nvsci.", 2)])?;
         report.passed()?;
     }
     let report = nvsci().filter("nvsci.conflict").env("GPU_INTEROP_SIM_NVSCI", "conflict_code").run()?;
@@ -248,5 +251,6 @@ fn latency() -> Result<(), Failed> {
         "NvSciBufObjAlloc:2000,NvSciSyncObjAlloc:2000,cuSignalExternalSemaphoresAsync:1000,NvSciSyncFenceWait:1000";
     let run = nvsci().filter("nvsci.{raw_both_ways,signal_to_*,cpu_to_stream,ping_pong}");
     let report = run.env("GPU_INTEROP_SIM_LATENCY", slow).run()?;
+    report.at_least(&[("nvsci.", 5)])?;
     report.passed()
 }

@@ -15,6 +15,15 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 fn cuda(vulkan: &Peer) -> Result<(), Failed> {
     let report = Run::cuda().exporter("vulkan").matching(vulkan).nearly_whole().run()?;
+    report.at_least(&[
+        ("timeline.", 14),
+        ("memory.", 5),
+        ("reverse.", 5),
+        ("image_", 40),
+        ("video.", 13),
+        ("image_shape.at_offset", 1),
+        ("property.", 4),
+    ])?;
     report.sound(&["cuda_vulkan"])
 }
 
@@ -29,6 +38,7 @@ fn swiftshader() -> Result<Completion, Failed> {
     let groups =
         "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads,timeline}.*";
     let report = run.filter(groups).run()?;
+    report.at_least(&[("timeline.", 14), ("memory.", 5), ("reverse.", 5), ("semaphore.", 2)])?;
     report.sound(&["cuda_vulkan"])?;
     Ok(Completion::Completed)
 }
@@ -37,6 +47,7 @@ fn hip(vulkan: &Peer) -> Result<(), Failed> {
     // HIP identifies a device by its PCI address, which a CPU lacks: the two match because both report that they are
     // the CPU.
     let report = Run::hip().exporter("vulkan").matching(vulkan).nearly_whole().run()?;
-    report.bridged()?;
+    report.at_least(&[("memory.", 5), ("reverse.", 5), ("property.", 4), ("video.", 12)])?;
+    report.bridged(13)?;
     report.sound(&["hip_vulkan"])
 }

@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use gpu_interop_test_support::committed;
+
 /// Order of the sources, which is that of the functions in the header.
 const SOURCES: [&str; 27] = [
     "constants",
@@ -68,15 +70,7 @@ fn generate() -> String {
 fn the_header_is_that_of_the_sources() {
     let file = crate_folder().join("include/gpu_interop.h");
     let generated = generate();
-    if env::var_os("GPU_INTEROP_RECORD").is_some() {
-        fs::write(&file, &generated).expect("written");
-    }
-    let committed = fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        committed == generated,
-        "include/gpu_interop.h differs from the sources: run \
-         `GPU_INTEROP_RECORD=1 cargo test -p gpu-interop-capi --test header` and commit it"
-    );
+    committed(&file, &generated).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Every function of the sources is declared, once.

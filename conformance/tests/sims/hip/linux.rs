@@ -16,7 +16,8 @@ pub(super) fn own_tests() -> Vec<Trial> {
 
 fn native() -> Result<(), Failed> {
     let report = Run::hip_with_exporter().whole().run()?;
-    report.bridged()?;
+    report.at_least(&[("memory.", 4), ("stream.", 9), ("property.", 3), ("environment.", 2)])?;
+    report.bridged(16)?;
     report.sound(&[NATIVE])
 }
 
