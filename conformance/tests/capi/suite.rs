@@ -4,14 +4,14 @@ use std::process::Command;
 use std::sync::Arc;
 
 use gpu_interop::{Backend, ModuleImage};
-use gpu_interop_conformance::{BackendUnderTest, ExporterName, Outcome, Suite, host_semaphore};
+use gpu_interop_conformance::{BackendUnderTest, ExporterName, Suite, host_semaphore};
 use gpu_interop_conformance_cli::{CaseReport, Report, simulated_identity};
 use gpu_interop_test_support::{build, built_with_this_program, recording, this_program};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::api::{BACKEND_VARIABLE, LIBRARY_VARIABLE};
 use crate::backend::{CBackend, NAME, below};
-use crate::recorded::as_recorded;
+use crate::recorded::{as_recorded, at_least};
 
 pub(crate) fn suite() -> Suite {
     let backend = BackendUnderTest::new(NAME, || Ok(Arc::new(CBackend::load()?) as Arc<dyn Backend>));
@@ -67,11 +67,9 @@ impl Ran {
         format!("{what}\n{}", self.text).into()
     }
 
-    /// Fails unless at least this many scenarios passed whose names begin with `start`.
-    fn passed(&self, start: &str, least: usize) -> Result<(), Failed> {
-        let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);
-        let count = self.report.results.iter().filter(passed).count();
-        if count >= least { Ok(()) } else { Err(self.failed(&format!("{count} of {start}* passed"))) }
+    /// Fails unless at least so many scenarios passed whose ids have these prefixes.
+    fn at_least(&self, counts: &[(&str, usize)]) -> Result<(), Failed> {
+        at_least(&self.report.results, counts).map_err(|few| self.failed(&few))
     }
 
     /// Fails unless each case ended as recorded in this section, and passed if it names no such case.
@@ -88,7 +86,7 @@ fn host() -> Result<(), Failed> {
     let ran = Ran::run(command, "{[!s]*,st*,se*}")?;
     // Outcomes of the host backend with Vulkan depend on the machine.
     ran.as_recorded("host", |case| case.exporter != Some(ExporterName::Vulkan))?;
-    ran.passed("", 120)
+    ran.at_least(&[("", 120)])
 }
 
 /// With images, on the simulator of CUDA's driver.
@@ -103,9 +101,7 @@ fn cuda() -> Result<Completion, Failed> {
     command.args(["run", "--backend", NAME, "--require", "native,vulkan"]);
     let ran = Ran::run(command, "{image_*,import,map,memory,reverse,semaphore}.*")?;
     ran.as_recorded("cuda", |_| true)?;
-    ran.passed("image_", 30)?;
-    ran.passed("semaphore.", 10)?;
-    ran.passed("", 100)?;
+    ran.at_least(&[("image_", 30), ("semaphore.", 10), ("", 100)])?;
     Ok(Completion::Completed)
 }
 

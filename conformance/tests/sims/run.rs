@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 #[cfg(target_os = "linux")]
 use crate::peer::{Peer, SWIFTSHADER_UUID};
-use crate::recorded::as_recorded;
+use crate::recorded::{as_recorded, at_least};
 use gpu_interop_test_support::{build, recording, this_program};
 
 /// The packages of the simulators.
@@ -263,15 +263,9 @@ impl Ran {
         self.nothing_alive()
     }
 
-    /// Fails unless at least so many scenarios passed whose ids have these prefixes. Recorded outcomes leave out the limits
-    /// of a machine's Vulkan driver, and a file that was written by hand has no cases.
+    /// Fails unless at least so many scenarios passed whose ids have these prefixes.
     pub(crate) fn at_least(&self, counts: &[(&str, usize)]) -> Result<(), Failed> {
-        for (start, least) in counts {
-            let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);
-            let count = self.results.iter().filter(passed).count();
-            check(count >= *least, format!("{count} of {start}* passed\n{}", self.text))?;
-        }
-        Ok(())
+        at_least(&self.results, counts).map_err(|few| format!("{few}\n{}", self.text).into())
     }
 
     /// Fails unless every scenario passed, and nothing leaked.
