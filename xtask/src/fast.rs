@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::run::{Outcome, Run, cargo, has, run};
 use crate::session::{Session, Step, build, changed, lint};
-use crate::{aliases, circles, files, links, outside, package, python, source, windows};
+use crate::{aliases, files, links, outside, package, python, windows};
 
 /// Steps that build: they run beside the others, which mostly wait. Where nothing is built, both take about equally long.
 /// The steps that need metadata only, but for `clippy`, are the last of the others, because Cargo builds one of them at a
@@ -27,8 +27,7 @@ pub(crate) static STEPS: &[Step] = steps![
     "format", "formatting of Rust", |_| cargo("fmt --all --check").check();
     "files", "shell scripts, workflows and manifests of ci/", files::check;
     "kernels", "prebuilt kernels are those of their source", kernels;
-    "lengths", "no Rust file is too long", |_| source::lengths();
-    "circles", "no unexpected circles of files", |_| circles::check(false);
+    "lengths", "no Rust file is too long", |_| files::lengths();
     "clippy", "lints of the whole workspace", clippy;
     // The longest of those in the background, mostly on one processor.
     "windows", "tests for Windows, under Wine", windows::fast;

@@ -3,20 +3,17 @@
 mod aliases;
 mod background;
 mod capi;
-mod circles;
 mod debian;
 mod fast;
 mod files;
 mod links;
 mod outside;
 mod package;
-mod paths;
 mod python;
 mod record;
 mod run;
 mod session;
 mod slow;
-mod source;
 mod venv;
 mod windows;
 
@@ -50,14 +47,6 @@ enum Single {
         #[arg(long)]
         debug: bool,
     },
-    /// Lists circles of files: files of a crate that depend on each other
-    Circles {
-        /// Prints the dependencies between the files of a circle
-        #[arg(long)]
-        edges: bool,
-    },
-    /// Lists Rust files that are too long
-    Lengths,
     /// Writes the committed files that tests compare with what they find; read the changes before you commit them
     Record {
         /// Kinds of files; without one, all
@@ -114,8 +103,6 @@ fn main() -> ExitCode {
         Task::Single(Single::Capi { prefix, debug }) => {
             Session::new().and_then(|session| capi::install(&session, &prefix, debug))
         }
-        Task::Single(Single::Circles { edges }) => circles::check(edges),
-        Task::Single(Single::Lengths) => source::lengths(),
         Task::Single(Single::Record { kinds }) => Session::new().and_then(|_| record::record(&kinds)),
         Task::Single(Single::StandardLibrary { target }) => Session::new()
             .and_then(|session| debian::standard_library(&session, &target))
