@@ -1,6 +1,6 @@
 //! The table of environment variables, and the page that is made from it.
 
-/// Defines the page, and for the test in `tests/environment.rs` the names.
+/// Defines the page, and for the test in `tests/guide.rs` the names.
 macro_rules! variables {
     ($($heading:literal, $lead:literal { $($name:literal, $values:literal, $effect:literal;)* })*) => {
         #[doc = include_str!("environment.md")]

@@ -1,4 +1,5 @@
-//! Compares the guide's table of environment variables with the sources of the published crates and of `conformance`.
+//! Compares the guide with the sources of the published crates and of `conformance`: environment variables, quoted messages,
+//! and names of faults.
 //!
 //! On Linux only, because the sources are the same on every system.
 
@@ -110,4 +111,41 @@ fn the_table_has_every_variable_that_is_read_and_no_other() {
     assert!(missing.is_empty(), "not in src/guide/environment.rs:\n{}", missing.join("\n"));
     let stale: Vec<_> = table.iter().filter(|name| !seen.contains(**name)).collect();
     assert!(stale.is_empty(), "in src/guide/environment.rs, but read nowhere: {stale:?}");
+}
+
+/// The parts of a quoted message that the sources have as they are: without placeholders and numbers, and without the names
+/// and keys that a message gets when it is made.
+fn fixed_parts(message: &str) -> Vec<&str> {
+    let placeholders = ["...", ": ", "CUDA driver", "HIP runtime"];
+    let start: Vec<_> = message.split(|c: char| c.is_ascii_digit()).collect();
+    let parts =
+        placeholders.iter().fold(start, |parts, at| parts.into_iter().flat_map(|part| part.split(at)).collect());
+    let trimmed = parts.into_iter().map(|part| part.trim_matches([' ', ':', ';', ',']));
+    trimmed.filter(|part| part.contains(' ')).collect()
+}
+
+/// The texts between two marks, in the first columns of the tables.
+fn quoted(page: &str) -> impl Iterator<Item = &str> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    rows.flat_map(|cell| cell.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn the_sources_have_every_quoted_message_and_fault() {
+    const LEAST: (usize, usize) = (40, 15);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("crates/gpu-interop/src/guide/troubleshooting.md")).expect("the page");
+    let sources: Vec<_> = sources(&root).into_values().collect();
+    // A literal may continue on the next line.
+    let all = sources.join("\n").replace("\\\n", "\n").split_whitespace().collect::<Vec<_>>().join(" ");
+    let messages: Vec<_> = quoted(&page).flat_map(fixed_parts).collect();
+    let is_fault = |name: &&str| {
+        name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let faults: Vec<_> = rows.flat_map(|row| row.split('*').skip(1).step_by(2)).filter(is_fault).collect();
+    assert!(messages.len() > LEAST.0 && faults.len() > LEAST.1, "{} messages, {} faults", messages.len(), faults.len());
+    let is_absent = |text: &&&str| !all.contains(**text);
+    let absent: Vec<_> = messages.iter().chain(&faults).filter(is_absent).collect();
+    assert!(absent.is_empty(), "the guide quotes what no source has: {absent:#?}");
 }
