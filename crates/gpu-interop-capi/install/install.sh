@@ -2,7 +2,8 @@
 # Installs headers, libraries, pkg-config and CMake files on Linux: install.sh STATIC_LIBRARY PREFIX VERSION
 #
 # The shared library is linked from the static one, because rustc passes a version script of its own to the linker, which
-# cannot be combined with one that names versions. CC selects the compiler, DESTDIR a staging folder.
+# cannot be combined with one that names versions. CC selects the compiler, DESTDIR a staging folder. LDFLAGS are more
+# switches of the link; the default removes the symbols of the debugger.
 set -eu
 [ $# -eq 3 ] || {
     echo "usage: install.sh STATIC_LIBRARY PREFIX VERSION" >&2
@@ -26,7 +27,7 @@ cp "$static" "$root/lib/libgpu_interop.a"
 # shellcheck disable=SC2086 # a list of switches
 ${CC:-cc} -shared -o "$root/lib/libgpu_interop.so.$short" \
     "-Wl,-soname,libgpu_interop.so.$major" "-Wl,--version-script=$here/gpu_interop.map" -Wl,--gc-sections -Wl,-z,defs \
-    -Wl,--whole-archive "$static" -Wl,--no-whole-archive $private
+    ${LDFLAGS--Wl,--strip-all} -Wl,--whole-archive "$static" -Wl,--no-whole-archive $private
 ln -sf "libgpu_interop.so.$short" "$root/lib/libgpu_interop.so.$major"
 ln -sf "libgpu_interop.so.$major" "$root/lib/libgpu_interop.so"
 
