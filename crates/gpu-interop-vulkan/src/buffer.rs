@@ -5,11 +5,10 @@ use std::sync::Arc;
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
-use crate::backing::Backing;
 use crate::error::Checked;
 use crate::heap::space::Lease;
 use crate::interop::VulkanInterop;
-use crate::memory::{Memory, Needs, Sharing};
+use crate::memory::{Backing, Memory, Needs, Sharing};
 use crate::placement::MemoryPlacement;
 use crate::tracking::{Object, Ownership, State};
 

@@ -1,15 +1,20 @@
-//! Buffers on imported memory.
+//! Buffers on imported memory, and imported semaphores.
 
 use ash::vk;
-use gpu_interop_core::{Error, ImportError, MemoryImport, Result};
+use gpu_interop_core::{Error, ImportError, MemoryHandleKind, MemoryImport, Result, SemaphoreImport, SemaphorePayload};
 
 use crate::buffer::{self, OwnedBuffer, Unbound};
-use crate::import_memory::{self, Incoming};
+use crate::handles::{Importable, ImportableSemaphore};
 use crate::interop::VulkanInterop;
-use crate::placement::MemoryPlacement;
+use crate::memory::{Memory, Needs, Sharing};
+use crate::placement::{MemoryPlacement, memory_type};
+use crate::query::{ExternalFeatures, memory_handle_type, semaphore_handle_type};
+use crate::semaphore::OwnedSemaphore;
 use crate::tracking::State;
 
-const OPERATION: &str = "ImportedBuffer::new";
+/// The operations in errors.
+const BUFFER: &str = "ImportedBuffer::new";
+const SEMAPHORE: &str = "ImportedSemaphore::new";
 
 /// Options of an [`ImportedBuffer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +83,9 @@ impl ImportedBuffer {
         request: MemoryImport,
         options: &BufferImportOptions,
     ) -> Result<Self, ImportError<MemoryImport>> {
-        match import(interop, &request, options) {
+        match import_buffer(interop, &request, options) {
             Ok(buffer) => Ok(Self { buffer }),
-            Err(error) => Err(import_memory::failed(error, interop, request)),
+            Err(error) => Err(failed(error, interop, request)),
         }
     }
 
@@ -91,17 +96,21 @@ impl ImportedBuffer {
     }
 }
 
-fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImportOptions) -> Result<OwnedBuffer> {
-    let incoming = Incoming::new(OPERATION, interop, request)?;
-    buffer::check(OPERATION, interop, options.size, options.usage)?;
+fn import_buffer(
+    interop: &VulkanInterop,
+    request: &MemoryImport,
+    options: &BufferImportOptions,
+) -> Result<OwnedBuffer> {
+    let incoming = Incoming::new(BUFFER, interop, request)?;
+    buffer::check(BUFFER, interop, options.size, options.usage)?;
     if options.size > request.size() {
-        return Err(Error::invalid(OPERATION, "the buffer is larger than the imported memory")
+        return Err(Error::invalid(BUFFER, "the buffer is larger than the imported memory")
             .with_context("buffer", format_args!("{} bytes", options.size)));
     }
     if request.is_dedicated() && request.image().is_some() {
-        return Err(Error::invalid(OPERATION, "the memory is dedicated to an image; import it as an `ImportedImage`"));
+        return Err(Error::invalid(BUFFER, "the memory is dedicated to an image; import it as an `ImportedImage`"));
     }
-    request.check_buffer(OPERATION, ..options.size)?;
+    request.check_buffer(BUFFER, ..options.size)?;
     let features = interop.buffer_features(incoming.kind(), options.usage)?;
     let types = incoming
         .handle_type(&features)
@@ -110,4 +119,197 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImpor
     let memory = incoming.allocate(&buffer.needs(), types, options.memory, options.memory_type)?;
     // The other API owns the buffer until it is acquired.
     buffer.bind(memory, Some(State::External))
+}
+
+/// An import request that passed every check that needs no buffer or image.
+pub(crate) struct Incoming<'a> {
+    operation: &'static str,
+    interop: &'a VulkanInterop,
+    request: &'a MemoryImport,
+    handle: Importable<'a>,
+}
+
+impl<'a> Incoming<'a> {
+    pub(crate) fn new(operation: &'static str, interop: &'a VulkanInterop, request: &'a MemoryImport) -> Result<Self> {
+        let handle = Importable::new(operation, request.handle())?;
+        request.validate(operation, interop.identity())?;
+        if request.is_native_of_the_cpu() {
+            return Err(Error::unsupported(
+                operation,
+                "memory of a CPU backend cannot be imported into Vulkan; export it from Vulkan and import it into the backend",
+            ));
+        }
+        Ok(Self { operation, interop, request, handle })
+    }
+
+    pub(crate) fn kind(&self) -> MemoryHandleKind {
+        self.request.handle().kind()
+    }
+
+    /// Vulkan's flag for the kind, if the device imports it for this object.
+    pub(crate) fn handle_type(
+        &self,
+        features: &ExternalFeatures<MemoryHandleKind>,
+    ) -> Result<vk::ExternalMemoryHandleTypeFlags> {
+        let Some(types) = memory_handle_type(self.kind()).filter(|_| features.importable) else {
+            return Err(Error::unsupported(
+                self.operation,
+                "the device does not import this kind of handle for this object",
+            ));
+        };
+        if features.dedicated_only && !self.request.is_dedicated() {
+            return Err(Error::invalid(
+                self.operation,
+                "the device imports this kind only as a dedicated allocation; set the flag",
+            ));
+        }
+        Ok(types)
+    }
+
+    /// Imports the memory for an object with these requirements. The driver gets a duplicate of a descriptor.
+    pub(crate) fn allocate(
+        self,
+        needs: &Needs,
+        types: vk::ExternalMemoryHandleTypeFlags,
+        placement: MemoryPlacement,
+        wanted_type: Option<u32>,
+    ) -> Result<Memory> {
+        let Self { operation, interop, request, handle } = self;
+        check_needs(operation, request, needs)?;
+        let lent = handle.lend()?;
+        let importable = lent.memory_types(interop, request.handle().kind(), types)?;
+        let allowed = needs.requirements.memory_type_bits & importable;
+        let memory_type = memory_type(interop, allowed, placement, wanted_type)?;
+        let sharing = Sharing::Import(types, &lent);
+        let outcome = Memory::allocate(interop, needs, &sharing, request.size(), memory_type, request.is_dedicated());
+        let mut memory = lent.finish(outcome)?;
+        memory.map(needs, placement)?;
+        Ok(memory)
+    }
+}
+
+/// Checks that the object can be bound to this memory, by size and dedicated flag.
+fn check_needs(operation: &'static str, request: &MemoryImport, needs: &Needs) -> Result<()> {
+    if needs.requires_dedicated && !request.is_dedicated() {
+        return Err(Error::invalid(
+            operation,
+            "the driver requires a dedicated allocation for this object; export one and set the flag",
+        ));
+    }
+    let needed = needs.requirements.size;
+    let fits = if request.is_dedicated() { needed == request.size() } else { needed <= request.size() };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::invalid(operation, "the imported memory does not have the required size")
+        .with_context("needed", format_args!("{needed} bytes"))
+        .with_context("dedicated", request.is_dedicated()))
+}
+
+/// Returns the request with an error that describes it.
+pub(crate) fn failed(error: Error, interop: &VulkanInterop, request: MemoryImport) -> ImportError<MemoryImport> {
+    let error = error
+        .with_device(interop.identity())
+        .with_context("handle", request.handle().kind())
+        .with_object_name(request.handle().as_win32())
+        .with_context("import size", format_args!("{} bytes", request.size()));
+    ImportError::new(error, request)
+}
+
+/// A semaphore that shares its payload with one that was exported elsewhere. Destroyed on drop; the exporter's
+/// semaphore is unaffected.
+#[derive(Debug, Clone)]
+pub struct ImportedSemaphore {
+    semaphore: OwnedSemaphore,
+}
+
+impl ImportedSemaphore {
+    /// Imports a binary or timeline semaphore, permanently. Calls `vkImportSemaphoreFdKHR` with `OPAQUE_FD`, or
+    /// `vkImportSemaphoreWin32HandleKHR`.
+    ///
+    /// On success the import owns the handle. On failure the request is returned with its handle open, whatever the
+    /// driver did: the driver only gets a duplicate.
+    ///
+    /// # Errors
+    /// * `InvalidArgument`: the descriptor is closed or cannot be a semaphore. The driver was not called.
+    /// * `Unsupported`: the device does not import this kind, has no timeline semaphores, or
+    ///   `VK_KHR_external_semaphore_fd` is not enabled. The driver was not called.
+    /// * `DeviceMismatch`: the request names another exporter. The driver was not called.
+    /// * `ImportRejected` or `OutOfMemory`: the driver rejected the import.
+    #[doc(alias("vkImportSemaphoreFdKHR", "vkImportSemaphoreWin32HandleKHR"))]
+    pub fn new(interop: &VulkanInterop, request: SemaphoreImport) -> Result<Self, ImportError<SemaphoreImport>> {
+        match import_semaphore(interop, &request) {
+            Ok(semaphore) => Ok(Self { semaphore }),
+            Err(error) => {
+                let handle = request.handle();
+                let error = error
+                    .with_device(interop.identity())
+                    .with_context("handle", handle.kind())
+                    .with_object_name(handle.as_win32());
+                Err(ImportError::new(error, request))
+            }
+        }
+    }
+
+    /// The semaphore itself.
+    #[must_use]
+    pub fn semaphore(&self) -> &OwnedSemaphore {
+        &self.semaphore
+    }
+}
+
+fn import_semaphore(interop: &VulkanInterop, request: &SemaphoreImport) -> Result<OwnedSemaphore> {
+    let kind = request.handle().kind();
+    let handle = ImportableSemaphore::new(SEMAPHORE, request.handle())?;
+    request.validate(SEMAPHORE, interop.identity())?;
+    if kind.payload() == SemaphorePayload::Timeline {
+        interop.timeline(SEMAPHORE)?;
+    }
+    let features = interop.semaphore_features(kind)?;
+    let Some(types) = semaphore_handle_type(kind).filter(|_| features.importable) else {
+        return Err(Error::unsupported(SEMAPHORE, "the device does not import this kind of semaphore"));
+    };
+    interop.functions().semaphore(SEMAPHORE)?;
+    let not_exported = vk::ExternalSemaphoreHandleTypeFlags::empty();
+    let semaphore = OwnedSemaphore::create(SEMAPHORE, interop, kind.payload(), 0, not_exported)?;
+    // SAFETY: the semaphore is live, has the payload type of the handle, and was just created, so nothing uses it.
+    unsafe { handle.import(interop, semaphore.raw(), types) }?;
+    semaphore.share();
+    Ok(semaphore)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use gpu_interop_core::{ErrorKind, MemoryHandle};
+
+    use super::*;
+
+    #[test]
+    fn memory_fits_by_size_and_by_dedication() {
+        let message = |size, dedicated, requires_dedicated| {
+            let file = std::fs::File::open("/dev/null").expect("open");
+            let handle = MemoryHandle::OpaqueFd(file.into());
+            // SAFETY: only its parameters are checked; it is not imported.
+            let request = unsafe { MemoryImport::new(handle, size).dedicated(dedicated) };
+            let outcome = check_needs("op", &request, &Needs::of_bytes(4096, requires_dedicated));
+            outcome.map_err(|error| {
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                error.message().to_owned()
+            })
+        };
+        // A dedicated allocation is allowed where the driver does not require one.
+        for (size, dedicated, required) in [(4096, false, false), (8192, false, false), (4096, true, false)] {
+            assert_eq!(message(size, dedicated, required), Ok(()));
+        }
+        assert_eq!(message(4096, true, true), Ok(()));
+        for size in [4096, 8192] {
+            let message = message(size, false, true).expect_err("not dedicated");
+            assert!(message.contains("requires a dedicated allocation"), "{message}");
+        }
+        for (size, dedicated, required) in [(4095, false, false), (4095, true, true), (8192, true, false)] {
+            let message = message(size, dedicated, required).expect_err("unfit");
+            assert!(message.contains("required size"), "{message}");
+        }
+    }
 }

@@ -14,9 +14,8 @@ use crate::identity::{
     device_identity, driver_and_vendor, driver_description, has_extension, is_nvidias_driver, name_and_kind,
     query_properties, version,
 };
-use crate::pending_work::PendingWork;
-use crate::queue_waits::QueueWaits;
-use crate::usage_bits;
+use crate::queue::QueueWaits;
+use crate::usage;
 
 /// Function tables, memory types and identity of a Vulkan device, for sharing its objects.
 ///
@@ -158,8 +157,8 @@ impl VulkanInterop {
         };
         let shared = Shared {
             functions,
-            buffer_usages: usage_bits::of_buffers(has, has_addresses),
-            image_bits: usage_bits::of_images(has),
+            buffer_usages: usage::of_buffers(has, has_addresses),
+            image_bits: usage::of_images(has),
             has_timelines,
             timeline,
             max_timeline_difference,
@@ -439,4 +438,10 @@ unsafe fn max_timeline_difference(instance: &ash::Instance, physical_device: vk:
     // SAFETY: the caller's promise; the device has the structure with its timeline semaphores.
     unsafe { query_properties(instance, physical_device, &mut limits) };
     limits.max_timeline_semaphore_value_difference.max(LEAST)
+}
+
+/// Keeps objects until the work that uses them has finished.
+pub(crate) trait PendingWork: Send + Sync {
+    /// Drops the objects whose work has finished. Does not block, except in the destructors of owners.
+    fn free_finished(&self);
 }

@@ -89,43 +89,31 @@
 #[macro_use]
 mod macros;
 
-mod backing;
-mod begun;
-mod binary;
 mod buffer;
 mod context;
 mod error;
 mod export;
-mod export_semaphore;
 mod format;
 mod handles;
 mod heap;
 mod identity;
 mod image;
 mod import;
-mod import_memory;
-mod import_semaphore;
 mod interop;
-mod layer;
 mod loader;
 mod memory;
 mod ownership;
-mod patience;
 mod pending;
-mod pending_work;
 mod placement;
 mod query;
 mod queue;
-mod queue_waits;
 mod raw;
 mod ring;
 mod semaphore;
 mod shape;
-mod shared_timeline;
 mod timeline;
 mod tracking;
 mod usage;
-mod usage_bits;
 mod video;
 
 pub use ash;
@@ -133,15 +121,14 @@ pub use buffer::OwnedBuffer;
 pub use context::{
     BufferCopy, DeviceChoice, HeadlessContext, HeadlessOptions, Recording, SemaphoreOp, Submission, ValidationLog,
 };
-pub use export::{BufferOptions, ExportableBuffer};
-pub use export_semaphore::ExportableSemaphore;
+pub use export::{BufferOptions, ExportableBuffer, ExportableSemaphore};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
 pub use heap::{SharedHeap, SharedHeapBuffer, SharedHeapOptions, SharedHeapUsage};
 pub use identity::device_identity;
-pub use image::{ExportableImage, ImageOptions, ImageSpec, OwnedImage, SubresourceLayout};
-pub use image::{ImageImportOptions, ImportedImage};
-pub use import::{BufferImportOptions, ImportedBuffer};
-pub use import_semaphore::ImportedSemaphore;
+pub use image::{
+    ExportableImage, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage, OwnedImage, SubresourceLayout,
+};
+pub use import::{BufferImportOptions, ImportedBuffer, ImportedSemaphore};
 pub use interop::VulkanInterop;
 pub use loader::{LOADER_LIBRARY, load_entry, load_entry_from};
 pub use ownership::OwnershipTransfer;
@@ -154,5 +141,5 @@ pub use ring::{
 };
 pub use semaphore::OwnedSemaphore;
 pub use shape::{array_shape, array_usage};
-pub use shared_timeline::shared_timeline;
+pub use timeline::shared_timeline;
 pub use video::{ExportableVideo, PlaneStorage, VideoOptions, VideoSpec};

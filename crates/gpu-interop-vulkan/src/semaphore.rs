@@ -1,18 +1,17 @@
 //! Binary and timeline semaphores.
 
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{Error, Result, SemaphorePayload};
 
-use crate::binary::{Binary, BinaryState};
 use crate::error::{self, Checked};
 use crate::interop::VulkanInterop;
 use crate::pending::PendingSignals;
-use crate::queue_waits::{Awaited, Place};
+use crate::queue::{Awaited, Place};
 
 /// A `VkSemaphore`, binary or timeline. Destroyed with the last clone.
 ///
@@ -448,6 +447,81 @@ fn within_reach(operation: &'static str, current: u64, value: u64, most: u64) ->
 /// Converts a timeout to nanoseconds. Longer timeouts become the longest finite one.
 pub(crate) fn nanoseconds(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)
+}
+
+/// State of a binary semaphore after the submitted work.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Binary {
+    #[default]
+    Unsignalled,
+    /// A signal is being submitted.
+    Signalling,
+    /// By this submission; `None` for one through ash.
+    Signalled(Option<Place>),
+    /// A wait is being submitted.
+    Waiting,
+}
+
+/// The state of a binary semaphore. The methods accept everything if another API or process may change it
+/// (`is_shared`).
+#[derive(Debug, Default)]
+pub(crate) struct BinaryState(Mutex<Binary>);
+
+impl BinaryState {
+    fn lock(&self) -> MutexGuard<'_, Binary> {
+        // The state is valid after every step, so a poisoned lock is usable.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self) -> Binary {
+        *self.lock()
+    }
+
+    pub(crate) fn set(&self, state: Binary) {
+        *self.lock() = state;
+    }
+
+    /// Records a wait that is about to be submitted. Returns the state before, for a failed submission.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without a submitted signal.
+    pub(crate) fn wait(&self, operation: &'static str, is_shared: bool) -> Result<Binary> {
+        let mut state = self.lock();
+        if is_shared || matches!(*state, Binary::Signalled(_)) {
+            return Ok(std::mem::replace(&mut state, Binary::Waiting));
+        }
+        Err(Error::invalid(
+            operation,
+            "no signal of the binary semaphore was submitted, so the queue would wait for ever; submit the signal first, or \
+             declare one submitted through ash (OwnedSemaphore::assume_signalled)",
+        ))
+    }
+
+    /// The recorded wait was submitted.
+    pub(crate) fn wait_submitted(&self) {
+        let mut state = self.lock();
+        // Else the same submission signals it, too.
+        if matches!(*state, Binary::Waiting) {
+            *state = Binary::Unsignalled;
+        }
+    }
+
+    /// As [`wait`](Self::wait), of a signal. `is_waited`: the same submission waits for the semaphore.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it is signalled, or other work is
+    /// being submitted.
+    pub(crate) fn signal(&self, operation: &'static str, is_shared: bool, is_waited: bool) -> Result<Binary> {
+        let mut state = self.lock();
+        if is_shared || matches!(*state, Binary::Unsignalled) || (is_waited && matches!(*state, Binary::Waiting)) {
+            return Ok(std::mem::replace(&mut state, Binary::Signalling));
+        }
+        Err(Error::invalid(
+            operation,
+            "a signal of the binary semaphore is already submitted, and no wait for it; submit the wait first, or declare one \
+             or a presentation submitted through ash (OwnedSemaphore::assume_waited)",
+        ))
+    }
 }
 
 #[cfg(test)]

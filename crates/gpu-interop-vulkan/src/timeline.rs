@@ -1,20 +1,20 @@
 //! Timeline semaphores as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
 
 use std::any::Any;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{
-    Error, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, TimelineWaiter,
+    Device, Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload,
+    Timeline, TimelineWaiter,
 };
 
-use crate::error;
-use crate::export_semaphore::ExportableSemaphore;
-use crate::import_semaphore::ImportedSemaphore;
+use crate::export::ExportableSemaphore;
+use crate::import::ImportedSemaphore;
 use crate::interop::VulkanInterop;
-use crate::layer;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
+use crate::{error, loader};
 
 /// A timeline semaphore that need not be exportable; a bridge carries its values.
 impl ExporterTimeline for OwnedSemaphore {
@@ -127,7 +127,7 @@ impl Waiter {
     fn new(interop: &VulkanInterop) -> Result<Self> {
         // A layer is loaded before the device.
         if interop.begin_layer_check() {
-            layer::warn_beside_bridge();
+            loader::warn_beside_bridge();
         }
         let longest = if interop.polls_in_waits() { POLLING } else { Duration::MAX };
         let (interruptions, interrupted) = (Mutex::default(), Condvar::new());
@@ -199,6 +199,22 @@ impl TimelineWaiter for Waiter {
             tracing::debug!(%error, "cannot interrupt a wait for timelines");
         }
         self.interrupted.notify_one();
+    }
+}
+
+/// Creates a timeline semaphore at `initial` and the [`Timeline`] by which streams of `device` signal it and wait for
+/// it. The semaphore is exportable where the Vulkan device exports timelines; elsewhere the host bridges the values.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] if the Vulkan device has no timeline semaphores; otherwise as for [`Timeline::new`].
+pub fn shared_timeline(interop: &VulkanInterop, device: &Device, initial: u64) -> Result<(OwnedSemaphore, Timeline)> {
+    match ExportableSemaphore::timeline(interop, initial) {
+        Ok(exported) => Ok((exported.semaphore().clone(), Timeline::new(device, Arc::new(exported))?)),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let semaphore = OwnedSemaphore::timeline(interop, initial)?;
+            Ok((semaphore.clone(), Timeline::new(device, Arc::new(semaphore))?))
+        }
+        Err(error) => Err(error),
     }
 }
 

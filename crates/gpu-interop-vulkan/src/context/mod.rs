@@ -1,6 +1,6 @@
 //! A Vulkan device created by this crate, for tests, examples and tools.
 
-mod hand_over;
+pub(crate) mod hand_over;
 mod image;
 mod lock;
 mod owner;
@@ -19,8 +19,7 @@ use std::time::{Duration, Instant};
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
-use crate::interop::VulkanInterop;
-use crate::pending_work::PendingWork;
+use crate::interop::{PendingWork, VulkanInterop};
 use crate::queue::QueueKind;
 pub use hand_over::BufferCopy;
 use lock::lock;

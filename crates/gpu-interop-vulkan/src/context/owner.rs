@@ -11,8 +11,7 @@ use super::validation::{self, ValidationLog};
 use crate::error::Checked;
 use crate::identity::{self, has_extension};
 use crate::interop::{FIRST_USE, VulkanInterop};
-use crate::layer::LAYER;
-use crate::loader::LOADER_LIBRARY;
+use crate::loader::{LAYER, LOADER_LIBRARY};
 
 /// An instance, with a messenger for the layer if validation is enabled.
 pub(super) struct InstanceOwner {

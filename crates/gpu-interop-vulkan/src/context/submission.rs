@@ -9,13 +9,12 @@ use gpu_interop_core::{Error, Result, SemaphorePayload};
 
 use super::lock::lock;
 use super::spare::{Parts, Spare};
-use crate::begun::Begun;
 use crate::buffer::OwnedBuffer;
+use crate::context::hand_over::SubmissionGuard;
 use crate::error::{self, Checked};
 use crate::image::OwnedImage;
-use crate::interop::VulkanInterop;
-use crate::patience::{InUse, drop_in_use};
-use crate::pending_work::PendingWork;
+use crate::interop::{PendingWork, VulkanInterop};
+use crate::pending::{InUse, drop_in_use};
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
 use crate::tracking::{Command, Ownership, State};
 
@@ -165,11 +164,11 @@ impl Flight {
         // SAFETY: the command buffer is in the recording state, and only this object has it.
         unsafe { device.end_command_buffer(self.commands) }.checked("vkEndCommandBuffer")?;
         let ops = |ops: &[SemaphoreOp<'a>]| ops.iter().map(|op| (op.semaphore, op.value)).collect::<Vec<_>>();
-        let begun = Begun::new(SUBMIT, queue, ops(waits), ops(signals))?;
+        let guard = SubmissionGuard::new(SUBMIT, queue, ops(waits), ops(signals))?;
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
         // queue's lock is held; this object keeps all used objects until the fence is signalled.
         unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")?;
-        begun.submitted();
+        guard.submitted();
         self.moved.values().for_each(|moved| moved.ownership.set(moved.left));
         Ok(())
     }

@@ -7,7 +7,7 @@ use ash::vk;
 use gpu_interop_core::{Error, Result, caught};
 
 use crate::error::Checked;
-use crate::layer::LAYER;
+use crate::loader::LAYER;
 
 /// The errors that the validation layer reported about one [`HeadlessContext`](crate::HeadlessContext).
 ///

@@ -1,23 +1,23 @@
 //! Many buffers in few shared allocations.
 
 mod buffer;
-mod deferred;
-mod options;
 pub(crate) mod space;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
-use gpu_interop_core::{Device, Error, MappedBuffer, Result};
+use gpu_interop_core::{Device, Error, MappedBuffer, MemoryHandleKind, Result};
 
-pub use self::buffer::SharedHeapBuffer;
-use self::deferred::Deferred;
-pub use self::options::SharedHeapOptions;
 use self::space::{Lease, Space, Units};
 use crate::buffer::{Unbound, check};
 use crate::export::exportable_as;
+use crate::handles;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Sharing};
+use crate::placement::MemoryPlacement;
+use buffer::Deferred;
+
+pub use self::buffer::SharedHeapBuffer;
 
 /// Memory of Vulkan that a compute device imports and maps once, and from which buffers are cut for both sides.
 ///
@@ -275,5 +275,39 @@ impl Shared {
         let imported = device.import_memory(memory.import_request(options.handle)?)?;
         let mapped = Arc::new(imported.map_buffer(0..units.size())?);
         Ok(Block { mapped, space: Space::new(memory, *units) })
+    }
+}
+
+/// Options of a [`SharedHeap`](crate::SharedHeap).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedHeapOptions {
+    /// Least size of a block, bytes; the largest buffer has this size. A heap starts with one block, and more are
+    /// allocated as needed. The actual size is up to an eighth larger.
+    pub block_size: u64,
+    /// Vulkan's use of every buffer. `SHADER_DEVICE_ADDRESS` needs the feature `bufferDeviceAddress` enabled.
+    pub usage: vk::BufferUsageFlags,
+    /// Placement of the memory.
+    pub memory: MemoryPlacement,
+    /// Handle kind of the exports. [`MemoryHandleKind::DmaBufFd`] needs `VK_EXT_external_memory_dma_buf` enabled.
+    pub handle: MemoryHandleKind,
+}
+
+impl SharedHeapOptions {
+    /// Options for buffers for `usage` in blocks of 64 MiB of device-local memory, exported as opaque fds or NT handles.
+    #[must_use]
+    pub fn new(usage: vk::BufferUsageFlags) -> Self {
+        Self { block_size: 64 << 20, usage, memory: MemoryPlacement::DeviceLocal, handle: handles::MEMORY }
+    }
+}
+
+setters! {
+    SharedHeapOptions {
+        /// Sets the size of a block, bytes.
+        block_size: u64;
+        /// Sets the placement of the memory.
+        memory: MemoryPlacement;
+        /// Sets the handle kind of the exports.
+        handle: MemoryHandleKind;
     }
 }

@@ -3,7 +3,7 @@
 use gpu_interop_core::{ImportError, MemoryImport, Result};
 
 use super::{ImageSpec, OwnedImage, Unbound};
-use crate::import_memory::{self, Incoming};
+use crate::import::{self, Incoming};
 use crate::interop::VulkanInterop;
 use crate::placement::MemoryPlacement;
 use crate::tracking::State;
@@ -75,7 +75,7 @@ impl ImportedImage {
     ) -> Result<Self, ImportError<MemoryImport>> {
         match import(interop, &request, options) {
             Ok(image) => Ok(Self { image }),
-            Err(error) => Err(import_memory::failed(error, interop, request)),
+            Err(error) => Err(import::failed(error, interop, request)),
         }
     }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use gpu_interop_core::{Error, ErrorKind, Result, Stream};
 
 use super::memory::FrameMemory;
-use super::options::FrameSide;
 use super::slots::{self, Part, Slots};
+use crate::ring::FrameSide;
 
 /// Time for the work of a stream to end that cannot signal its end.
 const PATIENCE: Duration = Duration::from_secs(2);

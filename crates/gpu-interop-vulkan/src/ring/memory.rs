@@ -8,12 +8,12 @@ use gpu_interop_core::{
     Result, Stream,
 };
 
-use super::options::FrameRingOptions;
 use crate::buffer::OwnedBuffer;
 use crate::context::Recording;
 use crate::export::{BufferOptions, ExportableBuffer};
 use crate::image::{ExportableImage, ImageOptions, OwnedImage};
 use crate::interop::VulkanInterop;
+use crate::ring::FrameRingOptions;
 
 /// Buffers and images of one of the frames of a [`FrameRing`](crate::FrameRing), in the order of its options.
 #[derive(Debug, Default)]

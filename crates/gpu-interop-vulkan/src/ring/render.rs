@@ -1,15 +1,18 @@
 //! Vulkan's half of a frame.
 
+use std::sync::{Arc, Weak};
+
 use ash::vk;
-use gpu_interop_core::Result;
+use gpu_interop_core::{Error, Graph, Result, Stream};
 
 use super::frame::Frame;
 use super::memory::FrameMemory;
-use super::options::FrameSide;
-use crate::begun::Begun;
+use crate::context::hand_over::SubmissionGuard;
 use crate::context::{HeadlessContext, Recording, SemaphoreOp, Submission};
 use crate::error::Checked;
 use crate::ownership::OwnershipTransfer;
+use crate::ring::FrameSide;
+use crate::ring::slots::Slots;
 
 /// The semaphore of Vulkan's half of a frame: a timeline, with the value that the half's first submission waits for and
 /// the value that its last one signals.
@@ -195,12 +198,12 @@ impl Frame {
             .push_next(&mut values);
         let owned = &self.part().semaphore;
         owned.interop().check_process(OPERATION)?;
-        let begun = Begun::new(OPERATION, queue, [(owned, wait)], [(owned, signal)])?;
+        let guard = SubmissionGuard::new(OPERATION, queue, [(owned, wait)], [(owned, signal)])?;
         // SAFETY: the caller's promises about queue and commands; the semaphore is a live timeline of the same device, whose
         // values increase.
         let submitted = unsafe { owned.interop().device().queue_submit(queue, &[info], vk::Fence::null()) };
         submitted.checked("vkQueueSubmit").map_err(|error| error.with_device(owned.interop().identity()))?;
-        begun.submitted();
+        guard.submitted();
         self.advance();
         Ok(())
     }
@@ -218,5 +221,41 @@ impl Frame {
         self.check("Frame::assume_rendered", FrameSide::Vulkan)?;
         self.advance();
         Ok(())
+    }
+}
+
+/// The compute half of each frame of a ring, recorded once. Created by [`FrameRing::record`](crate::FrameRing::record),
+/// launched by [`Frame::launch`]. Keeps mapped buffers alive.
+#[derive(Debug)]
+pub struct FrameGraphs {
+    ring: Weak<Slots>,
+    graphs: Vec<Graph>,
+}
+
+impl FrameGraphs {
+    pub(super) fn new(slots: &Arc<Slots>, record: impl FnMut(&FrameMemory) -> Result<Graph>) -> Result<Self> {
+        let graphs = slots.parts.iter().map(|part| &part.memory).map(record).collect::<Result<_>>()?;
+        Ok(Self { ring: Arc::downgrade(slots), graphs })
+    }
+
+    /// The graph of each frame, by [`Frame::index`], for new values of recorded semaphores.
+    #[must_use]
+    pub fn graphs(&self) -> &[Graph] {
+        &self.graphs
+    }
+}
+
+impl Frame {
+    /// Enqueues the recorded compute half of this frame: as [`compute`](Self::compute), with one graph launch between wait
+    /// and signal.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for graphs of another ring; otherwise as
+    /// [`compute`](Self::compute) and [`Graph::launch`].
+    pub fn launch(&mut self, stream: &Stream, graphs: &FrameGraphs) -> Result<()> {
+        let foreign = || Error::invalid("Frame::launch", "the graphs were recorded for another ring");
+        let is_own = Weak::ptr_eq(&graphs.ring, &Arc::downgrade(self.slots()));
+        let graph = graphs.graphs.get(self.index()).filter(|_| is_own).ok_or_else(foreign)?;
+        self.compute(stream, |stream, _| graph.launch(stream))
     }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use gpu_interop_core::{Error, ErrorKind, Result, Timeline};
 
 use super::memory::FrameMemory;
-use super::options::FrameSide;
 use crate::interop::VulkanInterop;
-use crate::patience::{PATIENCE, free_later, must_not_wait};
+use crate::pending::{PATIENCE, free_later, must_not_wait};
+use crate::ring::FrameSide;
 use crate::semaphore::OwnedSemaphore;
 
 /// Time of polling without a pause: pauses are longer than short frames.
