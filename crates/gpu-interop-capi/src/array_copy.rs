@@ -56,7 +56,7 @@ impl gpi_texels {
     fn texels<'a>(
         &self,
         operation: &'static str,
-        memory: &'a crate::linear_memory::LinearMemory,
+        memory: &'a crate::buffer::LinearMemory,
     ) -> Result<PitchedTexels<'a>> {
         let slice = self.range.slice(operation, memory)?;
         Ok(match (self.row_pitch, self.rows) {

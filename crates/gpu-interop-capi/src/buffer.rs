@@ -3,13 +3,12 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use gpu_interop::{BufferSlice, DevicePtr, Error, Result};
+use gpu_interop::{BorrowedMemory, BufferSlice, DevicePtr, Error, ExportableMemory, MappedBuffer, Result};
 
 use crate::call::call;
 use crate::constants::GPI_WHOLE_SIZE;
 use crate::handle::{gpi_buffer, gpi_device};
 use crate::import_memory::gpi_memory_import;
-use crate::linear_memory::LinearMemory;
 use crate::object;
 use crate::pointer::Out;
 use crate::release::{Release, gpi_release_function};
@@ -184,4 +183,35 @@ pub extern "C" fn gpi_buffer_destroy(buffer: gpi_buffer) -> gpi_status {
         let memory = object::remove(operation, buffer)?;
         Arc::into_inner(memory).map_or(Ok(()), LinearMemory::close)
     })
+}
+
+/// Memory behind a `gpi_buffer`.
+#[derive(Debug)]
+pub(crate) enum LinearMemory {
+    /// A mapped range of imported memory.
+    Mapped(MappedBuffer),
+    /// Exportable memory of the device.
+    Exportable(ExportableMemory),
+    /// Memory of the application.
+    Borrowed(BorrowedMemory),
+}
+
+impl LinearMemory {
+    /// All of it.
+    pub(crate) fn whole(&self) -> BufferSlice<'_> {
+        match self {
+            Self::Mapped(memory) => memory.into(),
+            Self::Exportable(memory) => memory.into(),
+            Self::Borrowed(memory) => memory.into(),
+        }
+    }
+
+    /// Releases it, and returns the driver's error.
+    pub(crate) fn close(self) -> Result<()> {
+        match self {
+            Self::Mapped(memory) => memory.close(),
+            Self::Exportable(memory) => memory.close(),
+            Self::Borrowed(_) => Ok(()),
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::buffer::LinearMemory;
 use crate::exporter::Exporter;
-use crate::linear_memory::LinearMemory;
 use crate::object::{self, Handle, Object};
 
 /// A loaded driver: CUDA, HIP or the CPU. All zero is the null handle, which no function accepts; the same holds for every

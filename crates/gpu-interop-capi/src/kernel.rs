@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use gpu_interop::{BinaryImage, DevicePtr, Error, KernelArg, LaunchConfig, ModuleImage, Result};
 
+use crate::buffer::LinearMemory;
 use crate::buffer::gpi_range;
 use crate::by_value;
 use crate::call::call;
 use crate::handle::{gpi_device, gpi_kernel, gpi_module, gpi_stream};
-use crate::linear_memory::LinearMemory;
 use crate::object;
 use crate::pointer::{self, Out};
 use crate::status::gpi_status;

@@ -62,7 +62,6 @@ mod import_memory;
 mod import_semaphore;
 mod kernel;
 mod last_error;
-mod linear_memory;
 mod log;
 mod memory;
 mod names;

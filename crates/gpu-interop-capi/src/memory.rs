@@ -6,11 +6,11 @@ use std::sync::Arc;
 use gpu_interop::ExternalMemory;
 
 use crate::array_desc::gpi_array_desc;
+use crate::buffer::LinearMemory;
 use crate::call::call;
 use crate::constants::GPI_WHOLE_SIZE;
 use crate::handle::{gpi_array, gpi_buffer, gpi_memory};
 use crate::import_memory::memory_kind_number;
-use crate::linear_memory::LinearMemory;
 use crate::object;
 use crate::pointer::{self, Out};
 use crate::status::gpi_status;

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use gpu_interop::{Error, Result};
 
+use crate::buffer::LinearMemory;
 use crate::exporter::Exporter;
-use crate::linear_memory::LinearMemory;
 
 /// A handle type and its objects.
 pub(crate) trait Handle: Copy {

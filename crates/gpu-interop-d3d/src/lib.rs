@@ -68,8 +68,6 @@ mod hresult;
 mod identity;
 mod sharing;
 mod texture;
-#[cfg(any(windows, test))]
-mod timeout;
 mod video;
 #[cfg(windows)]
 mod waiter;

@@ -6,7 +6,7 @@
 
 use gpu_interop::{Error, Result};
 
-use crate::graphics::Graphics;
+use crate::interop::Graphics;
 use crate::tiling::TextureOptions;
 
 /// Checks a buffer as `create_buffer` does, and that compute can share it.

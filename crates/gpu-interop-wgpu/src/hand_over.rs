@@ -6,10 +6,10 @@ use std::time::Duration;
 use gpu_interop::{Error, ErrorKind, Result, Stream, Timeline};
 
 use crate::interop::{Inner, Interop};
-use crate::lane::Lane;
 use crate::native::objects::Transfer;
 use crate::object::{Lent, Shared};
 use crate::reached::{Reached, Watcher};
+use crate::timeline::HandOverTimeline;
 
 /// Time for work that was enqueued before a stream failed to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ impl Interop {
         const OPERATION: &str = "Interop::begin_compute";
         let (inner, graphics) = (&self.inner, &self.inner.graphics);
         let lent = Lent::new(OPERATION, self.id(), objects)?;
-        let lane = inner.take_lane()?;
+        let own = inner.take_hand_over_timeline()?;
         graphics.checked(OPERATION, || {
             let barriers = graphics.native.record(&graphics.device, Transfer::Release, &lent.resources())?;
             let used = lent.record_use(&graphics.device, &graphics.native);
@@ -54,8 +54,8 @@ impl Interop {
             Ok(())
         })?;
         // From here on the objects are released, so every failure acquires them.
-        let (timeline, value) = (lane.timeline.clone(), lane.value + 1);
-        let owned = Owned { interop: inner.clone(), lent, lane: Some(lane) };
+        let (timeline, value) = (own.timeline.clone(), own.value + 1);
+        let owned = Owned { interop: inner.clone(), lent, timeline: Some(own) };
         let signalled = timeline.signal_from_queue(OPERATION, graphics, value);
         match signalled.and_then(|()| wait(stream, &timeline.timeline, value)) {
             Ok(()) => Ok(HandOver { stream, owned: Some(owned) }),
@@ -85,7 +85,7 @@ struct Owned {
     interop: Arc<Inner>,
     lent: Lent,
     /// `None` once it is returned or given up.
-    lane: Option<Lane>,
+    timeline: Option<HandOverTimeline>,
 }
 
 impl Owned {
@@ -102,8 +102,8 @@ impl Owned {
             let used = self.lent.record_use(&graphics.device, &graphics.native);
             Ok(barriers.into_iter().chain([used]))
         };
-        let staged = match self.lane.as_ref().zip(value) {
-            Some((lane, value)) => lane.timeline.stage_wait(graphics, value),
+        let staged = match self.timeline.as_ref().zip(value) {
+            Some((own, value)) => own.timeline.stage_wait(graphics, value),
             None => Ok(()),
         };
         let submitted =
@@ -126,7 +126,7 @@ impl Owned {
         if let Err(error) = self.acquire(None, []) {
             tracing::error!(%error, "objects of a failed hand-over were given back one by one");
         }
-        self.lane = None;
+        self.timeline = None;
     }
 }
 
@@ -201,13 +201,13 @@ fn ended(operation: &'static str) -> Error {
 }
 
 fn signal(stream: &Stream, mut owned: Owned) -> Result<HandBack> {
-    let Some(lane) = &mut owned.lane else { return Err(ended("HandOver::signal")) };
-    let value = lane.value + 2;
+    let Some(own) = &mut owned.timeline else { return Err(ended("HandOver::signal")) };
+    let value = own.value + 2;
     let watcher = owned.interop.watcher.clone();
-    match stream.signal_timeline(&lane.timeline.timeline, value) {
+    match stream.signal_timeline(&own.timeline.timeline, value) {
         Ok(()) => {
-            lane.value = value;
-            let done = lane.timeline.timeline.clone();
+            own.value = value;
+            let done = own.timeline.timeline.clone();
             Ok(HandBack { owned: Some(owned), done, value, watcher })
         }
         Err(error) => {
@@ -284,8 +284,8 @@ fn acquire(
 ) -> Result<wgpu::SubmissionIndex> {
     let submitted = owned.acquire(Some(value), commands)?;
     // Not after a failure: the stream may not have reached the value, and wgpu's queue does not wait for it.
-    if let Some(lane) = owned.lane.take() {
-        owned.interop.put_lane(lane);
+    if let Some(own) = owned.timeline.take() {
+        owned.interop.put_hand_over_timeline(own);
     }
     Ok(submitted)
 }

@@ -1,17 +1,17 @@
 //! A wgpu device together with the compute device of the same hardware.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, IdentityMatch, Result};
 
-use crate::graphics::Graphics;
-use crate::lane::Lane;
 use crate::native::Native;
 use crate::native::objects::Transfer;
 use crate::object::{self, Object};
 use crate::reached::Watcher;
-use crate::timeline::{SharedTimeline, TimelineInner};
+use crate::timeline::{HandOverTimeline, SharedTimeline, TimelineInner};
 
 /// A wgpu device and queue, and the compute device (CUDA, HIP or the CPU) that is the same hardware.
 ///
@@ -31,7 +31,7 @@ pub(crate) struct Inner {
     pub(crate) graphics: Graphics,
     compute: Device,
     /// Timelines of hand-overs that have ended, for the next ones.
-    lanes: Mutex<Vec<Lane>>,
+    hand_over_timelines: Mutex<Vec<HandOverTimeline>>,
     pub(crate) watcher: Arc<Watcher>,
 }
 
@@ -73,7 +73,7 @@ impl Interop {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             graphics: Graphics { device: device.clone(), queue: queue.clone(), native },
             compute,
-            lanes: Mutex::default(),
+            hand_over_timelines: Mutex::default(),
             watcher: Arc::default(),
         };
         let interop = Self { inner: Arc::new(inner) };
@@ -88,9 +88,9 @@ impl Interop {
     /// # Errors
     /// The error of creating a timeline or importing it.
     pub fn reserve(&self, hand_overs: usize) -> Result<()> {
-        while self.inner.lanes().len() < hand_overs {
-            let lane = Lane::new(self.inner.create_timeline(0)?);
-            self.inner.lanes().push(lane);
+        while self.inner.hand_over_timelines().len() < hand_overs {
+            let timeline = HandOverTimeline::new(self.inner.create_timeline(0)?);
+            self.inner.hand_over_timelines().push(timeline);
         }
         Ok(())
     }
@@ -195,8 +195,8 @@ impl Interop {
 }
 
 impl Inner {
-    fn lanes(&self) -> MutexGuard<'_, Vec<Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn hand_over_timelines(&self) -> MutexGuard<'_, Vec<HandOverTimeline>> {
+        self.hand_over_timelines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {
@@ -216,24 +216,62 @@ impl Inner {
     }
 
     /// A timeline for one hand-over.
-    pub(crate) fn take_lane(&self) -> Result<Lane> {
-        let lane = self.lanes().pop();
-        lane.map_or_else(|| Ok(Lane::new(self.create_timeline(0)?)), Ok)
+    pub(crate) fn take_hand_over_timeline(&self) -> Result<HandOverTimeline> {
+        let timeline = self.hand_over_timelines().pop();
+        timeline.map_or_else(|| Ok(HandOverTimeline::new(self.create_timeline(0)?)), Ok)
     }
 
     #[cfg(test)]
-    pub(crate) fn lane_count(&self) -> usize {
-        self.lanes().len()
+    pub(crate) fn hand_over_timeline_count(&self) -> usize {
+        self.hand_over_timelines().len()
     }
 
     /// Returns a timeline whose last value wgpu's queue waits for.
-    pub(crate) fn put_lane(&self, lane: Lane) {
-        self.lanes().push(lane);
+    pub(crate) fn put_hand_over_timeline(&self, timeline: HandOverTimeline) {
+        self.hand_over_timelines().push(timeline);
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.watcher.close();
+    }
+}
+
+/// A wgpu device, its queue, and what is beneath.
+#[derive(Debug)]
+pub(crate) struct Graphics {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) native: Native,
+}
+
+impl Graphics {
+    /// Calls wgpu, and returns the error that it reports, instead of its error handler. Only the calling thread's errors
+    /// are caught.
+    pub(crate) fn checked<T>(&self, operation: &'static str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
+        let scopes = [Internal, OutOfMemory, Validation].map(|filter| self.device.push_error_scope(filter));
+        let returned = call();
+        // The innermost first.
+        let mut reported = None;
+        for scope in scopes.into_iter().rev() {
+            let mut popped = std::pin::pin!(scope.pop());
+            // It is ready: only browsers make it wait.
+            if let Poll::Ready(Some(error)) = popped.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                reported = reported.or(Some(error));
+            }
+        }
+        let Some(error) = reported else { return returned };
+        let (kind, message) = match error {
+            wgpu::Error::OutOfMemory { .. } => {
+                (ErrorKind::OutOfMemory, "wgpu is out of memory; its error is the source")
+            }
+            wgpu::Error::Validation { .. } => {
+                (ErrorKind::InvalidArgument, "wgpu rejected the call; its error is the source")
+            }
+            wgpu::Error::Internal { .. } => (ErrorKind::Driver, "wgpu failed; its error is the source"),
+        };
+        Err(Error::new(kind, operation, message).with_source(error))
     }
 }

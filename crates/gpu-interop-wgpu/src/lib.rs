@@ -175,10 +175,8 @@
 mod buffer;
 mod check;
 mod format;
-mod graphics;
 mod hand_over;
 mod interop;
-mod lane;
 mod native;
 mod object;
 mod reached;

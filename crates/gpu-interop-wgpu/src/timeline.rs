@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpu_interop::{Error, Result, Timeline, TimelineStrategy};
 
-use crate::graphics::Graphics;
+use crate::interop::Graphics;
 use crate::native::Native;
 use crate::native::objects::NativeTimeline;
 use crate::reached::{Reached, Watcher};
@@ -148,5 +148,23 @@ impl SharedTimeline {
 
     pub(crate) fn interop(&self) -> u64 {
         self.interop
+    }
+}
+
+/// A timeline that hand-overs use one after the other.
+///
+/// Its values alternate: odd ones are signalled by wgpu's queue, even ones by a stream. wgpu's queue waits for each
+/// even value before this is reused, so that its signal of the next odd value, and with it every later signal of a
+/// stream, is behind. A single counter for both directions, and for any stream, therefore suffices.
+#[derive(Debug)]
+pub(crate) struct HandOverTimeline {
+    pub(crate) timeline: Arc<TimelineInner>,
+    /// The last value used, even.
+    pub(crate) value: u64,
+}
+
+impl HandOverTimeline {
+    pub(crate) fn new(timeline: Arc<TimelineInner>) -> Self {
+        Self { timeline, value: 0 }
     }
 }

@@ -55,9 +55,9 @@ impl Context {
 #[test]
 fn objects_come_back_after_a_failed_signal() {
     let Some(context) = Context::new() else { return };
-    // A lane whose timeline is ahead of it.
+    // A timeline that is ahead of its recorded value.
     let timeline = context.interop.inner.create_timeline(10).expect("a timeline");
-    context.interop.inner.put_lane(Lane::new(timeline));
+    context.interop.inner.put_hand_over_timeline(HandOverTimeline::new(timeline));
     let error = context.interop.begin_compute(&context.stream, &[&context.buffer]).expect_err("does not grow");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(RECORDED.take(), [Transfer::Release, Transfer::Acquire]);
@@ -81,12 +81,12 @@ fn the_other_objects_come_back_if_one_was_destroyed() {
     context.exchange(3);
 }
 
-/// The stream may not have reached the lane's value. A later wait on the lane would end too early, or never.
+/// The stream may not have reached the timeline's value. A later wait for it would end too early, or never.
 #[test]
-fn a_lane_is_not_used_again_after_a_failed_acquire() {
+fn a_timeline_is_not_used_again_after_a_failed_acquire() {
     let Some(mut context) = Context::new() else { return };
     context.exchange(1);
-    let lanes = context.interop.inner.lane_count();
+    let timelines = context.interop.inner.hand_over_timeline_count();
     let back = context.interop.begin_compute(&context.stream, &[&context.buffer]).expect("handed over");
     let back = back.signal().expect("signalled");
     // Fails the wait of wgpu's queue, where the CPU transfers it.
@@ -97,7 +97,7 @@ fn a_lane_is_not_used_again_after_a_failed_acquire() {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
             assert_eq!(RECORDED.take(), [Transfer::Acquire]);
-            assert_eq!(context.interop.inner.lane_count(), lanes - 1, "the lane was returned");
+            assert_eq!(context.interop.inner.hand_over_timeline_count(), timelines - 1, "the timeline was returned");
             // The former stream reports a released wait, at once or later.
             context.stream = context.interop.compute().create_stream().expect("a stream");
             context.exchange(2);
@@ -105,13 +105,13 @@ fn a_lane_is_not_used_again_after_a_failed_acquire() {
     }
 }
 
-/// A successful hand-over returns its lane.
+/// A successful hand-over returns its timeline.
 #[test]
-fn a_lane_is_used_again() {
+fn a_timeline_is_used_again() {
     let Some(context) = Context::new() else { return };
-    let lanes = context.interop.inner.lane_count();
+    let timelines = context.interop.inner.hand_over_timeline_count();
     (0..5).for_each(|value| context.exchange(value));
-    assert_eq!(context.interop.inner.lane_count(), lanes);
+    assert_eq!(context.interop.inner.hand_over_timeline_count(), timelines);
 }
 
 /// A semaphore of a device whose timelines may be 100 ahead.
