@@ -1,7 +1,9 @@
-//! Report at the end of the process, to the file that `GPU_INTEROP_SIM_REPORT` names.
+//! A simulator's reports: the symbol by which it identifies itself, and lines at the end of the process, in the file that
+//! `GPU_INTEROP_SIM_REPORT` names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::settings;
 
@@ -50,4 +52,20 @@ macro_rules! live {
             }
         }
     };
+}
+
+/// The work is done by the CPU.
+const CPU: i32 = 1;
+/// The work is done by a GPU.
+const GPU: i32 = 2;
+
+/// Backends look up this symbol in the loaded library, report it, and after initialisation read the kind of device that
+/// does the work: 1 for the CPU, 2 for a GPU.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that backends look up")]
+pub static gpu_interop_simulated: AtomicI32 = AtomicI32::new(CPU);
+
+/// Declares that a GPU does the work. The default is the CPU.
+pub fn works_on_gpu() {
+    gpu_interop_simulated.store(GPU, Ordering::SeqCst);
 }

@@ -13,12 +13,12 @@ use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::memory::Imported;
 use gpu_interop_sim_device::nvsci::{BufferView, ENTRY, Entry, GpuId, Interface, NOT_SUPPORTED, Point};
 use gpu_interop_sim_device::objects::Objects;
-use gpu_interop_sim_device::semaphore::{self, batch::Sort};
-use gpu_interop_sim_device::{entries, settings};
+use gpu_interop_sim_device::semaphore::BatchKind;
+use gpu_interop_sim_device::{entries, semaphore, settings};
 use libloading::Library;
 
-use crate::code;
-use crate::driver::{self, check};
+use crate::driver::check_device;
+use crate::{code, driver};
 
 /// Imported NvSciSync objects. Their handles differ from those of other semaphores.
 pub(crate) static SYNCS: Objects<Sync> = Objects::new();
@@ -153,7 +153,7 @@ pub(crate) type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 
 /// The parameters of signals, or of waits.
 pub(crate) trait Params {
-    const SORT: Sort;
+    const KIND: BatchKind;
 
     /// The point, unless the semaphore is one of NvSciSync, and the flags.
     fn point(&self) -> (semaphore::Point, u32);
@@ -163,7 +163,7 @@ pub(crate) trait Params {
 }
 
 impl Params for SignalParams {
-    const SORT: Sort = Sort::Signals;
+    const KIND: BatchKind = BatchKind::Signals;
 
     fn point(&self) -> (semaphore::Point, u32) {
         (
@@ -179,7 +179,7 @@ impl Params for SignalParams {
 }
 
 impl Params for WaitParams {
-    const SORT: Sort = Sort::Waits;
+    const KIND: BatchKind = BatchKind::Waits;
 
     fn point(&self) -> (semaphore::Point, u32) {
         let mutex = &self.params.keyedMutex;
@@ -201,7 +201,7 @@ pub(crate) unsafe fn batch<P: Params>(
     params: *const P,
     count: c_uint,
 ) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
-    let signals = P::SORT == Sort::Signals;
+    let signals = P::KIND == BatchKind::Signals;
     code::reject_if(params.is_null())?;
     // SAFETY: the caller's promise.
     let (semaphores, params) =
@@ -210,7 +210,7 @@ pub(crate) unsafe fn batch<P: Params>(
     for (semaphore, params) in semaphores.iter().zip(params) {
         let sync = SYNCS.get(*semaphore).ok_or(code::INVALID_HANDLE)?;
         let ((_, flags), fence) = (params.point(), params.fence());
-        code::reject_if(flags & !P::SORT.flag() != 0)?;
+        code::reject_if(flags & !P::KIND.flag() != 0)?;
         let mut point = Point { primitive: std::ptr::null(), value: 0 };
         let interface = sync.interface;
         // SAFETY: the application guarantees the fence.
@@ -236,7 +236,7 @@ pub(crate) unsafe fn batch<P: Params>(
 
 entries! {
     fn cuDeviceGetNvSciSyncAttributes(list: *mut c_void, device: c_int, flags: c_int) {
-        let device = check(device)?;
+        let device = check_device(device)?;
         if list.is_null() {
             return Err(code::INVALID_HANDLE);
         }

@@ -1,24 +1,23 @@
-//! A device of Direct3D 12.
+//! A device of Direct3D 12, its features, and the record of its requests.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
 use windows::Win32::Foundation::{HANDLE, LUID};
+use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_12_0;
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Result};
 
-use crate::backing12::{Backing, Rules};
 use crate::counter::{Counter, Fences};
-use crate::layout::Layout;
-use crate::list12::List;
+use crate::layout::{Layout, has_texels, planes};
+use crate::list12::{List, Queue12};
 use crate::object::{Stand, borrowed, methods, object, unknown};
-use crate::queue12::Queue12;
-use crate::resource12::{Allocator, Fence, Heap, Resource, is_mapped, layout, rules};
+use crate::resource12::{Allocator, Backing, Fence, Heap, Resource, Rules, is_mapped, layout, rules};
 use crate::section::{Part, Section};
-use crate::state12::{Behavior12, Device12};
-use crate::{DEVICE_HUNG, E_HANDLE, E_INVALIDARG, answered, faults, features12, note, os, views12};
+use crate::{DEVICE_HUNG, E_HANDLE, E_INVALIDARG, answered, faults, note, os, views12};
 
 impl Device12 {
     /// Creates a device, and returns it with its state.
@@ -38,7 +37,7 @@ impl Device12 {
             table.GetNodeCount = node_count;
             table.GetAdapterLuid = adapter_luid;
             table.GetDeviceRemovedReason = removed_reason;
-            table.CheckFeatureSupport = features12::check_feature_support;
+            table.CheckFeatureSupport = check_feature_support;
             table.GetResourceAllocationInfo = allocation_info;
             table.CreateCommandQueue = create_queue;
             table.CreateCommandAllocator = create_allocator;
@@ -264,6 +263,139 @@ methods! { Device12;
         use std::os::windows::io::IntoRawHandle;
         assert_eq!(access, 0x1000_0000);
         *handle = HANDLE(answered!(os::open_section(name)).into_raw_handle());
+        HRESULT(0)
+    }
+}
+
+/// Behaviour of a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Behavior12 {
+    /// Number of nodes.
+    pub nodes: u32,
+    /// `D3D12_RESOURCE_HEAP_TIER`.
+    pub heap_tier: i32,
+    /// Result of sharing, instead of a handle.
+    pub share: Option<HRESULT>,
+    /// Granularity of allocations, bytes.
+    pub alignment: u64,
+}
+
+impl Default for Behavior12 {
+    fn default() -> Self {
+        Self { nodes: 1, heap_tier: 2, share: None, alignment: 64 << 10 }
+    }
+}
+
+/// The device, and the recorded requests.
+#[derive(Debug)]
+pub struct Device12 {
+    /// Its behaviour.
+    pub behavior: Behavior12,
+    /// `true` if the device is lost.
+    pub lost: AtomicBool,
+    /// Requests for heaps.
+    pub heaps: Mutex<Vec<D3D12_HEAP_DESC>>,
+    /// Requests for committed resources.
+    pub committed: Mutex<Vec<(D3D12_HEAP_PROPERTIES, D3D12_HEAP_FLAGS, D3D12_RESOURCE_DESC)>>,
+    /// Requests for placed resources, with their offsets.
+    pub placed: Mutex<Vec<(u64, D3D12_RESOURCE_DESC)>>,
+    /// Requests for fences.
+    pub fence_flags: Mutex<Vec<D3D12_FENCE_FLAGS>>,
+    pub(crate) fences: Fences,
+    /// Its object, which lives longer.
+    pub(crate) object: AtomicPtr<c_void>,
+}
+
+impl Device12 {
+    /// A new reference to the object.
+    ///
+    /// # Safety
+    /// The caller has a reference, as in a call of a method.
+    pub(crate) unsafe fn object(&self) -> ID3D12Device {
+        // SAFETY: the caller's promise.
+        let device = unsafe { borrowed::<ID3D12Device>(self.object.load(Ordering::Relaxed)) };
+        (*device).clone()
+    }
+
+    /// Loses the device, as a driver does: every fence has the greatest value then.
+    ///
+    /// # Panics
+    /// If a thread that uses the device panicked.
+    pub fn lose(&self) {
+        self.lost.store(true, Ordering::SeqCst);
+        self.fences().iter().for_each(|fence| fence.set(u64::MAX));
+    }
+
+    /// The existing fences.
+    ///
+    /// # Panics
+    /// As [`lose`](Self::lose).
+    pub fn fences(&self) -> Vec<Arc<Counter>> {
+        self.fences.all()
+    }
+}
+
+/// Uses of a format with texels. Only copies are simulated; views can be created.
+const USES: D3D12_FORMAT_SUPPORT1 = D3D12_FORMAT_SUPPORT1(
+    D3D12_FORMAT_SUPPORT1_TEXTURE1D.0
+        | D3D12_FORMAT_SUPPORT1_TEXTURE2D.0
+        | D3D12_FORMAT_SUPPORT1_TEXTURE3D.0
+        | D3D12_FORMAT_SUPPORT1_TEXTURECUBE.0
+        | D3D12_FORMAT_SUPPORT1_MIP.0
+        | D3D12_FORMAT_SUPPORT1_SHADER_LOAD.0
+        | D3D12_FORMAT_SUPPORT1_SHADER_SAMPLE.0
+        | D3D12_FORMAT_SUPPORT1_RENDER_TARGET.0
+        | D3D12_FORMAT_SUPPORT1_BLENDABLE.0
+        | D3D12_FORMAT_SUPPORT1_TYPED_UNORDERED_ACCESS_VIEW.0,
+);
+const STORAGE: D3D12_FORMAT_SUPPORT2 =
+    D3D12_FORMAT_SUPPORT2(D3D12_FORMAT_SUPPORT2_UAV_TYPED_LOAD.0 | D3D12_FORMAT_SUPPORT2_UAV_TYPED_STORE.0);
+
+fn support(format: DXGI_FORMAT) -> D3D12_FEATURE_DATA_FORMAT_SUPPORT {
+    let (first, second) = match planes(format) {
+        Some(_) => (D3D12_FORMAT_SUPPORT1_TEXTURE2D, D3D12_FORMAT_SUPPORT2_NONE),
+        None if has_texels(format) => (USES, STORAGE),
+        None => (D3D12_FORMAT_SUPPORT1_NONE, D3D12_FORMAT_SUPPORT2_NONE),
+    };
+    D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: format, Support1: first, Support2: second }
+}
+
+/// The structure of a feature.
+///
+/// # Panics
+/// If the caller's has another size.
+///
+/// # Safety
+/// `data` is the caller's structure, of `size` bytes.
+unsafe fn structure<'a, T>(data: *mut c_void, size: u32) -> &'a mut T {
+    assert_eq!(size as usize, size_of::<T>(), "bytes of a feature's structure");
+    // SAFETY: the caller's promise; all are plain data.
+    unsafe { &mut *data.cast::<T>() }
+}
+
+methods! { Device12;
+    /// Newer features are unknown, as to an old runtime.
+    pub(crate) fn check_feature_support(device, feature: D3D12_FEATURE, data: *mut c_void, size: u32) -> HRESULT {
+        match feature {
+            D3D12_FEATURE_D3D12_OPTIONS => {
+                let options: &mut D3D12_FEATURE_DATA_D3D12_OPTIONS = structure(data, size);
+                options.ResourceHeapTier = D3D12_RESOURCE_HEAP_TIER(device.behavior.heap_tier);
+                options.ResourceBindingTier = D3D12_RESOURCE_BINDING_TIER_3;
+            }
+            D3D12_FEATURE_FEATURE_LEVELS => {
+                let levels: &mut D3D12_FEATURE_DATA_FEATURE_LEVELS = structure(data, size);
+                levels.MaxSupportedFeatureLevel = D3D_FEATURE_LEVEL_12_0;
+            }
+            D3D12_FEATURE_ARCHITECTURE => {
+                let architecture: &mut D3D12_FEATURE_DATA_ARCHITECTURE = structure(data, size);
+                architecture.UMA = false.into();
+            }
+            D3D12_FEATURE_FORMAT_SUPPORT => {
+                let format: &mut D3D12_FEATURE_DATA_FORMAT_SUPPORT = structure(data, size);
+                *format = support(format.Format);
+            }
+            _ => return E_INVALIDARG,
+        }
         HRESULT(0)
     }
 }

@@ -6,12 +6,10 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Ref, Result, implement};
 
-use crate::address12::{is_inside, reserve};
-use crate::children::children12;
+use crate::device12::Device12;
 use crate::layout::is_typeless;
-use crate::object::{borrowed, methods};
-use crate::resource12::Resource;
-use crate::state12::Device12;
+use crate::object::{borrowed, children12, methods};
+use crate::resource12::{Resource, is_inside, reserve};
 
 /// Bytes of a descriptor.
 const DESCRIPTOR: u32 = 32;

@@ -4,9 +4,10 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::in_use::InUse;
+use crate::device::InUse;
 use crate::objects::Objects;
-use crate::system::{self, Given, Mapping, Opened, PAGE};
+use crate::system;
+use crate::system::{Given, Mapping, Opened, PAGE};
 
 /// An imported memory file.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use crate::in_use::InUse;
+use crate::device::InUse;
 use crate::objects::Objects;
 use crate::system::{EXPORTED_AS, Export, Given, Mapping, Shared};
 use crate::work::address;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::lost;
+use crate::faults;
 
 /// A value with the word's width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Word {
     pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
         let mut pause = Duration::from_micros(1);
         // SAFETY: the caller's promise. Losing the device frees no memory.
-        while !lost::is_lost() && !self.is_met(unsafe { self.load(address) }, mask, condition) {
+        while !faults::is_lost() && !self.is_met(unsafe { self.load(address) }, mask, condition) {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_micros(200));
         }

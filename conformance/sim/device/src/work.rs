@@ -6,15 +6,11 @@ use std::sync::Arc;
 
 pub use gpu_interop_sim_abi::{address, give};
 
-pub use crate::host_function::HostFunction;
-
-use crate::code;
-use crate::event::{EVENTS, Event};
-use crate::host_function;
-use crate::kernel::{self, MODULES};
-use crate::lost;
-use crate::stream::{STREAMS, Stream};
+use crate::kernel::MODULES;
+pub use crate::stream::HostFunction;
+use crate::stream::{EVENTS, Event, STREAMS, Stream};
 use crate::word::{Condition, Word};
+use crate::{code, faults, kernel, stream};
 
 /// The maximum number of threads of a block.
 const THREADS: u32 = 1024;
@@ -90,7 +86,7 @@ pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> 
     code::reject_if(size > 0 && (target == 0 || source == 0))?;
     stream.enqueue(move || {
         // SAFETY: the caller's promise. An exporter that writes at the same time can make the copy torn, never invalid.
-        lost::touch(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
+        faults::unless_lost(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
         Ok(())
     });
     Ok(())
@@ -123,7 +119,7 @@ pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
 pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, target: usize, value: T, count: usize) {
     let fill = move || {
         // SAFETY: the caller's promise.
-        lost::touch(|| unsafe { write_copies(to(target), value, count) });
+        faults::unless_lost(|| unsafe { write_copies(to(target), value, count) });
         Ok(())
     };
     if count.saturating_mul(size_of::<T>()) <= SLOW_FILL {
@@ -181,7 +177,7 @@ pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<()
     let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
     stream.enqueue(move || {
         // SAFETY: the caller's promise.
-        lost::touch(|| unsafe { value.store(pointer) });
+        faults::unless_lost(|| unsafe { value.store(pointer) });
         Ok(())
     });
     Ok(())
@@ -196,7 +192,7 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
     let data = data.expose_provenance();
     stream.enqueue(move || {
         // SAFETY: the caller's promise.
-        unsafe { host_function::call(function, data) };
+        unsafe { stream::call_host_function(function, data) };
         Ok(())
     });
     Ok(())
@@ -233,7 +229,7 @@ pub unsafe fn launch(
     // SAFETY: the caller's promise.
     let run = unsafe { kernel.launch(grid, block, arguments) }?;
     stream.enqueue(move || {
-        lost::touch(&run);
+        faults::unless_lost(&run);
         Ok(())
     });
     Ok(())

@@ -4,15 +4,15 @@
 use std::ffi::c_uint;
 
 use cubecl_hip_sys as hip;
-use gpu_interop_sim_abi::hip::behaviour::Behaviour;
-use gpu_interop_sim_device::array::copy::{self, Place, Side};
-use gpu_interop_sim_device::array::{Image, LEVELS, MIPMAPPED, Mipmapped};
+use gpu_interop_sim_abi::hip::version::Behaviour;
+use gpu_interop_sim_device::array::{CopyLocation, CopySide, Image, LEVELS, MIPMAPPED, Mipmapped, enqueue_copy_now};
 use gpu_interop_sim_device::memory::IMPORTED;
 use gpu_interop_sim_device::{code, entries, work};
 
 use crate::device::need;
+use crate::die_because;
 use crate::give;
-use crate::missing::{DESTROYED, die_because};
+use crate::streams::DESTROYED;
 
 type Desc = hip::hipExternalMemoryMipmappedArrayDesc_st;
 type Copy = hip::HIP_MEMCPY3D;
@@ -48,12 +48,12 @@ fn image(desc: &Desc) -> Option<Image> {
     Some(Image { width: extent.width, height: extent.height, depth: extent.depth.max(1), layered, texel })
 }
 
-fn place(kind: hip::hipMemoryType, host: usize, device: usize, array: usize) -> Place {
+fn place(kind: hip::hipMemoryType, host: usize, device: usize, array: usize) -> CopyLocation {
     match kind {
-        hip::hipMemoryType_hipMemoryTypeHost => Place::Memory(host),
-        hip::hipMemoryType_hipMemoryTypeDevice => Place::Memory(device),
-        hip::hipMemoryType_hipMemoryTypeArray => Place::Array(array),
-        _ => Place::Unknown,
+        hip::hipMemoryType_hipMemoryTypeHost => CopyLocation::Memory(host),
+        hip::hipMemoryType_hipMemoryTypeDevice => CopyLocation::Memory(device),
+        hip::hipMemoryType_hipMemoryTypeArray => CopyLocation::Array(array),
+        _ => CopyLocation::Unknown,
     }
 }
 
@@ -97,20 +97,20 @@ entries! {
         code::reject_if(copy.is_null() || (*copy).srcLOD != 0 || (*copy).dstLOD != 0)?;
         let copy = &*copy;
         let (host, device) = (copy.srcHost.expose_provenance(), copy.srcDevice.expose_provenance());
-        let source = Side {
+        let source = CopySide {
             place: place(copy.srcMemoryType, host, device, copy.srcArray.addr()),
             origin: [copy.srcXInBytes, copy.srcY, copy.srcZ],
             pitch: copy.srcPitch,
             height: copy.srcHeight,
         };
         let (host, device) = (copy.dstHost.expose_provenance(), copy.dstDevice.expose_provenance());
-        let target = Side {
+        let target = CopySide {
             place: place(copy.dstMemoryType, host, device, copy.dstArray.addr()),
             origin: [copy.dstXInBytes, copy.dstY, copy.dstZ],
             pitch: copy.dstPitch,
             height: copy.dstHeight,
         };
         // No version captures it.
-        copy::enqueue_now(&stream, source, target, [copy.WidthInBytes, copy.Height, copy.Depth])
+        enqueue_copy_now(&stream, source, target, [copy.WidthInBytes, copy.Height, copy.Depth])
     }
 }

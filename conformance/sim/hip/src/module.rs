@@ -2,14 +2,16 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 
-use gpu_interop_sim_abi::hip::code_object::{self, Damage};
-use gpu_interop_sim_abi::hip::era::Era;
-use gpu_interop_sim_device::kernel::{self, MODULES, Module};
-use gpu_interop_sim_device::{code, entries, work};
+use gpu_interop_sim_abi::hip::code_object;
+use gpu_interop_sim_abi::hip::code_object::Damage;
+use gpu_interop_sim_abi::hip::version::Era;
+use gpu_interop_sim_device::kernel::{MODULES, Module};
+use gpu_interop_sim_device::{code, entries, kernel, work};
 
 use crate::device::need;
-use crate::missing::{Missing, die_because};
-use crate::{give, marker, streams};
+use crate::die_because;
+use crate::streams::Missing;
+use crate::{give, streams};
 
 /// `hipErrorInvalidConfiguration`.
 const INVALID_CONFIGURATION: u32 = 9;
@@ -78,7 +80,7 @@ entries! {
             die_because("before HIP 6 a launch follows the arguments, which are NULL");
         }
         work::launch(function, grid, block, here, [arguments, extra])?;
-        marker::work(here, &found);
+        streams::note_work(here, &found);
         Ok(())
     }
 }

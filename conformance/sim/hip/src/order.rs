@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Mutex;
 
-use gpu_interop_sim_abi::hip::behaviour::Behaviour;
-use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::version::{Behaviour, Era};
 use gpu_interop_sim_abi::lock;
-use gpu_interop_sim_device::event::{EVENTS, Event};
-use gpu_interop_sim_device::stream::Stream;
+use gpu_interop_sim_device::stream::{EVENTS, Event, Stream};
 use gpu_interop_sim_device::word::{Condition, Word};
 use gpu_interop_sim_device::work::HostFunction;
-use gpu_interop_sim_device::{code, entries, lost, work};
+use gpu_interop_sim_device::{code, entries, faults, work};
 
 use crate::device::need;
-use crate::missing::{DESTROYED, Missing, die_because};
-use crate::queue::Sort;
-use crate::{address, capture, give, marker, memory, streams};
+use crate::die_because;
+use crate::streams::{DESTROYED, Missing, QueueKind};
+use crate::{address, give, graph, memory, streams};
 
 /// `hipEventBlockingSync`, `hipEventDisableTiming`, `hipEventInterprocess`, and two flags of releases.
 const EVENT_FLAGS: u32 = 1 | 2 | 0x4000_0000 | 0x8000_0000;
@@ -80,7 +78,7 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
         unsafe { value.wait(word, mask, condition) };
         Ok(())
     });
-    marker::work(here, &stream);
+    streams::note_work(here, &stream);
     Ok(())
 }
 
@@ -97,10 +95,10 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        lost::touch(|| unsafe { value.store(word) });
+        faults::unless_lost(|| unsafe { value.store(word) });
         Ok(())
     });
-    marker::work(here, &stream);
+    streams::note_work(here, &stream);
     Ok(())
 }
 
@@ -116,13 +114,13 @@ entries! {
 
     fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) gives stream {
         code::reject_if(stream.is_null())?;
-        give(stream, streams::create(flags, Sort::Priority(0))?)
+        give(stream, streams::create(flags, QueueKind::Priority(0))?)
     }
 
     // Any number is valid: it is clamped to the supported range.
     fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
         code::reject_if(stream.is_null())?;
-        give(stream, streams::create(flags, Sort::Priority(priority))?)
+        give(stream, streams::create(flags, QueueKind::Priority(priority))?)
     }
 
     fn hipExtStreamCreateWithCUMask(stream: *mut usize, size: u32, mask: *const u32) gives stream {
@@ -131,7 +129,7 @@ entries! {
         }
         // Which bits it has is not looked at.
         code::reject_if(size == 0 || mask.is_null())?;
-        give(stream, streams::create(0, Sort::Own)?)
+        give(stream, streams::create(0, QueueKind::Own)?)
     }
 
     fn hipStreamDestroy(stream: usize) {
@@ -141,7 +139,7 @@ entries! {
     fn hipStreamSynchronize(stream: usize) {
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
-            capture::allow_stream(&found)?;
+            graph::allow_stream(&found)?;
         }
         if found.recording().is_some() {
             found.drain();
@@ -156,12 +154,12 @@ entries! {
     fn hipStreamQuery(stream: usize) {
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
-            capture::allow_stream(&found)?;
+            graph::allow_stream(&found)?;
         }
         streams::ask(here, &found);
         let idle = match found.recording() {
             Some(_) => !found.is_busy(),
-            None => marker::mark(here) & found.is_idle()?,
+            None => streams::mark(here) & found.is_idle()?,
         };
         if idle { Ok(()) } else { Err(code::NOT_READY) }
     }
@@ -178,14 +176,14 @@ entries! {
             _ => return Err(code::INVALID_VALUE),
         }
         let it = self::event(event)?;
-        if capture::wait(here, &found, event)? {
+        if graph::wait_captured(here, &found, event)? {
             return Ok(());
         }
         // A wait for an event that is complete enqueues nothing; since HIP 6, another one has no marker of its own.
         match (it.is_complete(), Era::now()) {
             (true, _) => {}
-            (false, Era::Early | Era::Five) => drop(marker::mark(here)),
-            (false, _) => marker::work(here, &found),
+            (false, Era::Early | Era::Five) => drop(streams::mark(here)),
+            (false, _) => streams::note_work(here, &found),
         }
         work::wait_event(here, event, 0)
     }
@@ -213,22 +211,22 @@ entries! {
         }
         let (here, found) = streams::for_work(stream, &Missing::RECORD_EVENT)?;
         let it = self::event(event)?;
-        if capture::record(event, here, &found) {
+        if graph::record_captured(event, here, &found) {
             return Ok(());
         }
-        marker::mark(here);
+        streams::mark(here);
         found.record(&it)
     }
 
     fn hipEventQuery(event: usize) {
         let it = self::event(event)?;
-        capture::allow_query(event)?;
+        graph::allow_query(event)?;
         if it.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
     }
 
     fn hipEventSynchronize(event: usize) {
         let it = self::event(event)?;
-        capture::allow_query(event)?;
+        graph::allow_query(event)?;
         if let Some(record) = it.last() {
             record.wait();
         }
@@ -255,7 +253,7 @@ entries! {
     fn hipLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
         let (here, _) = streams::for_work(stream, &Missing::HOST_FUNCTION)?;
         work::host_function(here, function, data)?;
-        marker::mark(here);
+        streams::mark(here);
         Ok(())
     }
 }

@@ -4,17 +4,16 @@ use std::ffi::{c_uint, c_void};
 use std::{ptr, slice};
 
 use cubecl_hip_sys as hip;
-use gpu_interop_sim_abi::hip::behaviour::Behaviour;
-use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_abi::hip::generation::{CHECKS_KINDS, Generation, Handle};
-use gpu_interop_sim_device::semaphore::batch::{self, Sort};
-use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, Semaphore};
+use gpu_interop_sim_abi::hip::version::{Behaviour, Era};
+use gpu_interop_sim_device::semaphore::{BatchKind, Point, SEMAPHORES, Semaphore, batch_work};
 use gpu_interop_sim_device::system::Given;
 use gpu_interop_sim_device::{code, die, entries};
 
 use crate::device::need;
-use crate::handle::given;
-use crate::missing::{Missing, die_because};
+use crate::die_because;
+use crate::external::given;
+use crate::streams::Missing;
 use crate::{give, streams};
 
 /// The last kind that the runtime tries to open, of those that begin with 1.
@@ -78,7 +77,7 @@ unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
 /// # Safety
 /// As for [`right`].
 unsafe fn enqueue(
-    sort: Sort,
+    sort: BatchKind,
     semaphores: *const usize,
     params: *const c_void,
     count: c_uint,
@@ -90,7 +89,7 @@ unsafe fn enqueue(
     let (some, all) = unsafe { right(semaphores, params, count) }?;
     if !some.is_empty() {
         // SAFETY: as above: the elements are there.
-        stream.enqueue_now(batch::work(sort, some, &|index| unsafe { point(params, index) })?);
+        stream.enqueue_now(batch_work(sort, some, &|index| unsafe { point(params, index) })?);
     }
     code::reject_if(!all)
 }
@@ -115,11 +114,11 @@ entries! {
     }
 
     fn hipSignalExternalSemaphoresAsync(semaphores: *const usize, params: *const c_void, count: c_uint, stream: usize) {
-        enqueue(Sort::Signals, semaphores, params, count, stream)
+        enqueue(BatchKind::Signals, semaphores, params, count, stream)
     }
 
     fn hipWaitExternalSemaphoresAsync(semaphores: *const usize, params: *const c_void, count: c_uint, stream: usize) {
-        enqueue(Sort::Waits, semaphores, params, count, stream)
+        enqueue(BatchKind::Waits, semaphores, params, count, stream)
     }
 
     fn hipGraphExecExternalSemaphoresSignalNodeSetParams(graph: usize, node: usize, params: *const c_void) {

@@ -2,7 +2,7 @@
 
 use cubecl_hip_sys as hip;
 use gpu_interop_conformance::Suite;
-use gpu_interop_sim_abi::hip::behaviour::Below;
+use gpu_interop_sim_abi::hip::version::Below;
 use gpu_interop_sim_abi::hip::rows::{self, Row};
 use libtest_mimic::{Failed, Trial};
 

@@ -7,8 +7,8 @@ use cubecl_hip_sys as hip;
 use object::read::elf::{ElfFile64, FileHeader as _};
 use object::{LittleEndian, Object as _, ObjectSymbol as _, elf};
 
-use super::era::Era;
-use super::error::NO_BINARY_FOR_GPU;
+use crate::hip::error::NO_BINARY_FOR_GPU;
+use crate::hip::version::Era;
 use crate::{code, settings};
 
 /// Processors in code objects: the architecture, and the low byte of the flags.

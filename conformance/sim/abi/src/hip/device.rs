@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use cubecl_hip_sys as hip;
 
-use super::code_object::architecture;
-use super::era::Era;
+use crate::hip::code_object::architecture;
+use crate::hip::version::Era;
 use crate::{code, settings, write_text};
 
 thread_local! {

@@ -5,9 +5,9 @@ use std::ffi::{c_uint, c_void};
 
 use cubecl_hip_sys as hip;
 
-use super::device::Runtime;
-use super::era::Era;
-use super::generation::Generation;
+use crate::hip::device::Runtime;
+use crate::hip::generation::Generation;
+use crate::hip::version::Era;
 use crate::{code, descriptor, settings};
 
 /// The last kind that reaches the stub; later kinds are rejected before.

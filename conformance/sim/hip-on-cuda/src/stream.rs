@@ -1,13 +1,12 @@
-//! Streams, events, and the order of their work. The handles are CUDA's own.
+//! Streams, events, the order of their work, and graphs. The handles are CUDA's own.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_uint, c_ulonglong, c_void};
 
 use cubecl_hip_sys as hip;
-use cudarc::driver::sys::{CUevent, CUhostFn, CUstream};
+use cudarc::driver::sys::{CUevent, CUgraph, CUgraphExec, CUhostFn, CUstream, CUstreamCaptureMode};
 use gpu_interop_sim_abi::{entries, give};
 
-use crate::code::{INVALID_HANDLE, NOT_SUPPORTED, reject_if};
-use crate::context::{call, make};
+use crate::cuda::{INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED, call, make, reject_if};
 
 /// Effects of an event on caches of AMD's GPUs. CUDA always has the strongest.
 const FENCES: u32 = hip::hipEventDisableSystemFence | hip::hipEventReleaseToDevice | hip::hipEventReleaseToSystem;
@@ -21,7 +20,7 @@ fn check_wait(pointer: u64, flags: u32, whole: bool) -> Result<(), u32> {
 }
 
 /// Rejects a null event.
-fn event(event: CUevent) -> Result<CUevent, u32> {
+fn checked_event(event: CUevent) -> Result<CUevent, u32> {
     if event.is_null() { Err(INVALID_HANDLE) } else { Ok(event) }
 }
 
@@ -48,7 +47,7 @@ entries! {
     }
 
     fn hipStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) {
-        call!(cuStreamWaitEvent(stream, self::event(event)?, flags))
+        call!(cuStreamWaitEvent(stream, checked_event(event)?, flags))
     }
 
     fn hipEventCreateWithFlags(event: *mut CUevent, flags: c_uint) gives event {
@@ -57,15 +56,15 @@ entries! {
     }
 
     fn hipEventDestroy(event: CUevent) {
-        call!(cuEventDestroy_v2(self::event(event)?))
+        call!(cuEventDestroy_v2(checked_event(event)?))
     }
 
     fn hipEventRecord(event: CUevent, stream: CUstream) {
-        call!(cuEventRecord(self::event(event)?, stream))
+        call!(cuEventRecord(checked_event(event)?, stream))
     }
 
     fn hipEventQuery(event: CUevent) {
-        call!(cuEventQuery(self::event(event)?))
+        call!(cuEventQuery(checked_event(event)?))
     }
 
     fn hipStreamWaitValue32(stream: CUstream, pointer: u64, value: u32, flags: c_uint, mask: u32) {
@@ -92,5 +91,54 @@ entries! {
     fn hipLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void) {
         reject_if(function.is_none())?;
         call!(cuLaunchHostFunc(stream, function, data))
+    }
+}
+
+/// Converts HIP's capture mode to CUDA's, which has the same numbers.
+fn capture_mode(mode: c_uint) -> Result<CUstreamCaptureMode, u32> {
+    use CUstreamCaptureMode as Mode;
+    let modes = [
+        Mode::CU_STREAM_CAPTURE_MODE_GLOBAL,
+        Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        Mode::CU_STREAM_CAPTURE_MODE_RELAXED,
+    ];
+    modes.into_iter().find(|known| *known as u32 == mode).ok_or(INVALID_VALUE)
+}
+
+entries! {
+    fn hipStreamBeginCapture(stream: CUstream, mode: c_uint) {
+        call!(cuStreamBeginCapture_v2(stream, capture_mode(mode)?))
+    }
+
+    fn hipStreamEndCapture(stream: CUstream, graph: *mut CUgraph) gives graph {
+        reject_if(graph.is_null())?;
+        let mut made = std::ptr::null_mut();
+        call!(cuStreamEndCapture(stream, &raw mut made))?;
+        give(graph, made)
+    }
+
+    fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        reject_if(mode.is_null())?;
+        let mut exchanged = capture_mode(mode.read())?;
+        call!(cuThreadExchangeStreamCaptureMode(&raw mut exchanged))?;
+        mode.write(exchanged as c_uint);
+        Ok(())
+    }
+
+    fn hipGraphInstantiateWithFlags(ready: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong) gives ready {
+        reject_if(ready.is_null())?;
+        give(ready, make!(cuGraphInstantiateWithFlags(graph, flags))?)
+    }
+
+    fn hipGraphLaunch(graph: CUgraphExec, stream: CUstream) {
+        call!(cuGraphLaunch(graph, stream))
+    }
+
+    fn hipGraphExecDestroy(graph: CUgraphExec) {
+        call!(cuGraphExecDestroy(graph))
+    }
+
+    fn hipGraphDestroy(graph: CUgraph) {
+        call!(cuGraphDestroy(graph))
     }
 }

@@ -1,14 +1,13 @@
 //! NT handles, which the caller still owns, names, and KMT handles. Unknown behaviour of the real driver is as on
 //! Linux: any memory is accepted.
 
-use cudarc::driver::sys::CUexternalMemoryHandleType_enum as Memory;
-use cudarc::driver::sys::CUexternalSemaphoreHandleType_enum as Sync;
+use cudarc::driver::sys::{CUexternalMemoryHandleType_enum as Memory, CUexternalSemaphoreHandleType_enum as Sync};
 use gpu_interop_sim_device::memory::Imported;
 use gpu_interop_sim_device::semaphore::Semaphore;
 use gpu_interop_sim_device::system::Given;
 
-use super::{MemoryDesc, SemaphoreDesc, memory_kind, semaphore_kind};
 use crate::code;
+use crate::external::{MemoryDesc, SemaphoreDesc, memory_kind, semaphore_kind};
 
 const MEMORY_OBJECTS: [u32; 4] = [
     Memory::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32 as u32,
@@ -54,7 +53,7 @@ pub(crate) unsafe fn failed_semaphore(_desc: *const SemaphoreDesc, _code: u32) {
 ///
 /// # Safety
 /// `desc` is valid.
-pub(crate) unsafe fn memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
+pub(crate) unsafe fn import_memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
     // SAFETY: the caller's promise; all members of the handle are pointers or as large.
     let (kind, win32, flags) = unsafe { (memory_kind(desc), (*desc).handle.win32, (*desc).flags) };
     code::reject_if(DEDICATED.contains(&kind) && flags != 1)?;
@@ -72,7 +71,7 @@ pub(crate) unsafe fn memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
 ///
 /// # Safety
 /// `desc` is valid.
-pub(crate) unsafe fn semaphore(desc: *const SemaphoreDesc) -> Result<Semaphore, u32> {
+pub(crate) unsafe fn import_semaphore(desc: *const SemaphoreDesc) -> Result<Semaphore, u32> {
     // SAFETY: as above.
     let (kind, win32) = unsafe { (semaphore_kind(desc), (*desc).handle.win32) };
     let given = if SYNC_OBJECTS.contains(&kind) {

@@ -1,6 +1,4 @@
-//! Mipmapped arrays: images of exporters in lavapipe's linear layout, also for optimal tiling.
-
-pub mod copy;
+//! Mipmapped arrays: images of exporters in lavapipe's linear layout, also for optimal tiling. Copies to and from them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,9 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use gpu_interop_sim_abi::lock;
 
-use crate::in_use::InUse;
+use crate::device::InUse;
 use crate::objects::Objects;
+use crate::stream::Stream;
 use crate::system::Mapping;
+use crate::{code, faults};
 
 /// Mipmapped arrays by handle.
 pub static MIPMAPPED: Objects<Mipmapped> = Objects::new();
@@ -202,6 +202,93 @@ impl Plane {
             }
         }
     }
+}
+
+/// The location of one side of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyLocation {
+    /// Host or device memory at this address.
+    Memory(usize),
+    /// The array of a handle.
+    Array(usize),
+    /// A location that the driver does not support.
+    Unknown,
+}
+
+/// One side of a copy.
+#[derive(Debug, Clone, Copy)]
+pub struct CopySide {
+    /// The location.
+    pub place: CopyLocation,
+    /// Offset in the location: byte in the row, row, slice.
+    pub origin: [usize; 3],
+    /// Row pitch of memory, bytes.
+    pub pitch: usize,
+    /// Slice pitch of memory, rows.
+    pub height: usize,
+}
+
+impl CopySide {
+    /// The rows of this side, and the array to keep alive until the copy has run.
+    fn plane(&self, extent: [usize; 3]) -> Result<(Plane, Option<Arc<Level>>), u32> {
+        let base = match self.place {
+            CopyLocation::Memory(address) => address,
+            CopyLocation::Array(handle) => {
+                let level = LEVELS.get(handle).ok_or(code::INVALID_HANDLE)?;
+                let plane = level.plane(self.origin, extent).ok_or(code::INVALID_VALUE)?;
+                return Ok((plane, Some(level)));
+            }
+            CopyLocation::Unknown => return Err(code::INVALID_VALUE),
+        };
+        let [width, rows, slices] = extent;
+        let fits = |pitch: usize, least: usize, count: usize| count <= 1 || pitch >= least;
+        code::reject_if(base == 0 || !fits(self.pitch, width, rows) || !fits(self.height, rows, slices))?;
+        let plane = Plane { base, row_pitch: self.pitch, slice_pitch: self.pitch.wrapping_mul(self.height) };
+        Ok((plane.at(self.origin), None))
+    }
+}
+
+/// Enqueues a copy; the extent is bytes per row, rows and slices.
+///
+/// # Safety
+/// Memory is valid and not accessed otherwise until the work has run.
+pub unsafe fn enqueue_copy(stream: &Stream, source: CopySide, target: CopySide, extent: [usize; 3]) -> Result<(), u32> {
+    // SAFETY: the caller's promise.
+    stream.enqueue(unsafe { copy_work(source, target, extent) }?);
+    Ok(())
+}
+
+/// As [`enqueue`], for a driver that does not capture such copies: the copy runs even on a capturing stream.
+///
+/// # Safety
+/// As for [`enqueue`].
+pub unsafe fn enqueue_copy_now(
+    stream: &Stream,
+    source: CopySide,
+    target: CopySide,
+    extent: [usize; 3],
+) -> Result<(), u32> {
+    // SAFETY: the caller's promise.
+    stream.enqueue_now(unsafe { copy_work(source, target, extent) }?);
+    Ok(())
+}
+
+/// The work of a copy.
+///
+/// # Safety
+/// As for [`enqueue`].
+unsafe fn copy_work(
+    source: CopySide,
+    target: CopySide,
+    extent: [usize; 3],
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
+    Ok(move || {
+        let _held = (&held, &also);
+        // SAFETY: the closure holds the checked arrays; for memory, the caller of `enqueue` guarantees validity.
+        faults::unless_lost(|| unsafe { source.copy_to(target, extent) });
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -1,20 +1,25 @@
 //! External memory and semaphores.
 
+#[cfg(target_os = "linux")]
+mod fd;
+#[cfg(windows)]
+mod win32;
+
 use std::ffi::c_uint;
 use std::slice;
 use std::sync::Arc;
 
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::memory::{IMPORTED, Imported};
-use gpu_interop_sim_device::semaphore::{SEMAPHORES, batch as batches};
+use gpu_interop_sim_device::semaphore::{SEMAPHORES, batch_work};
 use gpu_interop_sim_device::{die, entries, work};
 
-use crate::handle::{
-    MemoryDesc, SemaphoreDesc, failed_memory, failed_semaphore, memory as import_memory, memory_kind,
-    semaphore as import_semaphore, semaphore_kind,
-};
-use crate::nvsci::{self, Params, SignalParams, WaitParams};
-use crate::{capture, code, context, give};
+#[cfg(target_os = "linux")]
+pub(crate) use crate::external::fd::*;
+#[cfg(windows)]
+pub(crate) use crate::external::win32::*;
+use crate::nvsci::{Params, SignalParams, WaitParams};
+use crate::{code, driver, give, graph, nvsci};
 
 /// NvSci objects.
 const MEMORY_NVSCI: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY_HANDLE_TYPE_NVSCIBUF as u32;
@@ -41,11 +46,11 @@ pub(crate) unsafe fn batch<P: Params>(
     // SAFETY: the caller's promise.
     let (semaphores, params) =
         unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
-    batches::work(P::SORT, semaphores, &|index| params[index].point())
+    batch_work(P::KIND, semaphores, &|index| params[index].point())
 }
 
 entries! {
-    after context::need;
+    after driver::need_context;
 
     fn cuImportExternalMemory(memory: *mut usize, desc: *const MemoryDesc) gives memory
         failing |code| if !desc.is_null() { failed_memory(desc, code) };
@@ -60,7 +65,7 @@ entries! {
     }
 
     fn cuDestroyExternalMemory(memory: usize) {
-        capture::allow()?;
+        graph::allow()?;
         IMPORTED.remove(memory).unwrap_or_else(|| die());
         Ok(())
     }
@@ -87,7 +92,7 @@ entries! {
     }
 
     fn cuDestroyExternalSemaphore(semaphore: usize) {
-        capture::allow()?;
+        graph::allow()?;
         if nvsci::SYNCS.remove(semaphore).is_none() {
             SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
         }
@@ -100,7 +105,7 @@ entries! {
     fn cuSignalExternalSemaphoresAsync(
         semaphores: *const usize, params: *const SignalParams, count: c_uint, stream: usize,
     ) {
-        context::need_for(stream)?;
+        driver::need_context_for(stream)?;
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
             stream.overtake(nvsci::batch(semaphores, params, count)?);
@@ -113,7 +118,7 @@ entries! {
     fn cuWaitExternalSemaphoresAsync(
         semaphores: *const usize, params: *const WaitParams, count: c_uint, stream: usize,
     ) {
-        context::need_for(stream)?;
+        driver::need_context_for(stream)?;
         let stream = work::stream_of(stream)?;
         if nvsci::is_batch(semaphores, count) {
             stream.enqueue(nvsci::batch(semaphores, params, count)?);
@@ -122,4 +127,21 @@ entries! {
         }
         Ok(())
     }
+}
+
+pub(crate) type MemoryDesc = cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st;
+pub(crate) type SemaphoreDesc = cuda::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st;
+
+/// # Safety
+/// `desc` is valid.
+pub(crate) unsafe fn memory_kind(desc: *const MemoryDesc) -> u32 {
+    // SAFETY: the caller's promise. A number: any value may be there.
+    unsafe { (&raw const (*desc).type_).cast::<u32>().read() }
+}
+
+/// # Safety
+/// `desc` is valid.
+pub(crate) unsafe fn semaphore_kind(desc: *const SemaphoreDesc) -> u32 {
+    // SAFETY: as in `memory_kind`.
+    unsafe { (&raw const (*desc).type_).cast::<u32>().read() }
 }

@@ -1,14 +1,15 @@
-//! Streams, events, and the order of their work.
+//! Streams, events, the order of their work, and the kernels that streams run.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{CStr, c_char, c_uint, c_void};
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_sim_device::event::{EVENTS, Event};
+use gpu_interop_sim_device::kernel::{MODULES, Module};
+use gpu_interop_sim_device::stream::{EVENTS, Event};
 use gpu_interop_sim_device::word::{Condition, Word};
 use gpu_interop_sim_device::work::HostFunction;
-use gpu_interop_sim_device::{entries, work};
+use gpu_interop_sim_device::{entries, kernels_of_ptx, work};
 
-use crate::{capture, code, context, give};
+use crate::{code, driver, give, graph};
 
 /// The only simulated operation of batches.
 const BARRIER: u32 = cuda::CUstreamBatchMemOpType::CU_STREAM_MEM_OP_BARRIER as u32;
@@ -19,7 +20,7 @@ fn condition(flags: u32) -> Option<Condition> {
 }
 
 entries! {
-    after context::need;
+    after driver::need_context;
 
     fn cuStreamCreate(stream: *mut usize, flags: c_uint) gives stream {
         code::reject_if(stream.is_null())?;
@@ -27,17 +28,17 @@ entries! {
     }
 
     fn cuStreamDestroy_v2(stream: usize) {
-        capture::forget(stream);
+        graph::forget_capture(stream);
         work::destroy_stream(stream)
     }
 
     fn cuStreamSynchronize(stream: usize) {
-        capture::allow()?;
+        graph::allow()?;
         work::stream_of(stream)?.synchronize()
     }
 
     fn cuStreamQuery(stream: usize) {
-        capture::allow()?;
+        graph::allow()?;
         work::query_stream(stream)
     }
 
@@ -59,12 +60,12 @@ entries! {
     }
 
     fn cuEventQuery(event: usize) {
-        capture::allow()?;
+        graph::allow()?;
         work::query_event(event)
     }
 
     fn cuEventSynchronize(event: usize) {
-        capture::allow()?;
+        graph::allow()?;
         if let Some(record) = work::event_of(event)?.last() {
             record.wait();
         }
@@ -104,5 +105,40 @@ entries! {
 
     fn cuLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
         work::host_function(stream, function, data)
+    }
+}
+
+entries! {
+    after driver::need_context;
+
+    fn cuModuleLoadData(module: *mut usize, image: *const c_void) gives module {
+        code::reject_if(module.is_null() || image.is_null())?;
+        driver::drain();
+        // A compiled image would end at its first NUL.
+        let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();
+        if text.starts_with(b"\x7fELF") {
+            return Err(code::INVALID_IMAGE);
+        }
+        if !text.windows(8).any(|part| part == b".version") {
+            return Err(code::INVALID_PTX);
+        }
+        give(module, MODULES.insert(Module::new(kernels_of_ptx(&String::from_utf8_lossy(text)))))
+    }
+
+    fn cuModuleUnload(module: usize) {
+        graph::allow()?;
+        driver::drain();
+        MODULES.remove(module).map(drop).ok_or(code::INVALID_HANDLE)
+    }
+
+    fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) gives function {
+        give(function, work::module_kernel(module, name)?)
+    }
+
+    fn cuLaunchKernel(
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, _shared_bytes: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void,
+    ) {
+        work::launch(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], stream, [arguments, extra])
     }
 }

@@ -8,8 +8,8 @@ use gpu_interop_sim_device::memory::Imported;
 use gpu_interop_sim_device::semaphore::Semaphore;
 use gpu_interop_sim_device::{device, die, settings, system};
 
-use super::{MemoryDesc, SemaphoreDesc, memory_kind, semaphore_kind};
 use crate::code;
+use crate::external::{MemoryDesc, SemaphoreDesc, memory_kind, semaphore_kind};
 
 /// The kinds with file descriptors.
 const MEMORY_FD: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD as u32;
@@ -71,7 +71,7 @@ fn take<T>(fd: c_int, open: impl FnOnce(c_int) -> Option<T>) -> Result<T, u32> {
 ///
 /// # Safety
 /// `desc` is valid.
-pub(crate) unsafe fn memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
+pub(crate) unsafe fn import_memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
     // SAFETY: the caller's promise.
     unsafe {
         if memory_kind(desc) != MEMORY_FD {
@@ -89,7 +89,7 @@ pub(crate) unsafe fn memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
 ///
 /// # Safety
 /// `desc` is valid.
-pub(crate) unsafe fn semaphore(desc: *const SemaphoreDesc) -> Result<Semaphore, u32> {
+pub(crate) unsafe fn import_semaphore(desc: *const SemaphoreDesc) -> Result<Semaphore, u32> {
     // SAFETY: the caller's promise.
     unsafe {
         if ![BINARY_FD, TIMELINE_FD].contains(&semaphore_kind(desc)) {
