@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::kernel::{MODULES, Module};
 use gpu_interop_sim_device::stream::{EVENTS, Event};
-use gpu_interop_sim_device::word::{Condition, Word};
 use gpu_interop_sim_device::work::HostFunction;
+use gpu_interop_sim_device::work::{Condition, Word};
 use gpu_interop_sim_device::{entries, kernels_of_ptx, work};
 
 use crate::{code, driver, give, graph};

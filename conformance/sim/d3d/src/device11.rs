@@ -10,15 +10,14 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::Win32::Graphics::Dxgi::IDXGIDevice;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR};
 
-use crate::counter::{Counter, Fences};
+use crate::counter::{Counter, Fences, KeyedMutex};
 use crate::entry::DxgiDevice;
-use crate::keyed_mutex::KeyedMutex;
 use crate::layout::{Layout, Rows, Texture, has_texels, planes};
 use crate::object::{Stand, borrowed, methods, object, unknown};
 use crate::queue::Queue;
 use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D, common};
 use crate::section::{Part, Section};
-use crate::{DEVICE_REMOVED, E_HANDLE, E_INVALIDARG, answered, faults, keyed_mutex, note, os};
+use crate::{DEVICE_REMOVED, E_HANDLE, E_INVALIDARG, answered, counter, faults, note, os};
 
 /// Behaviour of a device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,8 +123,8 @@ impl Device11 {
         if staging && (by_number || by_handle) {
             return Err(E_INVALIDARG.into());
         }
-        let end = if with_mutex { keyed_mutex::SIZE } else { 0 };
-        let size = layout.size.checked_next_multiple_of(keyed_mutex::SIZE).and_then(|size| size.checked_add(end));
+        let end = if with_mutex { counter::SIZE } else { 0 };
+        let size = layout.size.checked_next_multiple_of(counter::SIZE).and_then(|size| size.checked_add(end));
         let size = size.ok_or(E_INVALIDARG)?;
         let section = Arc::new(match (by_number, by_handle) {
             (true, _) => Section::with_kmt_handle(size)?,
@@ -242,7 +241,7 @@ methods! { Device11;
         }
         let section = Arc::new(answered!(Section::open(handle)));
         let mutex = KeyedMutex::open(&section);
-        let size = section.length() - if mutex.is_some() { keyed_mutex::SIZE } else { 0 };
+        let size = section.length() - if mutex.is_some() { counter::SIZE } else { 0 };
         let common = Common {
             share: device.behavior.share,
             part: Part { section, offset: 0, size },

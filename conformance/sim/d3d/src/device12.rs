@@ -1,4 +1,4 @@
-//! A device of Direct3D 12, its features, and the record of its requests.
+//! A device of Direct3D 12, its features, its views, and the record of its requests.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -9,15 +9,17 @@ use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_12_0;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
-use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Result};
+use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Ref, Result, implement};
 
 use crate::counter::{Counter, Fences};
-use crate::layout::{Layout, has_texels, planes};
+use crate::layout::{Layout, has_texels, is_typeless, planes};
 use crate::list12::{List, Queue12};
-use crate::object::{Stand, borrowed, methods, object, unknown};
-use crate::resource12::{Allocator, Backing, Fence, Heap, Resource, Rules, is_mapped, layout, rules};
+use crate::object::{Stand, borrowed, children12, methods, object, unknown};
+use crate::resource12::{
+    Allocator, Backing, Fence, Heap, Resource, Rules, is_inside, is_mapped, layout, reserve, rules,
+};
 use crate::section::{Part, Section};
-use crate::{DEVICE_HUNG, E_HANDLE, E_INVALIDARG, answered, faults, note, os, views12};
+use crate::{DEVICE_HUNG, E_HANDLE, E_INVALIDARG, answered, faults, note, os};
 
 impl Device12 {
     /// Creates a device, and returns it with its state.
@@ -42,14 +44,14 @@ impl Device12 {
             table.CreateCommandQueue = create_queue;
             table.CreateCommandAllocator = create_allocator;
             table.CreateCommandList = create_list;
-            table.CreateCommandSignature = views12::create_command_signature;
-            table.CreateDescriptorHeap = views12::create_descriptor_heap;
-            table.GetDescriptorHandleIncrementSize = views12::descriptor_size;
-            table.CopyDescriptors = views12::copy_descriptors;
-            table.CreateConstantBufferView = views12::constant_buffer_view;
-            table.CreateShaderResourceView = views12::shader_resource_view;
-            table.CreateUnorderedAccessView = views12::unordered_access_view;
-            table.CreateRenderTargetView = views12::render_target_view;
+            table.CreateCommandSignature = create_command_signature;
+            table.CreateDescriptorHeap = create_descriptor_heap;
+            table.GetDescriptorHandleIncrementSize = descriptor_size;
+            table.CopyDescriptors = copy_descriptors;
+            table.CreateConstantBufferView = constant_buffer_view;
+            table.CreateShaderResourceView = shader_resource_view;
+            table.CreateUnorderedAccessView = unordered_access_view;
+            table.CreateRenderTargetView = render_target_view;
             table.CreateHeap = create_heap;
             table.CreateCommittedResource = create_committed;
             table.CreatePlacedResource = create_placed;
@@ -397,5 +399,127 @@ methods! { Device12;
             _ => return E_INVALIDARG,
         }
         HRESULT(0)
+    }
+}
+
+/// Bytes of a descriptor.
+const DESCRIPTOR: u32 = 32;
+
+#[implement(ID3D12DescriptorHeap)]
+struct DescriptorHeap {
+    desc: D3D12_DESCRIPTOR_HEAP_DESC,
+    start: u64,
+}
+
+impl ID3D12DescriptorHeap_Impl for DescriptorHeap_Impl {
+    fn GetDesc(&self) -> D3D12_DESCRIPTOR_HEAP_DESC {
+        self.desc
+    }
+    fn GetCPUDescriptorHandleForHeapStart(&self) -> D3D12_CPU_DESCRIPTOR_HANDLE {
+        D3D12_CPU_DESCRIPTOR_HANDLE { ptr: usize::try_from(self.start).expect("64 bits") }
+    }
+    fn GetGPUDescriptorHandleForHeapStart(&self) -> D3D12_GPU_DESCRIPTOR_HANDLE {
+        D3D12_GPU_DESCRIPTOR_HANDLE { ptr: self.start }
+    }
+}
+
+#[implement(ID3D12CommandSignature)]
+struct CommandSignature;
+
+impl ID3D12CommandSignature_Impl for CommandSignature_Impl {}
+
+children12!(DescriptorHeap_Impl, CommandSignature_Impl);
+
+/// The description of a view's resource; `None` for a view of nothing.
+///
+/// # Safety
+/// The resource is live, or null.
+unsafe fn viewed(raw: *mut c_void) -> Option<D3D12_RESOURCE_DESC> {
+    if raw.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let resource = unsafe { borrowed::<ID3D12Resource>(raw) };
+    Some(resource.cast_object_ref::<Resource>().expect("a resource of the simulator").desc)
+}
+
+fn check_words(desc: &D3D12_RESOURCE_DESC, first: u64, count: u32) {
+    let end = (first + u64::from(count)) * 4;
+    assert!(end <= desc.Width, "a view of {count} words from {first} of a buffer of {} bytes", desc.Width);
+}
+
+fn check_format(desc: &D3D12_RESOURCE_DESC, format: DXGI_FORMAT) {
+    let same = format == desc.Format || is_typeless(desc.Format);
+    assert!(same, "a view of {format:?} of a texture of {:?}", desc.Format);
+}
+
+fn check_flag(desc: &D3D12_RESOURCE_DESC, flag: D3D12_RESOURCE_FLAGS) {
+    assert!(desc.Flags.contains(flag), "a view that needs {flag:?} of a resource with {:?}", desc.Flags);
+}
+
+methods! { Device12;
+    pub(crate) fn create_descriptor_heap(
+        _, desc: *const D3D12_DESCRIPTOR_HEAP_DESC, iid: *const GUID, heap: *mut *mut c_void
+    ) -> HRESULT {
+        let desc = *desc;
+        let start = reserve(u64::from(desc.NumDescriptors) * u64::from(DESCRIPTOR));
+        IUnknown::from(DescriptorHeap { desc, start }).query(iid, heap)
+    }
+
+    pub(crate) fn descriptor_size(_, _: D3D12_DESCRIPTOR_HEAP_TYPE) -> u32 {
+        DESCRIPTOR
+    }
+
+    pub(crate) fn copy_descriptors(
+        _, _: u32, _: *const D3D12_CPU_DESCRIPTOR_HANDLE, _: *const u32, _: u32,
+        _: *const D3D12_CPU_DESCRIPTOR_HANDLE, _: *const u32, _: D3D12_DESCRIPTOR_HEAP_TYPE
+    ) {}
+
+    pub(crate) fn create_command_signature(
+        _, _: *const D3D12_COMMAND_SIGNATURE_DESC, _: *mut c_void, iid: *const GUID, signature: *mut *mut c_void
+    ) -> HRESULT {
+        IUnknown::from(CommandSignature).query(iid, signature)
+    }
+
+    pub(crate) fn constant_buffer_view(
+        _, desc: *const D3D12_CONSTANT_BUFFER_VIEW_DESC, _: D3D12_CPU_DESCRIPTOR_HANDLE
+    ) {
+        let (start, size) = ((*desc).BufferLocation, u64::from((*desc).SizeInBytes));
+        assert!(start.is_multiple_of(256) && size.is_multiple_of(256), "{size} bytes of constants at {start:#x}");
+        assert!(is_inside(start, size), "a view of {size} bytes of constants exceeds its buffer");
+    }
+
+    pub(crate) fn shader_resource_view(
+        _, resource: *mut c_void, desc: *const D3D12_SHADER_RESOURCE_VIEW_DESC, _: D3D12_CPU_DESCRIPTOR_HANDLE
+    ) {
+        let Some(own) = viewed(resource) else { return };
+        if (*desc).ViewDimension == D3D12_SRV_DIMENSION_BUFFER {
+            let buffer = (*desc).Anonymous.Buffer;
+            check_words(&own, buffer.FirstElement, buffer.NumElements);
+        } else {
+            check_format(&own, (*desc).Format);
+        }
+    }
+
+    pub(crate) fn unordered_access_view(
+        _, resource: *mut c_void, _: *mut c_void, desc: *const D3D12_UNORDERED_ACCESS_VIEW_DESC,
+        _: D3D12_CPU_DESCRIPTOR_HANDLE
+    ) {
+        let Some(own) = viewed(resource) else { return };
+        check_flag(&own, D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
+        if (*desc).ViewDimension == D3D12_UAV_DIMENSION_BUFFER {
+            let buffer = (*desc).Anonymous.Buffer;
+            check_words(&own, buffer.FirstElement, buffer.NumElements);
+        } else {
+            check_format(&own, (*desc).Format);
+        }
+    }
+
+    pub(crate) fn render_target_view(
+        _, resource: *mut c_void, desc: *const D3D12_RENDER_TARGET_VIEW_DESC, _: D3D12_CPU_DESCRIPTOR_HANDLE
+    ) {
+        let Some(own) = viewed(resource) else { return };
+        check_flag(&own, D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET);
+        check_format(&own, (*desc).Format);
     }
 }

@@ -9,7 +9,7 @@
 //! A method that this project does not call aborts the process, or returns `E_NOTIMPL` or nothing. A call that violates
 //! a rule of Direct3D known here aborts it, on any thread: copies beyond a buffer's end, execution of a list that is
 //! still recording; with Direct3D 12 also commands and barriers in a wrong resource state (`resource12`), views that
-//! exceed a buffer or lack a flag of their resource (`views12`), and the release of a resource of pending commands.
+//! exceed a buffer or lack a flag of their resource (`device12`), and the release of a resource of pending commands.
 //!
 //! # Conventions
 //! All simulators share these conventions, which no driver has:
@@ -35,7 +35,6 @@ mod device11;
 mod device12;
 pub mod entry;
 mod faults;
-mod keyed_mutex;
 mod layout;
 mod list12;
 mod object;
@@ -44,17 +43,15 @@ mod queue;
 mod resource11;
 mod resource12;
 mod section;
-mod views12;
 
 use std::sync::{Mutex, OnceLock};
 
 use windows::Win32::Foundation::LUID;
 use windows::core::HRESULT;
 
-pub use crate::counter::Counter;
+pub use crate::counter::{Counter, KeyedMutex};
 pub use crate::device11::{Behavior11, Device11};
 pub use crate::device12::{Behavior12, Device12};
-pub use crate::keyed_mutex::KeyedMutex;
 
 /// `E_NOTIMPL`.
 pub const E_NOTIMPL: HRESULT = HRESULT(0x8000_4001_u32.cast_signed());

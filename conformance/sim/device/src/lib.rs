@@ -23,7 +23,6 @@ pub mod physical;
 pub mod semaphore;
 pub mod stream;
 pub mod system;
-pub mod word;
 pub mod work;
 
 #[cfg(target_os = "linux")]

@@ -11,19 +11,16 @@
 
 #![cfg(any(target_os = "linux", windows))]
 
-#[cfg(windows)]
-pub mod array;
 pub mod copy;
 pub mod device;
 pub mod external;
 pub mod graph;
 mod memory;
-pub mod module;
 pub mod order;
 pub mod physical;
-#[cfg(windows)]
-pub mod semaphore;
 mod streams;
+#[cfg(windows)]
+pub mod windows;
 
 pub(crate) use gpu_interop_sim_device::work::{address, give};
 

@@ -2,8 +2,7 @@
 
 use cubecl_hip_sys as hip;
 use gpu_interop_conformance::Suite;
-use gpu_interop_sim_abi::hip::version::Below;
-use gpu_interop_sim_abi::hip::rows::{self, Row};
+use gpu_interop_sim_abi::hip::version::{LowerLayer, TestedVersion, tested_versions};
 use libtest_mimic::{Failed, Trial};
 
 use crate::run::Run;
@@ -19,15 +18,15 @@ pub(super) fn managed() -> String {
 /// One test per version. Those between the oldest and the newest take long and rarely fail, so only runs with
 /// `--include-ignored` include them.
 pub(super) fn tests() -> impl Iterator<Item = Trial> {
-    let ends = [rows::all().next(), rows::all().last()];
-    rows::all().map(move |row| {
+    let ends = [tested_versions().next(), tested_versions().last()];
+    tested_versions().map(move |row| {
         let test = Trial::test(format!("hip_row_{}", row.name()), move || run(row));
         test.with_ignored_flag(!ends.contains(&Some(row)))
     })
 }
 
 /// Slow scenarios that are expected to fail on a version, as in `expectations/hip.toml`, and run there only.
-fn fails(row: Row, id: &str) -> bool {
+fn fails(row: TestedVersion, id: &str) -> bool {
     const LEAKS: [&str; 7] = [
         "leak.10000_cycles",
         "leak.device_memory",
@@ -98,13 +97,13 @@ fn is_slow(id: &str) -> bool {
     SLOW.iter().any(|start| id.starts_with(start))
 }
 
-fn run(row: Row) -> Result<(), Failed> {
+fn run(row: TestedVersion) -> Result<(), Failed> {
     let section = format!("hip_row_{}", row.name());
     let suite = Suite::standard();
     let wanted = suite.scenarios().iter().map(|scenario| scenario.id).filter(|id| !is_slow(id) || fails(row, id));
     let wanted: Vec<&str> = wanted.collect();
     let mut run = Run::hip_with_exporter().filter(&format!("{{{}}}", wanted.join(",")));
-    run = run.env("GPU_INTEROP_SIM_VERSION", &row.version.to_string()).env(Below::VARIABLE, row.below.setting());
+    run = run.env("GPU_INTEROP_SIM_VERSION", &row.version.to_string()).env(LowerLayer::VARIABLE, row.below.setting());
     if cfg!(unix) && row.minor() < (6, 0) {
         run = run.env("GPU_INTEROP_SIM_ATTRIBUTES", &managed());
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use libc::{DIR, dirent64};
 use rustix::io::Errno;
 
-use super::{interpose, path};
+use crate::interpose::{interpose, path};
 use crate::sysfs::{Found, Node, Path, list};
 
 struct Folder {
@@ -52,7 +52,7 @@ fn entry(number: u64, name: &str, kind: u8) -> dirent64 {
 interpose! {
     opendir: fn(path: *const c_char) -> *mut DIR, std::ptr::null_mut(); {
         // SAFETY: the caller passes a C string, as libc demands.
-        Some(match unsafe { path::find(path, true) } {
+        Some(match unsafe { path::look_up_path(path, true) } {
             Path::Other => return None,
             Path::Missing => Err(Errno::NOENT),
             Path::Found(Found { path, node: Node::Folder }) => {

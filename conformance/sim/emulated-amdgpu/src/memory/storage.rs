@@ -3,13 +3,12 @@
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
-use super::maps;
-use super::pool::{Pool, high_descriptor};
 use crate::abi::Result;
+use crate::memory::pool::{Pool, high_descriptor};
 
 /// Location of the bytes.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ impl Storage {
 
     /// The offset on a render node.
     pub(crate) fn mmap_offset(&self) -> u64 {
-        super::names::offset(self.name)
+        crate::memory::pool::mmap_offset(self.name)
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -173,7 +172,7 @@ impl Storage {
                 let (address, length) = map(size, &file, start)?;
                 // SAFETY: both are mappings of `length` bytes, and they are different files.
                 unsafe { std::ptr::copy_nonoverlapping(self.address(), address, length) };
-                maps::replace(self.pool.file(), offset, size, &file, start)?;
+                replace_mappings(self.pool.file(), offset, size, &file, start)?;
                 self.address.store(address, Ordering::Relaxed);
                 let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
                 *place = Place::Mapping { length, exported };
@@ -205,5 +204,68 @@ impl Drop for Storage {
             }
             Place::User => {}
         }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    protection: ProtFlags,
+    offset: u64,
+}
+
+/// Parses a line. `None` for mappings of other files.
+fn parse_mapping(line: &str, inode: u64) -> Option<Mapping> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let offset = fields.next()?;
+    // Anonymous memory files share a device; the inode distinguishes them.
+    if fields.nth(1)?.parse::<u64>().ok()? != inode {
+        return None;
+    }
+    let flags = [('r', ProtFlags::READ), ('w', ProtFlags::WRITE), ('x', ProtFlags::EXEC)];
+    let protection = flags.iter().filter(|(letter, _)| permissions.contains(*letter)).map(|(_, flag)| *flag).collect();
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(Mapping { start: number(start)?, end: number(end)?, protection, offset: number(offset)? })
+}
+
+/// Replaces every mapping of `size` bytes of a file starting at `from`, by the same mapping of another file starting at
+/// `start`.
+///
+/// Mappings larger than the range are kept: one of them is the emulation's own mapping of the whole file.
+pub(super) fn replace_mappings(old: BorrowedFd<'_>, offset: u64, size: u64, new: impl AsFd, start: u64) -> Result<()> {
+    let inode = rustix::fs::fstat(old)?.st_ino;
+    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Errno::IO)?;
+    for mapping in maps.lines().filter_map(|line| parse_mapping(line, inode)) {
+        let length = mapping.end - mapping.start;
+        if mapping.offset < offset || mapping.offset + length > offset + size {
+            continue;
+        }
+        let (Ok(at), Ok(length)) = (usize::try_from(mapping.start), usize::try_from(length)) else {
+            return Err(Errno::NOMEM);
+        };
+        let at = std::ptr::with_exposed_provenance_mut(at);
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the range is a mapping of the buffer object, which is not accessed meanwhile, and the new file has
+        // the same bytes, so the replacement is not observable.
+        unsafe { rustix::mm::mmap(at, length, mapping.protection, flags, &new, start + mapping.offset - offset)? };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_parsed() {
+        let line = "7f00-7f10 rw-s 00200000 00:01 4242        /memfd:emulated-amdgpu-memory (deleted)";
+        let mapping =
+            Mapping { start: 0x7f00, end: 0x7f10, protection: ProtFlags::READ | ProtFlags::WRITE, offset: 0x20_0000 };
+        assert_eq!(parse_mapping(line, 4242), Some(mapping));
+        assert_eq!(parse_mapping(line, 4243), None);
+        assert_eq!(parse_mapping("7f00-7f10 r--p 00000000 00:00 0", 4242), None);
     }
 }

@@ -3,12 +3,13 @@
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
-use super::clock;
-use super::state::{Queue, Stop};
-use crate::abi::sdma::{self, LONGEST, Packet, Side};
+use crate::abi::sdma;
+use crate::abi::sdma::{LONGEST, Packet, Side};
 use crate::emulation::Emulation;
-use crate::log::say;
+use crate::gpu;
 use crate::memory::Access;
+use crate::queue::state::{Queue, Stop};
+use crate::report::say;
 
 type Result<T> = std::result::Result<T, Stop>;
 
@@ -62,7 +63,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             memory.atomic_u64(gpu, address, Access::Write, |word| word.fetch_add(value, Ordering::SeqCst))?;
         }
         Packet::Fill { address, words, value } => memory.fill(gpu, address, words * 4, &value.to_le_bytes())?,
-        Packet::Timestamp { address } => memory.write_u64(gpu, address, clock::gpu())?,
+        Packet::Timestamp { address } => memory.write_u64(gpu, address, gpu::gpu_clock())?,
         Packet::Unknown { operation, sub } => {
             return Err(Stop::Invalid(format!("unknown SDMA packet: operation {operation}, sub-operation {sub}")));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::files::Device;
+use crate::emulation::Device;
 
 /// Result of the lookup of a path.
 #[derive(Debug, PartialEq, Eq)]
