@@ -1,17 +1,15 @@
-//! Checks of an exercise under a fault.
+//! Checks of an exercise under a fault, and the objects that remain in the driver after a failed call that frees them. Only
+//! these objects are not leaks.
 
 use gpu_interop::{Error, ErrorKind};
 
-use crate::codes;
-use crate::driver::Driver;
+use crate::campaign::Defect;
+use crate::child::LogEvent;
 use crate::exceptions::{Reported, reported_as};
 use crate::exercise::Record;
+use crate::fault;
 use crate::fault::{Answer, EVERY_FUNCTION, Fault, Uses};
-use crate::log_events::LogEvent;
-use crate::remaining_objects;
-use crate::report::Defect;
-use crate::simulator::{Live, Sort};
-use crate::snapshot::ResourceSnapshot;
+use crate::simulator::{Driver, Live, ResourceSnapshot, Sort};
 
 /// A fault, and the observations of an exercise under it.
 pub(crate) struct Case<'a> {
@@ -39,7 +37,7 @@ pub(crate) fn check(case: &Case<'_>) -> Vec<(Defect, String)> {
     for text in &case.record.wrong {
         defect(Defect::Broken, text.clone());
     }
-    if case.record.moved && !case.is_lost() && !remaining_objects::leaves(&case.fault.function) {
+    if case.record.moved && !case.is_lost() && !leaves_context(&case.fault.function) {
         defect(Defect::Broken, "another context or device is current than before".into());
     }
     for (section, error) in &case.record.errors {
@@ -82,10 +80,10 @@ impl Case<'_> {
                 None => check_refusal(error),
             },
             (Answer::Code(code), Reported::Failure) => {
-                self.check_code(codes::documented(&self.fault.function), code, error)
+                self.check_code(fault::documented(&self.fault.function), code, error)
             }
             (Answer::Null, Reported::Failure) => {
-                let named = error.operation() == codes::documented(&self.fault.function);
+                let named = error.operation() == fault::documented(&self.fault.function);
                 let said = error.message().contains("reported success but returned");
                 if named && said && error.kind() == ErrorKind::Driver && error.code().is_none() {
                     Ok(())
@@ -96,7 +94,7 @@ impl Case<'_> {
             // The only candidate does not respond, so no device is the same.
             (Answer::Code(_), Reported::FactsOrFailure) if error.code().is_none() => check_refusal(error),
             (Answer::Code(code), Reported::FactsOrFailure) => {
-                self.check_code(codes::documented(&self.fault.function), code, error)
+                self.check_code(fault::documented(&self.fault.function), code, error)
             }
             (_, Reported::Facts | Reported::FactsOrNothing | Reported::FactsOrFailure) => check_refusal(error),
             (_, Reported::Nothing) => Err("there should be no error".into()),
@@ -112,7 +110,7 @@ impl Case<'_> {
         if reported.value != i64::from(code) || reported.name != self.name {
             return Err(format!("the code is {code}, {:?}", self.name));
         }
-        let kind = codes::kind(vendor, operation, code);
+        let kind = fault::kind(vendor, operation, code);
         if error.kind() != kind {
             return Err(format!("the kind should be {kind:?}"));
         }
@@ -124,14 +122,14 @@ impl Case<'_> {
 
     /// A log event must name the function and the answer, as an error does.
     fn check_log_event(&self, event: &LogEvent) -> Result<(), String> {
-        if self.is_lost() && remaining_objects::is_pending(event) {
+        if self.is_lost() && is_pending_event(event) {
             return Ok(());
         }
         if !self.is_lost() {
             if self.reported_as() != Reported::Failure {
                 return Err("there should be no report".into());
             }
-            if remaining_objects::operation(event) != codes::documented(&self.fault.function) {
+            if operation(event) != fault::documented(&self.fault.function) {
                 return Err("the report is of another function".into());
             }
         }
@@ -178,7 +176,7 @@ impl Case<'_> {
         }
         let asked = self.fault.function.ends_with("DeviceGetAttribute") && value.starts_with("unsupported");
         let said = match code {
-            codes::INVALID_VALUE => "install a newer one".into(),
+            fault::INVALID_VALUE => "install a newer one".into(),
             _ => format!("the driver returned {answered}"),
         };
         !asked || value.contains(&said)
@@ -187,9 +185,9 @@ impl Case<'_> {
     /// Everything is freed except the objects whose call of freeing failed, and each of those was reported.
     pub(crate) fn check_kept(&self, after: &ResourceSnapshot) -> Result<(), String> {
         let kept = after.live.since(&self.before.live);
-        let mut said = remaining_objects::reported(self.logged);
+        let mut said = reported_objects(self.logged);
         said.add_all(&self.record.kept);
-        if self.is_lost() && self.logged.iter().any(remaining_objects::is_pending) {
+        if self.is_lost() && self.logged.iter().any(is_pending_event) {
             (said.of(Sort::Allocations)..kept.of(Sort::Allocations)).for_each(|_| said.add(Sort::Allocations));
         }
         if kept != said {
@@ -205,10 +203,10 @@ impl Case<'_> {
         let (function, every) = (self.fault.function.as_str(), self.fault.uses == Uses::Every);
         // A graph consists of two objects.
         let freed_together = kept.total() - kept.of(Sort::Graphs) / 2;
-        if self.is_lost() || (remaining_objects::enters(function) && (every || freed_together <= 1)) {
+        if self.is_lost() || (enters_context(function) && (every || freed_together <= 1)) {
             return Ok(());
         }
-        let sorts = remaining_objects::by(function);
+        let sorts = remaining_after(function);
         let failed = match sorts {
             [] => 0,
             _ if every => self.calls,
@@ -232,7 +230,7 @@ impl Case<'_> {
         }
         // Not reservations: they are unmapped first, unless that fails.
         let returned = self.record.errors.iter().map(|(_, error)| error.operation());
-        let failed = returned.chain(self.logged.iter().map(remaining_objects::operation));
+        let failed = returned.chain(self.logged.iter().map(operation));
         let unmapping = failed.filter(|operation| operation.ends_with("MemUnmap")).count() as u64;
         let in_files = [Sort::Imports, Sort::Mappings, Sort::Arrays, Sort::Semaphores];
         let most = in_files.iter().map(|sort| kept.of(*sort)).sum::<u64>() + unmapping.min(kept.of(Sort::Reservations));
@@ -254,4 +252,123 @@ pub(crate) fn check_refusal(error: &Error) -> Result<(), String> {
     } else {
         Err("not a refusal that follows from other facts".into())
     }
+}
+
+/// The objects that remain when a function of CUDA or HIP fails. They must not be used again: a driver that reports a
+/// failure may have freed them.
+const FREEING: &[(&str, &str, &[Sort])] = &[
+    ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[Sort::Imports]),
+    // Also HIP's signal memory.
+    ("cuMemFree_v2", "hipFree", &[Sort::Mappings, Sort::Allocations]),
+    ("cuMemHostUnregister", "hipHostUnregister", &[Sort::Allocations]),
+    ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[Sort::Arrays]),
+    ("cuSurfObjectDestroy", "hipDestroySurfaceObject", &[Sort::Surfaces]),
+    ("cuTexObjectDestroy", "hipTexObjectDestroy", &[Sort::Textures]),
+    ("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", &[Sort::Semaphores]),
+    ("cuStreamDestroy_v2", "hipStreamDestroy", &[Sort::Streams]),
+    ("cuEventDestroy_v2", "hipEventDestroy", &[Sort::Events]),
+    ("cuModuleUnload", "hipModuleUnload", &[Sort::Modules]),
+    ("cuMemRelease", "hipMemRelease", &[Sort::Descriptors]),
+    // The addresses of a mapping that the driver may keep are not freed.
+    ("cuMemUnmap", "hipMemUnmap", &[Sort::Reservations]),
+    ("cuMemAddressFree", "hipMemAddressFree", &[Sort::Reservations]),
+    ("cuGraphExecDestroy", "hipGraphExecDestroy", &[Sort::Graphs]),
+    ("cuGraphDestroy", "hipGraphDestroy", &[Sort::Graphs]),
+    ("cuDevicePrimaryCtxRelease_v2", "", &[Sort::Contexts]),
+];
+
+/// Functions that make a device current, or query whether HIP 6 still uses addresses. If one fails, the call that it
+/// prepares is omitted, and an object to be freed remains.
+const ENTERING: &[&str] =
+    &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice", "hipStreamCreateWithFlags", "hipLaunchHostFunc"];
+
+/// The functions that restore the current context or device; none can replace them.
+const LEAVING: &[&str] = &["cuCtxPopCurrent_v2", "hipSetDevice"];
+
+/// The kinds of which each failed call of this function leaves one object; empty if it frees nothing.
+pub(crate) fn remaining_after(function: &str) -> &'static [Sort] {
+    FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
+}
+
+/// `true` if a failed call of this function may prevent another call of freeing.
+pub(crate) fn enters_context(function: &str) -> bool {
+    ENTERING.contains(&function)
+}
+
+/// The remaining object of exportable memory, by the documented name of the failed function. The address range and the
+/// memory are freed one by one. A device that cannot be made current retries when it is closed.
+pub(crate) fn object_of_allocation(operation: &str) -> Option<Sort> {
+    [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| remaining_after(operation) == [*sort])
+}
+
+/// `true` if this reports a lost device that was closed while a timeline bridge waited for it, or while words were in use:
+/// the words remain, because streams might still write them.
+pub(crate) fn is_pending_event(event: &LogEvent) -> bool {
+    event.message == "streams may still write to signal memory of a closed device; it is leaked"
+        || event.message == "work is still pending on a closed device; its objects are leaked" && event.resource == "0"
+}
+
+/// `true` if a failed call of this function may leave the current context or device changed.
+pub(crate) fn leaves_context(function: &str) -> bool {
+    LEAVING.contains(&function)
+}
+
+/// The objects that log events report as not freed.
+pub(crate) fn reported_objects(logged: &[LogEvent]) -> Live {
+    let mut live = Live::default();
+    for event in logged {
+        let Some(sort) = object_of(event) else { continue };
+        live.add(sort);
+        // The executable graph and its template; freeing neither was tried.
+        if sort == Sort::Graphs && !remaining_after(operation(event)).contains(&sort) {
+            live.add(sort);
+        }
+    }
+    live
+}
+
+fn object_of(event: &LogEvent) -> Option<Sort> {
+    match event.message.as_str() {
+        "freeing a driver object failed; it is leaked" => resource(event),
+        "freeing a mapping failed; it is leaked" => Some(Sort::Mappings),
+        "freeing device memory failed; it is leaked" => object_of_allocation(operation(event)),
+        "destroying the captured graph of an executable graph failed" => Some(Sort::Graphs),
+        "ending a discarded capture failed" => {
+            remaining_after(operation(event)).contains(&Sort::Graphs).then_some(Sort::Graphs)
+        }
+        "reserved addresses of a closed device are leaked" => Some(Sort::Reservations),
+        "destroying a discarded graph failed" => Some(Sort::Graphs),
+        "destroying an event failed" => Some(Sort::Events),
+        "destroying a stream failed; it is leaked" => Some(Sort::Streams),
+        "freeing the source buffer of fills failed; it is leaked" => Some(Sort::Allocations),
+        "releasing the primary context failed" => Some(Sort::Contexts),
+        "freeing the sentinel failed; it is leaked" => Some(Sort::Allocations),
+        _ => None,
+    }
+}
+
+/// The failed function.
+pub(crate) fn operation(event: &LogEvent) -> &str {
+    event.error.split(':').next().unwrap_or_default()
+}
+
+/// The kind of a driver object, from its printed form.
+fn resource(event: &LogEvent) -> Option<Sort> {
+    let text = event.resource.strip_prefix("Some(").unwrap_or(&event.resource);
+    let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
+    Some(match name.as_str() {
+        "Memory" => Sort::Imports,
+        "Buffer" => Sort::Mappings,
+        "MipmappedArray" => Sort::Arrays,
+        "Surface" => Sort::Surfaces,
+        "Texture" => Sort::Textures,
+        "Semaphore" => Sort::Semaphores,
+        "Module" => Sort::Modules,
+        "Event" => Sort::Events,
+        "Stream" | "Recorder" => Sort::Streams,
+        "Graph" => Sort::Graphs,
+        "SignalMemory" => Sort::Allocations,
+        "Allocation" => return object_of_allocation(operation(event)),
+        _ => panic!("an object of an unknown sort: {event}"),
+    })
 }

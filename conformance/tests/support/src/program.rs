@@ -1,6 +1,8 @@
 //! Test programs that start themselves again: as the suite, or as a process that loads a driver.
 
-use std::process::Command;
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Trial};
 
 /// Variables by which schedulers and users select devices, libraries, a backend or a strategy for a whole machine.
 /// Simulators follow them like drivers.
@@ -48,4 +50,12 @@ pub fn in_own_process(name: &str) -> bool {
     assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}{errors}", output.status);
     println!("{text}");
     false
+}
+
+/// Runs the tests of a program without Rust's test harness, as its arguments say. `threads` is the number of parallel tests,
+/// unless the arguments name one.
+pub fn run_tests(tests: Vec<Trial>, threads: Option<usize>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(threads);
+    libtest_mimic::run(&arguments, tests).exit_code()
 }

@@ -11,11 +11,11 @@ use gpu_interop_core::{
     SignalParams, TextureDesc, WaitCondition, WaitParams,
 };
 
-use super::calls::{SIZE, STREAM_OF_TEST, file};
-use super::recorder::{
+use crate::call;
+use crate::recorded::calls::{SIZE, STREAM_OF_TEST, file};
+use crate::recorded::{
     CODES, EVENT, EXEC, KERNEL, LEVEL, MEMORY, MIPMAPPED, MODULE, NODE, Recorder, SEMAPHORE, STREAM, SURFACE, TEXTURE,
 };
-use crate::call;
 
 /// Makes each function of both vendors fail with each code.
 pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
