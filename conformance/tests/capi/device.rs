@@ -1,4 +1,4 @@
-//! The device: each method is a function of C.
+//! The device: each method is a function of C. Its live handles, and linear memory by address.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;

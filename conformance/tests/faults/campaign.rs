@@ -17,8 +17,9 @@ use crate::simulator::Driver;
 /// The argument of a process in which faults are injected; the task follows.
 pub(crate) const CHILD: &str = "meet-faults";
 
-/// Multiple of an exercise's limit. The process itself reports an exceeded limit first, if it can.
-const PATIENCE: u32 = 3;
+/// Time without a line from a process, in limits of an exercise. The process itself reports an exceeded limit first, if it
+/// can.
+const SILENCE_LIMITS: u32 = 3;
 
 /// A task, and the settings of its process.
 #[derive(Debug, Clone)]
@@ -54,7 +55,7 @@ fn meet(job: &Job) -> Result<(Report, Option<usize>), Failed> {
     let mut open: Option<(usize, String)> = None;
     let mut next = job.task.from;
     let end = loop {
-        match receive(&process.lines, job.task.limit * PATIENCE) {
+        match receive(&process.lines, job.task.limit * SILENCE_LIMITS) {
             Ok(line) => match line? {
                 Line::Begin { index, fault } => open = Some((index, fault)),
                 Line::End { defects } => {

@@ -9,7 +9,7 @@ use crate::exceptions::{Reported, reported_as};
 use crate::exercise::Record;
 use crate::fault;
 use crate::fault::{Answer, EVERY_FUNCTION, Fault, Uses};
-use crate::simulator::{Driver, Live, ResourceSnapshot, Sort};
+use crate::simulator::{Driver, Live, ObjectKind, ResourceSnapshot};
 
 /// A fault, and the observations of an exercise under it.
 pub(crate) struct Case<'a> {
@@ -50,7 +50,7 @@ pub(crate) fn check(case: &Case<'_>) -> Vec<(Defect, String)> {
             defect(Defect::Untyped, format!("{text}: {event}"));
         }
     }
-    if let Err(text) = case.check_told() {
+    if let Err(text) = case.check_reported() {
         defect(Defect::Hidden, text);
     }
     if let Err(text) = case.check_kept(&case.after) {
@@ -142,7 +142,7 @@ impl Case<'_> {
     }
 
     /// A fault must be visible somewhere, and must change no unrelated fact.
-    fn check_told(&self) -> Result<(), String> {
+    fn check_reported(&self) -> Result<(), String> {
         let failures = self.record.errors.len() + self.logged.len();
         let other: Vec<_> = (self.record.facts.iter())
             .filter(|(name, value)| self.clean.facts.get(*name).is_some_and(|clean| clean != *value))
@@ -164,7 +164,7 @@ impl Case<'_> {
     }
 
     /// `true` if a lost capability, or a device that does not respond, names the driver's answer to the query. An
-    /// unknown attribute is reported otherwise.
+    /// unknown attribute is reported in another way.
     fn is_explained(&self, value: &str) -> bool {
         let Answer::Code(code) = self.fault.answer else { return true };
         let answered = match &self.name {
@@ -188,7 +188,8 @@ impl Case<'_> {
         let mut said = reported_objects(self.logged);
         said.add_all(&self.record.kept);
         if self.is_lost() && self.logged.iter().any(is_pending_event) {
-            (said.of(Sort::Allocations)..kept.of(Sort::Allocations)).for_each(|_| said.add(Sort::Allocations));
+            (said.of(ObjectKind::Allocations)..kept.of(ObjectKind::Allocations))
+                .for_each(|_| said.add(ObjectKind::Allocations));
         }
         if kept != said {
             return Err(format!("alive are {kept:?}, reported was {said:?}"));
@@ -202,7 +203,7 @@ impl Case<'_> {
     fn check_allowed(&self, kept: &Live) -> Result<(), String> {
         let (function, every) = (self.fault.function.as_str(), self.fault.uses == Uses::Every);
         // A graph consists of two objects.
-        let freed_together = kept.total() - kept.of(Sort::Graphs) / 2;
+        let freed_together = kept.total() - kept.of(ObjectKind::Graphs) / 2;
         if self.is_lost() || (enters_context(function) && (every || freed_together <= 1)) {
             return Ok(());
         }
@@ -212,7 +213,7 @@ impl Case<'_> {
             _ if every => self.calls,
             _ => 1,
         };
-        let of_these: u64 = sorts.iter().map(|sort| kept.of(*sort)).sum();
+        let of_these: u64 = sorts.iter().map(|kind| kept.of(*kind)).sum();
         if kept.total() == failed && of_these == failed {
             Ok(())
         } else {
@@ -222,7 +223,7 @@ impl Case<'_> {
 
     /// Open descriptors and mapped files must be those of the remaining objects.
     fn check_files(&self, after: &ResourceSnapshot, kept: &Live) -> Result<(), String> {
-        let descriptors = kept.of(Sort::Descriptors);
+        let descriptors = kept.of(ObjectKind::Descriptors);
         let grown = |now: usize, before: usize| now as i128 - before as i128;
         let opened = grown(after.descriptors, self.before.descriptors);
         if opened != i128::from(descriptors) {
@@ -232,8 +233,9 @@ impl Case<'_> {
         let returned = self.record.errors.iter().map(|(_, error)| error.operation());
         let failed = returned.chain(self.logged.iter().map(operation));
         let unmapping = failed.filter(|operation| operation.ends_with("MemUnmap")).count() as u64;
-        let in_files = [Sort::Imports, Sort::Mappings, Sort::Arrays, Sort::Semaphores];
-        let most = in_files.iter().map(|sort| kept.of(*sort)).sum::<u64>() + unmapping.min(kept.of(Sort::Reservations));
+        let in_files = [ObjectKind::Imports, ObjectKind::Mappings, ObjectKind::Arrays, ObjectKind::Semaphores];
+        let most =
+            in_files.iter().map(|kind| kept.of(*kind)).sum::<u64>() + unmapping.min(kept.of(ObjectKind::Reservations));
         let mapped = grown(after.mappings, self.before.mappings);
         let bytes = grown(after.bytes, self.before.bytes);
         if mapped > i128::from(most) || (most == 0 && bytes != 0) {
@@ -256,25 +258,25 @@ pub(crate) fn check_refusal(error: &Error) -> Result<(), String> {
 
 /// The objects that remain when a function of CUDA or HIP fails. They must not be used again: a driver that reports a
 /// failure may have freed them.
-const FREEING: &[(&str, &str, &[Sort])] = &[
-    ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[Sort::Imports]),
+const FREEING: &[(&str, &str, &[ObjectKind])] = &[
+    ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[ObjectKind::Imports]),
     // Also HIP's signal memory.
-    ("cuMemFree_v2", "hipFree", &[Sort::Mappings, Sort::Allocations]),
-    ("cuMemHostUnregister", "hipHostUnregister", &[Sort::Allocations]),
-    ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[Sort::Arrays]),
-    ("cuSurfObjectDestroy", "hipDestroySurfaceObject", &[Sort::Surfaces]),
-    ("cuTexObjectDestroy", "hipTexObjectDestroy", &[Sort::Textures]),
-    ("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", &[Sort::Semaphores]),
-    ("cuStreamDestroy_v2", "hipStreamDestroy", &[Sort::Streams]),
-    ("cuEventDestroy_v2", "hipEventDestroy", &[Sort::Events]),
-    ("cuModuleUnload", "hipModuleUnload", &[Sort::Modules]),
-    ("cuMemRelease", "hipMemRelease", &[Sort::Descriptors]),
+    ("cuMemFree_v2", "hipFree", &[ObjectKind::Mappings, ObjectKind::Allocations]),
+    ("cuMemHostUnregister", "hipHostUnregister", &[ObjectKind::Allocations]),
+    ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[ObjectKind::Arrays]),
+    ("cuSurfObjectDestroy", "hipDestroySurfaceObject", &[ObjectKind::Surfaces]),
+    ("cuTexObjectDestroy", "hipTexObjectDestroy", &[ObjectKind::Textures]),
+    ("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", &[ObjectKind::Semaphores]),
+    ("cuStreamDestroy_v2", "hipStreamDestroy", &[ObjectKind::Streams]),
+    ("cuEventDestroy_v2", "hipEventDestroy", &[ObjectKind::Events]),
+    ("cuModuleUnload", "hipModuleUnload", &[ObjectKind::Modules]),
+    ("cuMemRelease", "hipMemRelease", &[ObjectKind::Descriptors]),
     // The addresses of a mapping that the driver may keep are not freed.
-    ("cuMemUnmap", "hipMemUnmap", &[Sort::Reservations]),
-    ("cuMemAddressFree", "hipMemAddressFree", &[Sort::Reservations]),
-    ("cuGraphExecDestroy", "hipGraphExecDestroy", &[Sort::Graphs]),
-    ("cuGraphDestroy", "hipGraphDestroy", &[Sort::Graphs]),
-    ("cuDevicePrimaryCtxRelease_v2", "", &[Sort::Contexts]),
+    ("cuMemUnmap", "hipMemUnmap", &[ObjectKind::Reservations]),
+    ("cuMemAddressFree", "hipMemAddressFree", &[ObjectKind::Reservations]),
+    ("cuGraphExecDestroy", "hipGraphExecDestroy", &[ObjectKind::Graphs]),
+    ("cuGraphDestroy", "hipGraphDestroy", &[ObjectKind::Graphs]),
+    ("cuDevicePrimaryCtxRelease_v2", "", &[ObjectKind::Contexts]),
 ];
 
 /// Functions that make a device current, or query whether HIP 6 still uses addresses. If one fails, the call that it
@@ -286,7 +288,7 @@ const ENTERING: &[&str] =
 const LEAVING: &[&str] = &["cuCtxPopCurrent_v2", "hipSetDevice"];
 
 /// The kinds of which each failed call of this function leaves one object; empty if it frees nothing.
-pub(crate) fn remaining_after(function: &str) -> &'static [Sort] {
+pub(crate) fn remaining_after(function: &str) -> &'static [ObjectKind] {
     FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
 }
 
@@ -297,8 +299,8 @@ pub(crate) fn enters_context(function: &str) -> bool {
 
 /// The remaining object of exportable memory, by the documented name of the failed function. The address range and the
 /// memory are freed one by one. A device that cannot be made current retries when it is closed.
-pub(crate) fn object_of_allocation(operation: &str) -> Option<Sort> {
-    [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| remaining_after(operation) == [*sort])
+pub(crate) fn object_of_allocation(operation: &str) -> Option<ObjectKind> {
+    [ObjectKind::Descriptors, ObjectKind::Reservations].into_iter().find(|kind| remaining_after(operation) == [*kind])
 }
 
 /// `true` if this reports a lost device that was closed while a timeline bridge waited for it, or while words were in use:
@@ -317,32 +319,32 @@ pub(crate) fn leaves_context(function: &str) -> bool {
 pub(crate) fn reported_objects(logged: &[LogEvent]) -> Live {
     let mut live = Live::default();
     for event in logged {
-        let Some(sort) = object_of(event) else { continue };
-        live.add(sort);
+        let Some(kind) = object_of(event) else { continue };
+        live.add(kind);
         // The executable graph and its template; freeing neither was tried.
-        if sort == Sort::Graphs && !remaining_after(operation(event)).contains(&sort) {
-            live.add(sort);
+        if kind == ObjectKind::Graphs && !remaining_after(operation(event)).contains(&kind) {
+            live.add(kind);
         }
     }
     live
 }
 
-fn object_of(event: &LogEvent) -> Option<Sort> {
+fn object_of(event: &LogEvent) -> Option<ObjectKind> {
     match event.message.as_str() {
         "freeing a driver object failed; it is leaked" => resource(event),
-        "freeing a mapping failed; it is leaked" => Some(Sort::Mappings),
+        "freeing a mapping failed; it is leaked" => Some(ObjectKind::Mappings),
         "freeing device memory failed; it is leaked" => object_of_allocation(operation(event)),
-        "destroying the captured graph of an executable graph failed" => Some(Sort::Graphs),
+        "destroying the captured graph of an executable graph failed" => Some(ObjectKind::Graphs),
         "ending a discarded capture failed" => {
-            remaining_after(operation(event)).contains(&Sort::Graphs).then_some(Sort::Graphs)
+            remaining_after(operation(event)).contains(&ObjectKind::Graphs).then_some(ObjectKind::Graphs)
         }
-        "reserved addresses of a closed device are leaked" => Some(Sort::Reservations),
-        "destroying a discarded graph failed" => Some(Sort::Graphs),
-        "destroying an event failed" => Some(Sort::Events),
-        "destroying a stream failed; it is leaked" => Some(Sort::Streams),
-        "freeing the source buffer of fills failed; it is leaked" => Some(Sort::Allocations),
-        "releasing the primary context failed" => Some(Sort::Contexts),
-        "freeing the sentinel failed; it is leaked" => Some(Sort::Allocations),
+        "reserved addresses of a closed device are leaked" => Some(ObjectKind::Reservations),
+        "destroying a discarded graph failed" => Some(ObjectKind::Graphs),
+        "destroying an event failed" => Some(ObjectKind::Events),
+        "destroying a stream failed; it is leaked" => Some(ObjectKind::Streams),
+        "freeing the source buffer of fills failed; it is leaked" => Some(ObjectKind::Allocations),
+        "releasing the primary context failed" => Some(ObjectKind::Contexts),
+        "freeing the sentinel failed; it is leaked" => Some(ObjectKind::Allocations),
         _ => None,
     }
 }
@@ -353,22 +355,22 @@ pub(crate) fn operation(event: &LogEvent) -> &str {
 }
 
 /// The kind of a driver object, from its printed form.
-fn resource(event: &LogEvent) -> Option<Sort> {
+fn resource(event: &LogEvent) -> Option<ObjectKind> {
     let text = event.resource.strip_prefix("Some(").unwrap_or(&event.resource);
     let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
     Some(match name.as_str() {
-        "Memory" => Sort::Imports,
-        "Buffer" => Sort::Mappings,
-        "MipmappedArray" => Sort::Arrays,
-        "Surface" => Sort::Surfaces,
-        "Texture" => Sort::Textures,
-        "Semaphore" => Sort::Semaphores,
-        "Module" => Sort::Modules,
-        "Event" => Sort::Events,
-        "Stream" | "Recorder" => Sort::Streams,
-        "Graph" => Sort::Graphs,
-        "SignalMemory" => Sort::Allocations,
+        "Memory" => ObjectKind::Imports,
+        "Buffer" => ObjectKind::Mappings,
+        "MipmappedArray" => ObjectKind::Arrays,
+        "Surface" => ObjectKind::Surfaces,
+        "Texture" => ObjectKind::Textures,
+        "Semaphore" => ObjectKind::Semaphores,
+        "Module" => ObjectKind::Modules,
+        "Event" => ObjectKind::Events,
+        "Stream" | "Recorder" => ObjectKind::Streams,
+        "Graph" => ObjectKind::Graphs,
+        "SignalMemory" => ObjectKind::Allocations,
         "Allocation" => return object_of_allocation(operation(event)),
-        _ => panic!("an object of an unknown sort: {event}"),
+        _ => panic!("an object of an unknown kind: {event}"),
     })
 }

@@ -40,7 +40,7 @@ const CODES: &[(&str, Reported, &str)] = &[
     ("hipDeviceGetPCIBusId", Facts, "a device without a PCI address"),
     ("hipGetDevicePropertiesR0600", Facts, "a device that does not say its architecture"),
     ("hipGetDeviceProperties", Facts, "as above"),
-    ("cuThreadExchangeStreamCaptureMode", Nothing, "the mode stays, which matters beside a recording only"),
+    ("cuThreadExchangeStreamCaptureMode", Nothing, "the mode stays, which only matters during a capture"),
     ("hipThreadExchangeStreamCaptureMode", Nothing, "as with CUDA"),
     ("cuGetErrorName", Facts, "a code without a name"),
     ("cuGetErrorString", Facts, "a code without a text"),
@@ -98,7 +98,7 @@ const NEVER_CALLED: &[(&str, &str)] = &[
     ("hipTexObjectDestroy", IMAGES),
 ];
 
-const EVENT: &str = "an event is queried instead, as beside a recording of another thread";
+const EVENT: &str = "an event is queried instead, as during a capture on another thread";
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
 

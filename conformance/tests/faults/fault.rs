@@ -64,7 +64,7 @@ impl Fault {
     }
 }
 
-/// One of this many codes beside those of [`FEW`], for the first call of a function.
+/// One of this many codes in addition to those of [`FEW`], for the first call of a function.
 const PART: usize = 4;
 /// Number of calls between the first and the last that get a fault.
 const USES: usize = 10;

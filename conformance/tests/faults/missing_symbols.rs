@@ -128,7 +128,7 @@ fn changed(path: &Path, library: &[u8], at: usize, bytes: &[u8]) -> std::io::Res
     std::fs::write(path, library)
 }
 
-/// Each is a typed error that names the file and the reason, also beside a simulator that loads.
+/// Each is a typed error that names the file and the reason, also if a simulator loads.
 pub(crate) fn not_drivers() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     for driver in DRIVERS.iter().filter(|driver| driver.without.is_empty()) {

@@ -11,26 +11,26 @@ use gpu_interop::hip::HipBackend;
 use gpu_interop::{Backend, BinaryImage, Device, Feature, ModuleImage, Result};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-macro_rules! sorts {
-    ($($sort:ident),+ $(,)?) => {
+macro_rules! kinds {
+    ($($kind:ident),+ $(,)?) => {
         /// The kinds of objects of `gpu_interop_sim_device::live`, in its order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Sort { $($sort),+ }
+        pub(crate) enum ObjectKind { $($kind),+ }
 
-        const NAMES: &[&str] = &[$(stringify!($sort)),+];
+        const NAMES: &[&str] = &[$(stringify!($kind)),+];
     };
 }
 
-sorts! {
+kinds! {
     Imports, Mappings, Arrays, Semaphores, Streams, Events, Modules, Allocations, Descriptors, Reservations, Contexts,
     Surfaces, Textures, Graphs,
 }
 
-const SORTS: usize = NAMES.len();
+const KINDS: usize = NAMES.len();
 
 /// Live objects by kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Live([u64; SORTS]);
+pub(crate) struct Live([u64; KINDS]);
 
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,16 +40,16 @@ impl fmt::Debug for Live {
 }
 
 impl Live {
-    pub(crate) fn of(&self, sort: Sort) -> u64 {
-        self.0[sort as usize]
+    pub(crate) fn of(&self, kind: ObjectKind) -> u64 {
+        self.0[kind as usize]
     }
 
-    pub(crate) fn add(&mut self, sort: Sort) {
-        self.0[sort as usize] += 1;
+    pub(crate) fn add(&mut self, kind: ObjectKind) {
+        self.0[kind as usize] += 1;
     }
 
     pub(crate) fn add_all(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sort, more)| *sort += more);
+        self.0.iter_mut().zip(other.0).for_each(|(kind, more)| *kind += more);
     }
 
     /// The total of all kinds.
@@ -59,7 +59,7 @@ impl Live {
 
     /// The increase since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
-        Self(std::array::from_fn(|sort| self.0[sort].wrapping_sub(before.0[sort])))
+        Self(std::array::from_fn(|kind| self.0[kind].wrapping_sub(before.0[kind])))
     }
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Simulator {
     fail: unsafe extern "C" fn(*const c_char) -> c_int,
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     gives: unsafe extern "C" fn(*const c_char) -> c_int,
-    live: unsafe extern "C" fn(*mut [u64; SORTS]) -> u64,
+    live: unsafe extern "C" fn(*mut [u64; KINDS]) -> u64,
     settle: unsafe extern "C" fn(),
     current: unsafe extern "C" fn() -> usize,
     /// Of sim-cuda.

@@ -235,7 +235,7 @@ fn simulated(version: Version) -> Result<(), Failed> {
             _ => wrong.push(side_by_side(script, expected, found)),
         }
     }
-    verdict(&wrong, "of AMD's runtime are answered otherwise by the simulator")
+    verdict(&wrong, "of AMD's runtime differ from those of the simulator")
 }
 
 fn real_one(version: Version, real: &Runtime) -> Result<(), Failed> {
@@ -261,7 +261,7 @@ fn real_one(version: Version, real: &Runtime) -> Result<(), Failed> {
             expected => wrong.push(side_by_side(script, expected.map_or(&[][..], Vec::as_slice), found)),
         }
     }
-    verdict(&wrong, "are recorded otherwise (left: recorded)")
+    verdict(&wrong, "differ from the record (left: recorded)")
 }
 
 fn verdict(wrong: &[String], what: &str) -> Result<(), Failed> {

@@ -281,7 +281,7 @@ fn crash() -> Result<(), Failed> {
     let how = if cfg!(windows) { "exception 0x" } else { "signal 6" };
     check(reason.contains(how), format!("the reason does not say how it crashed: {reason}"))?;
     let survivors = results.iter().filter(|case| case.id == "identity.json" && case.outcome == Outcome::Passed);
-    check(survivors.count() == 1, format!("the scenarios beside it did not run: {results:?}"))?;
+    check(survivors.count() == 1, format!("the other scenarios did not run: {results:?}"))?;
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
 }
 
@@ -307,7 +307,8 @@ fn hang() -> Result<(), Failed> {
 }
 
 fn unexpected_pass() -> Result<(), Failed> {
-    let text = "[[expected_failure]]\nscenario = 'identity.*'\nbackend = 'host'\nreason = 'fixed meanwhile'\nmeasured = 'once'";
+    let text =
+        "[[expected_failure]]\nscenario = 'identity.*'\nbackend = 'host'\nreason = 'fixed since'\nmeasured = 'once'";
     let (output, report) = with_expectations("host", "identity.stable", text)?;
     let case = only(&report)?;
     check(case.outcome == Outcome::UnexpectedPass, format!("{case:?}"))?;

@@ -1,4 +1,4 @@
-//! Backends broken on purpose: the host backend, and a driver's.
+//! Backends broken on purpose: the host backend, and a driver's. Each fault has the scenario that must detect it.
 
 use std::ffi::{CStr, c_void};
 #[cfg(unix)]

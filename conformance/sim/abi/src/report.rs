@@ -29,26 +29,26 @@ pub fn add(line: impl FnOnce(&str) -> String) {
     }
 }
 
-/// Declares `Live`, the number of objects of each sort that are alive: `SORT: NUMBER, ...`.
+/// Declares `Live`, the number of live objects of each kind: `KIND: NUMBER, ...`.
 #[macro_export]
 macro_rules! live {
-    ($( $(#[$doc:meta])* $sort:ident: $count:expr, )*) => {
-        /// How many objects of each sort are alive.
+    ($( $(#[$doc:meta])* $kind:ident: $count:expr, )*) => {
+        /// The number of live objects of each kind.
         #[repr(C)]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct Live {
-            $( $(#[$doc])* pub $sort: u64, )*
+            $( $(#[$doc])* pub $kind: u64, )*
         }
 
         impl Live {
-            /// What is alive now.
+            /// The current numbers.
             pub fn now() -> Self {
-                Self { $( $sort: $count, )* }
+                Self { $( $kind: $count, )* }
             }
 
-            /// All of it.
+            /// The sum over all kinds.
             pub fn total(&self) -> u64 {
-                0 $(+ self.$sort)*
+                0 $(+ self.$kind)*
             }
         }
     };

@@ -4,7 +4,7 @@ use std::ffi::{c_uint, c_void};
 use std::ptr::with_exposed_provenance_mut as to;
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_sim_device::system::Export;
+use gpu_interop_sim_device::system::ExportHandle;
 use gpu_interop_sim_device::{device, entries, memory, physical, system, work};
 
 use crate::{address, code, driver, give, graph};
@@ -166,7 +166,7 @@ entries! {
         give(handle, physical::import(system::given(exported), kind)?)
     }
 
-    fn cuMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {
+    fn cuMemExportToShareableHandle(shareable: *mut ExportHandle, handle: u64, kind: c_uint, flags: u64) {
         code::reject_if(shareable.is_null())?;
         give(shareable, physical::export(handle, kind, flags)?)
     }

@@ -39,12 +39,12 @@ impl Drop for Sync {
 
 /// The buffer of an import, which is recorded while this lives.
 #[derive(Debug)]
-struct Noted {
+struct RecordedImport {
     interface: &'static Interface,
     object: usize,
 }
 
-impl Drop for Noted {
+impl Drop for RecordedImport {
     fn drop(&mut self) {
         // SAFETY: imported once, released once.
         unsafe { (self.interface.release_buffer)(self.object) };
@@ -53,17 +53,17 @@ impl Drop for Noted {
 
 /// A point of an object, held until the work that uses it has been dropped.
 #[derive(Debug)]
-struct Held {
+struct HeldPoint {
     interface: &'static Interface,
     point: Point,
 }
 
 // SAFETY: the simulator's primitives may be used from any thread.
-unsafe impl Send for Held {}
+unsafe impl Send for HeldPoint {}
 // SAFETY: as above.
-unsafe impl std::marker::Sync for Held {}
+unsafe impl std::marker::Sync for HeldPoint {}
 
-impl Drop for Held {
+impl Drop for HeldPoint {
     fn drop(&mut self) {
         // SAFETY: created once, released once.
         unsafe { (self.interface.release_point)(&raw const self.point) };
@@ -111,7 +111,7 @@ pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
     let mut view = BufferView { fd: -1, read_only: 0, image: 0, block_linear: 0, size: 0 };
     // SAFETY: the application guarantees the object; the rest is valid for the call.
     answer(unsafe { (interface.import_buffer)(object, &raw const gpu, &raw mut view) })?;
-    let noted = Noted { interface, object };
+    let noted = RecordedImport { interface, object };
     let imported = open(view.fd).ok_or(code::UNKNOWN)?;
     let imported = imported.sized(view.size).read_only(view.read_only == 1).with_images(view.image == 1);
     Ok(imported.without_rows(view.block_linear == 1).keeping(Arc::new(noted)))
@@ -192,7 +192,7 @@ impl Params for WaitParams {
     }
 }
 
-/// What a batch does. The fences of signals are filled at once, those of waits read.
+/// The work of a batch. The fences of signals are filled at once, those of waits read.
 ///
 /// # Safety
 /// The arrays have that many elements, whose fences are valid.
@@ -222,10 +222,10 @@ pub(crate) unsafe fn batch<P: Params>(
             }
         })?;
         (interface.count_memsync)(u32::from(signals), u32::from(flags != 0));
-        all.push(Held { interface, point });
+        all.push(HeldPoint { interface, point });
     }
     Ok(move || {
-        for Held { interface, point } in &all {
+        for HeldPoint { interface, point } in &all {
             let reach = if signals { interface.signal } else { interface.wait };
             // SAFETY: held.
             unsafe { reach(point) };

@@ -99,10 +99,10 @@ impl Counter {
     /// Waits briefly for threads that use the fence to drop it, so that a program which counts its handles finds none
     /// of a fence that was signalled and released. Waits for a value may keep it without limit.
     pub(crate) fn settle(self: &Arc<Self>) {
-        const PATIENCE: Duration = Duration::from_millis(5);
+        const RELEASE_TIMEOUT: Duration = Duration::from_millis(5);
         WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|watched| !is(watched, self));
         let start = Instant::now();
-        while Arc::strong_count(self) > 1 && start.elapsed() < PATIENCE {
+        while Arc::strong_count(self) > 1 && start.elapsed() < RELEASE_TIMEOUT {
             std::thread::yield_now();
         }
     }

@@ -13,7 +13,7 @@ use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR};
 use crate::counter::{Counter, Fences, KeyedMutex};
 use crate::entry::DxgiDevice;
 use crate::layout::{Layout, Rows, Texture, has_texels, planes};
-use crate::object::{Stand, borrowed, methods, object, unknown};
+use crate::object::{ComObject, borrowed, methods, object, unknown};
 use crate::queue::Queue;
 use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D, common};
 use crate::section::{Part, Section};
@@ -141,7 +141,7 @@ impl Device11 {
     }
 }
 
-impl Stand for Device11 {
+impl ComObject for Device11 {
     const LINE: &'static [GUID] = &[
         ID3D11Device::IID,
         ID3D11Device1::IID,
@@ -278,7 +278,7 @@ unsafe extern "system" fn open_resource_by_name(
 /// mutex, the latest time that Direct3D permits.
 pub(crate) struct Context11(Arc<Queue>);
 
-impl Stand for Context11 {
+impl ComObject for Context11 {
     const LINE: &'static [GUID] = &[
         ID3D11DeviceChild::IID,
         ID3D11DeviceContext::IID,

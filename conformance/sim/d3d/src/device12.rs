@@ -14,7 +14,7 @@ use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Ref, Result, imp
 use crate::counter::{Counter, Fences};
 use crate::layout::{Layout, has_texels, is_typeless, planes};
 use crate::list12::{List, Queue12};
-use crate::object::{Stand, borrowed, children12, methods, object, unknown};
+use crate::object::{ComObject, borrowed, children12, methods, object, unknown};
 use crate::resource12::{
     Allocator, Backing, Fence, Heap, Resource, Rules, is_inside, is_mapped, layout, reserve, rules,
 };
@@ -66,7 +66,7 @@ impl Device12 {
     }
 }
 
-impl Stand for Device12 {
+impl ComObject for Device12 {
     const LINE: &'static [GUID] = &[ID3D12Object::IID, ID3D12Device::IID];
 }
 

@@ -12,7 +12,7 @@ use windows::core::{GUID, HRESULT, IUnknown, Interface, Ref, Result, implement};
 
 use crate::device11::{Behavior11, Device11};
 use crate::device12::{Behavior12, Device12};
-use crate::object::{Stand, dxgi_objects, methods, not_implemented, object, unknown};
+use crate::object::{ComObject, dxgi_objects, methods, not_implemented, object, unknown};
 use crate::{NOT_FOUND, os};
 
 const S_FALSE: HRESULT = HRESULT(1);
@@ -166,7 +166,7 @@ impl IDXGIAdapter_Impl for DxgiAdapter_Impl {
 /// A factory with one adapter.
 pub(crate) struct Factory;
 
-impl Stand for Factory {
+impl ComObject for Factory {
     const LINE: &'static [GUID] = &[
         IDXGIObject::IID,
         IDXGIFactory::IID,

@@ -7,7 +7,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, IUnknown, Interface};
 
 use crate::counter::Counter;
-use crate::object::{Stand, borrowed, methods, object, set_name, state, unknown};
+use crate::object::{ComObject, borrowed, methods, object, set_name, state, unknown};
 use crate::queue::Queue;
 use crate::resource12::{Backing, Fence, InUse, Resource, Used};
 use crate::section::Part;
@@ -28,7 +28,7 @@ struct Recorded {
     resources: Vec<Arc<Backing>>,
 }
 
-impl Stand for List {
+impl ComObject for List {
     const LINE: &'static [GUID] =
         &[ID3D12Object::IID, ID3D12DeviceChild::IID, ID3D12CommandList::IID, ID3D12GraphicsCommandList::IID];
 }
@@ -81,7 +81,7 @@ unsafe fn resource(raw: *mut c_void) -> Arc<Backing> {
 }
 
 /// Rows of a subresource.
-struct Place {
+struct CopyLocation {
     backing: Arc<Backing>,
     subresource: u32,
     rows: layout::Rows,
@@ -93,7 +93,7 @@ struct Place {
 ///
 /// # Safety
 /// The location is valid.
-unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
+unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> CopyLocation {
     // SAFETY: the caller's promise; the type selects the union's member.
     unsafe {
         let location = &*location;
@@ -102,7 +102,7 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
         if location.Type == D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX {
             let subresource = location.Anonymous.SubresourceIndex;
             let (rows, texel) = (backing.layout.subresource(subresource), backing.layout.texel(subresource));
-            return Place { backing, subresource, rows, texel };
+            return CopyLocation { backing, subresource, rows, texel };
         }
         let placed = location.Anonymous.PlacedFootprint;
         let print = placed.Footprint;
@@ -115,7 +115,7 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
         let rows = layout::Rows { offset, pitch, slice_pitch: pitch * height, extent };
         // As for buffers.
         backing.part.with(offset, rows.size(), |_| ());
-        Place { backing, subresource: 0, rows, texel }
+        CopyLocation { backing, subresource: 0, rows, texel }
     }
 }
 
@@ -179,7 +179,7 @@ methods! { List;
 /// A queue with its own thread, and its device.
 pub(crate) struct Queue12(Queue, ID3D12Device);
 
-impl Stand for Queue12 {
+impl ComObject for Queue12 {
     const LINE: &'static [GUID] =
         &[ID3D12Object::IID, ID3D12DeviceChild::IID, ID3D12Pageable::IID, ID3D12CommandQueue::IID];
 }

@@ -11,7 +11,7 @@ use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface, PCWSTR};
 const E_NOINTERFACE: HRESULT = HRESULT(0x8000_4002_u32.cast_signed());
 
 /// A simulated object: its interfaces, which are all ancestors of one, and other interfaces that it supports.
-pub(crate) trait Stand: Send + Sync + Sized + 'static {
+pub(crate) trait ComObject: Send + Sync + Sized + 'static {
     const LINE: &'static [GUID];
 
     fn other(&self, _iid: &GUID) -> Option<IUnknown> {
@@ -46,7 +46,7 @@ pub(crate) unsafe fn table<V>() -> V {
 }
 
 /// Methods of all objects.
-pub(crate) fn unknown<S: Stand>() -> IUnknown_Vtbl {
+pub(crate) fn unknown<S: ComObject>() -> IUnknown_Vtbl {
     IUnknown_Vtbl { QueryInterface: query::<S>, AddRef: add::<S>, Release: release::<S> }
 }
 
@@ -68,14 +68,18 @@ pub(crate) unsafe fn state<'a, S>(this: *mut c_void) -> &'a S {
 ///
 /// # Safety
 /// `T` must be the last of its ancestors, and `table` its methods.
-pub(crate) unsafe fn create<S: Stand, T: Interface, V>(table: &'static V, state: Arc<S>) -> T {
+pub(crate) unsafe fn create<S: ComObject, T: Interface, V>(table: &'static V, state: Arc<S>) -> T {
     let table = std::ptr::from_ref(table).cast();
     let object = Box::new(Object { table, references: AtomicU32::new(1), state });
     // SAFETY: the object starts with the table of the interface, and has one reference.
     unsafe { T::from_raw(Box::into_raw(object).cast()) }
 }
 
-unsafe extern "system" fn query<S: Stand>(this: *mut c_void, iid: *const GUID, object: *mut *mut c_void) -> HRESULT {
+unsafe extern "system" fn query<S: ComObject>(
+    this: *mut c_void,
+    iid: *const GUID,
+    object: *mut *mut c_void,
+) -> HRESULT {
     // SAFETY: COM's rules: all three are valid.
     unsafe {
         if *iid == IUnknown::IID || S::LINE.contains(&*iid) {
@@ -155,7 +159,7 @@ macro_rules! methods {
 }
 pub(crate) use methods;
 
-/// Methods that answer `E_NOTIMPL`.
+/// Methods that return `E_NOTIMPL`.
 macro_rules! not_implemented {
     ($( fn $name:ident(&self $(, $argument:tt: $type:ty)*) -> $result:ty; )*) => { $(
         fn $name(&self $(, $argument: $type)*) -> $result {
@@ -177,7 +181,7 @@ macro_rules! private_data {
 }
 pub(crate) use private_data;
 
-/// Of Direct3D 12.
+/// Methods of all objects of Direct3D 12.
 macro_rules! children12 {
     ($($name:ident),*) => { $(
         impl ID3D12Pageable_Impl for $name {}
@@ -197,7 +201,7 @@ macro_rules! children12 {
 }
 pub(crate) use children12;
 
-/// Of Direct3D 11.
+/// Methods of all objects of Direct3D 11.
 macro_rules! children11 {
     ($($name:ident),*) => { $(
         impl ID3D11DeviceChild_Impl for $name {
@@ -210,7 +214,7 @@ macro_rules! children11 {
 }
 pub(crate) use children11;
 
-/// Of DXGI.
+/// Methods of all objects of DXGI.
 macro_rules! dxgi_objects {
     ($($name:ident),*) => { $(
         impl IDXGIObject_Impl for $name {

@@ -88,7 +88,7 @@ pub fn exists(device: c_int) -> bool {
 /// A device's UUID, derived from that of the first device.
 pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
     let mut uuid = settings::bytes("GPU_INTEROP_SIM_UUID").unwrap_or(first);
-    uuid[15] ^= told_apart(device).to_le_bytes()[0];
+    uuid[15] ^= identity_offset(device).to_le_bytes()[0];
     uuid
 }
 
@@ -98,7 +98,7 @@ pub fn luid(device: c_int) -> [u8; 8] {
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
     let given = settings::text("GPU_INTEROP_SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
     let mut luid = given.map_or(FIRST, u64::to_be_bytes);
-    luid[7] ^= told_apart(device).to_le_bytes()[0];
+    luid[7] ^= identity_offset(device).to_le_bytes()[0];
     luid
 }
 
@@ -109,11 +109,11 @@ pub fn pci(device: c_int) -> [c_int; 3] {
         Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
     };
     let [domain, bus, slot] = settings::text("GPU_INTEROP_SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f]);
-    [domain, (bus + told_apart(device)) & 0xff, slot]
+    [domain, (bus + identity_offset(device)) & 0xff, slot]
 }
 
 /// A device's number, or 0 if all devices report the same identity.
-fn told_apart(device: c_int) -> c_int {
+fn identity_offset(device: c_int) -> c_int {
     if settings::number("GPU_INTEROP_SIM_ALIKE", 0) == 0 { device } else { 0 }
 }
 

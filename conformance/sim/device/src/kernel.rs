@@ -70,7 +70,7 @@ enum Source {
     Library(&'static LibraryKernel),
 }
 
-/// What a stream executes.
+/// The work of a launch.
 pub type Work = Box<dyn Fn() + Send + Sync>;
 
 /// The handle of the first kernel, which looks like a pointer.
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twins_do_what_the_kernels_do() {
+    fn cpu_kernels_compute_like_device_kernels() {
         let (mut data, mut mismatches) = ([0_u32; 9], 3_u32);
         let address = data.as_mut_ptr().expose_provenance() as u64;
         let count = (&raw mut mismatches).expose_provenance() as u64;

@@ -1,4 +1,4 @@
-//! What a process reports: messages on stderr, counters, its emulated driver's name, and a report at its end.
+//! Reports of a process: messages on stderr, counters, its emulated driver's name, and a report at its end.
 //!
 //! Messages are each written with one system call. Failures are always written, other messages by level
 //! (`GPU_INTEROP_SIM_AMDGPU_LOG`): 1 objects, 2 packets and arguments, 3 everything.

@@ -13,7 +13,7 @@ use cudarc::driver::sys::{
     CUmemAllocationProp_st__bindgen_ty_1, CUmemAllocationType, CUmemLocation, CUmemLocationType, CUstream,
 };
 use gpu_interop_sim_abi::hip::device;
-use gpu_interop_sim_abi::hip::memory::{Access, Place, Prop, access, check_host_flags, numbers, placement};
+use gpu_interop_sim_abi::hip::memory::{Access, Placement, Prop, access, check_host_flags, numbers, placement};
 use gpu_interop_sim_abi::objects::Objects;
 use gpu_interop_sim_abi::{address, entries, give};
 
@@ -25,7 +25,7 @@ static ALLOCATIONS: Objects<Allocation> = Objects::new();
 #[derive(Debug)]
 enum Allocation {
     /// Allocated by CUDA.
-    Own { place: Place, device: c_int },
+    Own { place: Placement, device: c_int },
     /// An address in imported memory.
     Mapped { _whole: Arc<Mapped> },
 }
@@ -52,16 +52,16 @@ pub(crate) fn note(pointer: u64, whole: Arc<Mapped>) {
 }
 
 /// Allocates memory; a size of 0 gives a null address.
-fn allocate(size: usize, place: Place) -> Result<*mut c_void, u32> {
+fn allocate(size: usize, place: Placement) -> Result<*mut c_void, u32> {
     cuda()?;
     if size == 0 {
         return Ok(ptr::null_mut());
     }
     let pointer = match place {
         // SAFETY: the argument is a number.
-        Place::Device => unsafe { make!(cuMemAlloc_v2(size)) }?,
+        Placement::Device => unsafe { make!(cuMemAlloc_v2(size)) }?,
         // The device uses the same address, as wherever the two share an address space.
-        Place::Host => {
+        Placement::Host => {
             // SAFETY: the arguments are numbers.
             let pointer: *mut c_void =
                 unsafe { make!(cuMemHostAlloc(size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)) }?;
@@ -86,8 +86,8 @@ fn free(pointer: *mut c_void) -> Result<(), u32> {
         // SAFETY: allocated here, and freed once, by the thread that removed it.
         check(unsafe {
             match place {
-                Place::Device => (cuda.cuMemFree_v2)(address as u64),
-                Place::Host => (cuda.cuMemFreeHost)(pointer),
+                Placement::Device => (cuda.cuMemFree_v2)(address as u64),
+                Placement::Host => (cuda.cuMemFreeHost)(pointer),
             }
         })
     });
@@ -100,7 +100,7 @@ fn free(pointer: *mut c_void) -> Result<(), u32> {
 entries! {
     fn hipMalloc(pointer: *mut *mut c_void, size: usize) gives pointer {
         reject_if(pointer.is_null())?;
-        give(pointer, allocate(size, Place::Device)?)
+        give(pointer, allocate(size, Placement::Device)?)
     }
 
     fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
@@ -119,7 +119,7 @@ entries! {
     fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         check_host_flags(flags)?;
         reject_if(pointer.is_null())?;
-        give(pointer, allocate(size, Place::Host)?)
+        give(pointer, allocate(size, Placement::Host)?)
     }
 
     fn hipHostGetDevicePointer(device: *mut u64, pointer: *mut c_void, flags: c_uint) gives device {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut as to};
 use std::time::Duration;
 
-use gpu_interop_sim_abi::hip::memory::{Place, check_host_flags, placement};
+use gpu_interop_sim_abi::hip::memory::{Placement, check_host_flags, placement};
 use gpu_interop_sim_abi::hip::version::Era;
 use gpu_interop_sim_device::{code, device, entries, faults, work};
 
@@ -40,7 +40,7 @@ const STAGED: usize = 1 << 20;
 
 /// Direction of a copy function. Before HIP 6 copies to and from the host use no hardware queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sides {
+enum CopyDirection {
     HostAndDevice,
     Devices,
 }
@@ -50,9 +50,9 @@ enum Sides {
 ///
 /// # Safety
 /// Memory unknown to the runtime is valid until the copy has run.
-unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: Sides) -> Result<(), u32> {
+unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, direction: CopyDirection) -> Result<(), u32> {
     need()?;
-    let (here, found) = if sides == Sides::HostAndDevice && Era::now() < Era::Six {
+    let (here, found) = if direction == CopyDirection::HostAndDevice && Era::now() < Era::Six {
         streams::for_copy(stream, &Missing::COPY)?
     } else {
         streams::for_work(stream, &Missing::COPY)?
@@ -151,7 +151,7 @@ entries! {
         // The location is ignored: all memory is the same here.
         let place = placement(size, flags)?;
         code::reject_if(pointer.is_null())?;
-        let is_signal = place == Place::Host;
+        let is_signal = place == Placement::Host;
         let memory = allocate(size, if is_signal { Kind::Signal } else { Kind::Plain })?;
         if is_signal {
             // A signal has the initial value 1.
@@ -219,15 +219,15 @@ entries! {
     }
 
     fn hipMemcpyDtoDAsync(target: u64, source: u64, size: usize, stream: usize) {
-        copy(address(target), address(source), size, stream, Sides::Devices)
+        copy(address(target), address(source), size, stream, CopyDirection::Devices)
     }
 
     fn hipMemcpyDtoHAsync(target: *mut c_void, source: u64, size: usize, stream: usize) {
-        copy(target.expose_provenance(), address(source), size, stream, Sides::HostAndDevice)
+        copy(target.expose_provenance(), address(source), size, stream, CopyDirection::HostAndDevice)
     }
 
     fn hipMemcpyHtoDAsync(target: u64, source: *const c_void, size: usize, stream: usize) {
-        copy(address(target), source.expose_provenance(), size, stream, Sides::HostAndDevice)
+        copy(address(target), source.expose_provenance(), size, stream, CopyDirection::HostAndDevice)
     }
 
     fn hipMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) {

@@ -19,7 +19,7 @@ use gpu_interop_sim_abi::hip::generation::{Generation, Handle};
 use gpu_interop_sim_abi::hip::version::{Behaviour, Era};
 use gpu_interop_sim_abi::lock;
 use gpu_interop_sim_device::memory::{IMPORTED, Imported};
-use gpu_interop_sim_device::system::Given;
+use gpu_interop_sim_device::system::ImportHandle;
 use gpu_interop_sim_device::{code, entries, memory};
 
 use crate::device::need;
@@ -29,7 +29,7 @@ use crate::{give, streams};
 
 /// An import, by its first address.
 #[derive(Debug)]
-struct Own {
+struct Import {
     memory: Arc<Imported>,
     /// Size in bytes: the importer's value, and the real one.
     size: usize,
@@ -40,13 +40,13 @@ struct Own {
     lost: usize,
 }
 
-static OWN: Mutex<BTreeMap<usize, Own>> = Mutex::new(BTreeMap::new());
+static IMPORTS: Mutex<BTreeMap<usize, Import>> = Mutex::new(BTreeMap::new());
 /// The imports of mappings, by the mappings' addresses.
 static MAPPINGS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// The first address of the import that contains an address.
 fn own(address: usize) -> Option<usize> {
-    let own = lock(&OWN);
+    let own = lock(&IMPORTS);
     let (base, import) = own.range(..=address).next_back()?;
     (address - base < import.real.max(1)).then_some(*base)
 }
@@ -58,7 +58,7 @@ pub(crate) fn find(address: usize) -> Option<Found> {
         Era::Early => None,
         _ => lock(&MAPPINGS).range(..=address).next_back().map(|(mapping, base)| (*mapping, *base)),
     };
-    let own = lock(&OWN);
+    let own = lock(&IMPORTS);
     if let Some((mapping, import)) = mapping.and_then(|(mapping, base)| Some((mapping, own.get(&base)?))) {
         let (base, offset) = (import.memory.first(), address - mapping);
         if era < Era::Seven && offset < import.size {
@@ -108,7 +108,7 @@ pub(crate) fn free(address: usize, function: FreeFunction) -> Result<(), u32> {
 
 /// Releases a reference of an import.
 fn release(base: usize) {
-    let mut own = lock(&OWN);
+    let mut own = lock(&IMPORTS);
     let Some(import) = own.get_mut(&base) else { return };
     import.references -= 1;
     // On Windows the device's memory stays allocated: PAL opens allocations by handles that do not belong to the
@@ -149,8 +149,8 @@ entries! {
         // The size is not compared with the real one: on Windows PAL does not receive it.
         let imported = Arc::new(imported.sized(desc.size));
         let size = usize::try_from(imported.size()).unwrap_or(usize::MAX);
-        let own = Own { memory: imported.clone(), size, real, references: 1, lost: 0 };
-        lock(&OWN).insert(imported.first(), own);
+        let own = Import { memory: imported.clone(), size, real, references: 1, lost: 0 };
+        lock(&IMPORTS).insert(imported.first(), own);
         give(memory, IMPORTED.insert(imported))
     }
 
@@ -175,7 +175,7 @@ entries! {
         code::reject_if(end > memory.size())?;
         let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
         give(pointer, address as u64)?;
-        if let Some(own) = lock(&OWN).get_mut(&base) {
+        if let Some(own) = lock(&IMPORTS).get_mut(&base) {
             let lost = usize::from(Behaviour::ExtraReference.now());
             own.references += 1 + lost;
             own.lost += lost;
@@ -200,7 +200,7 @@ entries! {
 /// # Safety
 /// The import's description is still valid.
 #[cfg(target_os = "linux")]
-pub(crate) unsafe fn given(_kind: u32, handle: Handle) -> Given {
+pub(crate) unsafe fn given(_kind: u32, handle: Handle) -> ImportHandle {
     // SAFETY: the caller's promise.
     unsafe { handle.fd() }
 }
@@ -238,7 +238,7 @@ pub(crate) unsafe fn keeping(imported: Imported, _handle: Handle) -> Imported {
 #[cfg(target_os = "linux")]
 pub(crate) unsafe fn failed(handle: Handle) {
     // SAFETY: the caller's promise.
-    unsafe { gpu_interop_sim_abi::hip::semaphore::close_if_asked(handle.fd()) };
+    unsafe { gpu_interop_sim_abi::hip::semaphore::close_if_configured(handle.fd()) };
 }
 
 /// The imported handle, by its kind.
@@ -246,7 +246,7 @@ pub(crate) unsafe fn failed(handle: Handle) {
 /// # Safety
 /// The import's description is still valid.
 #[cfg(windows)]
-pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
+pub(crate) unsafe fn given(kind: u32, handle: Handle) -> ImportHandle {
     use cubecl_hip_sys as hip;
     const NUMBERS: [u32; 2] = [
         hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeOpaqueWin32Kmt,
@@ -258,9 +258,9 @@ pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
     // SAFETY: the caller's promise; on Windows all kinds are of this shape.
     let [object, name] = unsafe { handle.object() };
     if NUMBERS.contains(&kind) {
-        Given::Kmt(object.expose_provenance())
+        ImportHandle::Kmt(object.expose_provenance())
     } else {
-        Given::Object { handle: object.cast_mut(), name }
+        ImportHandle::Object { handle: object.cast_mut(), name }
     }
 }
 
@@ -269,15 +269,15 @@ pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
 /// # Safety
 /// As for [`given`].
 #[cfg(windows)]
-pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
+pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<ImportHandle> {
     // SAFETY: the caller's promise.
     match unsafe { given(kind, handle) } {
-        Given::Kmt(_) if Behaviour::NoKmtMemory.now() => None,
-        Given::Object { handle, name } => {
+        ImportHandle::Kmt(_) if Behaviour::NoKmtMemory.now() => None,
+        ImportHandle::Object { handle, name } => {
             let by_name = handle.is_null() && Behaviour::MemoryNames.now();
-            Some(Given::Object { handle, name: if by_name { name } else { std::ptr::null() } })
+            Some(ImportHandle::Object { handle, name: if by_name { name } else { std::ptr::null() } })
         }
-        number @ Given::Kmt(_) => Some(number),
+        number @ ImportHandle::Kmt(_) => Some(number),
     }
 }
 
@@ -287,7 +287,7 @@ pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
 /// As for [`given`].
 #[cfg(target_os = "linux")]
 #[allow(clippy::unnecessary_wraps, reason = "the other version fails for some kinds")]
-pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
+pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<ImportHandle> {
     // SAFETY: the caller's promise.
     Some(unsafe { given(kind, handle) })
 }

@@ -173,7 +173,7 @@ impl Found {
     }
 }
 
-/// Who frees.
+/// The function that frees memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FreeFunction {
     /// `hipFree`.

@@ -39,26 +39,26 @@ fn enqueue(stream: &Stream, run: impl Fn() -> Result<(), u32> + Send + Sync + 's
 }
 
 /// The words that streams currently wait for, with the number of waiting streams.
-static WAITED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+static WAITED_WORDS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// A stream waits for a word while this lives.
-struct Waited(usize);
+struct WordWait(usize);
 
-impl Waited {
+impl WordWait {
     fn begin(word: usize) -> Self {
-        *lock(&WAITED).entry(word).or_default() += 1;
+        *lock(&WAITED_WORDS).entry(word).or_default() += 1;
         Self(word)
     }
 
     /// `true` if a stream waits for the word.
     fn is(word: usize) -> bool {
-        lock(&WAITED).contains_key(&word)
+        lock(&WAITED_WORDS).contains_key(&word)
     }
 }
 
-impl Drop for Waited {
+impl Drop for WordWait {
     fn drop(&mut self) {
-        let mut waited = lock(&WAITED);
+        let mut waited = lock(&WAITED_WORDS);
         match waited.get_mut(&self.0) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(waited.remove(&self.0)),
@@ -75,7 +75,7 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
     let (here, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         let word = word.reachable()?;
-        let _waited_for = Waited::begin(word);
+        let _waited_for = WordWait::begin(word);
         // SAFETY: the caller's promise.
         unsafe { value.wait(word, mask, condition) };
         Ok(())
@@ -93,7 +93,7 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     let (here, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         let word = word.reachable()?;
-        if Behaviour::WritesReleaseNothing.now() && Waited::is(word) {
+        if Behaviour::WritesReleaseNothing.now() && WordWait::is(word) {
             return Ok(());
         }
         // SAFETY: the caller's promise.
@@ -129,7 +129,7 @@ entries! {
         if stream.is_null() {
             return Err(code::INVALID_HANDLE);
         }
-        // Which bits it has is not looked at.
+        // The bits of the mask are not checked.
         code::reject_if(size == 0 || mask.is_null())?;
         give(stream, streams::create(0, QueueKind::Own)?)
     }
@@ -147,9 +147,9 @@ entries! {
             found.drain();
             return Ok(());
         }
-        streams::ask(here, &found);
+        streams::query_queue(here, &found);
         let done = found.synchronize();
-        streams::known(here);
+        streams::note_completed(here);
         done
     }
 
@@ -158,7 +158,7 @@ entries! {
         if here != 0 {
             graph::allow_stream(&found)?;
         }
-        streams::ask(here, &found);
+        streams::query_queue(here, &found);
         let idle = match found.recording() {
             Some(_) => !found.is_busy(),
             None => streams::mark(here) & found.is_idle()?,

@@ -33,7 +33,7 @@ const NON_BLOCKING: u32 = 1;
 
 /// State of a created stream.
 #[derive(Debug, Clone, Copy)]
-struct Made {
+struct StreamState {
     /// Waits for the default stream, which also waits for this one.
     blocking: bool,
     device: c_int,
@@ -42,21 +42,25 @@ struct Made {
     in_doubt: bool,
 }
 
-static MADE: Mutex<BTreeMap<usize, Made>> = Mutex::new(BTreeMap::new());
+static STREAM_STATES: Mutex<BTreeMap<usize, StreamState>> = Mutex::new(BTreeMap::new());
 
 /// Creates a stream with a hardware queue of this kind.
-pub(crate) fn create(flags: u32, sort: QueueKind) -> Result<usize, u32> {
+pub(crate) fn create(flags: u32, kind: QueueKind) -> Result<usize, u32> {
     let handle = work::create_stream(flags)?;
-    join_queue(handle, sort);
-    let made =
-        Made { blocking: flags & NON_BLOCKING == 0, device: device::current(), destroyed: false, in_doubt: false };
-    lock(&MADE).insert(handle, made);
+    join_queue(handle, kind);
+    let made = StreamState {
+        blocking: flags & NON_BLOCKING == 0,
+        device: device::current(),
+        destroyed: false,
+        in_doubt: false,
+    };
+    lock(&STREAM_STATES).insert(handle, made);
     Ok(handle)
 }
 
 /// Notes that a reset of the device has destroyed all streams.
 pub(crate) fn reset() {
-    lock(&MADE).iter_mut().filter(|(_, made)| !made.destroyed).for_each(|(handle, made)| {
+    lock(&STREAM_STATES).iter_mut().filter(|(_, made)| !made.destroyed).for_each(|(handle, made)| {
         made.destroyed = true;
         leave_queue(*handle);
     });
@@ -74,7 +78,7 @@ pub(crate) fn destroy(handle: usize) -> Result<(), u32> {
     stream.drain();
     leave_queue(handle);
     mark(handle);
-    if let Some(made) = lock(&MADE).get_mut(&handle) {
+    if let Some(made) = lock(&STREAM_STATES).get_mut(&handle) {
         made.destroyed = true;
     }
     work::destroy_stream(handle)
@@ -89,7 +93,7 @@ pub(crate) fn find(handle: usize, missing: &Missing) -> Result<(usize, Arc<Strea
     };
     match Stream::of(here) {
         Some(stream) => Ok((here, stream)),
-        None => Err(missing.answer(lock(&MADE).get(&here).is_some_and(|made| made.destroyed))),
+        None => Err(missing.answer(lock(&STREAM_STATES).get(&here).is_some_and(|made| made.destroyed))),
     }
 }
 
@@ -97,42 +101,42 @@ pub(crate) fn find(handle: usize, missing: &Missing) -> Result<(usize, Arc<Strea
 pub(crate) fn for_work(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let (here, stream) = for_copy(handle, missing)?;
     // A hardware queue executes its work in order.
-    behind_mates(here, &stream);
-    doubt(here, true);
+    wait_for_queue_mates(here, &stream);
+    set_in_doubt(here, true);
     Ok((here, stream))
 }
 
 /// Makes a stream wait for the work in its hardware queue.
-fn behind_mates(here: usize, stream: &Stream) {
+fn wait_for_queue_mates(here: usize, stream: &Stream) {
     for mate in queue_mates(here).into_iter().filter_map(Stream::of) {
         after(stream, &mate);
     }
 }
 
-fn doubt(here: usize, in_doubt: bool) {
-    if let Some(made) = lock(&MADE).get_mut(&here) {
+fn set_in_doubt(here: usize, in_doubt: bool) {
+    if let Some(made) = lock(&STREAM_STATES).get_mut(&here) {
         made.in_doubt = in_doubt;
     }
 }
 
 /// Makes a stream's hardware queue report the completion of its work, if it is not known otherwise. The query waits in
 /// the queue, too.
-pub(crate) fn ask(here: usize, stream: &Stream) {
-    if here == 0 || lock(&MADE).get(&here).is_some_and(|made| made.in_doubt) {
-        behind_mates(here, stream);
+pub(crate) fn query_queue(here: usize, stream: &Stream) {
+    if here == 0 || lock(&STREAM_STATES).get(&here).is_some_and(|made| made.in_doubt) {
+        wait_for_queue_mates(here, stream);
     }
 }
 
 /// Records that a stream's work has completed.
-pub(crate) fn known(here: usize) {
+pub(crate) fn note_completed(here: usize) {
     mark(here);
-    doubt(here, false);
+    set_in_doubt(here, false);
 }
 
 /// As [`for_work`], for work of a copy engine, which uses no hardware queue.
 pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let (here, stream) = find(handle, missing)?;
-    doubt(here, false);
+    set_in_doubt(here, false);
     if stream.recording().is_some_and(|recording| recording.is_invalid()) {
         return Err(code::CAPTURE_INVALIDATED);
     }
@@ -141,7 +145,7 @@ pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<S
         DEFAULT.call_once(|| join_queue(0, QueueKind::Priority(0)));
         blocking().iter().for_each(|other| after(&stream, other));
     } else {
-        let blocking = lock(&MADE).get(&here).is_some_and(|made| made.blocking);
+        let blocking = lock(&STREAM_STATES).get(&here).is_some_and(|made| made.blocking);
         if let Some(default) = blocking.then(|| Stream::of(0)).flatten() {
             after(&stream, &default);
         }
@@ -150,7 +154,7 @@ pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<S
 }
 
 fn blocking() -> Vec<Arc<Stream>> {
-    lock(&MADE)
+    lock(&STREAM_STATES)
         .iter()
         .filter(|(_, made)| made.blocking && !made.destroyed)
         .filter_map(|(handle, _)| STREAMS.get(*handle))
@@ -173,7 +177,7 @@ fn after(stream: &Stream, other: &Stream) {
 
 /// Waits for all work of the streams of a device; of every device with `None`.
 pub(crate) fn drain(device: Option<c_int>) {
-    let of_it: Vec<_> = lock(&MADE)
+    let of_it: Vec<_> = lock(&STREAM_STATES)
         .iter()
         .filter(|(_, made)| device.is_none_or(|device| made.device == device) && !made.destroyed)
         .filter_map(|(handle, _)| STREAMS.get(*handle))
@@ -233,8 +237,8 @@ pub(crate) enum QueueKind {
 }
 
 /// Assigns a queue to a stream.
-pub(crate) fn join_queue(stream: usize, sort: QueueKind) {
-    let QueueKind::Priority(priority) = sort else { return };
+pub(crate) fn join_queue(stream: usize, kind: QueueKind) {
+    let QueueKind::Priority(priority) = kind else { return };
     if cfg!(windows) {
         return;
     }

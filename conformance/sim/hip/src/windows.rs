@@ -11,7 +11,7 @@ use gpu_interop_sim_abi::hip::version::{Behaviour, Era};
 use gpu_interop_sim_device::array::{CopyLocation, CopySide, Image, LEVELS, MIPMAPPED, Mipmapped, enqueue_copy_now};
 use gpu_interop_sim_device::memory::IMPORTED;
 use gpu_interop_sim_device::semaphore::{BatchKind, Point, SEMAPHORES, Semaphore, batch_work};
-use gpu_interop_sim_device::system::Given;
+use gpu_interop_sim_device::system::ImportHandle;
 use gpu_interop_sim_device::{code, die, entries, work};
 
 use crate::device::need;
@@ -139,8 +139,8 @@ unsafe fn open(kind: u32, handle: Handle) -> Option<Semaphore> {
     // Names are never used.
     // SAFETY: the caller's promise.
     let given = match unsafe { given(kind, handle) } {
-        Given::Object { handle, .. } => Given::Object { handle, name: ptr::null() },
-        number @ Given::Kmt(_) => number,
+        ImportHandle::Object { handle, .. } => ImportHandle::Object { handle, name: ptr::null() },
+        number @ ImportHandle::Kmt(_) => number,
     };
     Semaphore::open(given)
 }
@@ -181,7 +181,7 @@ unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
 /// # Safety
 /// As for [`right`].
 unsafe fn enqueue(
-    sort: BatchKind,
+    kind: BatchKind,
     semaphores: *const usize,
     params: *const c_void,
     count: c_uint,
@@ -193,7 +193,7 @@ unsafe fn enqueue(
     let (some, all) = unsafe { right(semaphores, params, count) }?;
     if !some.is_empty() {
         // SAFETY: as above: the elements are there.
-        stream.enqueue_now(batch_work(sort, some, &|index| unsafe { point(params, index) })?);
+        stream.enqueue_now(batch_work(kind, some, &|index| unsafe { point(params, index) })?);
     }
     code::reject_if(!all)
 }

@@ -16,7 +16,7 @@ use crate::behaviour::Behaviour;
 use crate::reconcile::{
     ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
 };
-use crate::{Pair, asked_for, attributes, error, give, leaks, panics, voids};
+use crate::{Pair, attributes, error, give, is_set, leaks, panics, voids};
 
 pub(crate) static BUFFER_MODULES: Objects<()> = Objects::new();
 pub(crate) static BUFFER_LISTS: Objects<List> = Objects::new();
@@ -201,7 +201,7 @@ entries! {
         let end = offset.checked_add(length).ok_or(error::OVERFLOW)?;
         error::reject_if(length == 0 || end > buffer.size())?;
         // The header does not state whether a buffer is mapped before its pointer is requested.
-        if !buffer.has_pointer.load(Ordering::SeqCst) && !asked_for("always_mapped") {
+        if !buffer.has_pointer.load(Ordering::SeqCst) && !is_set("always_mapped") {
             return Err(error::NOT_PERMITTED);
         }
         FLUSHES.fetch_add(1, Ordering::SeqCst);

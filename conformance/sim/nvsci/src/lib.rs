@@ -88,14 +88,14 @@ fn panics(why: &str) -> ! {
 }
 
 /// `true` if `GPU_INTEROP_SIM_NVSCI` contains this word.
-fn asked_for(what: &str) -> bool {
+fn is_set(what: &str) -> bool {
     behaviour::Behaviour::now().has(what)
 }
 
 /// `true` if this object is to be leaked.
 fn leaks(what: &str) -> bool {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    asked_for(what) && COUNT.fetch_add(1, Ordering::SeqCst) % 20 == 19
+    is_set(what) && COUNT.fetch_add(1, Ordering::SeqCst) % 20 == 19
 }
 
 /// Writes an output parameter.
@@ -142,7 +142,7 @@ gpu_interop_sim_abi::live! {
     syncs: SYNCS.len() as u64,
     /// Fences that are not cleared.
     fences: FENCES.len() as u64,
-    /// What the CPU waits with.
+    /// Contexts for waits of the CPU.
     wait_contexts: CONTEXTS.len() as u64,
     /// Imports of buffers and objects by drivers.
     imports: IMPORTS.load(Ordering::SeqCst),

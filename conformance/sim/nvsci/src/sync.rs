@@ -10,7 +10,7 @@ use gpu_interop_sim_abi::{entries, lock};
 
 use crate::attributes::{List, ListKind, Stored, Values};
 use crate::behaviour::Behaviour;
-use crate::{Pair, asked_for, attributes, error, give, leaks, panics, voids};
+use crate::{Pair, attributes, error, give, is_set, leaks, panics, voids};
 
 pub(crate) static SYNC_MODULES: Objects<()> = Objects::new();
 pub(crate) static SYNC_LISTS: Objects<List> = Objects::new();
@@ -36,7 +36,7 @@ impl Primitive {
     fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::SeqCst) + 1;
-        let skips_waits = asked_for(&format!("skip_waits_{number}"));
+        let skips_waits = is_set(&format!("skip_waits_{number}"));
         let (planned, greatest) = (AtomicU64::new(0), Behaviour::now().greatest_value());
         Self { value: Mutex::default(), changed: Condvar::new(), planned, greatest, skips_waits }
     }
@@ -261,7 +261,7 @@ voids! {
         }
         let object = SYNCS.remove(object).unwrap_or_else(|| panics("an NvSciSyncObj was freed twice, or is none"));
         // A driver's import holds a reference. A test setting checks that the library does not rely on it.
-        if object.imports.load(Ordering::SeqCst) > 0 && asked_for("imports_hold_nothing") {
+        if object.imports.load(Ordering::SeqCst) > 0 && is_set("imports_hold_nothing") {
             panics("an NvSciSyncObj was freed while a driver has it imported");
         }
     }

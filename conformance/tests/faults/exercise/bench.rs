@@ -15,7 +15,7 @@ pub(super) use gpu_interop_test_support::request::{memory_request, semaphore_req
 use rustix::fs::MemfdFlags;
 
 use crate::sabotage::Sabotage;
-use crate::simulator::{Driver, Live, Simulator, Sort, Vendor};
+use crate::simulator::{Driver, Live, ObjectKind, Simulator, Vendor};
 
 /// Size of imports, bytes.
 pub(super) const SIZE: u64 = 4096;
@@ -87,27 +87,27 @@ impl<'a> Bench<'a> {
     }
 
     /// Records the result of `close`. After a failure the object stays alive in the driver, and the section continues.
-    pub(super) fn closed(&self, sort: Sort, closed: Result<()>) {
+    pub(super) fn closed(&self, kind: ObjectKind, closed: Result<()>) {
         if let Err(error) = closed {
-            self.record.borrow_mut().kept.add(sort);
+            self.record.borrow_mut().kept.add(kind);
             self.section.borrow_mut().push(error);
         }
     }
 
     /// As [`Bench::closed`], for a graph, which consists of two objects: both remain if neither was tried.
     pub(super) fn closed_graph(&self, closed: Result<()>) {
-        let tried = |error: &Error| crate::checks::remaining_after(error.operation()).contains(&Sort::Graphs);
+        let tried = |error: &Error| crate::checks::remaining_after(error.operation()).contains(&ObjectKind::Graphs);
         if closed.as_ref().is_err_and(|error| !tried(error)) {
-            self.record.borrow_mut().kept.add(Sort::Graphs);
+            self.record.borrow_mut().kept.add(ObjectKind::Graphs);
         }
-        self.closed(Sort::Graphs, closed);
+        self.closed(ObjectKind::Graphs, closed);
     }
 
     /// As [`Bench::closed`], for exportable memory, which consists of two objects: the one of the failed call remains.
     pub(super) fn closed_allocation(&self, closed: Result<()>) {
         let Err(error) = closed else { return };
-        if let Some(sort) = crate::checks::object_of_allocation(error.operation()) {
-            self.record.borrow_mut().kept.add(sort);
+        if let Some(kind) = crate::checks::object_of_allocation(error.operation()) {
+            self.record.borrow_mut().kept.add(kind);
         }
         self.section.borrow_mut().push(error);
     }

@@ -10,7 +10,7 @@ use gpu_interop::{
 };
 
 use crate::exercise::bench::{Bench, SIZE, file, memory_request, seen, semaphore_request};
-use crate::simulator::Sort;
+use crate::simulator::ObjectKind;
 
 /// Imports of memory, and requests that are rejected before the driver is called.
 pub(super) fn imports(bench: &Bench<'_>) -> Result<()> {
@@ -20,7 +20,7 @@ pub(super) fn imports(bench: &Bench<'_>) -> Result<()> {
     let dedicated = unsafe { request(MemoryHandle::OpaqueFd(file())).dedicated(true) };
     let dedicated = bench.import(dedicated.exported_by(bench.device.identity().clone()))?;
     bench.check(plain.as_raw() != dedicated.as_raw(), "two imports are one");
-    bench.closed(Sort::Imports, plain.close());
+    bench.closed(ObjectKind::Imports, plain.close());
     drop(dedicated);
 
     // Not the address of an NvSci object, which is never dereferenced, because the kind is rejected.
@@ -63,7 +63,7 @@ pub(super) fn mappings(bench: &Bench<'_>) -> Result<()> {
     let part = memory.map_buffer(1024..2048)?;
     bench.check(all.as_raw() != part.as_raw(), "two mappings are one");
     // Its mappings keep the import alive.
-    bench.closed(Sort::Imports, memory.close());
+    bench.closed(ObjectKind::Imports, memory.close());
     let stream = bench.device.create_stream()?;
     stream.fill(&part, 0x5a)?;
     stream.synchronize()?;
@@ -71,9 +71,9 @@ pub(super) fn mappings(bench: &Bench<'_>) -> Result<()> {
     stream.read(all.slice(1020..1028)?, &mut bytes)?;
     bench.check(bytes == [0, 0, 0, 0, 0x5a, 0x5a, 0x5a, 0x5a], "the mappings do not show the same memory");
     bench.check(seen(&file, 1020) == bytes, "the exporter does not see what was written");
-    bench.closed(Sort::Mappings, all.close());
+    bench.closed(ObjectKind::Mappings, all.close());
     drop(part);
-    bench.closed(Sort::Streams, stream.close());
+    bench.closed(ObjectKind::Streams, stream.close());
     Ok(())
 }
 
@@ -106,7 +106,7 @@ pub(super) fn copies(bench: &Bench<'_>) -> Result<()> {
     let copied = unsafe { target.cast::<[u8; 64]>().read_volatile() };
     bench.check(copied == [9; 64], "asynchronous copies have another result");
     bench.check(seen(&file, 0) == [7, 7, 7, 7, 1, 2, 3, 4], "fills have another result");
-    bench.closed(Sort::Mappings, first.close());
+    bench.closed(ObjectKind::Mappings, first.close());
     drop((second, stream));
     Ok(())
 }
@@ -142,7 +142,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     stream.read(&buffer, &mut bytes)?;
     bench.check(bytes == [0x33; 100], "exported memory is not the memory that was written");
     drop(imported);
-    bench.closed(Sort::Mappings, buffer.close());
+    bench.closed(ObjectKind::Mappings, buffer.close());
     // Uses the driver's own import, if it has one.
     let memory = bench.device.allocate_exportable(SIZE)?;
     stream.fill(memory.slice(..SIZE)?, 0x44)?;
@@ -150,12 +150,12 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     let buffer = native.map_buffer(0..SIZE)?;
     let read = stream.read(&buffer, &mut bytes);
     bench.closed_allocation(memory.close());
-    bench.closed(Sort::Mappings, buffer.close());
+    bench.closed(ObjectKind::Mappings, buffer.close());
     // This import is also an allocation.
     if bench.device.backend().name == "cuda" {
         bench.closed_allocation(native.close());
     } else {
-        bench.closed(Sort::Imports, native.close());
+        bench.closed(ObjectKind::Imports, native.close());
     }
     read?;
     bench.check(bytes == [0x44; 100], "native memory is not the memory that was written");
@@ -201,8 +201,8 @@ pub(super) fn images(bench: &Bench<'_>) -> Result<()> {
     stream.read_array(other.level(0)?, &mut whole)?;
     stream.read_array(image.level(1)?, &mut small)?;
     bench.check(whole[..] == texels[..] && small[..] == texels[..32], "copies of images have another result");
-    bench.closed(Sort::Arrays, image.close());
-    bench.closed(Sort::Imports, memory.close());
+    bench.closed(ObjectKind::Arrays, image.close());
+    bench.closed(ObjectKind::Imports, memory.close());
     drop((other_memory, other));
     Ok(())
 }
@@ -219,9 +219,9 @@ pub(super) fn surfaces_and_textures(bench: &Bench<'_>) -> Result<()> {
     bench.check(surface.as_raw() != dropped.as_raw() && texture.as_raw() != all.as_raw(), "two objects are one");
     drop(memory);
     // They keep the image alive.
-    bench.closed(Sort::Arrays, image.close());
-    bench.closed(Sort::Surfaces, surface.close());
-    bench.closed(Sort::Textures, texture.close());
+    bench.closed(ObjectKind::Arrays, image.close());
+    bench.closed(ObjectKind::Surfaces, surface.close());
+    bench.closed(ObjectKind::Textures, texture.close());
     drop((dropped, all));
     Ok(())
 }

@@ -10,7 +10,7 @@ use gpu_interop::{ErrorKind, Feature, KernelArg, LaunchConfig, Result, Timeline,
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, pattern_word};
 
 use crate::exercise::bench::{Bench, Gate, seen};
-use crate::simulator::{Sort, Vendor};
+use crate::simulator::{ObjectKind, Vendor};
 
 const LONG: Duration = Duration::from_secs(5);
 
@@ -38,7 +38,7 @@ pub(super) fn streams_and_events(bench: &Bench<'_>) -> Result<()> {
     second.synchronize_timeout(LONG)?;
     bench.check(event.is_complete()? && first.is_idle()?, "work that was waited for has not run");
     bench.check(seen(&file, 8) == [3; 8], "the second stream did not wait for the first");
-    bench.closed(Sort::Streams, first.close());
+    bench.closed(ObjectKind::Streams, first.close());
     drop((event, second));
     // More streams than share AMD's hardware queues: the others get separate queues.
     let streams = (0..5).map(|_| bench.device.create_stream()).collect::<Result<Vec<_>>>()?;
@@ -84,16 +84,16 @@ pub(super) fn lent_streams(bench: &Bench<'_>) -> Result<()> {
     // of the buffer may record another one.
     let owner = bench.device.create_stream()?;
     let (buffer, file) = bench.buffer()?;
-    let before = bench.live().of(Sort::Streams);
+    let before = bench.live().of(ObjectKind::Streams);
     for (raw, value) in [(RawStream::new(0), 1), (owner.as_raw(), 2)] {
         // SAFETY: the default stream is always live; the other one is until this function ends, and idle by then.
         let lent = unsafe { bench.device.stream_from_raw(raw) }?;
         lent.fill(buffer.slice(..4)?, value)?;
         lent.synchronize()?;
         bench.check(seen(&file, 0) == [value; 4], "a lent stream does not do its work");
-        bench.closed(Sort::Streams, lent.close());
+        bench.closed(ObjectKind::Streams, lent.close());
     }
-    bench.check(bench.live().of(Sort::Streams) == before, "a lent stream was destroyed");
+    bench.check(bench.live().of(ObjectKind::Streams) == before, "a lent stream was destroyed");
     Ok(())
 }
 
@@ -179,7 +179,7 @@ pub(super) fn semaphores(bench: &Bench<'_>) -> Result<()> {
     timeline.signal_value(3)?;
     stream.wait(&[counter.wait_value(3)])?;
     stream.synchronize()?;
-    bench.closed(Sort::Semaphores, counter.close());
+    bench.closed(ObjectKind::Semaphores, counter.close());
     drop(flag);
     Ok(())
 }
@@ -211,7 +211,7 @@ pub(super) fn graphs(bench: &Bench<'_>) -> Result<()> {
     bench.check(seen(&to_file, 0) == [2; 64] && seen(&from_file, 0) == [3; 64], "a graph has another result");
     // The objects that it uses are dropped first.
     drop(from);
-    bench.closed(Sort::Mappings, to.close());
+    bench.closed(ObjectKind::Mappings, to.close());
     graph.launch(&stream)?;
     stream.synchronize()?;
     bench.check(seen(&to_file, 0) == [3; 64], "a graph has another result when it is launched again");
@@ -287,7 +287,7 @@ fn there_and_back(bench: &Bench<'_>, exporter: &HostSemaphore, timeline: &Timeli
     timeline.wait(2, LONG)?;
     bench.check(timeline.value()? == 2, "the timeline has another value than the stream signalled");
     bench.check(seen(&file, 0) == [6; 8], "data from before the signal is missing after it");
-    bench.closed(Sort::Streams, stream.close());
+    bench.closed(ObjectKind::Streams, stream.close());
     Ok(())
 }
 
@@ -330,14 +330,21 @@ fn drop_used(bench: &Bench<'_>) -> Result<bool> {
         stream.signal(&[semaphore.signal()])?;
     }
     let before = bench.live();
-    bench.closed(Sort::Mappings, buffer.close());
+    bench.closed(ObjectKind::Mappings, buffer.close());
     bench.closed_allocation(exportable.close());
     let has_kernel = kernel.is_some();
     drop((kernel, semaphore));
-    let sorts = [Sort::Imports, Sort::Mappings, Sort::Descriptors, Sort::Reservations, Sort::Modules, Sort::Semaphores];
+    let sorts = [
+        ObjectKind::Imports,
+        ObjectKind::Mappings,
+        ObjectKind::Descriptors,
+        ObjectKind::Reservations,
+        ObjectKind::Modules,
+        ObjectKind::Semaphores,
+    ];
     let after = bench.live();
     let was_pending = !gate.has_expired();
-    if was_pending && sorts.iter().any(|sort| after.of(*sort) != before.of(*sort)) {
+    if was_pending && sorts.iter().any(|kind| after.of(*kind) != before.of(*kind)) {
         bench.wrong(format!("objects were freed that pending work uses: {before:?}, then {after:?}"));
     }
     gate.open();
@@ -350,7 +357,7 @@ fn drop_used(bench: &Bench<'_>) -> Result<bool> {
     // A stream dropped with pending work.
     let again = Gate::default();
     again.hold(&stream)?;
-    bench.closed(Sort::Streams, stream.close());
+    bench.closed(ObjectKind::Streams, stream.close());
     bench.check(!again.has_expired(), "the drop of a stream waited for its work");
     again.open();
     bench.settle();

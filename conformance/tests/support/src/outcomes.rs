@@ -44,7 +44,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// `true` if another version of the machine's Vulkan or OpenGL driver may end otherwise. The machine need not have
+    /// `true` if another version of the machine's Vulkan or OpenGL driver may end in another way. The machine need not have
     /// OpenGL, unless `GPU_INTEROP_REQUIRE_GL` is set.
     fn depends_on_the_machine(&self) -> bool {
         match &*self.outcome {
@@ -206,7 +206,7 @@ fn record(all: &Sections, sections: &[&str], cases: &[&Case], known: &Known) -> 
         names.insert(case.name.clone());
     }
     for (outcome, reasons) in &mut section {
-        // What fails is always named.
+        // A failed case is always named.
         if outcome == "unsupported" {
             reasons.values_mut().for_each(|names| *names = known.shortened(names));
         }

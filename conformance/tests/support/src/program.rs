@@ -34,8 +34,8 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// Runs the test of this name in a process of its own, since other tests open and close descriptors, load drivers or make
-/// calls meanwhile. `true` in that process, which goes on; `false` afterwards in this one.
+/// Runs the test of this name in a separate process, because other tests open and close descriptors, load drivers or make
+/// calls. Returns `true` in the separate process, which runs the test; `false` in this process, after it has ended.
 ///
 /// # Panics
 /// If the test fails there, or does not exist.

@@ -8,7 +8,7 @@ use crate::hip::version::Era;
 
 /// Placement of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// Device memory.
     Device,
     /// Pinned host memory, at an address that the device also uses.
@@ -19,12 +19,12 @@ pub enum Place {
 ///
 /// # Errors
 /// [`code::INVALID_VALUE`] for unknown flags, and for signal memory that is not one 64-bit word.
-pub fn placement(size: usize, flags: u32) -> Result<Place, u32> {
+pub fn placement(size: usize, flags: u32) -> Result<Placement, u32> {
     match flags {
-        hip::hipDeviceMallocDefault | hip::hipDeviceMallocFinegrained => Ok(Place::Device),
-        hip::hipDeviceMallocUncached if Era::now() >= Era::Five => Ok(Place::Device),
-        hip::hipDeviceMallocContiguous if Era::now() >= Era::Six => Ok(Place::Device),
-        hip::hipMallocSignalMemory if size == 8 => Ok(Place::Host),
+        hip::hipDeviceMallocDefault | hip::hipDeviceMallocFinegrained => Ok(Placement::Device),
+        hip::hipDeviceMallocUncached if Era::now() >= Era::Five => Ok(Placement::Device),
+        hip::hipDeviceMallocContiguous if Era::now() >= Era::Six => Ok(Placement::Device),
+        hip::hipMallocSignalMemory if size == 8 => Ok(Placement::Host),
         _ => Err(code::INVALID_VALUE),
     }
 }
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn signal_memory_is_one_word_of_the_host() {
-        assert_eq!(placement(8, 2), Ok(Place::Host));
+        assert_eq!(placement(8, 2), Ok(Placement::Host));
         assert_eq!([placement(4, 2), placement(16, 2), placement(0, 2)], [Err(code::INVALID_VALUE); 3]);
         // Not a bit: 3 is uncached memory.
-        assert_eq!([placement(4096, 0), placement(4096, 1), placement(4096, 3)], [Ok(Place::Device); 3]);
+        assert_eq!([placement(4096, 0), placement(4096, 1), placement(4096, 3)], [Ok(Placement::Device); 3]);
         assert_eq!(placement(8, 5), Err(code::INVALID_VALUE));
         assert_eq!([check_host_flags(0x4000_0003), check_host_flags(8), check_host_flags(0x8000_0000)], [Ok(()); 3]);
         assert_eq!(check_host_flags(0xc000_0000), Err(code::INVALID_VALUE));

@@ -53,7 +53,7 @@ macro_rules! hip_entries {
 
             fn hipGetDevice(device: *mut ::std::ffi::c_int) gives device {
                 $runtime.ready()?;
-                $crate::give(device, $crate::hip::device::asked())
+                $crate::give(device, $crate::hip::device::reported_current())
             }
 
             fn hipSetDevice(device: ::std::ffi::c_int) {

@@ -33,7 +33,7 @@ pub(crate) fn memory_of(handle: usize) -> Arc<Imported> {
     IMPORTED.get(handle).unwrap_or_else(|| die())
 }
 
-/// What a batch does.
+/// The work of a batch.
 ///
 /// # Safety
 /// The arrays have that many elements.

@@ -4,7 +4,7 @@
 use cudarc::driver::sys::{CUexternalMemoryHandleType_enum as Memory, CUexternalSemaphoreHandleType_enum as Sync};
 use gpu_interop_sim_device::memory::Imported;
 use gpu_interop_sim_device::semaphore::Semaphore;
-use gpu_interop_sim_device::system::Given;
+use gpu_interop_sim_device::system::ImportHandle;
 
 use crate::code;
 use crate::external::{MemoryDesc, SemaphoreDesc, memory_kind, semaphore_kind};
@@ -58,9 +58,9 @@ pub(crate) unsafe fn import_memory(desc: *const MemoryDesc) -> Result<Imported, 
     let (kind, win32, flags) = unsafe { (memory_kind(desc), (*desc).handle.win32, (*desc).flags) };
     code::reject_if(DEDICATED.contains(&kind) && flags != 1)?;
     let given = if MEMORY_OBJECTS.contains(&kind) {
-        Given::Object { handle: win32.handle, name: win32.name }
+        ImportHandle::Object { handle: win32.handle, name: win32.name }
     } else if MEMORY_NUMBERS.contains(&kind) {
-        Given::Kmt(win32.handle.expose_provenance())
+        ImportHandle::Kmt(win32.handle.expose_provenance())
     } else {
         return Err(code::NOT_SUPPORTED);
     };
@@ -75,9 +75,9 @@ pub(crate) unsafe fn import_semaphore(desc: *const SemaphoreDesc) -> Result<Sema
     // SAFETY: as above.
     let (kind, win32) = unsafe { (semaphore_kind(desc), (*desc).handle.win32) };
     let given = if SYNC_OBJECTS.contains(&kind) {
-        Given::Object { handle: win32.handle, name: win32.name }
+        ImportHandle::Object { handle: win32.handle, name: win32.name }
     } else if SYNC_NUMBERS.contains(&kind) {
-        Given::Kmt(win32.handle.expose_provenance())
+        ImportHandle::Kmt(win32.handle.expose_provenance())
     } else {
         return Err(code::NOT_SUPPORTED);
     };

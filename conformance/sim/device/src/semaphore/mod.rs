@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::objects::Objects;
 pub use crate::semaphore::layout::TimedOut;
-use crate::system::{Given, Mapping};
+use crate::system::{ImportHandle, Mapping};
 use crate::{code, die, system};
 
 /// Semaphores by handle.
@@ -51,7 +51,7 @@ pub struct Point {
 
 impl Semaphore {
     /// Imports a handle, which the caller still owns. `None` if it is not memory.
-    pub fn open(given: Given) -> Option<Self> {
+    pub fn open(given: ImportHandle) -> Option<Self> {
         let memory = system::map(given)?;
         let mut semaphore = Self { memory, layout: Layout::Unknown };
         if semaphore.memory.length() < PAGE {
@@ -134,7 +134,7 @@ impl Drop for Semaphore {
 /// `CUDA_ERROR_TIMEOUT`. The real drivers' code for a timeout of a key is unknown.
 const TIMEOUT: u32 = 909;
 
-/// What a batch does with its semaphores.
+/// The operation of a batch on its semaphores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {
     /// Signals them.
@@ -174,7 +174,7 @@ fn semaphore_of(handle: usize) -> Arc<Semaphore> {
 /// # Errors
 /// [`code::INVALID_VALUE`] for no semaphores, and for other flags.
 pub fn batch_work(
-    sort: BatchKind,
+    kind: BatchKind,
     semaphores: &[usize],
     point: &dyn Fn(usize) -> (Point, u32),
 ) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
@@ -182,9 +182,9 @@ pub fn batch_work(
     let one = |(index, semaphore): (usize, &usize)| {
         semaphore_of(*semaphore);
         let (point, flags) = point(index);
-        code::reject_if(flags & !sort.flag() != 0)?;
+        code::reject_if(flags & !kind.flag() != 0)?;
         Ok((*semaphore, point))
     };
     let all = semaphores.iter().enumerate().map(one).collect::<Result<Vec<_>, u32>>()?;
-    Ok(move || all.iter().try_for_each(|(semaphore, point)| sort.act(&semaphore_of(*semaphore), *point)))
+    Ok(move || all.iter().try_for_each(|(semaphore, point)| kind.act(&semaphore_of(*semaphore), *point)))
 }

@@ -15,12 +15,12 @@ use crate::system::Opened;
 use crate::{descriptor, settings};
 
 /// The handle of an import: a descriptor, which stays open.
-pub type Given = RawFd;
+pub type ImportHandle = RawFd;
 /// The handle of an export: a descriptor owned by the caller.
-pub type Export = RawFd;
+pub type ExportHandle = RawFd;
 
 /// The object of a handle that is passed as a pointer.
-pub fn given(pointer: *mut std::ffi::c_void) -> Given {
+pub fn given(pointer: *mut std::ffi::c_void) -> ImportHandle {
     RawFd::try_from(pointer.addr()).unwrap_or(-1)
 }
 
@@ -44,7 +44,7 @@ pub fn die() -> ! {
 }
 
 /// Maps the file behind a descriptor; `None` if it is not memory.
-pub(crate) fn map(fd: Given) -> Option<Mapping> {
+pub(crate) fn map(fd: ImportHandle) -> Option<Mapping> {
     let fd = descriptor::borrow(fd)?;
     let stat = rustix::fs::fstat(fd).ok()?;
     let length = usize::try_from(stat.st_size).ok().filter(|length| *length > 0)?;
@@ -55,7 +55,7 @@ pub(crate) fn map(fd: Given) -> Option<Mapping> {
 }
 
 /// Opens the memory behind a descriptor; `None` if it is not memory.
-pub(crate) fn open(fd: Given) -> Option<Opened> {
+pub(crate) fn open(fd: ImportHandle) -> Option<Opened> {
     let mapping = map(fd)?;
     let images = is_lavapipe(descriptor::borrow(fd)?, &mapping);
     Some(Opened { mapping, header: if images { LAVAPIPE_HEADER } else { 0 }, images })
@@ -76,7 +76,7 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
 const NAME: &str = "simulated GPU memory";
 
 /// `true` if a descriptor refers to memory exported by one of these libraries.
-pub fn is_own(fd: Given) -> bool {
+pub fn is_own(fd: ImportHandle) -> bool {
     let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::new());
     link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
 }
@@ -85,19 +85,19 @@ pub fn is_own(fd: Given) -> bool {
 static MADE: Mutex<BTreeMap<u64, Weak<OwnedFd>>> = Mutex::new(BTreeMap::new());
 
 /// The memory file of a descriptor, if this process created it for export; it stays open while it has an owner.
-pub fn made_here(fd: Given) -> Option<Arc<OwnedFd>> {
+pub fn made_here(fd: ImportHandle) -> Option<Arc<OwnedFd>> {
     let number = rustix::fs::fstat(descriptor::borrow(fd)?).ok()?.st_ino;
     is_own(fd).then(|| lock(&MADE).get(&number).and_then(Weak::upgrade))?
 }
 
 /// A memory file that can be exported.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedMemory {
     file: Arc<OwnedFd>,
     header: usize,
 }
 
-impl Shared {
+impl SharedMemory {
     /// Creates one of `size` bytes, in the layout of `GPU_INTEROP_SIM_EXPORT`.
     pub(crate) fn new(size: usize) -> io::Result<Self> {
         let plain = settings::text("GPU_INTEROP_SIM_EXPORT").is_some_and(|kind| kind == "plain");
@@ -123,7 +123,7 @@ impl Shared {
 
     /// Opens a file that any process exported, and returns its size; `None` if the descriptor is not one. The caller
     /// still owns the descriptor.
-    pub(crate) fn open(fd: Given) -> Option<(Self, usize)> {
+    pub(crate) fn open(fd: ImportHandle) -> Option<(Self, usize)> {
         if !is_own(fd) {
             return None;
         }
@@ -135,7 +135,7 @@ impl Shared {
     }
 
     /// A new descriptor.
-    pub(crate) fn export(&self) -> io::Result<Export> {
+    pub(crate) fn export(&self) -> io::Result<ExportHandle> {
         Ok(rustix::io::fcntl_dupfd_cloexec(&*self.file, 0)?.into_raw_fd())
     }
 

@@ -21,7 +21,7 @@ use crate::system::Opened;
 
 /// The handle of an import.
 #[derive(Debug, Clone, Copy)]
-pub enum Given {
+pub enum ImportHandle {
     /// An NT handle, which the caller still owns, or, if that is null, the name of an object.
     Object {
         /// The handle, or null.
@@ -34,11 +34,11 @@ pub enum Given {
 }
 
 /// The handle of an export: an NT handle owned by the caller.
-pub type Export = RawHandle;
+pub type ExportHandle = RawHandle;
 
 /// The object of a handle that is passed as a pointer.
-pub fn given(handle: *mut c_void) -> Given {
-    Given::Object { handle, name: std::ptr::null() }
+pub fn given(handle: *mut c_void) -> ImportHandle {
+    ImportHandle::Object { handle, name: std::ptr::null() }
 }
 
 /// Both vendors' number of the exported handle type.
@@ -51,15 +51,15 @@ pub fn die() -> ! {
 }
 
 /// Opens a separate handle of the file mapping.
-fn section(given: Given) -> Option<OwnedHandle> {
+fn section(given: ImportHandle) -> Option<OwnedHandle> {
     match given {
-        Given::Object { handle, name } if handle.is_null() && !name.is_null() => by_name(name.cast()),
-        Given::Object { handle, name } if !handle.is_null() && name.is_null() => {
+        ImportHandle::Object { handle, name } if handle.is_null() && !name.is_null() => by_name(name.cast()),
+        ImportHandle::Object { handle, name } if !handle.is_null() && name.is_null() => {
             // SAFETY: the caller of the driver lends the handle for the call; duplicating an invalid handle fails.
             unsafe { BorrowedHandle::borrow_raw(handle) }.try_clone_to_owned().ok()
         }
-        Given::Object { .. } => None,
-        Given::Kmt(number) => {
+        ImportHandle::Object { .. } => None,
+        ImportHandle::Kmt(number) => {
             // KMT handles are defined by the simulators: an object with this name exists as long as its exporter.
             let name = format!("Local\\gpu-interop-sim-kmt-{number:x}\0");
             by_name(name.encode_utf16().collect::<Vec<u16>>().as_ptr())
@@ -75,20 +75,20 @@ fn by_name(name: *const u16) -> Option<OwnedHandle> {
 }
 
 /// Maps the whole memory of a handle; `None` if it is not memory.
-pub(crate) fn map(given: Given) -> Option<Mapping> {
+pub(crate) fn map(given: ImportHandle) -> Option<Mapping> {
     Mapping::of_section(section(given)?, 0, 0).ok()
 }
 
 /// Opens the memory of a handle; `None` if it is not memory. Every exporter here has lavapipe's layout of images.
-pub(crate) fn open(given: Given) -> Option<Opened> {
+pub(crate) fn open(given: ImportHandle) -> Option<Opened> {
     Some(Opened { mapping: map(given)?, header: 0, images: true })
 }
 
 /// A file mapping that can be exported.
 #[derive(Debug)]
-pub(crate) struct Shared(OwnedHandle);
+pub(crate) struct SharedMemory(OwnedHandle);
 
-impl Shared {
+impl SharedMemory {
     /// Creates one of `size` bytes.
     pub(crate) fn new(size: usize) -> io::Result<Self> {
         let [low, high] = halves(size);
@@ -105,14 +105,14 @@ impl Shared {
     }
 
     /// Opens one by its handle, and returns its size; `None` if it is not one. The caller still owns the handle.
-    pub(crate) fn open(given: Given) -> Option<(Self, usize)> {
+    pub(crate) fn open(given: ImportHandle) -> Option<(Self, usize)> {
         let section = section(given)?;
         let size = map(given)?.length();
         Some((Self(section), size))
     }
 
     /// A new handle.
-    pub(crate) fn export(&self) -> io::Result<Export> {
+    pub(crate) fn export(&self) -> io::Result<ExportHandle> {
         Ok(self.0.try_clone()?.into_raw_handle())
     }
 
@@ -155,11 +155,11 @@ enum Kind {
     View(OwnedHandle),
     Memory,
     /// Reserved addresses, and their use.
-    Addresses(Mutex<Place>),
+    Addresses(Mutex<AddressState>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum AddressState {
     /// Unused.
     Reserved,
     /// A view.
@@ -244,7 +244,7 @@ impl Mapping {
         let step = length.checked_next_multiple_of(PAGE).ok_or_else(refused)?;
         let at = NEXT.fetch_add(step, Ordering::Relaxed);
         let base = allocate(at, length, MEM_RESERVE, PAGE_NOACCESS)?;
-        Ok(Self { base, length, kind: Kind::Addresses(Mutex::new(Place::Reserved)) })
+        Ok(Self { base, length, kind: Kind::Addresses(Mutex::new(AddressState::Reserved)) })
     }
 
     /// Maps the same memory again at another address: `length` bytes from `offset`, a multiple of the granularity. For
@@ -273,7 +273,7 @@ impl Mapping {
     pub(super) fn place(&self, at: usize, length: usize, section: RawHandle) -> io::Result<()> {
         let Kind::Addresses(placed) = &self.kind else { return Err(refused()) };
         let mut placed = lock(placed);
-        if *placed != Place::Reserved || (at, length) != (self.base, self.length) {
+        if *placed != AddressState::Reserved || (at, length) != (self.base, self.length) {
             return Err(refused());
         }
         release(self.base)?;
@@ -281,15 +281,15 @@ impl Mapping {
             self.reserve_again(&mut placed)?;
             return Err(error);
         }
-        *placed = Place::View;
+        *placed = AddressState::View;
         protect(at, length, PAGE_NOACCESS)
     }
 
     /// Reserves the addresses again after their view has ended.
-    fn reserve_again(&self, placed: &mut Place) -> io::Result<()> {
-        *placed = Place::Lost;
+    fn reserve_again(&self, placed: &mut AddressState) -> io::Result<()> {
+        *placed = AddressState::Lost;
         allocate(self.base, self.length, MEM_RESERVE, PAGE_NOACCESS)?;
-        *placed = Place::Reserved;
+        *placed = AddressState::Reserved;
         Ok(())
     }
 
@@ -299,7 +299,7 @@ impl Mapping {
     /// The system's error; `InvalidInput` if the range is not inside this one.
     pub fn allow(&self, at: usize, length: usize) -> io::Result<()> {
         let inside = at.checked_sub(self.base).and_then(|start| start.checked_add(length));
-        let lost = matches!(&self.kind, Kind::Addresses(placed) if *lock(placed) == Place::Lost);
+        let lost = matches!(&self.kind, Kind::Addresses(placed) if *lock(placed) == AddressState::Lost);
         if lost || inside.is_none_or(|end| end > self.length) {
             return Err(refused());
         }
@@ -318,7 +318,7 @@ impl Mapping {
     pub fn clear(&self, at: usize, length: usize) -> io::Result<()> {
         let Kind::Addresses(placed) = &self.kind else { return Err(refused()) };
         let mut placed = lock(placed);
-        if *placed != Place::View || (at, length) != (self.base, self.length) {
+        if *placed != AddressState::View || (at, length) != (self.base, self.length) {
             return Err(refused());
         }
         end_view(self.base)?;
@@ -335,14 +335,14 @@ fn protect(at: usize, length: usize, protection: PAGE_PROTECTION_FLAGS) -> io::R
 impl Drop for Mapping {
     fn drop(&mut self) {
         let place = match &self.kind {
-            Kind::View(_) => Place::View,
-            Kind::Memory => Place::Reserved,
+            Kind::View(_) => AddressState::View,
+            Kind::Memory => AddressState::Reserved,
             Kind::Addresses(placed) => *lock(placed),
         };
         let ended = match place {
-            Place::View => end_view(self.base),
-            Place::Reserved => release(self.base),
-            Place::Lost => Ok(()),
+            AddressState::View => end_view(self.base),
+            AddressState::Reserved => release(self.base),
+            AddressState::Lost => Ok(()),
         };
         debug_assert!(ended.is_ok(), "{ended:?}");
     }

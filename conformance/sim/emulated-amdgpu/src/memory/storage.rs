@@ -12,7 +12,7 @@ use crate::memory::pool::{Pool, high_descriptor};
 
 /// Location of the bytes.
 #[derive(Debug)]
-enum Place {
+enum Location {
     /// A range of the pool.
     Pool { offset: u64 },
     /// The object's own mapping, of an imported or exported memfd.
@@ -48,7 +48,7 @@ pub(crate) struct Storage {
     pool: Arc<Pool>,
     size: u64,
     name: u32,
-    place: Mutex<Place>,
+    place: Mutex<Location>,
     /// Changed only by an export, while no access is in progress (the lock of the address spaces).
     address: AtomicPtr<u8>,
     /// The GPU of video memory; `None` for system memory.
@@ -61,26 +61,26 @@ impl Storage {
     pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Arc<Self>> {
         let offset = pool.take(size)?;
         let (gpu, vram) = vram.unzip();
-        Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram))
+        Ok(Self::at(pool, size, Location::Pool { offset }, pool.address(offset), gpu, vram))
     }
 
     /// Uses the application's memory.
     pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Arc<Self> {
         let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
-        Self::at(pool, size, Place::User, address, None, None)
+        Self::at(pool, size, Location::User, address, None, None)
     }
 
     /// Uses `size` bytes of a memfd starting at `offset`, exported by another driver.
     pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Arc<Self>> {
         let (address, length) = map(size, file, offset)?;
-        let place = Place::Mapping { length, exported: None };
+        let place = Location::Mapping { length, exported: None };
         Ok(Self::at(pool, size, place, address, Some(gpu), None))
     }
 
     fn at(
         pool: &Arc<Pool>,
         size: u64,
-        place: Place,
+        place: Location,
         address: *mut u8,
         gpu: Option<usize>,
         vram: Option<VramShare>,
@@ -110,7 +110,7 @@ impl Storage {
         self.gpu
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn place(&self) -> MutexGuard<'_, Location> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,11 +132,11 @@ impl Storage {
             return Err(Errno::INVAL);
         }
         match &*self.place() {
-            Place::Pool { offset: start } => {
+            Location::Pool { offset: start } => {
                 // SAFETY: the caller's promise; the range of the file is within this object.
                 unsafe { rustix::mm::mmap(address, length, protection, flags, self.pool.file(), start + offset) }
             }
-            Place::Mapping { .. } => {
+            Location::Mapping { .. } => {
                 let from = self.address().wrapping_add(usize::try_from(offset).map_err(|_| Errno::INVAL)?).cast();
                 let twin = if flags.contains(MapFlags::FIXED) {
                     // SAFETY: with an old length of 0, a second mapping of the same shared pages is created, at an
@@ -151,21 +151,21 @@ impl Storage {
                 unsafe { rustix::mm::mprotect(twin, length, protection)? };
                 Ok(twin)
             }
-            Place::User => Err(Errno::INVAL),
+            Location::User => Err(Errno::INVAL),
         }
     }
 
     /// A descriptor of the memory. The first call moves the bytes from the pool to a separate memfd, and all their
     /// mappings in this process with them.
     ///
-    /// The caller prevents all accesses to the memory meanwhile.
+    /// The caller prevents all accesses to the memory during the call.
     pub(crate) fn export(&self) -> Result<OwnedFd> {
         let mut place = self.place();
         match &*place {
-            Place::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
+            Location::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
             // The exporter owned its descriptor, which was not kept.
-            Place::Mapping { exported: None, .. } | Place::User => Err(Errno::INVAL),
-            Place::Pool { offset } => {
+            Location::Mapping { exported: None, .. } | Location::User => Err(Errno::INVAL),
+            Location::Pool { offset } => {
                 let offset = *offset;
                 let size = self.size.next_multiple_of(4096);
                 let (file, start) = super::dmabuf::create(size)?;
@@ -175,7 +175,7 @@ impl Storage {
                 replace_mappings(self.pool.file(), offset, size, &file, start)?;
                 self.address.store(address, Ordering::Relaxed);
                 let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
-                *place = Place::Mapping { length, exported };
+                *place = Location::Mapping { length, exported };
                 self.pool.give(offset, size);
                 Ok(file)
             }
@@ -197,12 +197,12 @@ impl Drop for Storage {
     fn drop(&mut self) {
         self.pool.names().remove(self.name);
         match &*self.place() {
-            Place::Pool { offset } => self.pool.give(*offset, self.size),
-            Place::Mapping { length, .. } => {
+            Location::Pool { offset } => self.pool.give(*offset, self.size),
+            Location::Mapping { length, .. } => {
                 // SAFETY: this object owns the mapping, and no other reference to the object exists.
                 _ = unsafe { rustix::mm::munmap(self.address().cast(), *length) };
             }
-            Place::User => {}
+            Location::User => {}
         }
     }
 }
@@ -248,7 +248,7 @@ pub(super) fn replace_mappings(old: BorrowedFd<'_>, offset: u64, size: u64, new:
         };
         let at = std::ptr::with_exposed_provenance_mut(at);
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the range is a mapping of the buffer object, which is not accessed meanwhile, and the new file has
+        // SAFETY: the range is a mapping of the buffer object, which is not accessed during the call, and the new file has
         // the same bytes, so the replacement is not observable.
         unsafe { rustix::mm::mmap(at, length, mapping.protection, flags, &new, start + mapping.offset - offset)? };
     }

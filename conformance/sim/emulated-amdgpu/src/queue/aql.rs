@@ -134,7 +134,7 @@ fn change_signal(
     say!(3, "signal {signal:#x} is {value}, event {event}");
     if mailbox != 0 {
         memory.write_u64(gpu, mailbox, u64::from(event))?;
-        // An event destroyed meanwhile has no waits.
+        // A destroyed event has no waits.
         _ = emulation.events.set(event);
     }
     Ok(())

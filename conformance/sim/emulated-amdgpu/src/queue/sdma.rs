@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 use crate::abi::sdma;
-use crate::abi::sdma::{LONGEST, Packet, Side};
+use crate::abi::sdma::{LONGEST, Packet, RectangleSide};
 use crate::emulation::Emulation;
 use crate::gpu;
 use crate::memory::Access;
@@ -43,7 +43,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
         Packet::CopyRectangle { element, from, to, extent } => {
             for slice in 0..extent[2] {
                 for row in 0..extent[1] {
-                    let at = |side: &Side| {
+                    let at = |side: &RectangleSide| {
                         let [x, y, z] = side.origin;
                         let elements = x + (y + row) * side.pitch[0] + (z + slice) * side.pitch[1];
                         side.address + elements * element
@@ -53,7 +53,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             }
         }
         Packet::Fence { address, value } => memory.write_u32(gpu, address, value)?,
-        // An event destroyed meanwhile has no waits.
+        // A destroyed event has no waits.
         Packet::Trap { event } => _ = emulation.events.set(event),
         Packet::Poll { address, function, reference, mask } => queue.wait(|| {
             let found = memory.read_u32(gpu, address)? & mask;

@@ -46,7 +46,7 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let before = open();
         recorder.every_code(["cuImportExternalMemory", "hipImportExternalMemory"], || device.import_memory(&memory));
         assert_eq!(open(), before, "failed imports leak no file descriptors");
-        // Of signals and of waits.
+        // Signals and waits.
         let blocks = [0; 18];
         macro_rules! every_code {
             ($($cuda:ident, $hip:ident: $call:expr;)*) => {
