@@ -9,6 +9,7 @@ use windows::Win32::Foundation::HANDLE;
 use windows::Win32::System::Threading::SetEvent;
 use windows::core::{HRESULT, PCWSTR, Result};
 
+use crate::lock;
 use crate::section::Section;
 use crate::{AbortOnPanic, E_INVALIDARG, INVALID_CALL, faults, os};
 
@@ -59,7 +60,7 @@ impl Counter {
     }
 
     fn waiters(&self) -> MutexGuard<'_, Vec<(u64, OwnedHandle)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// The value in memory.
@@ -100,7 +101,7 @@ impl Counter {
     /// of a fence that was signalled and released. Waits for a value may keep it without limit.
     pub(crate) fn settle(self: &Arc<Self>) {
         const RELEASE_TIMEOUT: Duration = Duration::from_millis(5);
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|watched| !is(watched, self));
+        lock(&WATCHED).retain(|watched| !is(watched, self));
         let start = Instant::now();
         while Arc::strong_count(self) > 1 && start.elapsed() < RELEASE_TIMEOUT {
             std::thread::yield_now();
@@ -171,7 +172,7 @@ fn is(known: &Weak<Counter>, counter: &Arc<Counter>) -> bool {
 
 fn watch(counter: &Arc<Counter>) {
     static STARTED: AtomicBool = AtomicBool::new(false);
-    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watched = lock(&WATCHED);
     if !watched.iter().any(|known| is(known, counter)) {
         watched.push(Arc::downgrade(counter));
     }
@@ -185,7 +186,7 @@ fn watch(counter: &Arc<Counter>) {
 fn look() {
     let _abort = AbortOnPanic;
     loop {
-        let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = lock(&WATCHED);
         while watched.is_empty() {
             watched = MORE.wait(watched).unwrap_or_else(PoisonError::into_inner);
         }

@@ -44,7 +44,7 @@ mod resource11;
 mod resource12;
 mod section;
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use windows::Win32::Foundation::LUID;
 use windows::core::HRESULT;
@@ -109,4 +109,9 @@ pub(crate) fn luid() -> LUID {
     });
     let [a, b, c, d, high @ ..] = *bytes;
     LUID { LowPart: u32::from_le_bytes([a, b, c, d]), HighPart: i32::from_le_bytes(high) }
+}
+
+/// Locks a mutex, ignoring poison: a panic does not invalidate the data of the simulator's locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,13 @@
 //! Command lists of Direct3D 12, for copies, and the queues that execute them.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{GUID, HRESULT, IUnknown, Interface};
 
 use crate::counter::Counter;
+use crate::lock;
 use crate::object::{ComObject, borrowed, methods, object, set_name, state, unknown};
 use crate::queue::Queue;
 use crate::resource12::{Backing, Fence, InUse, Resource, Used};
@@ -47,7 +48,7 @@ impl List {
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Appends the recorded commands and their resources.

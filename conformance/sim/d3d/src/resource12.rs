@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use windows::Win32::Foundation::HANDLE;
 use windows::Win32::Graphics::Direct3D12::*;
@@ -17,6 +17,7 @@ use windows::core::{GUID, IUnknown, PCWSTR, Ref, Result, implement};
 use crate::E_INVALIDARG;
 use crate::counter::Counter;
 use crate::layout::{Layout, Texture};
+use crate::lock;
 use crate::object::{children12, not_implemented};
 use crate::section::{Part, Section};
 
@@ -170,7 +171,7 @@ pub(crate) struct Address(u64);
 static ADDRESSES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 fn addresses() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ADDRESSES)
 }
 
 impl Address {
@@ -288,7 +289,7 @@ impl Backing {
     }
 
     fn states(&self) -> MutexGuard<'_, Vec<SubresourceState>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.states)
     }
 
     fn is_promoted_to(&self, state: D3D12_RESOURCE_STATES) -> bool {

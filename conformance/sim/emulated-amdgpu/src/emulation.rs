@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::MemfdFlags;
@@ -21,6 +21,7 @@ use crate::faults::Faults;
 use crate::gpu::Gpu;
 use crate::kernel::Kernels;
 use crate::kfd::event::Events;
+use crate::lock;
 use crate::memory::dmabuf::Inode;
 use crate::memory::{Memory, Storage};
 use crate::queue::{DOORBELL_BYTES, Queues};
@@ -72,7 +73,7 @@ pub(crate) fn start() -> Option<&'static Emulation> {
     }
     let settings = settings()?;
     // Contended only by threads that open a device at the same time, so it is unlikely to be held during a fork.
-    let _start = START.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _start = lock(&START);
     if let Some(emulation) = current() {
         return Some(emulation);
     }
@@ -162,7 +163,7 @@ pub(crate) struct Files(Mutex<HashMap<Inode, Arc<File>>>);
 
 impl Files {
     fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Arc<File>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn open(&self, device: Device, close_on_exec: bool) -> Result<OwnedFd> {
@@ -200,7 +201,7 @@ impl Files {
 
     /// The number of GEM handles of the open files.
     pub(crate) fn handles(&self) -> usize {
-        let count = |file: &Arc<File>| file.handles.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let count = |file: &Arc<File>| lock(&file.handles).len();
         self.lock().values().map(count).sum()
     }
 }

@@ -36,3 +36,10 @@ pub mod report;
 pub mod settings;
 mod sysfs;
 mod vulkan;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex, ignoring poison: a panic does not invalidate the data of the emulation's locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -10,14 +10,15 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::fmt::{Arguments, Write as _};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 
 use crate::emulation;
 use crate::emulation::Emulation;
+use crate::lock;
 
 /// Objects left at exit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -119,7 +120,7 @@ pub(crate) struct Counters(Mutex<BTreeMap<&'static str, BTreeMap<String, u64>>>)
 impl Counters {
     /// Adds one to a name's count within a group.
     pub(crate) fn add(&self, group: &'static str, name: &str) {
-        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = lock(&self.0);
         let names = groups.entry(group).or_default();
         match names.get_mut(name) {
             Some(count) => *count += 1,
@@ -128,7 +129,7 @@ impl Counters {
     }
 
     pub(crate) fn group(&self, group: &str) -> BTreeMap<String, u64> {
-        let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = lock(&self.0);
         groups.get(group).cloned().unwrap_or_default()
     }
 

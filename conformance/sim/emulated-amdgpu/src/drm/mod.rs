@@ -4,7 +4,7 @@ mod gem;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
@@ -16,6 +16,7 @@ use crate::abi::{Result, drm as number, edit, request_number, write_user};
 use crate::emulation::{Emulation, File};
 use crate::gpu;
 use crate::gpu::Gpu;
+use crate::lock;
 use crate::memory::Storage;
 use crate::report::say;
 
@@ -106,7 +107,7 @@ pub(crate) struct Caller<'a> {
 
 impl Caller<'_> {
     fn with_handles<R>(self, function: impl FnOnce(&mut Handles) -> R) -> R {
-        function(&mut self.file.handles.lock().unwrap_or_else(PoisonError::into_inner))
+        function(&mut lock(&self.file.handles))
     }
 
     fn object(self, handle: u32) -> Result<Arc<Storage>> {

@@ -6,7 +6,6 @@
 //! argument that the caller did not pass is a register with any value, which is forwarded and not read by the callee.
 
 pub(crate) mod device;
-mod directory;
 mod path;
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,6 +1,6 @@
 //! Kernels. They are executed by name: no instruction is.
 //!
-//! The name of a kernel object is learnt when the runtime queries the object's address (`interpose::hsa`); ROCR's own
+//! The name of a kernel object is learnt when the runtime queries the object's address (`interpose`); ROCR's own
 //! kernels, which it builds without symbols, are recognised by their arguments. A kernel's arguments are decoded by the
 //! layout that its name and their size select. An unknown kernel or layout stops the queue with an error.
 
@@ -9,10 +9,11 @@ mod project;
 mod words;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::abi::aql::{Dispatch, KernelDescriptor};
 use crate::emulation::Emulation;
+use crate::lock;
 use crate::queue::{Queue, Stop};
 use crate::report::{enabled, say};
 
@@ -127,11 +128,11 @@ impl Kernels {
     /// Records a name. A later module may have its kernel at the address of an earlier one: the last name counts.
     pub(crate) fn learn(&self, object: u64, name: String) {
         say!(1, "kernel object {object:#x} is {name}");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(object, name);
+        lock(&self.0).insert(object, name);
     }
 
     fn name(&self, object: u64) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&object).cloned()
+        lock(&self.0).get(&object).cloned()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::abi::kfd::{
 };
 use crate::abi::{Result, read_user, write_user};
 use crate::emulation::Emulation;
+use crate::lock;
 use crate::report::say;
 
 pub(super) fn create(emulation: &Emulation, value: &mut CreateEvent) -> Result<()> {
@@ -145,7 +146,7 @@ pub(crate) struct Events {
 
 impl Events {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     pub(crate) fn create(&self, kind: u32, auto_reset: bool) -> Result<u32> {

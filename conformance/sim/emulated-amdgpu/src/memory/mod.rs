@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::abi::Result;
 use crate::faults::Faults;
 use crate::gpu::Gpu;
+use crate::lock;
 use crate::memory::dmabuf::Inode;
 use crate::memory::pool::Pool;
 use crate::memory::space::Space;
@@ -55,11 +56,11 @@ impl Memory {
     }
 
     pub(crate) fn buffers(&self) -> MutexGuard<'_, Buffers> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.buffers)
     }
 
     fn exports(&self) -> MutexGuard<'_, HashMap<Inode, Weak<Storage>>> {
-        self.exports.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.exports)
     }
 
     /// Bytes of a GPU's video memory in use.

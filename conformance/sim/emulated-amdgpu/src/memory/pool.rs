@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags};
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::abi::Result;
+use crate::lock;
 use crate::memory::Storage;
 
 /// Address space, not memory: pages are allocated when they are written.
@@ -67,13 +68,13 @@ impl Pool {
 
     /// The objects, by their offset on a render node.
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.names)
     }
 
     /// Allocates a zeroed range of at least `size` bytes.
     pub(crate) fn take(&self, size: u64) -> Result<u64> {
         let alignment = if size >= LARGE_PAGE { LARGE_PAGE } else { PAGE };
-        let mut extents = self.extents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut extents = lock(&self.extents);
         let size = size.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
         extents.take(size, alignment).ok_or(Errno::NOMEM)
     }
@@ -83,7 +84,7 @@ impl Pool {
         let size = size.next_multiple_of(PAGE);
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&self.file, punch, offset, size) {
-            Ok(()) => self.extents.lock().unwrap_or_else(PoisonError::into_inner).give(offset, size),
+            Ok(()) => lock(&self.extents).give(offset, size),
             // Not reused: the next owner would see the old contents.
             Err(error) => crate::report::failure(format_args!("memory is lost: fallocate: {error}")),
         }

@@ -1,13 +1,14 @@
 //! The bytes of a buffer object, shared by all its references: KFD handles, GEM handles, GPU addresses.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
 use crate::abi::Result;
+use crate::lock;
 use crate::memory::pool::{Pool, high_descriptor};
 
 /// Location of the bytes.
@@ -111,7 +112,7 @@ impl Storage {
     }
 
     fn place(&self) -> MutexGuard<'_, Location> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.place)
     }
 
     /// Maps the bytes starting at `offset` again, with the address and protection that the application requests.

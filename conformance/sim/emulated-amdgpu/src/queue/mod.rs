@@ -6,7 +6,7 @@ mod state;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use crate::abi::Result;
 use crate::abi::kfd::{QUEUE_TYPE_COMPUTE_AQL, QUEUE_TYPE_SDMA, QUEUE_TYPE_SDMA_XGMI};
 use crate::emulation::Emulation;
 use crate::kfd;
+use crate::lock;
 use crate::memory::Storage;
 use crate::queue::state::{Kind, Poller};
 pub(crate) use crate::queue::state::{Queue, Stop};
@@ -49,7 +50,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 
     /// Makes a queue, with a doorbell on its GPU's page of `doorbells`, and starts its thread, which calls `run`.

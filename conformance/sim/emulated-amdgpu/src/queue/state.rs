@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use crate::lock;
 use crate::memory::{Memory, PageFault};
 use crate::queue::spawn;
 
@@ -82,7 +83,7 @@ impl Queue {
     }
 
     fn asleep(&self) -> MutexGuard<'_, Option<u64>> {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.asleep)
     }
 
     /// Waits until `ready` returns something.
@@ -227,7 +228,7 @@ impl Poller {
             watched
         });
         started?;
-        let mut queues = watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(watched);
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(queue));
         Ok(())
@@ -238,7 +239,7 @@ fn poll_doorbells(watched: &Watched) {
     let mut last = Instant::now();
     loop {
         let queues: Vec<_> = {
-            let queues = watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let queues = lock(watched);
             queues.iter().filter_map(Weak::upgrade).collect()
         };
         for queue in &queues {

@@ -15,9 +15,10 @@ use ash::vk;
 use ash::vk::Handle as _;
 use rustix::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 
+use crate::lock;
 use crate::memory::dmabuf;
 use crate::vulkan::table::{
-    DEVICES, DeviceTable, INSTANCES, InstanceTable, Negotiate, device_table, instance_table, key, lock, next,
+    DEVICES, DeviceTable, INSTANCES, InstanceTable, Negotiate, device_table, instance_table, key, next,
 };
 
 /// See Vulkan's interface between loader and layers.

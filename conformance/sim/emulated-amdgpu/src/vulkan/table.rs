@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use ash::vk;
 use ash::vk::Handle as _;
 
 use crate::abi::native;
+use crate::lock;
 
 /// The functions of the next layer, or of the driver, for an instance and its physical devices.
 ///
@@ -24,10 +25,6 @@ pub(super) struct InstanceTable {
 
 pub(super) static INSTANCES: Mutex<Option<HashMap<u64, InstanceTable>>> = Mutex::new(None);
 pub(super) static DEVICES: Mutex<Option<HashMap<u64, DeviceTable>>> = Mutex::new(None);
-
-pub(super) fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The functions for a device.
 #[derive(Clone, Copy)]
