@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("host_backend_through_c", host),
         Trial::ignorable_test("cuda_backend_through_c_on_its_simulator", cuda),
-        Trial::test("freeing_a_part_leaves_the_whole_mapping", crate::live::freeing_a_part_leaves_the_whole_mapping),
+        Trial::test("freeing_a_part_leaves_the_whole_mapping", crate::device::freeing_a_part_leaves_the_whole_mapping),
         Trial::test("without_the_library_nothing_passes", without_the_library_nothing_passes),
     ]
 }

@@ -3,6 +3,7 @@
 //!
 //! Requires Debian's libamdhip64-5. Without it the tests are ignored, or fail if `CI` is set. The same program is the
 //! suite that the tests start.
+
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
@@ -11,7 +12,7 @@ mod linux;
 use std::process::ExitCode;
 
 use gpu_interop_conformance::Suite;
-use libtest_mimic::Arguments;
+use gpu_interop_test_support::run_tests;
 
 /// Number of parallel tests. Those of GPUs that hang, which come first, mostly wait.
 const THREADS: usize = 4;
@@ -24,7 +25,5 @@ fn main() -> ExitCode {
     let tests = linux::tests();
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
     let tests = Vec::new();
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(THREADS);
-    libtest_mimic::run(&arguments, tests).exit_code()
+    run_tests(tests, Some(THREADS))
 }

@@ -1,24 +1,25 @@
-//! The campaign: processes in which faults are injected, restarted after an early end.
+//! The campaign: processes in which faults are injected, restarted after an early end, and its findings.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::{fmt, thread};
 
+use gpu_interop_test_support::this_program;
 use libtest_mimic::Failed;
+use serde::{Deserialize, Serialize};
 
 use crate::child::{Line, Task, receive};
-use crate::driver::Driver;
-use crate::report::{Defect, Finding, Report};
-use gpu_interop_test_support::this_program;
+use crate::simulator::Driver;
 
 /// The argument of a process in which faults are injected; the task follows.
 pub(crate) const CHILD: &str = "meet-faults";
 
-/// Multiple of an exercise's limit. The process itself reports an exceeded limit first, if it can.
-const PATIENCE: u32 = 3;
+/// Time without a line from a process, in limits of an exercise. The process itself reports an exceeded limit first, if it
+/// can.
+const SILENCE_LIMITS: u32 = 3;
 
 /// A task, and the settings of its process.
 #[derive(Debug, Clone)]
@@ -54,7 +55,7 @@ fn meet(job: &Job) -> Result<(Report, Option<usize>), Failed> {
     let mut open: Option<(usize, String)> = None;
     let mut next = job.task.from;
     let end = loop {
-        match receive(&process.lines, job.task.limit * PATIENCE) {
+        match receive(&process.lines, job.task.limit * SILENCE_LIMITS) {
             Ok(line) => match line? {
                 Line::Begin { index, fault } => open = Some((index, fault)),
                 Line::End { defects } => {
@@ -137,4 +138,83 @@ impl Drop for Running {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A defect of the library under a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Defect {
+    /// The process crashed, or a thread panicked.
+    Crash,
+    /// A wait that does not end.
+    Hang,
+    /// A descriptor, a mapping or an object of the driver is leaked.
+    Leak,
+    /// An error without the failed function, its code, or the right kind.
+    Untyped,
+    /// A failure that is not reported.
+    Hidden,
+    /// A violated guarantee: wrong data, or a handle that is not returned.
+    Broken,
+    /// The library fails afterwards, without faults.
+    NotAgain,
+    /// The function of the fault was never called.
+    NotMet,
+}
+
+impl Defect {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Crash, "crashes"),
+        (Self::Leak, "leaks"),
+        (Self::Untyped, "untyped errors"),
+        (Self::Hidden, "hidden failures"),
+        (Self::Hang, "hangs"),
+        (Self::Broken, "broken promises"),
+        (Self::NotAgain, "not usable afterwards"),
+        (Self::NotMet, "never met"),
+    ];
+}
+
+/// A defect, and the fault that shows it.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) driver: &'static str,
+    pub(crate) fault: String,
+    pub(crate) defect: Defect,
+    pub(crate) text: String,
+}
+
+/// All findings.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// How many faults were injected.
+    pub(crate) faults: usize,
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.faults += other.faults;
+        self.findings.extend(other.findings);
+    }
+
+    /// Findings of one kind.
+    pub(crate) fn count(&self, defect: Defect) -> usize {
+        self.findings.iter().filter(|finding| finding.defect == defect).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} faults over cuda and hip:", self.faults)?;
+        for (index, (defect, name)) in Defect::ALL.into_iter().enumerate() {
+            write!(f, "{} {} {name}", if index == 0 { "" } else { "," }, self.count(defect))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {:?}: {}", self.driver, self.fault, self.defect, self.text)
+    }
 }

@@ -1,17 +1,15 @@
-//! Checks of an exercise under a fault.
+//! Checks of an exercise under a fault, and the objects that remain in the driver after a failed call that frees them. Only
+//! these objects are not leaks.
 
 use gpu_interop::{Error, ErrorKind};
 
-use crate::codes;
-use crate::driver::Driver;
+use crate::campaign::Defect;
+use crate::child::LogEvent;
 use crate::exceptions::{Reported, reported_as};
 use crate::exercise::Record;
+use crate::fault;
 use crate::fault::{Answer, EVERY_FUNCTION, Fault, Uses};
-use crate::log_events::LogEvent;
-use crate::remaining_objects;
-use crate::report::Defect;
-use crate::simulator::{Live, Sort};
-use crate::snapshot::ResourceSnapshot;
+use crate::simulator::{Driver, Live, ObjectKind, ResourceSnapshot};
 
 /// A fault, and the observations of an exercise under it.
 pub(crate) struct Case<'a> {
@@ -39,7 +37,7 @@ pub(crate) fn check(case: &Case<'_>) -> Vec<(Defect, String)> {
     for text in &case.record.wrong {
         defect(Defect::Broken, text.clone());
     }
-    if case.record.moved && !case.is_lost() && !remaining_objects::leaves(&case.fault.function) {
+    if case.record.moved && !case.is_lost() && !leaves_context(&case.fault.function) {
         defect(Defect::Broken, "another context or device is current than before".into());
     }
     for (section, error) in &case.record.errors {
@@ -52,7 +50,7 @@ pub(crate) fn check(case: &Case<'_>) -> Vec<(Defect, String)> {
             defect(Defect::Untyped, format!("{text}: {event}"));
         }
     }
-    if let Err(text) = case.check_told() {
+    if let Err(text) = case.check_reported() {
         defect(Defect::Hidden, text);
     }
     if let Err(text) = case.check_kept(&case.after) {
@@ -82,10 +80,10 @@ impl Case<'_> {
                 None => check_refusal(error),
             },
             (Answer::Code(code), Reported::Failure) => {
-                self.check_code(codes::documented(&self.fault.function), code, error)
+                self.check_code(fault::documented(&self.fault.function), code, error)
             }
             (Answer::Null, Reported::Failure) => {
-                let named = error.operation() == codes::documented(&self.fault.function);
+                let named = error.operation() == fault::documented(&self.fault.function);
                 let said = error.message().contains("reported success but returned");
                 if named && said && error.kind() == ErrorKind::Driver && error.code().is_none() {
                     Ok(())
@@ -96,7 +94,7 @@ impl Case<'_> {
             // The only candidate does not respond, so no device is the same.
             (Answer::Code(_), Reported::FactsOrFailure) if error.code().is_none() => check_refusal(error),
             (Answer::Code(code), Reported::FactsOrFailure) => {
-                self.check_code(codes::documented(&self.fault.function), code, error)
+                self.check_code(fault::documented(&self.fault.function), code, error)
             }
             (_, Reported::Facts | Reported::FactsOrNothing | Reported::FactsOrFailure) => check_refusal(error),
             (_, Reported::Nothing) => Err("there should be no error".into()),
@@ -112,7 +110,7 @@ impl Case<'_> {
         if reported.value != i64::from(code) || reported.name != self.name {
             return Err(format!("the code is {code}, {:?}", self.name));
         }
-        let kind = codes::kind(vendor, operation, code);
+        let kind = fault::kind(vendor, operation, code);
         if error.kind() != kind {
             return Err(format!("the kind should be {kind:?}"));
         }
@@ -124,14 +122,14 @@ impl Case<'_> {
 
     /// A log event must name the function and the answer, as an error does.
     fn check_log_event(&self, event: &LogEvent) -> Result<(), String> {
-        if self.is_lost() && remaining_objects::is_pending(event) {
+        if self.is_lost() && is_pending_event(event) {
             return Ok(());
         }
         if !self.is_lost() {
             if self.reported_as() != Reported::Failure {
                 return Err("there should be no report".into());
             }
-            if remaining_objects::operation(event) != codes::documented(&self.fault.function) {
+            if operation(event) != fault::documented(&self.fault.function) {
                 return Err("the report is of another function".into());
             }
         }
@@ -144,7 +142,7 @@ impl Case<'_> {
     }
 
     /// A fault must be visible somewhere, and must change no unrelated fact.
-    fn check_told(&self) -> Result<(), String> {
+    fn check_reported(&self) -> Result<(), String> {
         let failures = self.record.errors.len() + self.logged.len();
         let other: Vec<_> = (self.record.facts.iter())
             .filter(|(name, value)| self.clean.facts.get(*name).is_some_and(|clean| clean != *value))
@@ -166,7 +164,7 @@ impl Case<'_> {
     }
 
     /// `true` if a lost capability, or a device that does not respond, names the driver's answer to the query. An
-    /// unknown attribute is reported otherwise.
+    /// unknown attribute is reported in another way.
     fn is_explained(&self, value: &str) -> bool {
         let Answer::Code(code) = self.fault.answer else { return true };
         let answered = match &self.name {
@@ -178,7 +176,7 @@ impl Case<'_> {
         }
         let asked = self.fault.function.ends_with("DeviceGetAttribute") && value.starts_with("unsupported");
         let said = match code {
-            codes::INVALID_VALUE => "install a newer one".into(),
+            fault::INVALID_VALUE => "install a newer one".into(),
             _ => format!("the driver returned {answered}"),
         };
         !asked || value.contains(&said)
@@ -187,10 +185,11 @@ impl Case<'_> {
     /// Everything is freed except the objects whose call of freeing failed, and each of those was reported.
     pub(crate) fn check_kept(&self, after: &ResourceSnapshot) -> Result<(), String> {
         let kept = after.live.since(&self.before.live);
-        let mut said = remaining_objects::reported(self.logged);
+        let mut said = reported_objects(self.logged);
         said.add_all(&self.record.kept);
-        if self.is_lost() && self.logged.iter().any(remaining_objects::is_pending) {
-            (said.of(Sort::Allocations)..kept.of(Sort::Allocations)).for_each(|_| said.add(Sort::Allocations));
+        if self.is_lost() && self.logged.iter().any(is_pending_event) {
+            (said.of(ObjectKind::Allocations)..kept.of(ObjectKind::Allocations))
+                .for_each(|_| said.add(ObjectKind::Allocations));
         }
         if kept != said {
             return Err(format!("alive are {kept:?}, reported was {said:?}"));
@@ -204,17 +203,17 @@ impl Case<'_> {
     fn check_allowed(&self, kept: &Live) -> Result<(), String> {
         let (function, every) = (self.fault.function.as_str(), self.fault.uses == Uses::Every);
         // A graph consists of two objects.
-        let freed_together = kept.total() - kept.of(Sort::Graphs) / 2;
-        if self.is_lost() || (remaining_objects::enters(function) && (every || freed_together <= 1)) {
+        let freed_together = kept.total() - kept.of(ObjectKind::Graphs) / 2;
+        if self.is_lost() || (enters_context(function) && (every || freed_together <= 1)) {
             return Ok(());
         }
-        let sorts = remaining_objects::by(function);
+        let sorts = remaining_after(function);
         let failed = match sorts {
             [] => 0,
             _ if every => self.calls,
             _ => 1,
         };
-        let of_these: u64 = sorts.iter().map(|sort| kept.of(*sort)).sum();
+        let of_these: u64 = sorts.iter().map(|kind| kept.of(*kind)).sum();
         if kept.total() == failed && of_these == failed {
             Ok(())
         } else {
@@ -224,7 +223,7 @@ impl Case<'_> {
 
     /// Open descriptors and mapped files must be those of the remaining objects.
     fn check_files(&self, after: &ResourceSnapshot, kept: &Live) -> Result<(), String> {
-        let descriptors = kept.of(Sort::Descriptors);
+        let descriptors = kept.of(ObjectKind::Descriptors);
         let grown = |now: usize, before: usize| now as i128 - before as i128;
         let opened = grown(after.descriptors, self.before.descriptors);
         if opened != i128::from(descriptors) {
@@ -232,10 +231,11 @@ impl Case<'_> {
         }
         // Not reservations: they are unmapped first, unless that fails.
         let returned = self.record.errors.iter().map(|(_, error)| error.operation());
-        let failed = returned.chain(self.logged.iter().map(remaining_objects::operation));
+        let failed = returned.chain(self.logged.iter().map(operation));
         let unmapping = failed.filter(|operation| operation.ends_with("MemUnmap")).count() as u64;
-        let in_files = [Sort::Imports, Sort::Mappings, Sort::Arrays, Sort::Semaphores];
-        let most = in_files.iter().map(|sort| kept.of(*sort)).sum::<u64>() + unmapping.min(kept.of(Sort::Reservations));
+        let in_files = [ObjectKind::Imports, ObjectKind::Mappings, ObjectKind::Arrays, ObjectKind::Semaphores];
+        let most =
+            in_files.iter().map(|kind| kept.of(*kind)).sum::<u64>() + unmapping.min(kept.of(ObjectKind::Reservations));
         let mapped = grown(after.mappings, self.before.mappings);
         let bytes = grown(after.bytes, self.before.bytes);
         if mapped > i128::from(most) || (most == 0 && bytes != 0) {
@@ -254,4 +254,123 @@ pub(crate) fn check_refusal(error: &Error) -> Result<(), String> {
     } else {
         Err("not a refusal that follows from other facts".into())
     }
+}
+
+/// The objects that remain when a function of CUDA or HIP fails. They must not be used again: a driver that reports a
+/// failure may have freed them.
+const FREEING: &[(&str, &str, &[ObjectKind])] = &[
+    ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[ObjectKind::Imports]),
+    // Also HIP's signal memory.
+    ("cuMemFree_v2", "hipFree", &[ObjectKind::Mappings, ObjectKind::Allocations]),
+    ("cuMemHostUnregister", "hipHostUnregister", &[ObjectKind::Allocations]),
+    ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[ObjectKind::Arrays]),
+    ("cuSurfObjectDestroy", "hipDestroySurfaceObject", &[ObjectKind::Surfaces]),
+    ("cuTexObjectDestroy", "hipTexObjectDestroy", &[ObjectKind::Textures]),
+    ("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", &[ObjectKind::Semaphores]),
+    ("cuStreamDestroy_v2", "hipStreamDestroy", &[ObjectKind::Streams]),
+    ("cuEventDestroy_v2", "hipEventDestroy", &[ObjectKind::Events]),
+    ("cuModuleUnload", "hipModuleUnload", &[ObjectKind::Modules]),
+    ("cuMemRelease", "hipMemRelease", &[ObjectKind::Descriptors]),
+    // The addresses of a mapping that the driver may keep are not freed.
+    ("cuMemUnmap", "hipMemUnmap", &[ObjectKind::Reservations]),
+    ("cuMemAddressFree", "hipMemAddressFree", &[ObjectKind::Reservations]),
+    ("cuGraphExecDestroy", "hipGraphExecDestroy", &[ObjectKind::Graphs]),
+    ("cuGraphDestroy", "hipGraphDestroy", &[ObjectKind::Graphs]),
+    ("cuDevicePrimaryCtxRelease_v2", "", &[ObjectKind::Contexts]),
+];
+
+/// Functions that make a device current, or query whether HIP 6 still uses addresses. If one fails, the call that it
+/// prepares is omitted, and an object to be freed remains.
+const ENTERING: &[&str] =
+    &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice", "hipStreamCreateWithFlags", "hipLaunchHostFunc"];
+
+/// The functions that restore the current context or device; none can replace them.
+const LEAVING: &[&str] = &["cuCtxPopCurrent_v2", "hipSetDevice"];
+
+/// The kinds of which each failed call of this function leaves one object; empty if it frees nothing.
+pub(crate) fn remaining_after(function: &str) -> &'static [ObjectKind] {
+    FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
+}
+
+/// `true` if a failed call of this function may prevent another call of freeing.
+pub(crate) fn enters_context(function: &str) -> bool {
+    ENTERING.contains(&function)
+}
+
+/// The remaining object of exportable memory, by the documented name of the failed function. The address range and the
+/// memory are freed one by one. A device that cannot be made current retries when it is closed.
+pub(crate) fn object_of_allocation(operation: &str) -> Option<ObjectKind> {
+    [ObjectKind::Descriptors, ObjectKind::Reservations].into_iter().find(|kind| remaining_after(operation) == [*kind])
+}
+
+/// `true` if this reports a lost device that was closed while a timeline bridge waited for it, or while words were in use:
+/// the words remain, because streams might still write them.
+pub(crate) fn is_pending_event(event: &LogEvent) -> bool {
+    event.message == "streams may still write to signal memory of a closed device; it is leaked"
+        || event.message == "work is still pending on a closed device; its objects are leaked" && event.resource == "0"
+}
+
+/// `true` if a failed call of this function may leave the current context or device changed.
+pub(crate) fn leaves_context(function: &str) -> bool {
+    LEAVING.contains(&function)
+}
+
+/// The objects that log events report as not freed.
+pub(crate) fn reported_objects(logged: &[LogEvent]) -> Live {
+    let mut live = Live::default();
+    for event in logged {
+        let Some(kind) = object_of(event) else { continue };
+        live.add(kind);
+        // The executable graph and its template; freeing neither was tried.
+        if kind == ObjectKind::Graphs && !remaining_after(operation(event)).contains(&kind) {
+            live.add(kind);
+        }
+    }
+    live
+}
+
+fn object_of(event: &LogEvent) -> Option<ObjectKind> {
+    match event.message.as_str() {
+        "freeing a driver object failed; it is leaked" => resource(event),
+        "freeing a mapping failed; it is leaked" => Some(ObjectKind::Mappings),
+        "freeing device memory failed; it is leaked" => object_of_allocation(operation(event)),
+        "destroying the captured graph of an executable graph failed" => Some(ObjectKind::Graphs),
+        "ending a discarded capture failed" => {
+            remaining_after(operation(event)).contains(&ObjectKind::Graphs).then_some(ObjectKind::Graphs)
+        }
+        "reserved addresses of a closed device are leaked" => Some(ObjectKind::Reservations),
+        "destroying a discarded graph failed" => Some(ObjectKind::Graphs),
+        "destroying an event failed" => Some(ObjectKind::Events),
+        "destroying a stream failed; it is leaked" => Some(ObjectKind::Streams),
+        "freeing the source buffer of fills failed; it is leaked" => Some(ObjectKind::Allocations),
+        "releasing the primary context failed" => Some(ObjectKind::Contexts),
+        "freeing the sentinel failed; it is leaked" => Some(ObjectKind::Allocations),
+        _ => None,
+    }
+}
+
+/// The failed function.
+pub(crate) fn operation(event: &LogEvent) -> &str {
+    event.error.split(':').next().unwrap_or_default()
+}
+
+/// The kind of a driver object, from its printed form.
+fn resource(event: &LogEvent) -> Option<ObjectKind> {
+    let text = event.resource.strip_prefix("Some(").unwrap_or(&event.resource);
+    let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
+    Some(match name.as_str() {
+        "Memory" => ObjectKind::Imports,
+        "Buffer" => ObjectKind::Mappings,
+        "MipmappedArray" => ObjectKind::Arrays,
+        "Surface" => ObjectKind::Surfaces,
+        "Texture" => ObjectKind::Textures,
+        "Semaphore" => ObjectKind::Semaphores,
+        "Module" => ObjectKind::Modules,
+        "Event" => ObjectKind::Events,
+        "Stream" | "Recorder" => ObjectKind::Streams,
+        "Graph" => ObjectKind::Graphs,
+        "SignalMemory" => ObjectKind::Allocations,
+        "Allocation" => return object_of_allocation(operation(event)),
+        _ => panic!("an object of an unknown kind: {event}"),
+    })
 }

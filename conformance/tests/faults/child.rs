@@ -1,22 +1,27 @@
 //! The process in which the faults of one function are injected, one after the other. A line of JSON before and after
-//! each identifies the fault if the process dies.
+//! each identifies the fault if the process dies. Failures that no result can carry are log events, by `tracing`.
 
+use std::fmt;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use gpu_interop::Device;
 use serde::{Deserialize, Serialize};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry;
 
+use crate::campaign::Defect;
 use crate::checks::{Case, check};
-use crate::driver::Driver;
-use crate::exercise::{self, Record, Returned};
-use crate::fault::{self, Answer, Fault, Uses};
-use crate::log_events::{self, LogEvent};
-use crate::report::Defect;
+use crate::exercise::{Record, Returned};
+use crate::fault::{Answer, Fault, Uses};
 use crate::sabotage::Sabotage;
-use crate::simulator::{Live, Simulator};
-use crate::snapshot::ResourceSnapshot;
+use crate::simulator::{Driver, Live, ResourceSnapshot, Simulator};
+use crate::{exercise, fault};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Task {
@@ -80,7 +85,7 @@ const AGAIN: usize = 10;
 pub(crate) fn main(task: &Task) {
     let driver = Driver::named(&task.driver);
     let simulator = Simulator::open(driver.vendor, &task.library);
-    log_events::capture();
+    capture_log();
     let subject = Subject { driver, simulator, limit: task.limit, sabotage: task.sabotage };
     let (clean, calls) = subject.warm_up(&task.function);
     let mut plan = fault::plan(driver, &task.function, calls, simulator.gives(&task.function), task.every_use);
@@ -117,7 +122,7 @@ impl Subject {
             self.simulator.heal();
             let record = self.exercise(None, false).expect("the exercise ends");
             let calls = self.simulator.calls(function);
-            let logged = log_events::take();
+            let logged = take_log();
             assert!(is_clean(&record, &logged), "without a fault: {record:#?} {logged:#?}");
             (record, calls)
         };
@@ -145,7 +150,7 @@ impl Subject {
             Some(Sabotage::KeepFailing) => simulator.fail(&format!("{}:*:1", fault.function), 1),
             _ => simulator.heal(),
         }
-        let mut logged = log_events::take();
+        let mut logged = take_log();
         if let Some(sabotage) = sabotage {
             sabotage.alter(&mut record, &mut logged);
         }
@@ -193,7 +198,7 @@ impl Subject {
             Ok(record) => record,
             Err((_, text)) => return Some((Defect::NotAgain, text)),
         };
-        let logged = log_events::take();
+        let logged = take_log();
         if !is_clean(&record, &logged) || record.facts != clean.facts {
             return Some((Defect::NotAgain, format!("{record:?} {logged:?}")));
         }
@@ -241,4 +246,64 @@ pub(crate) fn receive<T>(from: &mpsc::Receiver<T>, limit: Duration) -> Result<T,
         received = from.recv_timeout(limit / STEPS);
     }
     received
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogEvent {
+    pub(crate) message: String,
+    /// The error that is reported.
+    pub(crate) error: String,
+    /// The driver object.
+    pub(crate) resource: String,
+}
+
+static LOGGED: Mutex<Vec<LogEvent>> = Mutex::new(Vec::new());
+
+struct Listener;
+
+/// Captures events from here on.
+pub(crate) fn capture_log() {
+    tracing::subscriber::set_global_default(registry().with(Listener)).expect("no other subscriber");
+}
+
+/// Events since the last call.
+pub(crate) fn take_log() -> Vec<LogEvent> {
+    std::mem::take(&mut LOGGED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl<S: Subscriber> Layer<S> for Listener {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        // A timeline that the driver rejects works with a bridge: no warning.
+        if *event.metadata().level() > Level::INFO {
+            return;
+        }
+        let mut logged = LogEvent::default();
+        event.record(&mut logged);
+        // Of the reasons for a bridge only a failed import is one of the driver.
+        if logged.message.starts_with("the driver does not import the timeline") {
+            if !logged.resource.contains("ImportExternalSemaphore: ") {
+                return;
+            }
+            let reason = std::mem::take(&mut logged.resource);
+            reason.trim_matches('"').clone_into(&mut logged.error);
+        }
+        LOGGED.lock().unwrap_or_else(PoisonError::into_inner).push(logged);
+    }
+}
+
+impl Visit for LogEvent {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let target = match field.name() {
+            "message" => &mut self.message,
+            "error" => &mut self.error,
+            _ => &mut self.resource,
+        };
+        let _ = write!(target, "{value:?}");
+    }
+}
+
+impl fmt::Display for LogEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reported: {}; {} {}", self.message, self.error, self.resource)
+    }
 }

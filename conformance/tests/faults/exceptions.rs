@@ -1,11 +1,12 @@
 //! Exceptions: functions whose failure is no error, and functions that are never called, with the reason. Every other
 //! failure must be an error.
 
+use Reported::{Facts, FactsOrFailure, FactsOrNothing, Nothing};
 use gpu_interop::ErrorKind;
 
-use crate::codes;
-use crate::driver::Vendor;
+use crate::fault;
 use crate::fault::{Answer, Fault, Uses};
+use crate::simulator::Vendor;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reported {
@@ -20,8 +21,6 @@ pub(crate) enum Reported {
     /// Not at all.
     Nothing,
 }
-
-use Reported::{Facts, FactsOrFailure, FactsOrNothing, Nothing};
 
 /// Exceptions for every code.
 const CODES: &[(&str, Reported, &str)] = &[
@@ -41,7 +40,7 @@ const CODES: &[(&str, Reported, &str)] = &[
     ("hipDeviceGetPCIBusId", Facts, "a device without a PCI address"),
     ("hipGetDevicePropertiesR0600", Facts, "a device that does not say its architecture"),
     ("hipGetDeviceProperties", Facts, "as above"),
-    ("cuThreadExchangeStreamCaptureMode", Nothing, "the mode stays, which matters beside a recording only"),
+    ("cuThreadExchangeStreamCaptureMode", Nothing, "the mode stays, which only matters during a capture"),
     ("hipThreadExchangeStreamCaptureMode", Nothing, "as with CUDA"),
     ("cuGetErrorName", Facts, "a code without a name"),
     ("cuGetErrorString", Facts, "a code without a text"),
@@ -53,14 +52,14 @@ const CODES: &[(&str, Reported, &str)] = &[
 const ONE_CODE: &[(&str, u32, Reported, &str)] = &[
     (
         "cuStreamBatchMemOp_v2",
-        codes::NOT_SUPPORTED,
+        fault::NOT_SUPPORTED,
         Nothing,
         "as with stream memory operations disabled: cuLaunchHostFunc replaces it",
     ),
-    ("cuStreamQuery", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
-    ("cuStreamSynchronize", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
-    ("hipStreamQuery", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
-    ("hipStreamSynchronize", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("cuStreamQuery", fault::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("cuStreamSynchronize", fault::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamQuery", fault::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamSynchronize", fault::CAPTURE_UNSUPPORTED, Nothing, EVENT),
 ];
 
 /// Functions for which a null result is no error, or has a meaning.
@@ -99,7 +98,7 @@ const NEVER_CALLED: &[(&str, &str)] = &[
     ("hipTexObjectDestroy", IMAGES),
 ];
 
-const EVENT: &str = "an event is queried instead, as beside a recording of another thread";
+const EVENT: &str = "an event is queried instead, as during a capture on another thread";
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
 
@@ -107,7 +106,7 @@ const IMAGES: &str = "the runtime maps no images on Linux; refused before it is 
 /// a foreign one current.
 const REPEATED: [&str; 2] = ["cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"];
 /// These codes.
-const OF_A_CONTEXT: [u32; 3] = [codes::INVALID_VALUE, 201, 400];
+const OF_A_CONTEXT: [u32; 3] = [fault::INVALID_VALUE, 201, 400];
 
 /// Functions with a fallback whose use is not visible.
 const REPLACED: &[(&str, &str)] = &[
@@ -136,19 +135,19 @@ pub(crate) fn reported_as(vendor: Vendor, fault: &Fault) -> Reported {
         // The runtime never returns this: an error, as elsewhere.
         Answer::Null if function == "hipExtMallocWithFlags" => None,
         // These codes mean that the runtime does not support such memory; others mean that the allocation failed.
-        Answer::Code(code) if function == "hipExtMallocWithFlags" && ![codes::INVALID_VALUE, 801].contains(&code) => {
+        Answer::Code(code) if function == "hipExtMallocWithFlags" && ![fault::INVALID_VALUE, 801].contains(&code) => {
             None
         }
         Answer::Code(code) if REPEATED.contains(&function) && OF_A_CONTEXT.contains(&code) => {
             (fault.uses != Uses::Every).then_some(Nothing)
         }
         Answer::Code(code) => {
-            let no_device = codes::kind(vendor, function, code) == ErrorKind::NoDevice;
+            let no_device = fault::kind(vendor, function, code) == ErrorKind::NoDevice;
             // A count of 0 is not an error.
             let one = ONE_CODE.iter().find(|(name, only, ..)| *name == function && *only == code);
             one.map(|(.., reported, _)| *reported)
                 .or(find(CODES))
-                .or((codes::counts_devices(function) && no_device).then_some(Facts))
+                .or((fault::counts_devices(function) && no_device).then_some(Facts))
         }
         Answer::Null => find(NULLS).or(find(CODES)),
     };

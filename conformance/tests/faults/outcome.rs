@@ -5,17 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpu_interop::{Error, ErrorKind};
+use gpu_interop_test_support::{PartialLibrary, this_program};
 use libtest_mimic::Failed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::Driver;
-use crate::exercise;
-use crate::log_events;
-use crate::simulator::Simulator;
-use crate::snapshot::ResourceSnapshot;
-use crate::symbol;
-use gpu_interop_test_support::{PartialLibrary, this_program};
+use crate::simulator::{Driver, ResourceSnapshot, Simulator};
+use crate::{child, exercise, missing_symbols};
 
 /// The argument of the process; a driver's name and a library come after it.
 pub(crate) const SHOW: &str = "show-an-exercise";
@@ -56,22 +52,22 @@ pub(crate) struct Outcome {
 pub(crate) fn main(driver: &str, library: &Path) {
     let driver = Driver::named(driver);
     let simulator = Simulator::open(driver.vendor, library);
-    log_events::capture();
+    child::capture_log();
     // The first exercise creates objects that remain, such as the default stream.
     exercise::run(driver, &simulator, None, false);
-    log_events::take();
+    child::take_log();
     let before = ResourceSnapshot::now(&simulator);
     simulator.heal();
     let mut record = exercise::run(driver, &simulator, None, false);
     // Their handles belong to the caller.
     record.returned.clear();
-    let exported = symbol::exported(driver.vendor, library).expect("a library");
+    let exported = missing_symbols::exported_functions(driver.vendor, library).expect("a library");
     let calls = exported.into_iter().map(|name| (name.clone(), simulator.calls(&name))).collect();
     let after = ResourceSnapshot::settled(&simulator, |now| *now == before);
     let outcome = Outcome {
         errors: record.errors.iter().map(|(section, error)| Shown::of(section, error)).collect(),
         facts: record.facts,
-        wrong: record.wrong.into_iter().chain(log_events::take().iter().map(ToString::to_string)).collect(),
+        wrong: record.wrong.into_iter().chain(child::take_log().iter().map(ToString::to_string)).collect(),
         left: (after != before).then(|| format!("{after:?}, and there was {before:?}")),
         calls,
     };
@@ -116,7 +112,7 @@ fn said<T: DeserializeOwned>(command: &mut Command) -> Result<T, Failed> {
 pub(crate) fn functions(driver: &Driver, library: &Path) -> Result<Vec<String>, Failed> {
     use crate::exceptions::never_called;
     let spared = |name: &str| driver.spared.iter().find(|(spared, _)| *spared == name).map(|(_, reason)| *reason);
-    let looked_up = symbol::looked_up(driver.vendor, library, &mut command(driver, library)?)?;
+    let looked_up = missing_symbols::looked_up_functions(driver.vendor, library, &mut command(driver, library)?)?;
     let calls = outcome(driver, library)?.calls;
     let called = |name: &str| calls.get(name).is_some_and(|calls| *calls > 0);
     let mut functions = Vec::new();

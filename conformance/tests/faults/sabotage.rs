@@ -4,10 +4,10 @@ use gpu_interop::Error;
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
+use crate::campaign::Defect;
+use crate::child::LogEvent;
 use crate::exercise::Record;
 use crate::fault::Fault;
-use crate::log_events::LogEvent;
-use crate::report::Defect;
 
 /// A defect that is planted together with a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

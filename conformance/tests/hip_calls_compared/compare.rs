@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
 use super::answers::{self, Answers};
 use super::language::{self, Script};
 use super::machine;
 use super::runtime::{COMMAND, DIED_OR_NOT, LIBRARY, MAJOR, Runtime, VERSIONS, Version, WRONG};
-use gpu_interop_test_support::build;
+use gpu_interop_test_support::{build, run_tests};
 
 /// The files of scripts, each with the group that begins its names.
 const FILES: &[(&str, &str)] = &[
@@ -53,12 +53,9 @@ pub(crate) fn main() -> ExitCode {
         let name = format!("the_record_is_what_{}_answers", version.name);
         tests.push(Trial::test(name, move || real_one(version, &real?)).with_ignored_flag(missing));
     }
-    let mut arguments = Arguments::from_args();
     // All versions at once, because they mostly wait. Not to record: that repeats nothing.
-    if std::env::var_os("GPU_INTEROP_RECORD").is_none() {
-        arguments.test_threads.get_or_insert(VERSIONS.len());
-    }
-    libtest_mimic::run(&arguments, tests).exit_code()
+    let threads = std::env::var_os("GPU_INTEROP_RECORD").is_none().then_some(VERSIONS.len());
+    run_tests(tests, threads)
 }
 
 /// The scripts of a file, whose names begin with `group`.
@@ -238,7 +235,7 @@ fn simulated(version: Version) -> Result<(), Failed> {
             _ => wrong.push(side_by_side(script, expected, found)),
         }
     }
-    verdict(&wrong, "of AMD's runtime are answered otherwise by the simulator")
+    verdict(&wrong, "of AMD's runtime differ from those of the simulator")
 }
 
 fn real_one(version: Version, real: &Runtime) -> Result<(), Failed> {
@@ -264,7 +261,7 @@ fn real_one(version: Version, real: &Runtime) -> Result<(), Failed> {
             expected => wrong.push(side_by_side(script, expected.map_or(&[][..], Vec::as_slice), found)),
         }
     }
-    verdict(&wrong, "are recorded otherwise (left: recorded)")
+    verdict(&wrong, "differ from the record (left: recorded)")
 }
 
 fn verdict(wrong: &[String], what: &str) -> Result<(), Failed> {

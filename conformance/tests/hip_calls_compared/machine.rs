@@ -9,9 +9,9 @@ use std::time::Duration;
 use gpu_interop_kernels::CODE_OBJECTS;
 use libloading::os::unix::Library;
 
-use super::files::{self, File, hex};
-use super::language::{self, Call, Expression, Script};
-use super::{memory, structs};
+use crate::language::{Call, Expression, Script};
+use crate::memory::{File, hex};
+use crate::{language, memory};
 
 /// Prefix of every result in the output, because a runtime may print, too.
 pub(crate) const ANSWER: &str = "=> ";
@@ -147,7 +147,7 @@ impl Machine {
     }
 
     fn open(&mut self, kind: &str, name: &str, size: u64) -> Step<Option<String>> {
-        let number = match files::open(kind, usize::try_from(size).map_err(|error| error.to_string())?) {
+        let number = match memory::open_file(kind, usize::try_from(size).map_err(|error| error.to_string())?) {
             Ok(file) => {
                 let number = file.number();
                 self.files.insert(name.into(), file);
@@ -255,7 +255,7 @@ impl Machine {
             "code" => return code(fields),
             _ => {}
         }
-        let layout = structs::layout(kind, self.major).ok_or_else(|| format!("no struct {kind}"))?;
+        let layout = memory::layout(kind, self.major).ok_or_else(|| format!("no struct {kind}"))?;
         let field = |(name, value): &(String, Expression)| Ok((name.clone(), self.evaluate(value)?));
         layout.bytes(&fields.iter().map(field).collect::<Step<Vec<_>>>()?)
     }

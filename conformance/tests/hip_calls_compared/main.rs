@@ -8,14 +8,13 @@
 //! in which `ci/amd-runtimes.sh` has set them up, and `GPU_INTEROP_EMULATED_AMDGPU` the library to preload. A version
 //! that is not there is reported as ignored, never as passed; with `GPU_INTEROP_REQUIRE_AMD_RUNTIMES=1` it fails.
 //! `GPU_INTEROP_RECORD=1` rewrites the records. `GPU_INTEROP_SCRIPTS=GLOB` selects scripts.
+
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 #[cfg(target_os = "linux")]
 mod answers;
 #[cfg(target_os = "linux")]
 mod compare;
-#[cfg(target_os = "linux")]
-mod files;
 #[cfg(target_os = "linux")]
 mod language;
 #[cfg(target_os = "linux")]
@@ -24,8 +23,6 @@ mod machine;
 mod memory;
 #[cfg(target_os = "linux")]
 mod runtime;
-#[cfg(target_os = "linux")]
-mod structs;
 
 use std::process::ExitCode;
 

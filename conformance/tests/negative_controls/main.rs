@@ -3,7 +3,6 @@
 //! This program has two functions. With the suite's own arguments it is the suite, with the broken backends added;
 //! without them it runs the tests, which start it as the suite.
 
-mod caught;
 mod judge;
 mod run;
 mod sabotage;
@@ -13,16 +12,16 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Output};
 use std::sync::{Arc, OnceLock};
 
-use caught::{CAUGHT, CAUGHT_WITH_VULKAN};
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::ExporterHeader;
 use gpu_interop_conformance::{BackendUnderTest, Outcome, Suite};
 use gpu_interop_conformance_cli::CaseReport;
-use gpu_interop_test_support::{build, committed, this_program};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use run::{at_once, check, only, refused, results, run, run_with, with_expectations};
-use sabotage::{Fault, RARE_LENGTH};
+use gpu_interop_test_support::{build, committed, run_tests, this_program};
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::run::{at_once, check, only, refused, results, run, run_with, with_expectations};
+use crate::sabotage::{CAUGHT, CAUGHT_WITH_VULKAN, Fault, RARE_LENGTH};
 
 const IGNORES_HEADER: &str = "host-ignores-header";
 /// The scenario that detects it.
@@ -59,9 +58,7 @@ fn main() -> ExitCode {
         let suite = Fault::ALL.iter().fold(suite, |suite, fault| suite.with_backend(fault.under_test()));
         return gpu_interop_conformance_cli::main_of_test(&suite);
     }
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(THREADS);
-    libtest_mimic::run(&arguments, tests()).exit_code()
+    run_tests(tests(), Some(THREADS))
 }
 
 fn tests() -> Vec<Trial> {
@@ -284,7 +281,7 @@ fn crash() -> Result<(), Failed> {
     let how = if cfg!(windows) { "exception 0x" } else { "signal 6" };
     check(reason.contains(how), format!("the reason does not say how it crashed: {reason}"))?;
     let survivors = results.iter().filter(|case| case.id == "identity.json" && case.outcome == Outcome::Passed);
-    check(survivors.count() == 1, format!("the scenarios beside it did not run: {results:?}"))?;
+    check(survivors.count() == 1, format!("the other scenarios did not run: {results:?}"))?;
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
 }
 
@@ -310,7 +307,8 @@ fn hang() -> Result<(), Failed> {
 }
 
 fn unexpected_pass() -> Result<(), Failed> {
-    let text = "[[expected_failure]]\nscenario = 'identity.*'\nbackend = 'host'\nreason = 'fixed meanwhile'\nmeasured = 'once'";
+    let text =
+        "[[expected_failure]]\nscenario = 'identity.*'\nbackend = 'host'\nreason = 'fixed since'\nmeasured = 'once'";
     let (output, report) = with_expectations("host", "identity.stable", text)?;
     let case = only(&report)?;
     check(case.outcome == Outcome::UnexpectedPass, format!("{case:?}"))?;

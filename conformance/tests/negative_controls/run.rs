@@ -42,8 +42,8 @@ pub(crate) fn run_with<V: AsRef<OsStr>>(
     Ok((output, report))
 }
 
-/// The cases of several runs in parallel, one for each filter: most of the time is a time limit, also in scenarios that one
-/// run does not run beside others.
+/// The cases of several runs in parallel, one for each filter. Most of the time is a time limit. One run would not execute
+/// exclusive scenarios in parallel.
 pub(crate) fn at_once(fault: Fault, filters: &[&str], arguments: &[&str]) -> Result<Vec<CaseReport>, Failed> {
     let part = |filter: &str| {
         let (_, report) = run(&fault.backend(), &[arguments, &["--filter", filter]].concat())?;

@@ -8,9 +8,9 @@ use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check, scenarios_of};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("d3d_suite", suite),
-        Trial::test("d3d_says_that_it_is_played", says_so),
+        Trial::test("d3d_reports_that_it_is_simulated", says_so),
         Trial::test("d3d_of_the_system_does_not_know_the_device", of_the_system),
-        Trial::test("d3d_libraries_that_play_nothing_are_refused", not_direct3d),
+        Trial::test("d3d_libraries_without_the_marker_are_rejected", not_direct3d),
         Trial::test("d3d_faults_are_found", faults),
     ]
 }

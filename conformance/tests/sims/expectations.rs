@@ -13,7 +13,7 @@ use crate::run::{GPU_INTEROP_SIM_CUDA, Ran, Run, check};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("expectations_are_for_releases_of_a_driver", releases),
-        Trial::test("expectations_for_no_scenario_are_told", stale),
+        Trial::test("expectations_for_no_scenario_are_reported", stale),
     ]
 }
 
@@ -61,6 +61,6 @@ fn stale() -> Result<(), Failed> {
          [[unsupported]]\nscenario = 'mermory.fill'\nbackend = 'hip'\nreason = 'of another backend'\n\
          [[unsupported]]\nscenario = 'stream.*'\nreason = 'left out by the filter'",
     )?;
-    let told: Vec<&str> = report.text().lines().filter(|line| line.contains("matches no scenario")).collect();
-    check(told.len() == 1 && told[0].contains("`mermory.*`: misspelt"), format!("{told:?}"))
+    let reported: Vec<&str> = report.text().lines().filter(|line| line.contains("matches no scenario")).collect();
+    check(reported.len() == 1 && reported[0].contains("`mermory.*`: misspelt"), format!("{reported:?}"))
 }

@@ -5,14 +5,15 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::two_devices;
 use crate::hip::{aborting, generation_5};
-use crate::peer::{self, Peer};
 use crate::run::{Run, check, nightly, reports_faults};
+use crate::vulkan;
+use crate::vulkan::Peer;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         nightly("hip_on_cuda_native", native),
-        Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(|peer| vulkan(peer, Run::part))),
-        Trial::ignorable_test("hip_on_cuda_vulkan_whole", || peer::with_vulkan(|peer| vulkan(peer, Run::whole)))
+        Trial::ignorable_test("hip_on_cuda_vulkan", || vulkan::with_vulkan(|peer| vulkan(peer, Run::part))),
+        Trial::ignorable_test("hip_on_cuda_vulkan_whole", || vulkan::with_vulkan(|peer| vulkan(peer, Run::whole)))
             .with_ignored_flag(true),
         Trial::test("hip_on_cuda_two_devices", || {
             two_devices(on_cuda(), &["hip_on_cuda_two_devices", "hip_native"], 1)

@@ -5,13 +5,13 @@
 //! the host backend's semaphores; with `hip-calls` it calls HIP directly, with `hip-opaque` it imports the host
 //! backend's memory and semaphores into HIP, with `nvsci-calls` it inspects the library's NvSci objects; without them
 //! it runs the tests, which start it as the others.
+
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 mod calls;
 mod cuda;
 #[cfg(windows)]
 mod d3d;
-mod device;
 #[cfg(unix)]
 mod expectations;
 #[cfg(target_os = "linux")]
@@ -31,8 +31,6 @@ mod misbehaviour;
 mod nvsci;
 #[cfg(target_os = "linux")]
 mod nvsci_calls;
-#[cfg(target_os = "linux")]
-mod peer;
 #[path = "../recorded.rs"]
 mod recorded;
 #[cfg(target_os = "linux")]
@@ -46,7 +44,7 @@ mod vulkan;
 use std::process::ExitCode;
 
 use gpu_interop_conformance::{BackendUnderTest, Suite, host_semaphore};
-use libtest_mimic::Arguments;
+use gpu_interop_test_support::run_tests;
 
 fn suite() -> Suite {
     Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore))
@@ -94,7 +92,7 @@ fn main() -> ExitCode {
         hip_opaque::tests(),
         #[cfg(target_os = "linux")]
         nvsci::tests(),
-        device::tests(),
+        cuda::device_tests(),
         #[cfg(unix)]
         expectations::tests(),
         #[cfg(target_os = "linux")]
@@ -103,8 +101,6 @@ fn main() -> ExitCode {
         misbehaviour::tests(),
     ];
     let tests = tests.into_iter().flatten().collect();
-    let mut arguments = Arguments::from_args();
-    // Most of them wait half of their time.
-    arguments.test_threads.get_or_insert(2 * std::thread::available_parallelism().map_or(1, usize::from));
-    libtest_mimic::run(&arguments, tests).exit_code()
+    // Most tests wait half of their time.
+    run_tests(tests, Some(2 * std::thread::available_parallelism().map_or(1, usize::from)))
 }

@@ -10,7 +10,7 @@ use crate::run::{GPU_INTEROP_SIM_CUDA, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        Trial::test("each_row_shows_the_driver_beside_the_library", rows),
+        Trial::test("each_row_shows_the_driver_and_the_library", rows),
         Trial::test("verbose_output_shows_the_rows_and_the_rest_does_not", verbose),
         Trial::test("the_other_process_loads_the_drivers_own_file", no_library),
         Trial::test("doctor_reports_functions_that_an_old_driver_lacks", old_driver),

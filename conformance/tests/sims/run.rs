@@ -6,15 +6,15 @@ use std::process::Command;
 
 use gpu_interop_conformance::{Outcome, Suite};
 use gpu_interop_conformance_cli::{CaseReport, Report};
+use gpu_interop_test_support::{build, recording, this_program};
 use libtest_mimic::Failed;
 #[cfg(target_os = "linux")]
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
-#[cfg(target_os = "linux")]
-use crate::peer::{Peer, SWIFTSHADER_UUID};
 use crate::recorded::{as_recorded, at_least};
-use gpu_interop_test_support::{build, recording, this_program};
+#[cfg(target_os = "linux")]
+use crate::vulkan::{Peer, SWIFTSHADER_UUID};
 
 /// The packages of the simulators.
 pub(crate) const GPU_INTEROP_SIM_CUDA: &str = "gpu-interop-sim-cuda";

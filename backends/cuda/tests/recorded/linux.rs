@@ -14,11 +14,11 @@ use gpu_interop_core::{
 };
 use gpu_interop_cuda::CudaBackend;
 use gpu_interop_test_support::call;
+use gpu_interop_test_support::recorded::calls::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::calls::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, allocates, common, file};
 use gpu_interop_test_support::recorded::codes;
-use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
-use gpu_interop_test_support::recorded::images::{SHAPES, mapped};
-use gpu_interop_test_support::recorded::recorder::{
+use gpu_interop_test_support::recorded::{
     self, DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
     STREAM,
 };
@@ -32,7 +32,7 @@ const TESTS: [RecordedTest; 3] = [
 ];
 
 pub(crate) fn main() {
-    recorder::main(VARIABLE, &TESTS);
+    recorded::main(VARIABLE, &TESTS);
 }
 
 fn arguments() {
@@ -350,7 +350,7 @@ fn attributes() {
             assert_eq!(missing, lost, "where {attribute:?} is {answer}");
         }
         // A failed query with any code means no support.
-        for code in recorder::CODES {
+        for code in recorded::CODES {
             recorder.control(&format!("fail cuDeviceGetAttribute {code}\n"));
             let device = backend.open(ORDINAL).expect("opens");
             let left = supported(device.capabilities());

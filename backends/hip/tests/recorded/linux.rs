@@ -11,11 +11,11 @@ use gpu_interop_core::{
 };
 use gpu_interop_hip::HipBackend;
 use gpu_interop_test_support::call;
+use gpu_interop_test_support::recorded::calls::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::calls::{SHAPES, mapped};
 use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, common, file};
 use gpu_interop_test_support::recorded::codes;
-use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
-use gpu_interop_test_support::recorded::images::{SHAPES, mapped};
-use gpu_interop_test_support::recorded::recorder::{
+use gpu_interop_test_support::recorded::{
     self, DEVICE, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, RecordedTest, Recorder,
     STREAM,
 };
@@ -37,7 +37,7 @@ const TESTS: [RecordedTest; 6] = [
 ];
 
 pub(crate) fn main() {
-    recorder::main(VARIABLE, &TESTS);
+    recorded::main(VARIABLE, &TESTS);
 }
 
 fn arguments() {
@@ -291,7 +291,7 @@ fn attributes() {
             }
         }
     }
-    for code in recorder::CODES {
+    for code in recorded::CODES {
         recorder.control(&format!("fail hipDeviceGetAttribute {code}\n"));
         let has = has();
         let lost = decides.iter().flat_map(|(_, lost)| *lost);
@@ -344,7 +344,7 @@ fn codes() {
     let of_import = [&lost[..], &[(100, K::NoDevice), (801, K::Unsupported)], &rejected].concat();
     codes::kinds(&*device, &mut recorder, &of_call, &of_import);
     // The codes 1 and 801 mean that the runtime has no signal memory.
-    for code in recorder::CODES.into_iter().filter(|code| !matches!(code, 1 | 801)) {
+    for code in recorded::CODES.into_iter().filter(|code| !matches!(code, 1 | 801)) {
         recorder.control(&format!("fail hipExtMallocWithFlags {code}\n"));
         let error = device.allocate_signal_memory().expect_err("no memory");
         assert_eq!(error.code().map(|code| code.value), Some(code.into()));
@@ -359,7 +359,7 @@ fn late() {
     recorder.take();
     // SAFETY: allocated above.
     unsafe { device.destroy_exportable(&allocation) }.expect("frees");
-    let size = recorder::GRANULARITY;
+    let size = recorded::GRANULARITY;
     let free = [
         call!("", "hipStreamCreateWithFlags", "1"),
         call!("", "hipLaunchHostFunc", "{STREAM:#x}"),

@@ -1,11 +1,16 @@
-//! Injected faults: calls that fail, return null or are delayed. Also counts the calls.
+//! Functions of a driver's C interface, and the faults injected into them: calls that fail, return null or are delayed,
+//! and the loss of the device. Also counts the calls.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::{LazyLock, Mutex};
+use std::fs::OpenOptions;
+use std::io::{Seek, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::{counts, lock, lost, report, settings};
+use crate::{lock, report, settings};
 
 /// Fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,8 +151,7 @@ pub fn strike(function: &'static str, gives: bool) -> Strike {
     *known |= gives;
     *all += u64::from(*touches_device);
     // Counted once, even if several rules name the function.
-    let counted =
-        |name: &str, here: u64| rules.iter().any(|rule| rule.function == name).then(|| counts::next(name, here));
+    let counted = |name: &str, here: u64| rules.iter().any(|rule| rule.function == name).then(|| count_use(name, here));
     let count = counted(function, *count);
     let all = if *touches_device { counted("*", *all) } else { None };
     let hit = rules.iter().find(|rule| match rule.function.as_str() {
@@ -158,7 +162,7 @@ pub fn strike(function: &'static str, gives: bool) -> Strike {
     let (answer, lost) = (rule.answer, rule.function == "*" && rule.uses.has_no_end());
     drop(state);
     if lost {
-        lost::lose();
+        lose_device();
     }
     match answer {
         Answer::Strike(strike) => strike,
@@ -182,7 +186,7 @@ pub unsafe extern "C" fn sim_fail(text: *const c_char) -> c_int {
         // SAFETY: the caller's promise.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
-    lost::find();
+    restore_device();
     let mut state = lock(&STATE);
     *state = State { rules: rules(&text), ..State::default() };
     c_int::try_from(state.rules.len()).unwrap_or(c_int::MAX)
@@ -215,6 +219,102 @@ pub unsafe extern "C" fn sim_gives(function: *const c_char) -> c_int {
     let function = unsafe { CStr::from_ptr(function) };
     let state = lock(&STATE);
     function.to_str().ok().and_then(|function| state.calls.get(function)).is_some_and(|calls| calls.gives).into()
+}
+
+static COUNTS: LazyLock<Option<PathBuf>> = LazyLock::new(|| settings::text("GPU_INTEROP_SIM_COUNTS").map(Into::into));
+
+/// The number of this use of `name`: that over all processes if `GPU_INTEROP_SIM_COUNTS` is set, otherwise `here`.
+pub(crate) fn count_use(name: &str, here: u64) -> u64 {
+    let Some(folder) = &*COUNTS else { return here };
+    let name = if name == "*" { "all" } else { name };
+    let count = || {
+        // An append moves this descriptor to the end of its own byte, however many processes append.
+        let mut file = OpenOptions::new().append(true).create(true).open(folder.join(name))?;
+        file.write_all(b".")?;
+        file.stream_position()
+    };
+    count().unwrap_or(here)
+}
+
+static LOST: AtomicBool = AtomicBool::new(false);
+/// Held during accesses to memory.
+static MEMORY_ACCESS: RwLock<()> = RwLock::new(());
+
+/// `true` if the device is lost.
+pub fn is_lost() -> bool {
+    LOST.load(Ordering::SeqCst)
+}
+
+/// Loses the device. When this returns, no work touches memory.
+pub(crate) fn lose_device() {
+    if !LOST.swap(true, Ordering::SeqCst) {
+        drop(MEMORY_ACCESS.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Restores the device.
+pub(crate) fn restore_device() {
+    LOST.store(false, Ordering::SeqCst);
+}
+
+/// Runs work that touches memory, unless the device is lost.
+pub fn unless_lost(work: impl FnOnce()) {
+    let touching = MEMORY_ACCESS.read().unwrap_or_else(PoisonError::into_inner);
+    if !is_lost() {
+        work();
+    }
+    drop(touching);
+}
+
+/// Declares functions of a driver's interface: exported under their names, counted, and subject to the faults of
+/// [`settings`](crate::settings). A body returns `Result<(), u32>`. `gives` names the pointer to the result, which
+/// becomes zeros where success with a null result is injected. `failing` runs, with the code, where a failure is injected.
+/// Functions that follow `after check;` run `check` before their bodies, and fail with it.
+#[macro_export]
+macro_rules! entries {
+    (after $check:path; $($functions:tt)*) => {
+        $crate::entries! { @[$check()?;] $($functions)* }
+    };
+    (fn $($functions:tt)*) => {
+        $crate::entries! { @[] fn $($functions)* }
+    };
+    (@$before:tt $(
+        fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(gives $out:ident)? $(failing $failing:expr;)? $body:block
+    )*) => { $(
+        #[doc = concat!("Simulates `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// As the vendor's documentation requires: pointers are valid for the call, and memory used by work on a stream
+        /// is valid until that work has run.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unused_unsafe, clippy::too_many_arguments, reason = "the vendor's interface")]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
+            let gives = !<[&str]>::is_empty(&[$(stringify!($out))?]);
+            match $crate::faults::strike(stringify!($name), gives) {
+                $crate::faults::Strike::None => {}
+                $crate::faults::Strike::Code(code) => {
+                    // SAFETY: the caller's promise about its arguments.
+                    $( unsafe { ($failing)(code) }; )?
+                    return code;
+                }
+                $crate::faults::Strike::Null => {
+                    // SAFETY: the caller's promise about its arguments; every result is a number or a pointer.
+                    $( unsafe { $out.write_bytes(0, 1) }; )?
+                    return 0;
+                }
+            }
+            // SAFETY: the caller's promise about its arguments.
+            let run = || -> Result<(), u32> { unsafe { $crate::unbracket! $before; $body } };
+            run().err().unwrap_or(0)
+        }
+    )* };
+}
+
+/// The tokens in brackets.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! unbracket {
+    [$($inside:tt)*] => { $($inside)* };
 }
 
 #[cfg(test)]
@@ -251,7 +351,7 @@ mod tests {
         assert_eq!(calls, [Strike::None, Strike::None, Strike::None, lost, Strike::None, lost]);
         // SAFETY: a string.
         assert_eq!(unsafe { sim_calls(c"*".as_ptr()) }, 4);
-        assert!(lost::is_lost());
-        assert_eq!((count(c""), lost::is_lost()), (0, false));
+        assert!(is_lost());
+        assert_eq!((count(c""), is_lost()), (0, false));
     }
 }

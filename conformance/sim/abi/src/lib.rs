@@ -16,18 +16,12 @@ pub mod code;
 pub mod descriptor;
 pub mod faults;
 pub mod hip;
-pub mod lost;
-pub mod mark;
 pub mod nvsci;
 pub mod objects;
-pub mod ptx;
 pub mod report;
 pub mod settings;
 
-mod counts;
-mod entry;
-
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex, ignoring poison: a panic does not invalidate the data of a simulator's locks.
@@ -67,4 +61,31 @@ pub unsafe fn write_text(target: *mut c_char, length: c_int, text: &str) -> bool
         target.cast::<u8>().add(bytes.len()).write(0);
     }
     true
+}
+
+/// The names of the kernels in PTX.
+pub fn kernels_of_ptx(text: &str) -> Vec<CString> {
+    let mut words = text.split_whitespace();
+    let mut names = Vec::new();
+    while words.any(|word| word == ".entry") {
+        let name = words.next().and_then(|word| word.split('(').next());
+        names.extend(name.and_then(|name| CString::new(name).ok()));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_kernels::KERNELS;
+
+    use super::*;
+
+    #[test]
+    fn kernels_are_found_by_their_entries() {
+        let project: Vec<_> = KERNELS.iter().map(|kernel| kernel.name.to_owned()).collect();
+        assert_eq!(kernels_of_ptx(&gpu_interop_kernels::ptx().to_string_lossy()), project);
+        let text = ".version 6.0 // .entryless\n.visible .entry\n  one (.param .u64 a) { } .weak .entry two()";
+        assert_eq!(kernels_of_ptx(text), [c"one".to_owned(), c"two".to_owned()]);
+        assert_eq!(kernels_of_ptx(".entry"), [].map(|()| CString::default()));
+    }
 }

@@ -1,7 +1,9 @@
-//! Report at the end of the process, to the file that `GPU_INTEROP_SIM_REPORT` names.
+//! A simulator's reports: the symbol by which it identifies itself, and lines at the end of the process, in the file that
+//! `GPU_INTEROP_SIM_REPORT` names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::settings;
 
@@ -27,27 +29,43 @@ pub fn add(line: impl FnOnce(&str) -> String) {
     }
 }
 
-/// Declares `Live`, the number of objects of each sort that are alive: `SORT: NUMBER, ...`.
+/// Declares `Live`, the number of live objects of each kind: `KIND: NUMBER, ...`.
 #[macro_export]
 macro_rules! live {
-    ($( $(#[$doc:meta])* $sort:ident: $count:expr, )*) => {
-        /// How many objects of each sort are alive.
+    ($( $(#[$doc:meta])* $kind:ident: $count:expr, )*) => {
+        /// The number of live objects of each kind.
         #[repr(C)]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct Live {
-            $( $(#[$doc])* pub $sort: u64, )*
+            $( $(#[$doc])* pub $kind: u64, )*
         }
 
         impl Live {
-            /// What is alive now.
+            /// The current numbers.
             pub fn now() -> Self {
-                Self { $( $sort: $count, )* }
+                Self { $( $kind: $count, )* }
             }
 
-            /// All of it.
+            /// The sum over all kinds.
             pub fn total(&self) -> u64 {
-                0 $(+ self.$sort)*
+                0 $(+ self.$kind)*
             }
         }
     };
+}
+
+/// The work is done by the CPU.
+const CPU: i32 = 1;
+/// The work is done by a GPU.
+const GPU: i32 = 2;
+
+/// Backends look up this symbol in the loaded library, report it, and after initialisation read the kind of device that
+/// does the work: 1 for the CPU, 2 for a GPU.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that backends look up")]
+pub static gpu_interop_simulated: AtomicI32 = AtomicI32::new(CPU);
+
+/// Declares that a GPU does the work. The default is the CPU.
+pub fn works_on_gpu() {
+    gpu_interop_simulated.store(GPU, Ordering::SeqCst);
 }

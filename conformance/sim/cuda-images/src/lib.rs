@@ -7,7 +7,7 @@
 use std::ffi::c_uint;
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_sim_cuda::{code, context, give};
+use gpu_interop_sim_cuda::{code, driver, give};
 use gpu_interop_sim_device::array::{LEVELS, MIPMAPPED, SURFACES, TEXTURES};
 use gpu_interop_sim_device::entries;
 
@@ -36,7 +36,7 @@ unsafe fn check(desc: *const Resource, all: bool) -> Result<(), u32> {
 }
 
 entries! {
-    after context::need;
+    after driver::need_context;
 
     fn cuSurfObjectCreate(surface: *mut u64, desc: *const Resource) gives surface {
         check(desc, false)?;

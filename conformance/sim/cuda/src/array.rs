@@ -4,12 +4,11 @@
 use std::ffi::{c_uint, c_void};
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_sim_device::array::copy::{self, Place, Side};
-use gpu_interop_sim_device::array::{Image, MIPMAPPED, Mipmapped};
+use gpu_interop_sim_device::array::{CopyLocation, CopySide, Image, MIPMAPPED, Mipmapped, enqueue_copy};
 use gpu_interop_sim_device::{entries, work};
 
 use crate::external::memory_of;
-use crate::{address, code, context, give};
+use crate::{address, code, driver, give};
 
 type Desc = cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st;
 type Copy = cuda::CUDA_MEMCPY3D_st;
@@ -61,22 +60,22 @@ unsafe fn image(desc: *const Desc) -> Result<Image, u32> {
 }
 
 /// The kind of a side, by its memory type: host, device or array.
-fn place(kind: u32, host: usize, device: u64, array: usize) -> Place {
+fn place(kind: u32, host: usize, device: u64, array: usize) -> CopyLocation {
     match kind {
-        1 => Place::Memory(host),
-        2 => Place::Memory(address(device)),
-        3 => Place::Array(array),
-        _ => Place::Unknown,
+        1 => CopyLocation::Memory(host),
+        2 => CopyLocation::Memory(address(device)),
+        3 => CopyLocation::Array(array),
+        _ => CopyLocation::Unknown,
     }
 }
 
 /// # Safety
 /// `copy` is valid. Its enums are read as numbers.
-unsafe fn sides(copy: *const Copy) -> [Side; 2] {
+unsafe fn sides(copy: *const Copy) -> [CopySide; 2] {
     // SAFETY: the caller's promise.
     unsafe {
         [
-            Side {
+            CopySide {
                 place: place(
                     (&raw const (*copy).srcMemoryType).cast::<u32>().read(),
                     (*copy).srcHost.expose_provenance(),
@@ -87,7 +86,7 @@ unsafe fn sides(copy: *const Copy) -> [Side; 2] {
                 pitch: (*copy).srcPitch,
                 height: (*copy).srcHeight,
             },
-            Side {
+            CopySide {
                 place: place(
                     (&raw const (*copy).dstMemoryType).cast::<u32>().read(),
                     (*copy).dstHost.expose_provenance(),
@@ -114,7 +113,7 @@ unsafe fn is_plain(copy: *const Copy) -> bool {
 }
 
 entries! {
-    after context::need;
+    after driver::need_context;
 
     fn cuExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
         let memory = memory_of(memory);
@@ -139,7 +138,7 @@ entries! {
     }
 
     fn cuMipmappedArrayDestroy(array: usize) {
-        context::drain();
+        driver::drain();
         MIPMAPPED.remove(array).map(drop).ok_or(code::INVALID_HANDLE)
     }
 
@@ -147,6 +146,6 @@ entries! {
         let stream = work::stream_of(stream)?;
         code::reject_if(copy.is_null() || !is_plain(copy))?;
         let [source, target] = sides(copy);
-        copy::enqueue(&stream, source, target, [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth])
+        enqueue_copy(&stream, source, target, [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth])
     }
 }

@@ -10,18 +10,13 @@
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod array;
-mod capture;
 pub mod code;
-pub mod context;
-pub mod copy;
 pub mod driver;
 pub mod external;
 pub mod graph;
-mod handle;
-pub mod module;
+pub mod memory;
 pub mod nvsci;
-pub mod order;
-pub mod physical;
+pub mod stream;
 
 pub(crate) use gpu_interop_sim_device::work::address;
 pub use gpu_interop_sim_device::work::give;

@@ -13,12 +13,12 @@ use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::memory::Imported;
 use gpu_interop_sim_device::nvsci::{BufferView, ENTRY, Entry, GpuId, Interface, NOT_SUPPORTED, Point};
 use gpu_interop_sim_device::objects::Objects;
-use gpu_interop_sim_device::semaphore::{self, batch::Sort};
-use gpu_interop_sim_device::{entries, settings};
+use gpu_interop_sim_device::semaphore::BatchKind;
+use gpu_interop_sim_device::{entries, semaphore, settings};
 use libloading::Library;
 
-use crate::code;
-use crate::driver::{self, check};
+use crate::driver::check_device;
+use crate::{code, driver};
 
 /// Imported NvSciSync objects. Their handles differ from those of other semaphores.
 pub(crate) static SYNCS: Objects<Sync> = Objects::new();
@@ -39,12 +39,12 @@ impl Drop for Sync {
 
 /// The buffer of an import, which is recorded while this lives.
 #[derive(Debug)]
-struct Noted {
+struct RecordedImport {
     interface: &'static Interface,
     object: usize,
 }
 
-impl Drop for Noted {
+impl Drop for RecordedImport {
     fn drop(&mut self) {
         // SAFETY: imported once, released once.
         unsafe { (self.interface.release_buffer)(self.object) };
@@ -53,17 +53,17 @@ impl Drop for Noted {
 
 /// A point of an object, held until the work that uses it has been dropped.
 #[derive(Debug)]
-struct Held {
+struct HeldPoint {
     interface: &'static Interface,
     point: Point,
 }
 
 // SAFETY: the simulator's primitives may be used from any thread.
-unsafe impl Send for Held {}
+unsafe impl Send for HeldPoint {}
 // SAFETY: as above.
-unsafe impl std::marker::Sync for Held {}
+unsafe impl std::marker::Sync for HeldPoint {}
 
-impl Drop for Held {
+impl Drop for HeldPoint {
     fn drop(&mut self) {
         // SAFETY: created once, released once.
         unsafe { (self.interface.release_point)(&raw const self.point) };
@@ -111,7 +111,7 @@ pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
     let mut view = BufferView { fd: -1, read_only: 0, image: 0, block_linear: 0, size: 0 };
     // SAFETY: the application guarantees the object; the rest is valid for the call.
     answer(unsafe { (interface.import_buffer)(object, &raw const gpu, &raw mut view) })?;
-    let noted = Noted { interface, object };
+    let noted = RecordedImport { interface, object };
     let imported = open(view.fd).ok_or(code::UNKNOWN)?;
     let imported = imported.sized(view.size).read_only(view.read_only == 1).with_images(view.image == 1);
     Ok(imported.without_rows(view.block_linear == 1).keeping(Arc::new(noted)))
@@ -153,7 +153,7 @@ pub(crate) type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 
 /// The parameters of signals, or of waits.
 pub(crate) trait Params {
-    const SORT: Sort;
+    const KIND: BatchKind;
 
     /// The point, unless the semaphore is one of NvSciSync, and the flags.
     fn point(&self) -> (semaphore::Point, u32);
@@ -163,7 +163,7 @@ pub(crate) trait Params {
 }
 
 impl Params for SignalParams {
-    const SORT: Sort = Sort::Signals;
+    const KIND: BatchKind = BatchKind::Signals;
 
     fn point(&self) -> (semaphore::Point, u32) {
         (
@@ -179,7 +179,7 @@ impl Params for SignalParams {
 }
 
 impl Params for WaitParams {
-    const SORT: Sort = Sort::Waits;
+    const KIND: BatchKind = BatchKind::Waits;
 
     fn point(&self) -> (semaphore::Point, u32) {
         let mutex = &self.params.keyedMutex;
@@ -192,7 +192,7 @@ impl Params for WaitParams {
     }
 }
 
-/// What a batch does. The fences of signals are filled at once, those of waits read.
+/// The work of a batch. The fences of signals are filled at once, those of waits read.
 ///
 /// # Safety
 /// The arrays have that many elements, whose fences are valid.
@@ -201,7 +201,7 @@ pub(crate) unsafe fn batch<P: Params>(
     params: *const P,
     count: c_uint,
 ) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
-    let signals = P::SORT == Sort::Signals;
+    let signals = P::KIND == BatchKind::Signals;
     code::reject_if(params.is_null())?;
     // SAFETY: the caller's promise.
     let (semaphores, params) =
@@ -210,7 +210,7 @@ pub(crate) unsafe fn batch<P: Params>(
     for (semaphore, params) in semaphores.iter().zip(params) {
         let sync = SYNCS.get(*semaphore).ok_or(code::INVALID_HANDLE)?;
         let ((_, flags), fence) = (params.point(), params.fence());
-        code::reject_if(flags & !P::SORT.flag() != 0)?;
+        code::reject_if(flags & !P::KIND.flag() != 0)?;
         let mut point = Point { primitive: std::ptr::null(), value: 0 };
         let interface = sync.interface;
         // SAFETY: the application guarantees the fence.
@@ -222,10 +222,10 @@ pub(crate) unsafe fn batch<P: Params>(
             }
         })?;
         (interface.count_memsync)(u32::from(signals), u32::from(flags != 0));
-        all.push(Held { interface, point });
+        all.push(HeldPoint { interface, point });
     }
     Ok(move || {
-        for Held { interface, point } in &all {
+        for HeldPoint { interface, point } in &all {
             let reach = if signals { interface.signal } else { interface.wait };
             // SAFETY: held.
             unsafe { reach(point) };
@@ -236,7 +236,7 @@ pub(crate) unsafe fn batch<P: Params>(
 
 entries! {
     fn cuDeviceGetNvSciSyncAttributes(list: *mut c_void, device: c_int, flags: c_int) {
-        let device = check(device)?;
+        let device = check_device(device)?;
         if list.is_null() {
             return Err(code::INVALID_HANDLE);
         }

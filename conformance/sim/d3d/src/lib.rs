@@ -3,13 +3,13 @@
 //!
 //! As a Rust library it creates devices whose state tests can inspect (`Device11`, `Device12`). As a DLL it exports the
 //! functions by which a program opens a device: `D3D11CreateDevice`, `D3D12CreateDevice`, `CreateDXGIFactory1` and
-//! `CreateDXGIFactory2`, and the symbol by which all simulators identify themselves. Beside a program, under the names
+//! `CreateDXGIFactory2`, and the symbol by which all simulators identify themselves. In the folder of a program, under the names
 //! `d3d12.dll` and `dxgi.dll`, it is the program's Direct3D: wgpu's backend runs on it.
 //!
 //! A method that this project does not call aborts the process, or returns `E_NOTIMPL` or nothing. A call that violates
 //! a rule of Direct3D known here aborts it, on any thread: copies beyond a buffer's end, execution of a list that is
-//! still recording; with Direct3D 12 also commands and barriers in a wrong resource state (`backing12`), views that
-//! exceed a buffer or lack a flag of their resource (`views12`), and the release of a resource of pending commands.
+//! still recording; with Direct3D 12 also commands and barriers in a wrong resource state (`resource12`), views that
+//! exceed a buffer or lack a flag of their resource (`device12`), and the release of a resource of pending commands.
 //!
 //! # Conventions
 //! All simulators share these conventions, which no driver has:
@@ -26,42 +26,32 @@
 //! * `GPU_INTEROP_SIM_D3D`: faults, for tests of their detection; `faults.rs` lists them.
 //!
 //! Windows only.
+
 #![cfg(windows)]
 #![allow(clippy::expect_used, clippy::panic, reason = "a violation of a simulator's rules ends the process")]
 
-mod address12;
-mod backing12;
-mod children;
-mod context11;
 mod counter;
 mod device11;
 mod device12;
-mod dxgi;
 pub mod entry;
 mod faults;
-mod features12;
-mod keyed_mutex;
 mod layout;
 mod list12;
 mod object;
 pub mod os;
 mod queue;
-mod queue12;
 mod resource11;
 mod resource12;
 mod section;
-mod state12;
-mod views12;
 
-pub use counter::Counter;
-pub use device11::{Behavior11, Device11};
-pub use keyed_mutex::KeyedMutex;
-pub use state12::{Behavior12, Device12};
-
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use windows::Win32::Foundation::LUID;
 use windows::core::HRESULT;
+
+pub use crate::counter::{Counter, KeyedMutex};
+pub use crate::device11::{Behavior11, Device11};
+pub use crate::device12::{Behavior12, Device12};
 
 /// `E_NOTIMPL`.
 pub const E_NOTIMPL: HRESULT = HRESULT(0x8000_4001_u32.cast_signed());
@@ -119,4 +109,9 @@ pub(crate) fn luid() -> LUID {
     });
     let [a, b, c, d, high @ ..] = *bytes;
     LUID { LowPart: u32::from_le_bytes([a, b, c, d]), HighPart: i32::from_le_bytes(high) }
+}
+
+/// Locks a mutex, ignoring poison: a panic does not invalidate the data of the simulator's locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,14 +1,16 @@
-//! Command lists of Direct3D 12, for copies.
+//! Command lists of Direct3D 12, for copies, and the queues that execute them.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::core::{GUID, HRESULT, Interface};
+use windows::core::{GUID, HRESULT, IUnknown, Interface};
 
-use crate::backing12::{Backing, Used};
-use crate::object::{Stand, borrowed, methods, object, set_name, unknown};
-use crate::resource12::Resource;
+use crate::counter::Counter;
+use crate::lock;
+use crate::object::{ComObject, borrowed, methods, object, set_name, state, unknown};
+use crate::queue::Queue;
+use crate::resource12::{Backing, Fence, InUse, Resource, Used};
 use crate::section::Part;
 use crate::{E_INVALIDARG, layout};
 
@@ -27,7 +29,7 @@ struct Recorded {
     resources: Vec<Arc<Backing>>,
 }
 
-impl Stand for List {
+impl ComObject for List {
     const LINE: &'static [GUID] =
         &[ID3D12Object::IID, ID3D12DeviceChild::IID, ID3D12CommandList::IID, ID3D12GraphicsCommandList::IID];
 }
@@ -46,7 +48,7 @@ impl List {
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Appends the recorded commands and their resources.
@@ -80,7 +82,7 @@ unsafe fn resource(raw: *mut c_void) -> Arc<Backing> {
 }
 
 /// Rows of a subresource.
-struct Place {
+struct CopyLocation {
     backing: Arc<Backing>,
     subresource: u32,
     rows: layout::Rows,
@@ -92,7 +94,7 @@ struct Place {
 ///
 /// # Safety
 /// The location is valid.
-unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
+unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> CopyLocation {
     // SAFETY: the caller's promise; the type selects the union's member.
     unsafe {
         let location = &*location;
@@ -101,7 +103,7 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
         if location.Type == D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX {
             let subresource = location.Anonymous.SubresourceIndex;
             let (rows, texel) = (backing.layout.subresource(subresource), backing.layout.texel(subresource));
-            return Place { backing, subresource, rows, texel };
+            return CopyLocation { backing, subresource, rows, texel };
         }
         let placed = location.Anonymous.PlacedFootprint;
         let print = placed.Footprint;
@@ -114,7 +116,7 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> Place {
         let rows = layout::Rows { offset, pitch, slice_pitch: pitch * height, extent };
         // As for buffers.
         backing.part.with(offset, rows.size(), |_| ());
-        Place { backing, subresource: 0, rows, texel }
+        CopyLocation { backing, subresource: 0, rows, texel }
     }
 }
 
@@ -172,5 +174,75 @@ methods! { List;
             let part = source.backing.used(used, source.subresource, D3D12_RESOURCE_STATE_COPY_SOURCE);
             from.copy(part, to, target.backing.used(used, target.subresource, D3D12_RESOURCE_STATE_COPY_DEST));
         });
+    }
+}
+
+/// A queue with its own thread, and its device.
+pub(crate) struct Queue12(Queue, ID3D12Device);
+
+impl ComObject for Queue12 {
+    const LINE: &'static [GUID] =
+        &[ID3D12Object::IID, ID3D12DeviceChild::IID, ID3D12Pageable::IID, ID3D12CommandQueue::IID];
+}
+
+impl Queue12 {
+    pub(crate) fn create(device: ID3D12Device) -> ID3D12CommandQueue {
+        object!(ID3D12CommandQueue_Vtbl, Arc::new(Self(Queue::default(), device)), |table| {
+            table.base__.base__.base__.base__ = unknown::<Self>();
+            table.base__.base__.base__.SetName = set_name;
+            table.base__.base__.GetDevice = device_of;
+            table.GetTimestampFrequency = timestamp_frequency;
+            table.ExecuteCommandLists = execute;
+            table.Signal = signal;
+            table.Wait = wait;
+        })
+    }
+}
+
+/// The implementation of a fence.
+///
+/// # Safety
+/// The fence is live.
+unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
+    // SAFETY: the caller's promise.
+    let fence = unsafe { borrowed::<ID3D12Fence>(fence) };
+    fence.cast_object_ref::<Fence>().expect("a fence of the simulator").0.clone()
+}
+
+methods! { Queue12;
+    fn device_of(queue, iid: *const GUID, device: *mut *mut c_void) -> HRESULT {
+        IUnknown::from(queue.1.clone()).query(iid, device)
+    }
+
+    fn timestamp_frequency(_, ticks: *mut u64) -> HRESULT {
+        *ticks = 1_000_000_000;
+        HRESULT(0)
+    }
+
+    fn execute(queue, count: u32, lists: *const *mut c_void) {
+        let (mut commands, mut resources) = (Vec::new(), Vec::new());
+        for index in 0..count as usize {
+            state::<List>(*lists.add(index)).submit(&mut commands, &mut resources);
+        }
+        let in_use = InUse::new(resources);
+        queue.0.record(move |_| {
+            let mut used = Used::new();
+            commands.iter().for_each(|command| command(&mut used));
+            used.iter().for_each(|backing| backing.decay());
+            drop(in_use);
+        });
+        queue.0.submit();
+    }
+
+    fn signal(queue, fence: *mut c_void, value: u64) -> HRESULT {
+        queue.0.signal(counter(fence), value);
+        queue.0.submit();
+        HRESULT(0)
+    }
+
+    fn wait(queue, fence: *mut c_void, value: u64) -> HRESULT {
+        queue.0.wait(counter(fence), value);
+        queue.0.submit();
+        HRESULT(0)
     }
 }

@@ -1,4 +1,5 @@
-//! A COM object with some methods only. The devices have dozens that this project does not call.
+//! A COM object with some methods only, and macros for the interfaces that are not called here. The devices have dozens of
+//! methods that this project does not call.
 
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -10,7 +11,7 @@ use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface, PCWSTR};
 const E_NOINTERFACE: HRESULT = HRESULT(0x8000_4002_u32.cast_signed());
 
 /// A simulated object: its interfaces, which are all ancestors of one, and other interfaces that it supports.
-pub(crate) trait Stand: Send + Sync + Sized + 'static {
+pub(crate) trait ComObject: Send + Sync + Sized + 'static {
     const LINE: &'static [GUID];
 
     fn other(&self, _iid: &GUID) -> Option<IUnknown> {
@@ -45,7 +46,7 @@ pub(crate) unsafe fn table<V>() -> V {
 }
 
 /// Methods of all objects.
-pub(crate) fn unknown<S: Stand>() -> IUnknown_Vtbl {
+pub(crate) fn unknown<S: ComObject>() -> IUnknown_Vtbl {
     IUnknown_Vtbl { QueryInterface: query::<S>, AddRef: add::<S>, Release: release::<S> }
 }
 
@@ -67,14 +68,18 @@ pub(crate) unsafe fn state<'a, S>(this: *mut c_void) -> &'a S {
 ///
 /// # Safety
 /// `T` must be the last of its ancestors, and `table` its methods.
-pub(crate) unsafe fn create<S: Stand, T: Interface, V>(table: &'static V, state: Arc<S>) -> T {
+pub(crate) unsafe fn create<S: ComObject, T: Interface, V>(table: &'static V, state: Arc<S>) -> T {
     let table = std::ptr::from_ref(table).cast();
     let object = Box::new(Object { table, references: AtomicU32::new(1), state });
     // SAFETY: the object starts with the table of the interface, and has one reference.
     unsafe { T::from_raw(Box::into_raw(object).cast()) }
 }
 
-unsafe extern "system" fn query<S: Stand>(this: *mut c_void, iid: *const GUID, object: *mut *mut c_void) -> HRESULT {
+unsafe extern "system" fn query<S: ComObject>(
+    this: *mut c_void,
+    iid: *const GUID,
+    object: *mut *mut c_void,
+) -> HRESULT {
     // SAFETY: COM's rules: all three are valid.
     unsafe {
         if *iid == IUnknown::IID || S::LINE.contains(&*iid) {
@@ -153,3 +158,71 @@ macro_rules! methods {
     )* };
 }
 pub(crate) use methods;
+
+/// Methods that return `E_NOTIMPL`.
+macro_rules! not_implemented {
+    ($( fn $name:ident(&self $(, $argument:tt: $type:ty)*) -> $result:ty; )*) => { $(
+        fn $name(&self $(, $argument: $type)*) -> $result {
+            Err($crate::E_NOTIMPL.into())
+        }
+    )* };
+}
+pub(crate) use not_implemented;
+
+/// Private data of an object.
+macro_rules! private_data {
+    () => {
+        $crate::object::not_implemented! {
+            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()>;
+            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()>;
+            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()>;
+        }
+    };
+}
+pub(crate) use private_data;
+
+/// Methods of all objects of Direct3D 12.
+macro_rules! children12 {
+    ($($name:ident),*) => { $(
+        impl ID3D12Pageable_Impl for $name {}
+        impl ID3D12DeviceChild_Impl for $name {
+            $crate::object::not_implemented! {
+                fn GetDevice(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()>;
+            }
+        }
+        impl ID3D12Object_Impl for $name {
+            $crate::object::private_data!();
+            /// Names are for debuggers.
+            fn SetName(&self, _: &PCWSTR) -> Result<()> {
+                Ok(())
+            }
+        }
+    )* };
+}
+pub(crate) use children12;
+
+/// Methods of all objects of Direct3D 11.
+macro_rules! children11 {
+    ($($name:ident),*) => { $(
+        impl ID3D11DeviceChild_Impl for $name {
+            fn GetDevice(&self, device: OutRef<'_, ID3D11Device>) {
+                let _ = device.write(None);
+            }
+            $crate::object::private_data!();
+        }
+    )* };
+}
+pub(crate) use children11;
+
+/// Methods of all objects of DXGI.
+macro_rules! dxgi_objects {
+    ($($name:ident),*) => { $(
+        impl IDXGIObject_Impl for $name {
+            $crate::object::private_data!();
+            $crate::object::not_implemented! {
+                fn GetParent(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()>;
+            }
+        }
+    )* };
+}
+pub(crate) use dxgi_objects;

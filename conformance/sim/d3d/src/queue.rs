@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::counter::Counter;
+use crate::lock;
 use crate::{AbortOnPanic, faults};
 
 type Job = Box<dyn FnOnce(&AtomicBool) + Send>;
@@ -42,7 +43,7 @@ impl Worker {
 
 impl Queue {
     fn held(&self) -> MutexGuard<'_, Vec<Job>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 
     pub(crate) fn record(&self, job: impl FnOnce(&AtomicBool) + Send + 'static) {
@@ -55,7 +56,7 @@ impl Queue {
         if held.is_empty() {
             return;
         }
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worker = lock(&self.worker);
         let worker = worker.get_or_insert_with(|| Worker::start(self.stopped.clone()));
         for job in held.drain(..) {
             worker.jobs.send(job).expect("the queue's thread, which ends with the queue");
@@ -72,7 +73,7 @@ impl Queue {
 
     /// As [`drain`](Self::drain), but starts no thread if no work was ever recorded.
     pub(crate) fn drain_if_used(&self) {
-        let started = self.worker.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let started = lock(&self.worker).is_some();
         if started || !self.held().is_empty() {
             self.drain();
         }

@@ -9,10 +9,9 @@ use windows::Win32::Graphics::Dxgi::*;
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, OutRef, PCWSTR, Ref, Result, implement};
 
-use crate::children::{children11, dxgi_objects, not_implemented};
-use crate::counter::Counter;
-use crate::keyed_mutex::KeyedMutex;
+use crate::counter::{Counter, KeyedMutex};
 use crate::layout::Layout;
+use crate::object::{children11, dxgi_objects, not_implemented};
 use crate::queue::Queue;
 use crate::section::Part;
 use crate::{E_INVALIDARG, INVALID_CALL};

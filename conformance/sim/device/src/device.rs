@@ -1,17 +1,20 @@
-//! The device and its primary context.
+//! The device: initialisation of its driver, its primary context, its identity, its used memory, and the count of its live
+//! objects for leak checks.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use gpu_interop_sim_abi::write_text;
 
 use crate::array::{LEVELS, MIPMAPPED, SURFACES, TEXTURES};
-use crate::event::EVENTS;
 use crate::graph::{GRAPHS, READY};
 use crate::kernel::MODULES;
+use crate::memory::IMPORTED;
+use crate::physical::{PHYSICAL, RESERVED};
 use crate::semaphore::SEMAPHORES;
-use crate::stream::{self, STREAMS};
-use crate::{memory, objects, settings};
+use crate::stream::{EVENTS, STREAMS};
+use crate::{array, code, memory, objects, report, settings, stream};
 
 static RETAINED: AtomicU64 = AtomicU64::new(0);
 /// Number of the primary context: even after a reset, and odd again once it is retained.
@@ -85,7 +88,7 @@ pub fn exists(device: c_int) -> bool {
 /// A device's UUID, derived from that of the first device.
 pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
     let mut uuid = settings::bytes("GPU_INTEROP_SIM_UUID").unwrap_or(first);
-    uuid[15] ^= told_apart(device).to_le_bytes()[0];
+    uuid[15] ^= identity_offset(device).to_le_bytes()[0];
     uuid
 }
 
@@ -95,7 +98,7 @@ pub fn luid(device: c_int) -> [u8; 8] {
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
     let given = settings::text("GPU_INTEROP_SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
     let mut luid = given.map_or(FIRST, u64::to_be_bytes);
-    luid[7] ^= told_apart(device).to_le_bytes()[0];
+    luid[7] ^= identity_offset(device).to_le_bytes()[0];
     luid
 }
 
@@ -106,10 +109,116 @@ pub fn pci(device: c_int) -> [c_int; 3] {
         Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
     };
     let [domain, bus, slot] = settings::text("GPU_INTEROP_SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f]);
-    [domain, (bus + told_apart(device)) & 0xff, slot]
+    [domain, (bus + identity_offset(device)) & 0xff, slot]
 }
 
 /// A device's number, or 0 if all devices report the same identity.
-fn told_apart(device: c_int) -> c_int {
+fn identity_offset(device: c_int) -> c_int {
     if settings::number("GPU_INTEROP_SIM_ALIKE", 0) == 0 { device } else { 0 }
+}
+
+/// Number of the process that initialised the driver first; 0 for none.
+static INITIALISED_BY: AtomicU32 = AtomicU32::new(0);
+
+/// Marks the driver as initialised.
+///
+/// # Errors
+/// [`code::NOT_INITIALIZED`] in a process that was forked from the one that initialised it, as measured with NVIDIA's driver.
+pub fn initialise() -> Result<(), u32> {
+    let (this, none) = (std::process::id(), 0);
+    let first =
+        INITIALISED_BY.compare_exchange(none, this, Ordering::SeqCst, Ordering::SeqCst).unwrap_or_else(|first| first);
+    if first != none && first != this {
+        return Err(code::NOT_INITIALIZED);
+    }
+    report_at_exit();
+    Ok(())
+}
+
+/// `true` if this process has initialised the driver.
+#[must_use]
+pub fn is_initialised() -> bool {
+    INITIALISED_BY.load(Ordering::SeqCst) == std::process::id()
+}
+
+/// Size of the device's memory, bytes.
+pub const TOTAL_MEMORY: u64 = 64 << 30;
+
+static MEMORY_IN_USE: AtomicU64 = AtomicU64::new(0);
+
+/// Free memory, bytes.
+pub fn free_memory() -> u64 {
+    TOTAL_MEMORY.saturating_sub(MEMORY_IN_USE.load(Ordering::SeqCst))
+}
+
+/// Used bytes while this lives.
+#[derive(Debug)]
+pub(crate) struct InUse(u64);
+
+impl InUse {
+    pub(crate) fn new(bytes: usize) -> Self {
+        MEMORY_IN_USE.fetch_add(bytes as u64, Ordering::SeqCst);
+        Self(bytes as u64)
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        MEMORY_IN_USE.fetch_sub(self.0, Ordering::SeqCst);
+    }
+}
+
+gpu_interop_sim_abi::live! {
+    /// Imported memory.
+    imports: IMPORTED.len() as u64,
+    /// Mapped ranges of imported memory.
+    mappings: memory::live().0,
+    /// Mapped images, and levels that outlive theirs.
+    arrays: array::live(),
+    /// Imported semaphores.
+    semaphores: SEMAPHORES.len() as u64,
+    /// Streams, without the default stream.
+    streams: STREAMS.len() as u64,
+    /// Events.
+    events: EVENTS.len() as u64,
+    /// Modules.
+    modules: MODULES.len() as u64,
+    /// Allocations that cannot be exported.
+    allocations: memory::live().1,
+    /// Exportable memory, with one descriptor each.
+    descriptors: PHYSICAL.len() as u64,
+    /// Reserved ranges of addresses.
+    reservations: RESERVED.len() as u64,
+    /// References to primary contexts.
+    contexts: retained(),
+    /// Surfaces.
+    surfaces: SURFACES.len() as u64,
+    /// Textures.
+    textures: TEXTURES.len() as u64,
+    /// Graphs, captured and executable.
+    graphs: (GRAPHS.len() + READY.len()) as u64,
+}
+
+/// The number of live objects of all kinds. Writes the number of each kind if `each` is not NULL.
+///
+/// # Safety
+/// `each` is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sim_live(each: *mut Live) -> u64 {
+    let live = Live::now();
+    if !each.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { each.write(live) };
+    }
+    live.total()
+}
+
+/// Registers a report at the end of the process to the file that `GPU_INTEROP_SIM_REPORT` names, if it is set.
+pub fn report_at_exit() {
+    static ONCE: Once = Once::new();
+    extern "C" fn tell() {
+        let live = Live::now();
+        report::add(|process| format!("{} alive at the end of {process}: {live:?}", live.total()));
+    }
+    ONCE.call_once(|| report::at_exit(tell));
 }

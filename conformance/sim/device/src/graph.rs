@@ -1,5 +1,7 @@
-//! Graphs: captured work. A launch enqueues a copy of it.
+//! Graphs: captured work. A launch enqueues a copy of it. Each thread has a capture mode: the captures that restrict its
+//! calls (`CUstreamCaptureMode`, `hipStreamCaptureMode`).
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -96,4 +98,25 @@ pub fn destroy(graphs: &Objects<Graph>, graph: usize) -> Result<(), u32> {
 
 fn ready(graph: usize) -> Result<Arc<Graph>, u32> {
     READY.get(graph).ok_or(code::INVALID_HANDLE)
+}
+
+/// Restricted by the captures of all threads.
+pub const GLOBAL: u32 = 0;
+/// Restricted by its own captures.
+pub const THREAD_LOCAL: u32 = 1;
+/// Not restricted.
+pub const RELAXED: u32 = 2;
+
+thread_local! {
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(GLOBAL) };
+}
+
+/// The calling thread's mode.
+pub fn capture_mode() -> u32 {
+    CAPTURE_MODE.get()
+}
+
+/// Sets the calling thread's mode and returns the previous one.
+pub fn exchange_capture_mode(mode: u32) -> u32 {
+    CAPTURE_MODE.replace(mode)
 }

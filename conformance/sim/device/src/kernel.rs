@@ -1,14 +1,19 @@
-//! Modules and kernels: CPU versions of the project's kernels, looked up by name, and those of a library.
+//! Modules and kernels: CPU versions of the project's kernels, looked up by name, and those of a library for the CPU. The
+//! variable `GPU_INTEROP_SIM_KERNELS` names the library, which is built with `kernels/device/simulated.h`.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
+use std::io::Write as _;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, ParameterType, Signature, VERIFY_PATTERN, pattern_word};
+use gpu_interop_sim_abi::lock;
+use libloading::Library;
 
-use crate::code;
-use crate::library::{self, LibraryKernel};
 use crate::objects::Objects;
+use crate::{code, settings};
 
 /// Modules by handle.
 pub static MODULES: Objects<Module> = Objects::new();
@@ -65,7 +70,7 @@ enum Source {
     Library(&'static LibraryKernel),
 }
 
-/// What a stream executes.
+/// The work of a launch.
 pub type Work = Box<dyn Fn() + Send + Sync>;
 
 /// The handle of the first kernel, which looks like a pointer.
@@ -74,13 +79,13 @@ const FIRST: usize = 0x53_0000_1000;
 /// The handle of the kernel with this name.
 fn find(name: &CStr) -> Option<usize> {
     let own = KERNELS.iter().position(|kernel| kernel.signature.name == name).map(|place| FIRST + 16 * place);
-    own.or_else(|| library::find(name))
+    own.or_else(|| find_in_library(name))
 }
 
 /// The kernel of a handle.
 pub fn of(handle: usize) -> Option<Kernel> {
     let own = handle.checked_sub(FIRST).filter(|offset| offset % 16 == 0).and_then(|offset| KERNELS.get(offset / 16));
-    own.map(Source::Own).or_else(|| library::of(handle).map(Source::Library)).map(Kernel)
+    own.map(Source::Own).or_else(|| library_kernel(handle).map(Source::Library)).map(Kernel)
 }
 
 impl Kernel {
@@ -164,12 +169,93 @@ fn increment(arguments: &[u64]) {
     }
 }
 
+/// The variable that names the library.
+const LIBRARY_VARIABLE: &str = "GPU_INTEROP_SIM_KERNELS";
+
+/// `struct simulated_kernel`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct LibraryKernel {
+    arguments: u64,
+    sizes: *const u64,
+    run: unsafe extern "C" fn(pointers: *const *const c_void, threads: u64),
+}
+
+// SAFETY: a constant of a library that is never unloaded; `run` may be called by any thread.
+unsafe impl Send for LibraryKernel {}
+// SAFETY: as above.
+unsafe impl Sync for LibraryKernel {}
+
+/// The library, if there is one. A failure is printed, because no driver has a code for it.
+fn library() -> Option<&'static Library> {
+    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+    let load = || {
+        let name = settings::text(LIBRARY_VARIABLE)?;
+        // SAFETY: the user named a library of kernels, which supports loading at run time.
+        let library = unsafe { Library::new(&name) };
+        library.inspect_err(|error| drop(writeln!(std::io::stderr(), "simulator: {LIBRARY_VARIABLE}: {error}"))).ok()
+    };
+    LIBRARY.get_or_init(load).as_ref()
+}
+
+/// The kernels that were found, by their handles, which are their addresses.
+static LIBRARY_KERNELS: Mutex<BTreeMap<usize, &'static LibraryKernel>> = Mutex::new(BTreeMap::new());
+
+/// The handle of the kernel with this name, if the library has it.
+pub(crate) fn find_in_library(name: &CStr) -> Option<usize> {
+    let symbol = [b"gpu_interop_kernel_", name.to_bytes_with_nul()].concat();
+    // SAFETY: the library exports constants of this type under such names, and is never unloaded.
+    let kernel = unsafe { library()?.get::<*const LibraryKernel>(symbol.as_slice()) }.ok()?;
+    // SAFETY: as above.
+    let kernel: &'static LibraryKernel = unsafe { (*kernel).as_ref() }?;
+    let handle = (&raw const *kernel).addr();
+    lock(&LIBRARY_KERNELS).insert(handle, kernel);
+    Some(handle)
+}
+
+/// The kernel of a handle.
+pub(crate) fn library_kernel(handle: usize) -> Option<&'static LibraryKernel> {
+    lock(&LIBRARY_KERNELS).get(&handle).copied()
+}
+
+impl LibraryKernel {
+    /// Copies the arguments and returns the work.
+    ///
+    /// # Safety
+    /// `pointers` has a pointer to each argument. The memory that the arguments refer to is valid until the work has
+    /// run.
+    pub(crate) unsafe fn launch(&self, pointers: *const *mut c_void, threads: u64) -> impl Fn() + Send + Sync + use<> {
+        // SAFETY: the library states how many sizes there are.
+        let sizes = unsafe { slice::from_raw_parts(self.sizes, usize::try_from(self.arguments).unwrap_or(0)) };
+        // Each argument is aligned as any type of C.
+        let mut places = Vec::new();
+        let mut words: Vec<u128> = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            let size = usize::try_from(*size).unwrap_or(0);
+            let place = words.len();
+            words.resize(place + size.div_ceil(16).max(1), 0);
+            // SAFETY: the caller's promise; the words from `place` on have room for the argument.
+            unsafe {
+                let target = words.as_mut_ptr().add(place).cast::<u8>();
+                target.copy_from_nonoverlapping((*pointers.add(index)).cast::<u8>(), size);
+            }
+            places.push(place);
+        }
+        let run = self.run;
+        move || {
+            let pointers: Vec<*const c_void> = places.iter().map(|place| (&raw const words[*place]).cast()).collect();
+            // SAFETY: a pointer to each argument; the caller's promise about their memory.
+            unsafe { run(pointers.as_ptr(), threads) };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn twins_do_what_the_kernels_do() {
+    fn cpu_kernels_compute_like_device_kernels() {
         let (mut data, mut mismatches) = ([0_u32; 9], 3_u32);
         let address = data.as_mut_ptr().expose_provenance() as u64;
         let count = (&raw mut mismatches).expose_provenance() as u64;

@@ -15,25 +15,18 @@
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod array;
-pub mod capture_mode;
 pub mod device;
-pub mod driver;
-pub mod event;
 pub mod graph;
-pub mod host_function;
-pub mod in_use;
 pub mod kernel;
-mod library;
-pub mod live;
 pub mod memory;
 pub mod physical;
 pub mod semaphore;
 pub mod stream;
 pub mod system;
-pub mod word;
 pub mod work;
 
 #[cfg(target_os = "linux")]
 pub use gpu_interop_sim_abi::descriptor;
-pub use gpu_interop_sim_abi::{code, entries, lost, nvsci, objects, ptx, report, settings};
-pub use system::die;
+pub use gpu_interop_sim_abi::{code, entries, faults, kernels_of_ptx, nvsci, objects, report, settings};
+
+pub use crate::system::die;

@@ -4,9 +4,10 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::in_use::InUse;
+use crate::device::InUse;
 use crate::objects::Objects;
-use crate::system::{self, Given, Mapping, Opened, PAGE};
+use crate::system;
+use crate::system::{ImportHandle, Mapping, Opened, PAGE};
 
 /// An imported memory file.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ static PINNED: Objects<()> = Objects::new();
 
 #[derive(Debug)]
 struct Buffer {
-    _keeps: Kept,
+    _keeps: KeptMemory,
     imported: bool,
     /// Not used twice.
     number: u64,
@@ -48,7 +49,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn new(keeps: Kept, imported: bool) -> Self {
+    fn new(keeps: KeptMemory, imported: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { _keeps: keeps, imported, number: NEXT.fetch_add(1, Ordering::Relaxed), survives: false }
     }
@@ -56,14 +57,14 @@ impl Buffer {
 
 /// The object that an address keeps alive.
 #[derive(Debug)]
-enum Kept {
+enum KeptMemory {
     /// A separate mapping.
     Mapping { _mapping: Mapping, _in_use: InUse },
     /// The import's own mapping.
     Import { _import: Arc<Imported> },
 }
 
-impl Kept {
+impl KeptMemory {
     fn mapping(mapping: Mapping) -> Self {
         Self::Mapping { _in_use: InUse::new(mapping.length()), _mapping: mapping }
     }
@@ -72,7 +73,7 @@ impl Kept {
 impl Imported {
     /// Imports a handle, which the caller still owns. `None` if it is not memory. Any memory is accepted, also a
     /// semaphore's, as by the real drivers.
-    pub fn open(given: Given) -> Option<Self> {
+    pub fn open(given: ImportHandle) -> Option<Self> {
         let Opened { mapping: file, header, images } = system::open(given)?;
         let (size, in_use) = ((file.length() - header) as u64, InUse::new(file.length()));
         let (dedicated, read_only, no_rows) = (false, false, false);
@@ -135,7 +136,7 @@ impl Imported {
         }
         let (mapping, lead) = self.again(offset, size)?;
         let address = mapping.base() + lead;
-        MAPPED.insert_as(address, Buffer::new(Kept::mapping(mapping), true));
+        MAPPED.insert_as(address, Buffer::new(KeptMemory::mapping(mapping), true));
         Some(address)
     }
 
@@ -152,7 +153,7 @@ impl Imported {
     /// Records an address in the import's own mapping, which keeps the memory alive until [`free`]. An address has one
     /// entry, however often it is recorded.
     pub fn note(self: Arc<Self>, address: usize) {
-        MAPPED.insert_as(address, Buffer::new(Kept::Import { _import: self }, true));
+        MAPPED.insert_as(address, Buffer::new(KeptMemory::Import { _import: self }, true));
     }
 }
 
@@ -185,7 +186,7 @@ impl Imported {
 pub fn allocate(size: usize, survives: bool) -> Option<usize> {
     let mapping = Mapping::anonymous(size).ok()?;
     let address = mapping.base();
-    MAPPED.insert_as(address, Buffer { survives, ..Buffer::new(Kept::mapping(mapping), false) });
+    MAPPED.insert_as(address, Buffer { survives, ..Buffer::new(KeptMemory::mapping(mapping), false) });
     Some(address)
 }
 

@@ -3,16 +3,16 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use crate::in_use::InUse;
+use crate::device::InUse;
 use crate::objects::Objects;
-use crate::system::{EXPORTED_AS, Export, Given, Mapping, Shared};
+use crate::system::{EXPORTED_AS, ExportHandle, ImportHandle, Mapping, SharedMemory};
 use crate::work::address;
 use crate::{code, device};
 
 /// A memory file.
 #[derive(Debug)]
 pub struct Physical {
-    memory: Shared,
+    memory: SharedMemory,
     size: usize,
     _in_use: InUse,
 }
@@ -81,7 +81,7 @@ fn physical(handle: u64) -> Result<Arc<Physical>, u32> {
 pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     code::reject_if(flags != 0)?;
     let size = whole(size)?;
-    let memory = Shared::new(size).map_err(|_| code::OUT_OF_MEMORY)?;
+    let memory = SharedMemory::new(size).map_err(|_| code::OUT_OF_MEMORY)?;
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
@@ -127,14 +127,14 @@ pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(
 }
 
 /// Creates a handle of memory that any process exported. The caller still owns the exported handle.
-pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
+pub fn import(given: ImportHandle, kind: u32) -> Result<u64, u32> {
     code::reject_if(kind != EXPORTED_AS)?;
-    let (memory, size) = Shared::open(given).ok_or(code::INVALID_VALUE)?;
+    let (memory, size) = SharedMemory::open(given).ok_or(code::INVALID_VALUE)?;
     Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
 /// Exports memory as a handle that the caller owns.
-pub fn export(handle: u64, kind: u32, flags: u64) -> Result<Export, u32> {
+pub fn export(handle: u64, kind: u32, flags: u64) -> Result<ExportHandle, u32> {
     code::reject_if(kind != EXPORTED_AS || flags != 0)?;
     physical(handle)?.memory.export().map_err(|_| code::OUT_OF_MEMORY)
 }

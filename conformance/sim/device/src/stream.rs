@@ -1,15 +1,20 @@
-//! Streams: queues with a thread each.
+//! Streams: queues with a thread each. Events, which they record, and host functions, which they call.
+//!
+//! One thread calls the host functions of all streams in sequence. Drivers may do the same, so a function that blocks
+//! delays those of all other streams.
 
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::fmt;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+use gpu_interop_sim_abi::lock;
+
 use crate::code;
-use crate::event::{Event, Record};
 use crate::objects::{Objects, is_before_reset};
 use crate::system::die;
-use gpu_interop_sim_abi::lock;
 
 /// Streams by handle, without the default stream.
 pub static STREAMS: Objects<Stream> = Objects::new();
@@ -53,7 +58,7 @@ pub struct Recording {
 #[derive(Default)]
 struct Recorded {
     work: Vec<Work>,
-    spoilt: bool,
+    invalid: bool,
 }
 
 impl fmt::Debug for Recording {
@@ -64,13 +69,13 @@ impl fmt::Debug for Recording {
 
 impl Recording {
     /// Makes the end of the capture fail.
-    pub fn spoil(&self) {
-        lock(&self.state).spoilt = true;
+    pub fn invalidate(&self) {
+        lock(&self.state).invalid = true;
     }
 
     /// `true` if the end of the capture fails.
-    pub fn is_spoilt(&self) -> bool {
-        lock(&self.state).spoilt
+    pub fn is_invalid(&self) -> bool {
+        lock(&self.state).invalid
     }
 
     /// The number of captured operations.
@@ -80,7 +85,7 @@ impl Recording {
 
     fn end(&self) -> Result<Vec<Work>, u32> {
         let mut state = lock(&self.state);
-        if state.spoilt { Err(code::CAPTURE_INVALIDATED) } else { Ok(std::mem::take(&mut state.work)) }
+        if state.invalid { Err(code::CAPTURE_INVALIDATED) } else { Ok(std::mem::take(&mut state.work)) }
     }
 }
 
@@ -299,7 +304,7 @@ impl Stream {
     fn need_no_capture(queue: &mut Queue) -> Result<(), u32> {
         match &mut queue.capture {
             Some(capture) => {
-                capture.spoil();
+                capture.invalidate();
                 Err(code::CAPTURE_UNSUPPORTED)
             }
             None => Ok(()),
@@ -402,4 +407,103 @@ pub fn drain_all() {
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_settle() {
     let _ = synchronize_all();
+}
+
+/// Events by handle.
+pub static EVENTS: Objects<Event> = Objects::new();
+
+/// An event: its last record.
+#[derive(Debug, Default)]
+pub struct Event {
+    last: Mutex<Option<Arc<Record>>>,
+}
+
+/// One record of an event.
+#[derive(Debug, Default)]
+pub struct Record {
+    state: Mutex<RecordState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct RecordState {
+    passed: bool,
+    /// Number of waiting threads. Each notification is a system call, also without one.
+    waiting: usize,
+}
+
+impl Event {
+    pub(crate) fn set(&self, record: Arc<Record>) {
+        *lock(&self.last) = Some(record);
+    }
+
+    /// The last record; `None` if the event was never recorded.
+    pub fn last(&self) -> Option<Arc<Record>> {
+        lock(&self.last).clone()
+    }
+
+    /// `true` if all work before the last record has run.
+    pub fn is_complete(&self) -> bool {
+        self.last().is_none_or(|record| lock(&record.state).passed)
+    }
+}
+
+impl Record {
+    pub(crate) fn pass(&self) {
+        let mut state = lock(&self.state);
+        state.passed = true;
+        let waiting = state.waiting;
+        drop(state);
+        if waiting != 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits without a time limit.
+    pub fn wait(&self) {
+        let mut state = lock(&self.state);
+        state.waiting += 1;
+        while !state.passed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+    }
+}
+
+/// A host function.
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
+
+/// A call, and the channel that reports its end.
+struct HostCall {
+    function: HostFunction,
+    /// An address, because the data belongs to the function.
+    data: usize,
+    done: Sender<()>,
+}
+
+fn host_function_caller() -> Option<&'static Sender<HostCall>> {
+    static CALLER: OnceLock<Option<Sender<HostCall>>> = OnceLock::new();
+    let start = || {
+        let (calls, incoming) = channel::<HostCall>();
+        let call = move || {
+            for HostCall { function, data, done } in incoming {
+                // SAFETY: the caller of `call` guarantees it.
+                unsafe { function(std::ptr::with_exposed_provenance_mut(data)) };
+                let _ = done.send(());
+            }
+        };
+        std::thread::Builder::new().name("sim host functions".into()).spawn(call).ok().map(|_| calls)
+    };
+    CALLER.get_or_init(start).as_ref()
+}
+
+/// Calls a function after the earlier calls of all streams, and waits for its end.
+///
+/// # Safety
+/// The function accepts the data, whose provenance is exposed, and does not unwind.
+pub(crate) unsafe fn call_host_function(function: HostFunction, data: usize) {
+    let (done, end) = channel();
+    if host_function_caller().is_some_and(|caller| caller.send(HostCall { function, data, done }).is_ok()) {
+        let _ = end.recv();
+    }
 }

@@ -1,20 +1,18 @@
-//! Work of streams, as the functions of both vendors enqueue it. A failure is a status code.
+//! Work of streams, as the functions of both vendors enqueue it, and the words that streams wait for and write. A failure
+//! is a status code.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 pub use gpu_interop_sim_abi::{address, give};
 
-pub use crate::host_function::HostFunction;
-
-use crate::code;
-use crate::event::{EVENTS, Event};
-use crate::host_function;
-use crate::kernel::{self, MODULES};
-use crate::lost;
-use crate::stream::{STREAMS, Stream};
-use crate::word::{Condition, Word};
+use crate::kernel::MODULES;
+pub use crate::stream::HostFunction;
+use crate::stream::{EVENTS, Event, STREAMS, Stream};
+use crate::{code, faults, kernel, stream};
 
 /// The maximum number of threads of a block.
 const THREADS: u32 = 1024;
@@ -90,7 +88,7 @@ pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> 
     code::reject_if(size > 0 && (target == 0 || source == 0))?;
     stream.enqueue(move || {
         // SAFETY: the caller's promise. An exporter that writes at the same time can make the copy torn, never invalid.
-        lost::touch(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
+        faults::unless_lost(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
         Ok(())
     });
     Ok(())
@@ -123,7 +121,7 @@ pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
 pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, target: usize, value: T, count: usize) {
     let fill = move || {
         // SAFETY: the caller's promise.
-        lost::touch(|| unsafe { write_copies(to(target), value, count) });
+        faults::unless_lost(|| unsafe { write_copies(to(target), value, count) });
         Ok(())
     };
     if count.saturating_mul(size_of::<T>()) <= SLOW_FILL {
@@ -181,7 +179,7 @@ pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<()
     let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
     stream.enqueue(move || {
         // SAFETY: the caller's promise.
-        lost::touch(|| unsafe { value.store(pointer) });
+        faults::unless_lost(|| unsafe { value.store(pointer) });
         Ok(())
     });
     Ok(())
@@ -196,7 +194,7 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
     let data = data.expose_provenance();
     stream.enqueue(move || {
         // SAFETY: the caller's promise.
-        unsafe { host_function::call(function, data) };
+        unsafe { stream::call_host_function(function, data) };
         Ok(())
     });
     Ok(())
@@ -233,8 +231,147 @@ pub unsafe fn launch(
     // SAFETY: the caller's promise.
     let run = unsafe { kernel.launch(grid, block, arguments) }?;
     stream.enqueue(move || {
-        lost::touch(&run);
+        faults::unless_lost(&run);
         Ok(())
     });
     Ok(())
+}
+
+/// A value with the word's width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// 32 bits.
+    Narrow(u32),
+    /// 64 bits.
+    Wide(u64),
+}
+
+/// Condition that ends a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// The difference between word and value, wrapping around, is not negative: CUDA's condition.
+    Reached,
+    /// The word is at least the value: HIP's condition.
+    AtLeast,
+    /// They are equal.
+    Equal,
+    /// The word and the value have a common bit.
+    And,
+    /// A bit is 0 in both.
+    Nor,
+}
+
+impl Condition {
+    /// The condition with this number, which both vendors share. `first` is the meaning of 0.
+    pub fn of(first: Self, number: u32) -> Option<Self> {
+        [first, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+impl Word {
+    /// Bytes.
+    pub fn size(self) -> usize {
+        match self {
+            Self::Narrow(_) => 4,
+            Self::Wide(_) => 8,
+        }
+    }
+
+    /// `true` if the address is aligned for the word.
+    fn is_aligned(self, address: usize) -> bool {
+        address.is_multiple_of(self.size())
+    }
+
+    /// The bits of a word of this width at `address`. If it is not aligned, a concurrent write may be seen partially,
+    /// as on a device.
+    ///
+    /// # Safety
+    /// The word is valid for reads.
+    unsafe fn load(self, address: usize) -> u64 {
+        let aligned = self.is_aligned(address);
+        // SAFETY: the caller's promise. Other writers access it as a device does.
+        unsafe {
+            match self {
+                Self::Narrow(_) if aligned => AtomicU32::from_ptr(at(address)).load(Ordering::Acquire).into(),
+                Self::Wide(_) if aligned => AtomicU64::from_ptr(at(address)).load(Ordering::Acquire),
+                Self::Narrow(_) => u32::from_ne_bytes(at::<[u8; 4]>(address).read_volatile()).into(),
+                Self::Wide(_) => u64::from_ne_bytes(at::<[u8; 8]>(address).read_volatile()),
+            }
+        }
+    }
+
+    /// Writes the value.
+    ///
+    /// # Safety
+    /// The word at `address` is valid for writes.
+    pub unsafe fn store(self, address: usize) {
+        let aligned = self.is_aligned(address);
+        // SAFETY: as in `load`.
+        unsafe {
+            match self {
+                Self::Narrow(value) if aligned => AtomicU32::from_ptr(at(address)).store(value, Ordering::Release),
+                Self::Wide(value) if aligned => AtomicU64::from_ptr(at(address)).store(value, Ordering::Release),
+                Self::Narrow(value) => at::<[u8; 4]>(address).write_volatile(value.to_ne_bytes()),
+                Self::Wide(value) => at::<[u8; 8]>(address).write_volatile(value.to_ne_bytes()),
+            }
+        }
+    }
+
+    /// Waits until the condition holds or the device is lost. Polls the word with increasing pauses.
+    ///
+    /// # Safety
+    /// The word at `address` is valid for reads until this returns.
+    pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
+        let mut pause = Duration::from_micros(1);
+        // SAFETY: the caller's promise. Losing the device frees no memory.
+        while !faults::is_lost() && !self.is_met(unsafe { self.load(address) }, mask, condition) {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_micros(200));
+        }
+    }
+
+    fn is_met(self, word: u64, mask: u64, condition: Condition) -> bool {
+        let (value, sign, all) = match self {
+            Self::Narrow(value) => (u64::from(value), 1 << 31, u64::from(u32::MAX)),
+            Self::Wide(value) => (value, 1 << 63, u64::MAX),
+        };
+        let (mask, word) = (mask & all, word & mask);
+        match condition {
+            Condition::Reached => word.wrapping_sub(value) & sign == 0,
+            Condition::AtLeast => word >= value,
+            Condition::Equal => word == value,
+            Condition::And => word & value != 0,
+            // AMD's kernel applies the mask to the value, too.
+            Condition::Nor => (word | value) & mask != mask,
+        }
+    }
+}
+
+fn at<T>(address: usize) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_hold_when_they_should() {
+        use Condition::{And, AtLeast, Equal, Nor, Reached};
+        const ALL: u64 = u64::MAX;
+        assert!(Word::Narrow(7).is_met(7, ALL, Reached) && !Word::Narrow(7).is_met(6, ALL, Reached));
+        assert!(Word::Narrow(u32::MAX).is_met(2, ALL, Reached) && Word::Wide(u64::MAX).is_met(2, ALL, Reached));
+        assert!(
+            !Word::Narrow(7).is_met(0x8000_0007, ALL, Reached)
+                && !Word::Wide(1 << 32).is_met(0xffff_ffff, ALL, Reached)
+        );
+        assert!(Word::Wide(5).is_met(5, ALL, Equal) && !Word::Wide(5).is_met(4, ALL, Equal));
+        assert!(Word::Narrow(2).is_met(6, ALL, And) && !Word::Narrow(2).is_met(4, ALL, And));
+        assert!(Word::Narrow(u32::MAX - 1).is_met(0, ALL, Nor) && !Word::Narrow(u32::MAX - 1).is_met(1, ALL, Nor));
+        assert!(!Word::Narrow(u32::MAX).is_met(2, ALL, AtLeast) && Word::Narrow(7).is_met(0x8000_0007, ALL, AtLeast));
+        assert!(!Word::Narrow(2).is_met(1, 1, Nor) && Word::Narrow(2).is_met(0, 1, Nor));
+        assert!(Word::Narrow(5).is_met(0xf5, 0x0f, Equal) && !Word::Narrow(0x10).is_met(0x1f, 0x0f, And));
+        let of = |number| Condition::of(AtLeast, number);
+        assert_eq!([0, 1, 2, 3, 4].map(of), [Some(AtLeast), Some(Equal), Some(And), Some(Nor), None]);
+    }
 }

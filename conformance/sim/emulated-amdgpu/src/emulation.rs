@@ -1,24 +1,32 @@
-//! The state of the emulated driver in one process.
+//! The state of the emulated driver in one process, and the open files of its devices.
 //!
-//! It is created when a process first opens a device. A child does not inherit it at a fork, because the kernel
+//! The state is created when a process first opens a device. A child does not inherit it at a fork, because the kernel
 //! driver's state belongs to the process that opened the device: inherited descriptors fail with EBADF, and devices
 //! that the child opens are new.
+//!
+//! Each open of a device creates a memfd. A descriptor is recognised by its inode, so duplicates of any kind are the
+//! same file.
 
-use std::sync::Mutex;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
-use crate::abi::native;
-use crate::counters::Counters;
-use crate::event::Events;
+use crate::abi::{Result, native};
+use crate::drm::Handles;
 use crate::faults::Faults;
-use crate::files::Files;
 use crate::gpu::Gpu;
 use crate::kernel::Kernels;
-use crate::log::{self, say};
+use crate::kfd::event::Events;
+use crate::lock;
+use crate::memory::dmabuf::Inode;
 use crate::memory::{Memory, Storage};
 use crate::queue::{DOORBELL_BYTES, Queues};
+use crate::report;
+use crate::report::{Counters, say};
 use crate::settings::{Settings, settings};
 
 #[derive(Debug)]
@@ -65,7 +73,7 @@ pub(crate) fn start() -> Option<&'static Emulation> {
     }
     let settings = settings()?;
     // Contended only by threads that open a device at the same time, so it is unlikely to be held during a fork.
-    let _start = START.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _start = lock(&START);
     if let Some(emulation) = current() {
         return Some(emulation);
     }
@@ -76,7 +84,7 @@ pub(crate) fn start() -> Option<&'static Emulation> {
             Some(emulation)
         }
         Err(error) => {
-            log::failure(format_args!("the emulation cannot start: {error}"));
+            report::failure(format_args!("the emulation cannot start: {error}"));
             None
         }
     }
@@ -133,4 +141,67 @@ impl Emulation {
 pub(crate) fn gpus(settings: &Settings) -> Vec<Gpu> {
     let gpus = settings.gpus.iter().enumerate();
     gpus.map(|(index, gpu)| Gpu::new(index, gpu, settings.vram, settings.large_bar)).collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Device {
+    Kfd,
+    /// The render node of a GPU, by index.
+    Render(usize),
+}
+
+/// An open file of a device.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) device: Device,
+    pub(crate) handles: Mutex<Handles>,
+}
+
+/// The open files of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Files(Mutex<HashMap<Inode, Arc<File>>>);
+
+impl Files {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Inode, Arc<File>>> {
+        lock(&self.0)
+    }
+
+    pub(crate) fn open(&self, device: Device, close_on_exec: bool) -> Result<OwnedFd> {
+        let flags = if close_on_exec { MemfdFlags::CLOEXEC } else { MemfdFlags::empty() };
+        let name = if device == Device::Kfd { c"emulated-amdgpu-kfd" } else { c"emulated-amdgpu-render" };
+        let file = rustix::fs::memfd_create(name, flags)?;
+        let status = rustix::fs::fstat(&file)?;
+        self.lock().insert((status.st_dev, status.st_ino), Arc::new(File { device, handles: Mutex::default() }));
+        Ok(file)
+    }
+
+    /// The open file of a descriptor, if it is one of a device.
+    pub(crate) fn find(&self, descriptor: i32) -> Option<Arc<File>> {
+        if descriptor < 0 {
+            return None;
+        }
+        // SAFETY: only the status of the descriptor is queried, which fails if the descriptor is closed during the call.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let status = rustix::fs::fstat(descriptor).ok()?;
+        self.lock().get(&(status.st_dev, status.st_ino)).map(Arc::clone)
+    }
+
+    /// Removes files without a descriptor in this process. Returns the number of descriptors of the remaining files.
+    pub(crate) fn collect(&self) -> usize {
+        let mut open = Vec::new();
+        for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+            if let Ok(status) = rustix::fs::stat(entry.path()) {
+                open.push((status.st_dev, status.st_ino));
+            }
+        }
+        let mut files = self.lock();
+        files.retain(|inode, _| open.contains(inode));
+        open.iter().filter(|inode| files.contains_key(inode)).count()
+    }
+
+    /// The number of GEM handles of the open files.
+    pub(crate) fn handles(&self) -> usize {
+        let count = |file: &Arc<File>| lock(&file.handles).len();
+        self.lock().values().map(count).sum()
+    }
 }

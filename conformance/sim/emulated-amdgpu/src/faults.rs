@@ -109,7 +109,7 @@ impl Faults {
         for (fault, count) in self.0.iter().filter(|(fault, _)| fault.point == point) {
             let n = count.fetch_add(1, Ordering::Relaxed) + 1;
             if due(n, fault.n) {
-                crate::log::failure(format_args!("fault on demand: {point}, the {n}."));
+                crate::report::failure(format_args!("fault on demand: {point}, the {n}."));
                 found = Some(fault.error);
             }
         }

@@ -1,4 +1,6 @@
-//! The GPUs that can be emulated, and their identities.
+//! The GPUs that can be emulated, their identities, and their clocks.
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::settings::PciAddress;
 
@@ -113,4 +115,26 @@ impl Gpu {
     fn number(&self) -> u32 {
         u32::try_from(self.index).unwrap_or(0)
     }
+}
+
+/// Frequency of the GPU's counter: 100 MHz.
+pub(crate) const GPU_HERTZ: u64 = 100_000_000;
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// The CPU's counter, in nanoseconds.
+pub(crate) fn cpu_clock() -> u64 {
+    nanoseconds(ClockId::MonotonicRaw)
+}
+
+/// The system's counter, in nanoseconds.
+pub(crate) fn system_clock() -> u64 {
+    nanoseconds(ClockId::Boottime)
+}
+
+pub(crate) fn gpu_clock() -> u64 {
+    cpu_clock() / (1_000_000_000 / GPU_HERTZ)
 }

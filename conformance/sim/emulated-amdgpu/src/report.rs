@@ -1,17 +1,24 @@
-//! The report at the end of a process: `GPU_INTEROP_SIM_AMDGPU_REPORT` names a file, to which each process that has
-//! opened a device appends one line of JSON.
+//! Reports of a process: messages on stderr, counters, its emulated driver's name, and a report at its end.
 //!
-//! A process that ends by a signal writes no line. `left` has the objects that the process did not free, `counters` the
-//! counted operations.
+//! Messages are each written with one system call. Failures are always written, other messages by level
+//! (`GPU_INTEROP_SIM_AMDGPU_LOG`): 1 objects, 2 packets and arguments, 3 everything.
+//!
+//! `GPU_INTEROP_SIM_AMDGPU_REPORT` names the file of the report, to which each process that has opened a device appends one
+//! line of JSON. A process that ends by a signal writes no line. `left` has the objects that the process did not free,
+//! `counters` the counted operations.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::ffi::{CStr, c_char};
+use std::fmt::{Arguments, Write as _};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 
-use crate::emulation::{self, Emulation};
-use crate::log;
+use crate::emulation;
+use crate::emulation::Emulation;
+use crate::lock;
 
 /// Objects left at exit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,7 +58,7 @@ struct Report {
 
 fn left(emulation: &Emulation) -> Left {
     let buffers = emulation.memory.buffers();
-    let count = |matches: fn(&crate::memory::buffer::Buffer) -> bool| buffers.iter().filter(|it| matches(it)).count();
+    let count = |matches: fn(&crate::memory::Buffer) -> bool| buffers.iter().filter(|it| matches(it)).count();
     let (buffer_objects, mapped_buffer_objects, imported_buffer_objects) =
         (count(|_| true), count(|it| !it.mapped.is_empty()), count(|it| it.imported));
     drop(buffers);
@@ -102,6 +109,73 @@ pub(crate) fn at_exit() {
         rustix::io::write(&file, (line + "\n").as_bytes())
     });
     if let Err(error) = written {
-        log::failure(format_args!("the report cannot be written to {}: {error}", path.display()));
+        failure(format_args!("the report cannot be written to {}: {error}", path.display()));
     }
+}
+
+/// Counts by name.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Mutex<BTreeMap<&'static str, BTreeMap<String, u64>>>);
+
+impl Counters {
+    /// Adds one to a name's count within a group.
+    pub(crate) fn add(&self, group: &'static str, name: &str) {
+        let mut groups = lock(&self.0);
+        let names = groups.entry(group).or_default();
+        match names.get_mut(name) {
+            Some(count) => *count += 1,
+            None => _ = names.insert(name.to_owned(), 1),
+        }
+    }
+
+    pub(crate) fn group(&self, group: &str) -> BTreeMap<String, u64> {
+        let groups = lock(&self.0);
+        groups.get(group).cloned().unwrap_or_default()
+    }
+
+    /// The sum of a group's counts.
+    pub(crate) fn total(&self, group: &str) -> u64 {
+        self.group(group).values().sum()
+    }
+}
+
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+/// Sets the maximum level that [`say`] writes.
+pub(crate) fn set_level(level: u8) {
+    LEVEL.store(level, Ordering::Relaxed);
+}
+
+pub(crate) fn enabled(level: u8) -> bool {
+    LEVEL.load(Ordering::Relaxed) >= level
+}
+
+/// Writes a message at any level.
+pub(crate) fn failure(message: Arguments<'_>) {
+    let mut line = String::with_capacity(160);
+    let thread = rustix::thread::gettid().as_raw_nonzero();
+    if writeln!(line, "[emulated-amdgpu {thread}] {message}").is_ok() {
+        // SAFETY: descriptor 2 is only written to; if it is closed, the write fails without effect.
+        let stderr = unsafe { rustix::fd::BorrowedFd::borrow_raw(2) };
+        let _ = rustix::io::write(stderr, line.as_bytes());
+    }
+}
+
+/// Writes a message at a level.
+macro_rules! say {
+    ($level:expr, $($argument:tt)*) => {
+        if $crate::report::enabled($level) {
+            $crate::report::failure(format_args!($($argument)*));
+        }
+    };
+}
+pub(crate) use say;
+
+/// The name of this driver in reports.
+const NAME: &CStr = c"gpu-interop-emulated-amdgpu";
+
+/// The name of the emulated driver, a static string.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpu_interop_emulated_driver() -> *const c_char {
+    NAME.as_ptr()
 }

@@ -13,19 +13,15 @@
 //! They are read once, when a process first looks up a device of the driver. With an invalid value there is no device,
 //! and a message on stderr names the variable.
 
-mod address;
-mod error;
-
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-pub use self::address::PciAddress;
-pub use self::error::SettingsError;
 use crate::faults::Fault;
 use crate::gpu::{GpuSetting, Model};
-use crate::log;
+use crate::report;
 
 /// The settings of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +40,11 @@ pub(crate) fn settings() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
     let read = || match Settings::read(|name| std::env::var_os(format!("GPU_INTEROP_SIM_AMDGPU_{name}"))) {
         Ok(settings) => {
-            log::set_level(settings.log);
+            report::set_level(settings.log);
             Some(settings)
         }
         Err(error) => {
-            log::failure(format_args!("{error}; there is no GPU"));
+            report::failure(format_args!("{error}; there is no GPU"));
             None
         }
     };
@@ -108,6 +104,58 @@ fn gpus(list: &str) -> Result<Vec<GpuSetting>, SettingsError> {
         return Err(SettingsError::new("DEVICES", list));
     }
     Ok(gpus)
+}
+
+/// A PCI address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PciAddress {
+    /// The domain.
+    pub domain: u16,
+    /// The bus.
+    pub bus: u8,
+    /// The device, 0 to 31.
+    pub device: u8,
+    /// The function, 0 to 7.
+    pub function: u8,
+}
+
+impl fmt::Display for PciAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:04x}:{:02x}:{:02x}.{}", self.domain, self.bus, self.device, self.function)
+    }
+}
+
+impl FromStr for PciAddress {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let parse = || {
+            let (rest, function) = text.rsplit_once('.')?;
+            let mut parts = rest.split(':');
+            let address = Self {
+                domain: u16::from_str_radix(parts.next()?, 16).ok()?,
+                bus: u8::from_str_radix(parts.next()?, 16).ok()?,
+                device: u8::from_str_radix(parts.next()?, 16).ok().filter(|device| *device < 32)?,
+                function: function.parse().ok().filter(|function| *function < 8)?,
+            };
+            parts.next().is_none().then_some(address)
+        };
+        parse().ok_or_else(|| SettingsError::new("DEVICES", text))
+    }
+}
+
+/// A variable with an invalid value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("GPU_INTEROP_SIM_AMDGPU_{variable} is wrong: `{value}`")]
+pub struct SettingsError {
+    variable: &'static str,
+    value: String,
+}
+
+impl SettingsError {
+    pub(crate) fn new(variable: &'static str, value: &str) -> Self {
+        Self { variable, value: value.to_owned() }
+    }
 }
 
 #[cfg(test)]

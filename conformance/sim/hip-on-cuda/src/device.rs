@@ -8,9 +8,7 @@ use gpu_interop_sim_abi::code::INVALID_DEVICE;
 use gpu_interop_sim_abi::hip::device::Runtime;
 use gpu_interop_sim_abi::{hip_entries, hip_semaphore_stubs};
 
-use crate::code::{INVALID_VALUE, check};
-use crate::context::call;
-use crate::cuda::cuda;
+use crate::cuda::{INVALID_VALUE, call, check, cuda};
 
 /// The runtime on NVIDIA's driver.
 #[derive(Debug)]

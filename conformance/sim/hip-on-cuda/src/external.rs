@@ -15,10 +15,9 @@ use gpu_interop_sim_abi::hip::generation::{Generation, Memory};
 use gpu_interop_sim_abi::objects::Objects;
 use gpu_interop_sim_abi::{descriptor, entries, give, lock};
 
-use crate::code::{INVALID_VALUE, OUT_OF_MEMORY, check, reject_if};
-use crate::context::{enter, enter_device};
-use crate::cuda::cuda;
-use crate::memory::{self, Mapped};
+use crate::cuda::{INVALID_VALUE, OUT_OF_MEMORY, check, cuda, enter, enter_device, reject_if};
+use crate::memory;
+use crate::memory::Mapped;
 
 /// Imported memory by HIP's handle for it.
 static IMPORTED: Objects<Imported> = Objects::new();

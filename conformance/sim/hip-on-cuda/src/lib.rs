@@ -25,17 +25,12 @@
 //! The faults and settings of [`gpu_interop_sim_abi::settings`] apply to the functions of this library, by their names.
 //!
 //! Needs CUDA 11.7 or later.
+
 #![cfg(target_os = "linux")]
 
-pub mod code;
-pub mod context;
-pub mod copy;
 pub mod cuda;
 pub mod device;
 pub mod external;
-pub mod graph;
 pub mod memory;
 pub mod module;
-pub mod order;
-pub mod physical;
-pub mod ptx;
+pub mod stream;

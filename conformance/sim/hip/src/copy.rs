@@ -4,20 +4,20 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut as to};
 use std::time::Duration;
 
-use gpu_interop_sim_abi::hip::allocation;
-use gpu_interop_sim_abi::hip::era::Era;
-use gpu_interop_sim_device::{code, device, entries, in_use, lost, work};
+use gpu_interop_sim_abi::hip::memory::{Placement, check_host_flags, placement};
+use gpu_interop_sim_abi::hip::version::Era;
+use gpu_interop_sim_device::{code, device, entries, faults, work};
 
 use crate::device::{need, ready};
-use crate::found::Function;
-use crate::memory::{self, Kind};
-use crate::missing::{Missing, die_because};
-use crate::{address, capture, give, marker, streams};
+use crate::die_because;
+use crate::memory::{FreeFunction, Kind};
+use crate::streams::Missing;
+use crate::{address, give, graph, memory, streams};
 
 /// Allocates memory; a size of 0 gives a null address.
 fn allocate(size: usize, kind: Kind) -> Result<*mut c_void, u32> {
     need()?;
-    capture::allow()?;
+    graph::allow()?;
     memory::allocate(size, kind).map(to)
 }
 
@@ -25,12 +25,12 @@ fn allocate(size: usize, kind: Kind) -> Result<*mut c_void, u32> {
 const BUFFER_ID: c_int = 7;
 
 /// Frees memory; a null address has no effect.
-fn free(pointer: usize, function: Function) -> Result<(), u32> {
+fn free(pointer: usize, function: FreeFunction) -> Result<(), u32> {
     if pointer == 0 && Era::now() == Era::Early {
         return Ok(());
     }
     need()?;
-    capture::allow()?;
+    graph::allow()?;
     memory::free(pointer, function)
 }
 
@@ -40,7 +40,7 @@ const STAGED: usize = 1 << 20;
 
 /// Direction of a copy function. Before HIP 6 copies to and from the host use no hardware queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sides {
+enum CopyDirection {
     HostAndDevice,
     Devices,
 }
@@ -50,9 +50,9 @@ enum Sides {
 ///
 /// # Safety
 /// Memory unknown to the runtime is valid until the copy has run.
-unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: Sides) -> Result<(), u32> {
+unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, direction: CopyDirection) -> Result<(), u32> {
     need()?;
-    let (here, found) = if sides == Sides::HostAndDevice && Era::now() < Era::Six {
+    let (here, found) = if direction == CopyDirection::HostAndDevice && Era::now() < Era::Six {
         streams::for_copy(stream, &Missing::COPY)?
     } else {
         streams::for_work(stream, &Missing::COPY)?
@@ -77,26 +77,26 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: 
         let staged = unsafe { std::slice::from_raw_parts(with_exposed_provenance::<u8>(source), size) }.to_vec();
         found.enqueue(move || {
             // SAFETY: the runtime knows the memory, which has that size.
-            lost::touch(|| unsafe { to::<u8>(target).copy_from(staged.as_ptr(), size) });
+            faults::unless_lost(|| unsafe { to::<u8>(target).copy_from(staged.as_ptr(), size) });
             Ok(())
         });
-        marker::work(here, &found);
+        streams::note_work(here, &found);
         return Ok(());
     }
     // SAFETY: known memory has that size; the caller guarantees the rest.
     unsafe { work::copy(target, source, size, here) }?;
-    marker::work(here, &found);
+    streams::note_work(here, &found);
     // Pageable memory is not left to the device.
     if !(recorded || from_known && to_known) {
         found.drain();
-        marker::mark(here);
+        streams::mark(here);
     }
     Ok(())
 }
 
 /// Blocks until the device is lost.
 fn hang() -> Result<(), u32> {
-    while !lost::is_lost() {
+    while !faults::is_lost() {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
@@ -120,7 +120,7 @@ fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, st
         };
     }
     let target = memory::fill(target, size)?;
-    marker::work(here, &found);
+    streams::note_work(here, &found);
     let Some(target) = target else {
         found.enqueue(|| memory::page_fault("memory is filled that the import does not have").map(drop));
         return Ok(());
@@ -149,9 +149,9 @@ entries! {
 
     fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         // The location is ignored: all memory is the same here.
-        let place = allocation::extended(size, flags)?;
+        let place = placement(size, flags)?;
         code::reject_if(pointer.is_null())?;
-        let is_signal = place == allocation::Place::Host;
+        let is_signal = place == Placement::Host;
         let memory = allocate(size, if is_signal { Kind::Signal } else { Kind::Plain })?;
         if is_signal {
             // A signal has the initial value 1.
@@ -162,34 +162,34 @@ entries! {
 
     fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
         need()?;
-        give(free, usize::try_from(in_use::free()).unwrap_or(usize::MAX))?;
-        give(total, usize::try_from(in_use::TOTAL).unwrap_or(usize::MAX))
+        give(free, usize::try_from(device::free_memory()).unwrap_or(usize::MAX))?;
+        give(total, usize::try_from(device::TOTAL_MEMORY).unwrap_or(usize::MAX))
     }
 
     fn hipFree(pointer: u64) {
-        free(address(pointer), Function::Device)
+        free(address(pointer), FreeFunction::Device)
     }
 
     fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         need()?;
         code::reject_if(pointer.is_null())?;
-        capture::allow()?;
+        graph::allow()?;
         // Every later failure writes a null result.
         give(pointer, std::ptr::null_mut())?;
-        allocation::check_host(flags)?;
+        check_host_flags(flags)?;
         give(pointer, allocate(size, Kind::Plain)?)
     }
 
     fn hipHostRegister(pointer: *mut c_void, size: usize, flags: c_uint) {
         need()?;
-        capture::allow()?;
+        graph::allow()?;
         code::reject_if(pointer.is_null() || size == 0 || flags & !0xf != 0)?;
         memory::pin(pointer.expose_provenance(), size)
     }
 
     fn hipHostUnregister(pointer: *mut c_void) {
         need()?;
-        capture::allow()?;
+        graph::allow()?;
         memory::unpin(pointer.expose_provenance())
     }
 
@@ -215,19 +215,19 @@ entries! {
     }
 
     fn hipHostFree(pointer: *mut c_void) {
-        free(pointer.expose_provenance(), Function::Host)
+        free(pointer.expose_provenance(), FreeFunction::Host)
     }
 
     fn hipMemcpyDtoDAsync(target: u64, source: u64, size: usize, stream: usize) {
-        copy(address(target), address(source), size, stream, Sides::Devices)
+        copy(address(target), address(source), size, stream, CopyDirection::Devices)
     }
 
     fn hipMemcpyDtoHAsync(target: *mut c_void, source: u64, size: usize, stream: usize) {
-        copy(target.expose_provenance(), address(source), size, stream, Sides::HostAndDevice)
+        copy(target.expose_provenance(), address(source), size, stream, CopyDirection::HostAndDevice)
     }
 
     fn hipMemcpyHtoDAsync(target: u64, source: *const c_void, size: usize, stream: usize) {
-        copy(address(target), source.expose_provenance(), size, stream, Sides::HostAndDevice)
+        copy(address(target), source.expose_provenance(), size, stream, CopyDirection::HostAndDevice)
     }
 
     fn hipMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) {

@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use cubecl_hip_sys as hip;
 use gpu_interop_sim_abi::hip::device::{Runtime, current, initial};
-use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::version::Era;
 use gpu_interop_sim_abi::hip_entries;
-use gpu_interop_sim_device::{code, device, driver, physical, settings};
+use gpu_interop_sim_device::{code, device, physical, settings};
 
-use crate::missing::die_because;
-use crate::{capture, streams};
+use crate::die_because;
+use crate::{graph, streams};
 
 /// The runtime on the CPU.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) fn need() -> Result<(), u32> {
 
 /// As [`need`], for calls that fail in every version.
 pub(crate) fn ready() -> Result<(), u32> {
-    driver::initialise()?;
+    device::initialise()?;
     // As recorded with an emulated kernel driver.
     physical::choose_granularity(4096);
     if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
@@ -64,7 +64,7 @@ impl Runtime for Sim {
 
     /// Fails without a GPU, but not if all GPUs are hidden.
     fn ready_early(&self) -> Result<(), u32> {
-        driver::initialise()?;
+        device::initialise()?;
         if settings::number("GPU_INTEROP_SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
     }
 
@@ -117,7 +117,7 @@ impl Runtime for Sim {
     }
 
     fn synchronize(&self) -> Result<(), u32> {
-        capture::allow_device()?;
+        graph::allow_device()?;
         streams::synchronize_all()
     }
 

@@ -15,22 +15,21 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use gpu_interop_sim_abi::hip::behaviour::Behaviour;
-use gpu_interop_sim_abi::hip::era::Era;
-use gpu_interop_sim_abi::hip::generation::Generation;
+use gpu_interop_sim_abi::hip::generation::{Generation, Handle};
+use gpu_interop_sim_abi::hip::version::{Behaviour, Era};
 use gpu_interop_sim_abi::lock;
 use gpu_interop_sim_device::memory::{IMPORTED, Imported};
+use gpu_interop_sim_device::system::ImportHandle;
 use gpu_interop_sim_device::{code, entries, memory};
 
 use crate::device::need;
-use crate::found::{Found, Function};
-use crate::handle::{failed, given_memory, keeping};
-use crate::missing::die_because;
+use crate::die_because;
+use crate::memory::{Found, FreeFunction};
 use crate::{give, streams};
 
 /// An import, by its first address.
 #[derive(Debug)]
-struct Own {
+struct Import {
     memory: Arc<Imported>,
     /// Size in bytes: the importer's value, and the real one.
     size: usize,
@@ -41,13 +40,13 @@ struct Own {
     lost: usize,
 }
 
-static OWN: Mutex<BTreeMap<usize, Own>> = Mutex::new(BTreeMap::new());
+static IMPORTS: Mutex<BTreeMap<usize, Import>> = Mutex::new(BTreeMap::new());
 /// The imports of mappings, by the mappings' addresses.
 static MAPPINGS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// The first address of the import that contains an address.
 fn own(address: usize) -> Option<usize> {
-    let own = lock(&OWN);
+    let own = lock(&IMPORTS);
     let (base, import) = own.range(..=address).next_back()?;
     (address - base < import.real.max(1)).then_some(*base)
 }
@@ -59,7 +58,7 @@ pub(crate) fn find(address: usize) -> Option<Found> {
         Era::Early => None,
         _ => lock(&MAPPINGS).range(..=address).next_back().map(|(mapping, base)| (*mapping, *base)),
     };
-    let own = lock(&OWN);
+    let own = lock(&IMPORTS);
     if let Some((mapping, import)) = mapping.and_then(|(mapping, base)| Some((mapping, own.get(&base)?))) {
         let (base, offset) = (import.memory.first(), address - mapping);
         if era < Era::Seven && offset < import.size {
@@ -84,13 +83,13 @@ pub(crate) fn find(address: usize) -> Option<Found> {
 }
 
 /// `hipFree` and `hipHostFree` of an address that is not an allocation.
-pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
+pub(crate) fn free(address: usize, function: FreeFunction) -> Result<(), u32> {
     let Some(base) = own(address) else { return Err(code::INVALID_VALUE) };
     if Era::now() == Era::Early {
         streams::drain(None);
         die_because("before HIP 5.5 hipFree of a mapping ends the process");
     }
-    code::reject_if(function == Function::Host)?;
+    code::reject_if(function == FreeFunction::Host)?;
     let mapping = lock(&MAPPINGS).contains_key(&address);
     if !mapping && base != address {
         die_because("hipFree of an address inside a mapping that is not its first");
@@ -109,7 +108,7 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
 
 /// Releases a reference of an import.
 fn release(base: usize) {
-    let mut own = lock(&OWN);
+    let mut own = lock(&IMPORTS);
     let Some(import) = own.get_mut(&base) else { return };
     import.references -= 1;
     // On Windows the device's memory stays allocated: PAL opens allocations by handles that do not belong to the
@@ -150,8 +149,8 @@ entries! {
         // The size is not compared with the real one: on Windows PAL does not receive it.
         let imported = Arc::new(imported.sized(desc.size));
         let size = usize::try_from(imported.size()).unwrap_or(usize::MAX);
-        let own = Own { memory: imported.clone(), size, real, references: 1, lost: 0 };
-        lock(&OWN).insert(imported.first(), own);
+        let own = Import { memory: imported.clone(), size, real, references: 1, lost: 0 };
+        lock(&IMPORTS).insert(imported.first(), own);
         give(memory, IMPORTED.insert(imported))
     }
 
@@ -176,7 +175,7 @@ entries! {
         code::reject_if(end > memory.size())?;
         let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
         give(pointer, address as u64)?;
-        if let Some(own) = lock(&OWN).get_mut(&base) {
+        if let Some(own) = lock(&IMPORTS).get_mut(&base) {
             let lost = usize::from(Behaviour::ExtraReference.now());
             own.references += 1 + lost;
             own.lost += lost;
@@ -195,3 +194,107 @@ entries! {
         Ok(())
     }
 }
+
+/// The imported handle: the descriptor, for every kind.
+///
+/// # Safety
+/// The import's description is still valid.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn given(_kind: u32, handle: Handle) -> ImportHandle {
+    // SAFETY: the caller's promise.
+    unsafe { handle.fd() }
+}
+
+/// In versions that never release a mapped import, an import of the runtime's own memory keeps that memory and its open
+/// descriptor.
+///
+/// # Safety
+/// As for [`given`].
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn keeping(imported: Imported, handle: Handle) -> Imported {
+    if !Behaviour::ExtraReference.now() {
+        return imported;
+    }
+    // SAFETY: the caller's promise.
+    match gpu_interop_sim_device::system::made_here(unsafe { handle.fd() }) {
+        Some(memory) => imported.keeping(memory),
+        None => imported,
+    }
+}
+
+/// On Windows the runtime creates no memory that could be imported.
+///
+/// # Safety
+/// No requirements here.
+#[cfg(windows)]
+pub(crate) unsafe fn keeping(imported: Imported, _handle: Handle) -> Imported {
+    imported
+}
+
+/// Ends an import with an injected failure.
+///
+/// # Safety
+/// As for [`given`]; the import owns the descriptor.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn failed(handle: Handle) {
+    // SAFETY: the caller's promise.
+    unsafe { gpu_interop_sim_abi::hip::semaphore::close_if_configured(handle.fd()) };
+}
+
+/// The imported handle, by its kind.
+///
+/// # Safety
+/// The import's description is still valid.
+#[cfg(windows)]
+pub(crate) unsafe fn given(kind: u32, handle: Handle) -> ImportHandle {
+    use cubecl_hip_sys as hip;
+    const NUMBERS: [u32; 2] = [
+        hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeOpaqueWin32Kmt,
+        hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeD3D11ResourceKmt,
+    ];
+    // The number of one kind of KMT semaphore handles is used for memory, and the other is not a semaphore.
+    const _: () =
+        assert!(hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt == NUMBERS[0]);
+    // SAFETY: the caller's promise; on Windows all kinds are of this shape.
+    let [object, name] = unsafe { handle.object() };
+    if NUMBERS.contains(&kind) {
+        ImportHandle::Kmt(object.expose_provenance())
+    } else {
+        ImportHandle::Object { handle: object.cast_mut(), name }
+    }
+}
+
+/// As [`given`], for memory: in some versions a name is used if the handle is null.
+///
+/// # Safety
+/// As for [`given`].
+#[cfg(windows)]
+pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<ImportHandle> {
+    // SAFETY: the caller's promise.
+    match unsafe { given(kind, handle) } {
+        ImportHandle::Kmt(_) if Behaviour::NoKmtMemory.now() => None,
+        ImportHandle::Object { handle, name } => {
+            let by_name = handle.is_null() && Behaviour::MemoryNames.now();
+            Some(ImportHandle::Object { handle, name: if by_name { name } else { std::ptr::null() } })
+        }
+        number @ ImportHandle::Kmt(_) => Some(number),
+    }
+}
+
+/// As [`given`].
+///
+/// # Safety
+/// As for [`given`].
+#[cfg(target_os = "linux")]
+#[allow(clippy::unnecessary_wraps, reason = "the other version fails for some kinds")]
+pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<ImportHandle> {
+    // SAFETY: the caller's promise.
+    Some(unsafe { given(kind, handle) })
+}
+
+/// Ends an import with an injected failure: the caller still owns the handle.
+///
+/// # Safety
+/// No requirements here.
+#[cfg(windows)]
+pub(crate) unsafe fn failed(_handle: Handle) {}

@@ -8,26 +8,24 @@
 //! process on Linux, and work on Windows; mapped images exist on Windows only, and elsewhere their functions are not
 //! found. Behaviour of Windows is from the runtime's source. `gpu_interop_sim_device::settings` lists the settings of
 //! the environment.
+
 #![cfg(any(target_os = "linux", windows))]
 
-#[cfg(windows)]
-pub mod array;
-mod capture;
 pub mod copy;
 pub mod device;
 pub mod external;
-mod found;
 pub mod graph;
-mod handle;
-mod marker;
 mod memory;
-mod missing;
-pub mod module;
 pub mod order;
 pub mod physical;
-mod queue;
-#[cfg(windows)]
-pub mod semaphore;
 mod streams;
+#[cfg(windows)]
+pub mod windows;
 
 pub(crate) use gpu_interop_sim_device::work::{address, give};
+
+/// Aborts the process, as the runtime does or may.
+pub(crate) fn die_because(what: &str) -> ! {
+    eprintln!("sim-hip ends the process: {what}");
+    gpu_interop_sim_device::die()
+}

@@ -5,12 +5,11 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 
 use gpu_interop_sim_abi::hip::device;
-use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::version::Era;
 use gpu_interop_sim_abi::lock;
 use gpu_interop_sim_device::{code, memory};
 
-use crate::found::{Found, Function};
-use crate::missing::die_because;
+use crate::die_because;
 use crate::{external, physical, streams};
 
 /// An allocation.
@@ -123,7 +122,7 @@ pub(crate) fn page_fault(what: &str) -> Result<usize, u32> {
 
 /// Frees the allocation that contains an address, even if it is not the first one, once all work of its device has run.
 /// A null address has no effect. Both functions free both kinds of allocations.
-pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
+pub(crate) fn free(address: usize, function: FreeFunction) -> Result<(), u32> {
     if address == 0 {
         return Ok(());
     }
@@ -154,4 +153,31 @@ pub(crate) fn side(address: usize, size: usize) -> Result<(usize, bool), u32> {
         Some(found) => Ok((found.address, true)),
         None => Ok((address, false)),
     }
+}
+
+/// The memory at an address known to the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The address that the runtime's copies, fills and words access, which may differ.
+    pub(crate) address: usize,
+    /// Size of the memory known to the runtime, offset of the address in it, and real size; bytes.
+    pub(crate) size: usize,
+    pub(crate) offset: usize,
+    pub(crate) real: usize,
+}
+
+impl Found {
+    /// Bytes from the address to the end.
+    pub(crate) fn rest(&self) -> usize {
+        self.size.saturating_sub(self.offset)
+    }
+}
+
+/// The function that frees memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FreeFunction {
+    /// `hipFree`.
+    Device,
+    /// `hipHostFree`.
+    Host,
 }

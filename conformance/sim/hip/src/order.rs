@@ -1,22 +1,22 @@
-//! Streams, events, and the order of their work.
+//! Streams, events, kernels, and the order of their work.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
 
-use gpu_interop_sim_abi::hip::behaviour::Behaviour;
-use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::code_object;
+use gpu_interop_sim_abi::hip::code_object::Damage;
+use gpu_interop_sim_abi::hip::version::{Behaviour, Era};
 use gpu_interop_sim_abi::lock;
-use gpu_interop_sim_device::event::{EVENTS, Event};
-use gpu_interop_sim_device::stream::Stream;
-use gpu_interop_sim_device::word::{Condition, Word};
+use gpu_interop_sim_device::kernel::{MODULES, Module};
+use gpu_interop_sim_device::stream::{EVENTS, Event, Stream};
 use gpu_interop_sim_device::work::HostFunction;
-use gpu_interop_sim_device::{code, entries, lost, work};
+use gpu_interop_sim_device::work::{Condition, Word};
+use gpu_interop_sim_device::{code, entries, faults, kernel, work};
 
 use crate::device::need;
-use crate::missing::{DESTROYED, Missing, die_because};
-use crate::queue::Sort;
-use crate::{address, capture, give, marker, memory, streams};
+use crate::streams::{DESTROYED, Missing, QueueKind};
+use crate::{address, die_because, give, graph, memory, streams};
 
 /// `hipEventBlockingSync`, `hipEventDisableTiming`, `hipEventInterprocess`, and two flags of releases.
 const EVENT_FLAGS: u32 = 1 | 2 | 0x4000_0000 | 0x8000_0000;
@@ -39,26 +39,26 @@ fn enqueue(stream: &Stream, run: impl Fn() -> Result<(), u32> + Send + Sync + 's
 }
 
 /// The words that streams currently wait for, with the number of waiting streams.
-static WAITED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+static WAITED_WORDS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// A stream waits for a word while this lives.
-struct Waited(usize);
+struct WordWait(usize);
 
-impl Waited {
+impl WordWait {
     fn begin(word: usize) -> Self {
-        *lock(&WAITED).entry(word).or_default() += 1;
+        *lock(&WAITED_WORDS).entry(word).or_default() += 1;
         Self(word)
     }
 
     /// `true` if a stream waits for the word.
     fn is(word: usize) -> bool {
-        lock(&WAITED).contains_key(&word)
+        lock(&WAITED_WORDS).contains_key(&word)
     }
 }
 
-impl Drop for Waited {
+impl Drop for WordWait {
     fn drop(&mut self) {
-        let mut waited = lock(&WAITED);
+        let mut waited = lock(&WAITED_WORDS);
         match waited.get_mut(&self.0) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(waited.remove(&self.0)),
@@ -75,12 +75,12 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
     let (here, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         let word = word.reachable()?;
-        let _waited_for = Waited::begin(word);
+        let _waited_for = WordWait::begin(word);
         // SAFETY: the caller's promise.
         unsafe { value.wait(word, mask, condition) };
         Ok(())
     });
-    marker::work(here, &stream);
+    streams::note_work(here, &stream);
     Ok(())
 }
 
@@ -93,14 +93,14 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     let (here, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         let word = word.reachable()?;
-        if Behaviour::WritesReleaseNothing.now() && Waited::is(word) {
+        if Behaviour::WritesReleaseNothing.now() && WordWait::is(word) {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        lost::touch(|| unsafe { value.store(word) });
+        faults::unless_lost(|| unsafe { value.store(word) });
         Ok(())
     });
-    marker::work(here, &stream);
+    streams::note_work(here, &stream);
     Ok(())
 }
 
@@ -116,22 +116,22 @@ entries! {
 
     fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) gives stream {
         code::reject_if(stream.is_null())?;
-        give(stream, streams::create(flags, Sort::Priority(0))?)
+        give(stream, streams::create(flags, QueueKind::Priority(0))?)
     }
 
     // Any number is valid: it is clamped to the supported range.
     fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
         code::reject_if(stream.is_null())?;
-        give(stream, streams::create(flags, Sort::Priority(priority))?)
+        give(stream, streams::create(flags, QueueKind::Priority(priority))?)
     }
 
     fn hipExtStreamCreateWithCUMask(stream: *mut usize, size: u32, mask: *const u32) gives stream {
         if stream.is_null() {
             return Err(code::INVALID_HANDLE);
         }
-        // Which bits it has is not looked at.
+        // The bits of the mask are not checked.
         code::reject_if(size == 0 || mask.is_null())?;
-        give(stream, streams::create(0, Sort::Own)?)
+        give(stream, streams::create(0, QueueKind::Own)?)
     }
 
     fn hipStreamDestroy(stream: usize) {
@@ -141,27 +141,27 @@ entries! {
     fn hipStreamSynchronize(stream: usize) {
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
-            capture::allow_stream(&found)?;
+            graph::allow_stream(&found)?;
         }
         if found.recording().is_some() {
             found.drain();
             return Ok(());
         }
-        streams::ask(here, &found);
+        streams::query_queue(here, &found);
         let done = found.synchronize();
-        streams::known(here);
+        streams::note_completed(here);
         done
     }
 
     fn hipStreamQuery(stream: usize) {
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
-            capture::allow_stream(&found)?;
+            graph::allow_stream(&found)?;
         }
-        streams::ask(here, &found);
+        streams::query_queue(here, &found);
         let idle = match found.recording() {
             Some(_) => !found.is_busy(),
-            None => marker::mark(here) & found.is_idle()?,
+            None => streams::mark(here) & found.is_idle()?,
         };
         if idle { Ok(()) } else { Err(code::NOT_READY) }
     }
@@ -178,14 +178,14 @@ entries! {
             _ => return Err(code::INVALID_VALUE),
         }
         let it = self::event(event)?;
-        if capture::wait(here, &found, event)? {
+        if graph::wait_captured(here, &found, event)? {
             return Ok(());
         }
         // A wait for an event that is complete enqueues nothing; since HIP 6, another one has no marker of its own.
         match (it.is_complete(), Era::now()) {
             (true, _) => {}
-            (false, Era::Early | Era::Five) => drop(marker::mark(here)),
-            (false, _) => marker::work(here, &found),
+            (false, Era::Early | Era::Five) => drop(streams::mark(here)),
+            (false, _) => streams::note_work(here, &found),
         }
         work::wait_event(here, event, 0)
     }
@@ -213,22 +213,22 @@ entries! {
         }
         let (here, found) = streams::for_work(stream, &Missing::RECORD_EVENT)?;
         let it = self::event(event)?;
-        if capture::record(event, here, &found) {
+        if graph::record_captured(event, here, &found) {
             return Ok(());
         }
-        marker::mark(here);
+        streams::mark(here);
         found.record(&it)
     }
 
     fn hipEventQuery(event: usize) {
         let it = self::event(event)?;
-        capture::allow_query(event)?;
+        graph::allow_query(event)?;
         if it.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
     }
 
     fn hipEventSynchronize(event: usize) {
         let it = self::event(event)?;
-        capture::allow_query(event)?;
+        graph::allow_query(event)?;
         if let Some(record) = it.last() {
             record.wait();
         }
@@ -255,7 +255,79 @@ entries! {
     fn hipLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
         let (here, _) = streams::for_work(stream, &Missing::HOST_FUNCTION)?;
         work::host_function(here, function, data)?;
-        marker::mark(here);
+        streams::mark(here);
+        Ok(())
+    }
+}
+
+/// `hipErrorInvalidConfiguration`.
+const INVALID_CONFIGURATION: u32 = 9;
+/// Maximum shared memory of a block in bytes, and maximum number of its threads.
+const MOST_SHARED: u32 = 65536;
+const MOST_THREADS: u32 = 1024;
+
+/// Result for an unknown module.
+fn missing(module: usize) -> u32 {
+    if module == 0 && Era::now() > Era::Early { code::INVALID_HANDLE } else { code::NOT_FOUND }
+}
+
+entries! {
+    after need;
+
+    fn hipModuleLoadData(module: *mut usize, image: *const c_void) gives module {
+        code::reject_if(module.is_null() || image.is_null())?;
+        let loaded = Module::complete(code_object::check(image)?)?;
+        match (code_object::damage(image), Era::now()) {
+            (Some(Damage::NoNames), Era::Seven) => return Err(code::INVALID_IMAGE),
+            (Some(Damage::NoNames), _) => die_because("before HIP 7.2 a code object without .strtab is followed into nothing"),
+            (Some(Damage::NoSymbols), Era::Early) => return Err(code_object::SHARED_OBJECT_INIT_FAILED),
+            _ => {}
+        }
+        give(module, MODULES.insert(loaded))
+    }
+
+    fn hipModuleUnload(module: usize) {
+        MODULES.remove(module).map(drop).ok_or_else(|| missing(module))
+    }
+
+    fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) gives function {
+        code::reject_if(function.is_null() || name.is_null())?;
+        code::reject_if(*name == 0 && Era::now() > Era::Early)?;
+        MODULES.get(module).ok_or_else(|| missing(module))?;
+        give(function, work::module_kernel(module, name)?)
+    }
+
+    fn hipModuleLaunchKernel(
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared_bytes: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void,
+    ) {
+        let era = Era::now();
+        if function == 0 {
+            return Err(if era == Era::Early { code::INVALID_IMAGE } else { code::INVALID_HANDLE });
+        }
+        if kernel::of(function).is_none() {
+            die_because("an invalid kernel is launched");
+        }
+        let (here, found) = streams::for_work(stream, &Missing::KERNEL)?;
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        if grid.contains(&0) || block.contains(&0) {
+            let recorded = found.recording().is_some() && era >= Era::Seven;
+            return Err(if recorded { INVALID_CONFIGURATION } else { code::INVALID_VALUE });
+        }
+        let threads = block.into_iter().try_fold(1_u32, u32::checked_mul).unwrap_or(u32::MAX);
+        if threads > MOST_THREADS {
+            return Err(if era == Era::Early { INVALID_CONFIGURATION } else { code::INVALID_VALUE });
+        }
+        let too_wide = |(grid, block): (&u32, &u32)| *grid == u32::MAX || grid.checked_mul(*block).is_none();
+        code::reject_if(era > Era::Early && grid.iter().zip(&block).any(too_wide))?;
+        if shared_bytes > MOST_SHARED {
+            return Err(if era == Era::Early { code::OUT_OF_MEMORY } else { code::INVALID_VALUE });
+        }
+        if arguments.is_null() && extra.is_null() && era < Era::Six {
+            die_because("before HIP 6 a launch follows the arguments, which are NULL");
+        }
+        work::launch(function, grid, block, here, [arguments, extra])?;
+        streams::note_work(here, &found);
         Ok(())
     }
 }

@@ -5,15 +5,15 @@ use std::ffi::c_uint;
 use std::sync::Mutex;
 
 use cubecl_hip_sys as hip;
-use gpu_interop_sim_abi::hip::era::Era;
-use gpu_interop_sim_abi::hip::physical::{Access, Prop, access, numbers};
+use gpu_interop_sim_abi::hip::memory::{Access, Prop, access, numbers};
+use gpu_interop_sim_abi::hip::version::Era;
 use gpu_interop_sim_abi::lock;
-use gpu_interop_sim_device::system::Export;
+use gpu_interop_sim_device::system::ExportHandle;
 use gpu_interop_sim_device::{code, device, entries, physical};
 
 use crate::device::{has_virtual_memory, need};
-use crate::found::Found;
-use crate::missing::die_because;
+use crate::die_because;
+use crate::memory::Found;
 use crate::{address, give};
 
 const NO_HANDLE: u32 = hip::hipMemAllocationHandleType_hipMemHandleTypeNone;
@@ -150,7 +150,7 @@ entries! {
         physical::allow(pointer, size, [DEVICE, READ_WRITE])
     }
 
-    fn hipMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {
+    fn hipMemExportToShareableHandle(shareable: *mut ExportHandle, handle: u64, kind: c_uint, flags: u64) {
         need_virtual_memory()?;
         if shareable.is_null() && kind == DESCRIPTOR && flags == 0 && Era::now() == Era::Six {
             die_because("HIP 6 follows NULL where a handle is exported to");

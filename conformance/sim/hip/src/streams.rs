@@ -1,19 +1,29 @@
-//! Streams, and their state besides their work.
+//! Streams, their hardware queues, and results of calls with the handle of a stream that does not exist.
+//!
+//! A device has a few hardware queues, which streams share, so that a waiting stream blocks others. Every stream gets a
+//! queue at its creation: a new one while there are fewer than `GPU_MAX_HW_QUEUES`; then the one with the fewest streams,
+//! of several the newest. A queue executes its work in order, including host functions and waits for events. Streams of
+//! each of three priorities have separate queues, and a stream with a mask of compute units has its own. This was recorded
+//! on Linux; for Windows it is unknown, and streams share nothing.
+//!
+//! A query needs a marker behind a stream's work. Without a marker the runtime enqueues one at the query, and returns "not
+//! ready" even if the work has completed.
+//!
+//! For a handle that is not a stream, some versions return a code and some dereference the handle: an invalid address,
+//! which crashes the process, or freed memory, whose effect is undefined. The simulator aborts in both cases and prints the
+//! reason.
 
-use std::collections::BTreeMap;
+use crate::die_because;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, Once};
 
+use Answer::{Code, Dies};
 use gpu_interop_sim_abi::hip::device;
-use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::version::Era;
 use gpu_interop_sim_abi::lock;
-use gpu_interop_sim_device::event::Event;
-use gpu_interop_sim_device::stream::{STREAMS, Stream};
-use gpu_interop_sim_device::{code, work};
-
-use crate::marker;
-use crate::missing::{DESTROYED, Missing, die_because};
-use crate::queue::{self, Sort};
+use gpu_interop_sim_device::stream::{Event, STREAMS, Stream};
+use gpu_interop_sim_device::{code, settings, work};
 
 /// `hipStreamLegacy`, since HIP 6, and `hipStreamPerThread`: numbers in place of handles.
 const LEGACY: usize = 1;
@@ -23,7 +33,7 @@ const NON_BLOCKING: u32 = 1;
 
 /// State of a created stream.
 #[derive(Debug, Clone, Copy)]
-struct Made {
+struct StreamState {
     /// Waits for the default stream, which also waits for this one.
     blocking: bool,
     device: c_int,
@@ -32,23 +42,27 @@ struct Made {
     in_doubt: bool,
 }
 
-static MADE: Mutex<BTreeMap<usize, Made>> = Mutex::new(BTreeMap::new());
+static STREAM_STATES: Mutex<BTreeMap<usize, StreamState>> = Mutex::new(BTreeMap::new());
 
 /// Creates a stream with a hardware queue of this kind.
-pub(crate) fn create(flags: u32, sort: Sort) -> Result<usize, u32> {
+pub(crate) fn create(flags: u32, kind: QueueKind) -> Result<usize, u32> {
     let handle = work::create_stream(flags)?;
-    queue::join(handle, sort);
-    let made =
-        Made { blocking: flags & NON_BLOCKING == 0, device: device::current(), destroyed: false, in_doubt: false };
-    lock(&MADE).insert(handle, made);
+    join_queue(handle, kind);
+    let made = StreamState {
+        blocking: flags & NON_BLOCKING == 0,
+        device: device::current(),
+        destroyed: false,
+        in_doubt: false,
+    };
+    lock(&STREAM_STATES).insert(handle, made);
     Ok(handle)
 }
 
 /// Notes that a reset of the device has destroyed all streams.
 pub(crate) fn reset() {
-    lock(&MADE).iter_mut().filter(|(_, made)| !made.destroyed).for_each(|(handle, made)| {
+    lock(&STREAM_STATES).iter_mut().filter(|(_, made)| !made.destroyed).for_each(|(handle, made)| {
         made.destroyed = true;
-        queue::leave(*handle);
+        leave_queue(*handle);
     });
 }
 
@@ -60,11 +74,11 @@ pub(crate) fn destroy(handle: usize) -> Result<(), u32> {
         _ => {}
     }
     let (_, stream) = find(handle, &Missing::STREAM)?;
-    crate::capture::forget(handle);
+    crate::graph::forget_capture(handle);
     stream.drain();
-    queue::leave(handle);
-    marker::mark(handle);
-    if let Some(made) = lock(&MADE).get_mut(&handle) {
+    leave_queue(handle);
+    mark(handle);
+    if let Some(made) = lock(&STREAM_STATES).get_mut(&handle) {
         made.destroyed = true;
     }
     work::destroy_stream(handle)
@@ -79,7 +93,7 @@ pub(crate) fn find(handle: usize, missing: &Missing) -> Result<(usize, Arc<Strea
     };
     match Stream::of(here) {
         Some(stream) => Ok((here, stream)),
-        None => Err(missing.answer(lock(&MADE).get(&here).is_some_and(|made| made.destroyed))),
+        None => Err(missing.answer(lock(&STREAM_STATES).get(&here).is_some_and(|made| made.destroyed))),
     }
 }
 
@@ -87,51 +101,51 @@ pub(crate) fn find(handle: usize, missing: &Missing) -> Result<(usize, Arc<Strea
 pub(crate) fn for_work(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let (here, stream) = for_copy(handle, missing)?;
     // A hardware queue executes its work in order.
-    behind_mates(here, &stream);
-    doubt(here, true);
+    wait_for_queue_mates(here, &stream);
+    set_in_doubt(here, true);
     Ok((here, stream))
 }
 
 /// Makes a stream wait for the work in its hardware queue.
-fn behind_mates(here: usize, stream: &Stream) {
-    for mate in queue::mates(here).into_iter().filter_map(Stream::of) {
+fn wait_for_queue_mates(here: usize, stream: &Stream) {
+    for mate in queue_mates(here).into_iter().filter_map(Stream::of) {
         after(stream, &mate);
     }
 }
 
-fn doubt(here: usize, in_doubt: bool) {
-    if let Some(made) = lock(&MADE).get_mut(&here) {
+fn set_in_doubt(here: usize, in_doubt: bool) {
+    if let Some(made) = lock(&STREAM_STATES).get_mut(&here) {
         made.in_doubt = in_doubt;
     }
 }
 
 /// Makes a stream's hardware queue report the completion of its work, if it is not known otherwise. The query waits in
 /// the queue, too.
-pub(crate) fn ask(here: usize, stream: &Stream) {
-    if here == 0 || lock(&MADE).get(&here).is_some_and(|made| made.in_doubt) {
-        behind_mates(here, stream);
+pub(crate) fn query_queue(here: usize, stream: &Stream) {
+    if here == 0 || lock(&STREAM_STATES).get(&here).is_some_and(|made| made.in_doubt) {
+        wait_for_queue_mates(here, stream);
     }
 }
 
 /// Records that a stream's work has completed.
-pub(crate) fn known(here: usize) {
-    marker::mark(here);
-    doubt(here, false);
+pub(crate) fn note_completed(here: usize) {
+    mark(here);
+    set_in_doubt(here, false);
 }
 
 /// As [`for_work`], for work of a copy engine, which uses no hardware queue.
 pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let (here, stream) = find(handle, missing)?;
-    doubt(here, false);
-    if stream.recording().is_some_and(|recording| recording.is_spoilt()) {
+    set_in_doubt(here, false);
+    if stream.recording().is_some_and(|recording| recording.is_invalid()) {
         return Err(code::CAPTURE_INVALIDATED);
     }
     if here == 0 {
         static DEFAULT: Once = Once::new();
-        DEFAULT.call_once(|| queue::join(0, Sort::Priority(0)));
+        DEFAULT.call_once(|| join_queue(0, QueueKind::Priority(0)));
         blocking().iter().for_each(|other| after(&stream, other));
     } else {
-        let blocking = lock(&MADE).get(&here).is_some_and(|made| made.blocking);
+        let blocking = lock(&STREAM_STATES).get(&here).is_some_and(|made| made.blocking);
         if let Some(default) = blocking.then(|| Stream::of(0)).flatten() {
             after(&stream, &default);
         }
@@ -140,7 +154,7 @@ pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<S
 }
 
 fn blocking() -> Vec<Arc<Stream>> {
-    lock(&MADE)
+    lock(&STREAM_STATES)
         .iter()
         .filter(|(_, made)| made.blocking && !made.destroyed)
         .filter_map(|(handle, _)| STREAMS.get(*handle))
@@ -163,7 +177,7 @@ fn after(stream: &Stream, other: &Stream) {
 
 /// Waits for all work of the streams of a device; of every device with `None`.
 pub(crate) fn drain(device: Option<c_int>) {
-    let of_it: Vec<_> = lock(&MADE)
+    let of_it: Vec<_> = lock(&STREAM_STATES)
         .iter()
         .filter(|(_, made)| device.is_none_or(|device| made.device == device) && !made.destroyed)
         .filter_map(|(handle, _)| STREAMS.get(*handle))
@@ -200,6 +214,123 @@ pub(crate) fn synchronize_all() -> Result<(), u32> {
         }
         stream.synchronize()
     };
-    marker::mark_all();
+    mark_all();
     STREAMS.all().into_iter().chain(Stream::of(0)).map(synchronize).fold(Ok(()), Result::and)
+}
+
+/// Maximum number of queues, from the environment or the default.
+const MAX_QUEUES: usize = 4;
+
+/// The streams of a queue, by handle.
+type Queue = Vec<usize>;
+
+/// The queues of each priority: high, normal and low. Older ones come first.
+static QUEUES: Mutex<[Vec<Queue>; 3]> = Mutex::new([Vec::new(), Vec::new(), Vec::new()]);
+
+/// The queue that a stream gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueKind {
+    /// A shared queue of a priority: less than 0 is high.
+    Priority(i32),
+    /// Its own queue.
+    Own,
+}
+
+/// Assigns a queue to a stream.
+pub(crate) fn join_queue(stream: usize, kind: QueueKind) {
+    let QueueKind::Priority(priority) = kind else { return };
+    if cfg!(windows) {
+        return;
+    }
+    let most = settings::number("GPU_MAX_HW_QUEUES", MAX_QUEUES).max(1);
+    let mut queues = lock(&QUEUES);
+    let place = usize::try_from(priority.signum() + 1).unwrap_or(1);
+    let queues = &mut queues[place];
+    if queues.len() < most {
+        queues.push(vec![stream]);
+    } else if let Some(fewest) = queues.iter_mut().rev().min_by_key(|queue| queue.len()) {
+        fewest.push(stream);
+    }
+}
+
+/// Removes a stream from its queue.
+pub(crate) fn leave_queue(stream: usize) {
+    lock(&QUEUES).iter_mut().flatten().for_each(|queue| queue.retain(|other| *other != stream));
+}
+
+/// The other streams of a stream's queue.
+pub(crate) fn queue_mates(stream: usize) -> Vec<usize> {
+    let queues = lock(&QUEUES);
+    let queue = queues.iter().flatten().find(|queue| queue.contains(&stream));
+    queue.into_iter().flatten().copied().filter(|other| *other != stream).collect()
+}
+
+/// Streams whose last work has no marker behind it.
+static UNMARKED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// Records that work was enqueued on a stream.
+pub(crate) fn note_work(here: usize, stream: &Stream) {
+    if stream.recording().is_none() {
+        lock(&UNMARKED).insert(here);
+    }
+}
+
+/// Records a marker behind a stream's work, or the completion of that work. Returns whether there was a marker already.
+pub(crate) fn mark(here: usize) -> bool {
+    !lock(&UNMARKED).remove(&here)
+}
+
+/// Records the completion of all work.
+pub(crate) fn mark_all() {
+    lock(&UNMARKED).clear();
+}
+
+/// Result of the call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// The call returns this code.
+    Code(u32),
+    /// The runtime dereferences the handle.
+    Dies,
+}
+
+/// Results for a destroyed stream, and for a handle that never was a stream, in each [`Era`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Missing {
+    destroyed: [Answer; 4],
+    unknown: [Answer; 4],
+}
+
+/// `hipErrorContextIsDestroyed`: the stream is unknown.
+pub(crate) const DESTROYED: u32 = 709;
+const GONE: Answer = Code(DESTROYED);
+const WRONG: Answer = Code(1);
+const NO_HANDLE: Answer = Code(400);
+
+impl Missing {
+    pub(crate) const COPY: Self = Self { destroyed: [Dies, Dies, GONE, GONE], unknown: [Dies; 4] };
+    pub(crate) const FILL: Self = Self { destroyed: [Dies; 4], unknown: [Dies; 4] };
+    pub(crate) const WORD: Self = Self { destroyed: [Dies, GONE, GONE, GONE], unknown: [Dies, GONE, GONE, GONE] };
+    pub(crate) const STREAM: Self = Self { destroyed: [GONE, GONE, GONE, Dies], unknown: [GONE, GONE, GONE, Dies] };
+    pub(crate) const WAIT_EVENT: Self =
+        Self { destroyed: [GONE, NO_HANDLE, NO_HANDLE, Dies], unknown: [GONE, NO_HANDLE, NO_HANDLE, Dies] };
+    pub(crate) const RECORD_EVENT: Self =
+        Self { destroyed: [Dies, GONE, GONE, Dies], unknown: [Dies, GONE, GONE, Dies] };
+    pub(crate) const HOST_FUNCTION: Self = Self { destroyed: [Dies, GONE, GONE, Dies], unknown: [Dies; 4] };
+    pub(crate) const CAPTURE: Self = Self { destroyed: [WRONG, GONE, GONE, Dies], unknown: [WRONG, GONE, GONE, Dies] };
+    pub(crate) const GRAPH: Self = Self { destroyed: [WRONG, GONE, GONE, GONE], unknown: [WRONG, GONE, GONE, GONE] };
+    pub(crate) const KERNEL: Self = Self { destroyed: [Dies, WRONG, WRONG, GONE], unknown: [Dies, WRONG, WRONG, GONE] };
+
+    /// Returns the code for a handle, or aborts the process.
+    pub(crate) fn answer(&self, was_one: bool) -> u32 {
+        let (answers, what) = if was_one {
+            (self.destroyed, "a destroyed stream is used")
+        } else {
+            (self.unknown, "the stream does not exist")
+        };
+        match Era::now().pick(answers) {
+            Code(code) => code,
+            Dies => die_because(what),
+        }
+    }
 }

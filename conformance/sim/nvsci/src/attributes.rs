@@ -49,7 +49,7 @@ impl Stored {
 
 /// The kind of an attribute list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum ListKind {
     Unreconciled,
     Reconciled,
     /// The conflict list of a failed reconciliation. NVIDIA's guides forbid reads and writes of it; here either aborts
@@ -61,21 +61,21 @@ pub(crate) enum Sort {
 pub(crate) struct List {
     /// The module that it was created with.
     pub(crate) module: usize,
-    pub(crate) sort: Sort,
+    pub(crate) kind: ListKind,
     pub(crate) values: Mutex<Values>,
 }
 
 impl List {
-    pub(crate) fn new(module: usize, sort: Sort, values: Values) -> Self {
-        Self { module, sort, values: Mutex::new(values) }
+    pub(crate) fn new(module: usize, kind: ListKind, values: Values) -> Self {
+        Self { module, kind, values: Mutex::new(values) }
     }
 
     /// `true` if it is reconciled. Aborts the process if the list must not be used.
     pub(crate) fn is_reconciled(&self) -> bool {
-        match self.sort {
-            Sort::Unreconciled => false,
-            Sort::Reconciled => true,
-            Sort::Conflict => panics("attributes of a conflict list were read or set"),
+        match self.kind {
+            ListKind::Unreconciled => false,
+            ListKind::Reconciled => true,
+            ListKind::Conflict => panics("attributes of a conflict list were read or set"),
         }
     }
 
@@ -152,16 +152,16 @@ pub(crate) unsafe fn reconcile(
     )?;
     let lists: Vec<Arc<List>> = handles.iter().map(|handle| find(*handle)).collect();
     let module = lists[0].module;
-    error::reject_if(lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != module))?;
+    error::reject_if(lists.iter().any(|list| list.kind != ListKind::Unreconciled || list.module != module))?;
     let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
     let behaviour = Behaviour::now();
     match rules(&behaviour, &values) {
         // SAFETY: the caller's promise.
-        Ok(values) => unsafe { give(list, known.insert(List::new(module, Sort::Reconciled, values))) },
+        Ok(values) => unsafe { give(list, known.insert(List::new(module, ListKind::Reconciled, values))) },
         Err((code, with_list)) => {
             if with_list {
                 let none = behaviour.has("no_conflict_list");
-                let made = || known.insert(List::new(module, Sort::Conflict, Values::new()));
+                let made = || known.insert(List::new(module, ListKind::Conflict, Values::new()));
                 // SAFETY: the caller's promise.
                 unsafe { give(conflict, if none { 0 } else { made() }) }?;
             }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_order_within_a_call_does_not_matter() {
-        let list = || List::new(1, Sort::Unreconciled, Values::new());
+        let list = || List::new(1, ListKind::Unreconciled, Values::new());
         assert_eq!(set(&list(), &[2, 1]), Ok(()));
         let one = list();
         assert_eq!(set(&one, &[2]), Err(error::BAD_PARAMETER));

@@ -1,6 +1,8 @@
-//! Settings of `GPU_INTEROP_SIM_NVSCI`.
+//! Settings of `GPU_INTEROP_SIM_NVSCI`, and the functions that an application calls first: checks of the versions.
 
-use gpu_interop_sim_abi::settings;
+use gpu_interop_sim_abi::{entries, settings};
+
+use crate::give;
 
 /// The words of `GPU_INTEROP_SIM_NVSCI`.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +69,18 @@ impl Behaviour {
     }
 }
 
+entries! {
+    fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
+        crate::report_at_exit();
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::buf_minor).into())
+    }
+
+    fn NvSciSyncCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
+        crate::report_at_exit();
+        give(compatible, Behaviour::now().knows(major, minor, Behaviour::sync_minor).into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +92,20 @@ mod tests {
         assert_eq!(last("wide,buf_2.0,sync_2.0"), (8, 5));
         assert_eq!(last("buf_2.6,sync_2.3"), (11, 9));
         assert_eq!(last("sync_2.5,buf_2.8"), (11, 12));
+    }
+
+    #[test]
+    fn versions_are_compared_with_their_minor() {
+        type Check = unsafe extern "C" fn(u32, u32, *mut u8) -> u32;
+        for (check, newest) in
+            [(NvSciBufCheckVersionCompatibility as Check, 11), (NvSciSyncCheckVersionCompatibility as Check, 8)]
+        {
+            for (major, minor, expected) in [(2, 0, 1), (2, newest, 1), (2, newest + 1, 0), (1, 0, 0), (3, 0, 0)] {
+                let mut compatible = 9;
+                // SAFETY: the output is valid for the call.
+                let code = unsafe { check(major, minor, &raw mut compatible) };
+                assert_eq!((code, compatible), (0, expected), "{major}.{minor}");
+            }
+        }
     }
 }

@@ -11,12 +11,12 @@ use gpu_interop_sim_abi::{entries, lock};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::attributes::{self, List, Sort, Stored, Values};
+use crate::attributes::{List, ListKind, Stored, Values};
 use crate::behaviour::Behaviour;
 use crate::reconcile::{
     ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
 };
-use crate::{Pair, asked_for, error, give, leaks, panics, voids};
+use crate::{Pair, attributes, error, give, is_set, leaks, panics, voids};
 
 pub(crate) static BUFFER_MODULES: Objects<()> = Objects::new();
 pub(crate) static BUFFER_LISTS: Objects<List> = Objects::new();
@@ -65,7 +65,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     fn insert(memory: Arc<Memory>, module: usize, values: Values) -> usize {
-        let list = Arc::new(List::new(module, Sort::Reconciled, values));
+        let list = Arc::new(List::new(module, ListKind::Reconciled, values));
         let handle = OBJECT_LISTS.insert(list.clone());
         let (imports, has_pointer) = (AtomicU64::new(0), AtomicBool::new(false));
         BUFFERS.insert(Self { memory, list: (handle, list), imports, has_pointer })
@@ -137,7 +137,7 @@ entries! {
 
     fn NvSciBufAttrListCreate(module: usize, list: *mut usize) gives list {
         need_module(module)?;
-        give(list, BUFFER_LISTS.insert(List::new(module, Sort::Unreconciled, Values::new())))
+        give(list, BUFFER_LISTS.insert(List::new(module, ListKind::Unreconciled, Values::new())))
     }
 
     fn NvSciBufAttrListSetAttrs(list: usize, pairs: *mut Pair, count: usize) {
@@ -201,7 +201,7 @@ entries! {
         let end = offset.checked_add(length).ok_or(error::OVERFLOW)?;
         error::reject_if(length == 0 || end > buffer.size())?;
         // The header does not state whether a buffer is mapped before its pointer is requested.
-        if !buffer.has_pointer.load(Ordering::SeqCst) && !asked_for("always_mapped") {
+        if !buffer.has_pointer.load(Ordering::SeqCst) && !is_set("always_mapped") {
             return Err(error::NOT_PERMITTED);
         }
         FLUSHES.fetch_add(1, Ordering::SeqCst);

@@ -11,10 +11,8 @@ use gpu_interop_sim_abi::objects::Objects;
 
 use crate::attributes::Stored;
 use crate::buffer::buffer_of;
-use crate::live::IMPORTS;
-use crate::sync::{Fence, Primitive, SyncObject, list_of, sync_of};
-use crate::sync_reconcile::{GPU, REQUIRED_PERM, SIGNAL, WAIT};
-use crate::{error, panics};
+use crate::sync::{Fence, GPU, Primitive, REQUIRED_PERM, SIGNAL, SyncObject, WAIT, list_of, sync_of};
+use crate::{IMPORTS, error, panics};
 
 static INTERFACE: Interface = Interface {
     import_buffer,

@@ -203,7 +203,7 @@ pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Value
     out.insert(NEED_CPU_ACCESS, Stored::new(&[cpu.into()]));
     let cpu_cache = any_true(ENABLE_CPU_CACHE);
     out.insert(ENABLE_CPU_CACHE, Stored::new(&[cpu_cache.into()]));
-    // Since 2.8 the header reports this only beside an engine without coherent access to memory.
+    // Since 2.8 the header reports this only if an engine lacks coherent access to memory.
     let flush = cpu_cache && cpu && (behaviour.buf_minor() < 8 || behaviour.has("iso_engine"));
     out.insert(CPU_NEED_SW_CACHE_COHERENCY, Stored::new(&[flush.into()]));
     out.insert(ACTUAL_PERM, Stored::new(&perm.to_ne_bytes()));

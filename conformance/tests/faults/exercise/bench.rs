@@ -1,18 +1,21 @@
-//! The environment of sections: the device, and the record of their observations.
+//! The environment of sections: the device, and the record of their observations; and work that lasts until the test ends
+//! it, or its time is over.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use gpu_interop::{
     Device, Error, ErrorKind, ExternalMemory, ExternalSemaphore, Feature, MappedBuffer, MemoryHandle, MemoryImport,
-    Result, SemaphoreHandle, SemaphoreImport,
+    Result, SemaphoreImport, Stream,
 };
+pub(super) use gpu_interop_test_support::request::{memory_request, semaphore_request};
 use rustix::fs::MemfdFlags;
 
-use super::record::{Record, Returned};
-use crate::driver::{Driver, Vendor};
 use crate::sabotage::Sabotage;
-use crate::simulator::{Live, Simulator, Sort};
+use crate::simulator::{Driver, Live, ObjectKind, Simulator, Vendor};
 
 /// Size of imports, bytes.
 pub(super) const SIZE: u64 = 4096;
@@ -30,17 +33,6 @@ pub(crate) struct Bench<'a> {
     pub(super) has_lasting_fault: bool,
     section: RefCell<Vec<Error>>,
     record: RefCell<Record>,
-}
-
-pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
-    // SAFETY: the simulator imports any file of this size; other handles are rejected before it is called.
-    unsafe { MemoryImport::new(handle, size) }
-}
-
-pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
-    // SAFETY: it is a semaphore of the host backend, which the simulator imports, or it is rejected before the
-    // simulator is called.
-    unsafe { SemaphoreImport::new(handle) }
 }
 
 impl<'a> Bench<'a> {
@@ -95,27 +87,27 @@ impl<'a> Bench<'a> {
     }
 
     /// Records the result of `close`. After a failure the object stays alive in the driver, and the section continues.
-    pub(super) fn closed(&self, sort: Sort, closed: Result<()>) {
+    pub(super) fn closed(&self, kind: ObjectKind, closed: Result<()>) {
         if let Err(error) = closed {
-            self.record.borrow_mut().kept.add(sort);
+            self.record.borrow_mut().kept.add(kind);
             self.section.borrow_mut().push(error);
         }
     }
 
     /// As [`Bench::closed`], for a graph, which consists of two objects: both remain if neither was tried.
     pub(super) fn closed_graph(&self, closed: Result<()>) {
-        let tried = |error: &Error| crate::remaining_objects::by(error.operation()).contains(&Sort::Graphs);
+        let tried = |error: &Error| crate::checks::remaining_after(error.operation()).contains(&ObjectKind::Graphs);
         if closed.as_ref().is_err_and(|error| !tried(error)) {
-            self.record.borrow_mut().kept.add(Sort::Graphs);
+            self.record.borrow_mut().kept.add(ObjectKind::Graphs);
         }
-        self.closed(Sort::Graphs, closed);
+        self.closed(ObjectKind::Graphs, closed);
     }
 
     /// As [`Bench::closed`], for exportable memory, which consists of two objects: the one of the failed call remains.
     pub(super) fn closed_allocation(&self, closed: Result<()>) {
         let Err(error) = closed else { return };
-        if let Some(sort) = crate::remaining_objects::of_allocation(error.operation()) {
-            self.record.borrow_mut().kept.add(sort);
+        if let Some(kind) = crate::checks::object_of_allocation(error.operation()) {
+            self.record.borrow_mut().kept.add(kind);
         }
         self.section.borrow_mut().push(error);
     }
@@ -219,4 +211,86 @@ pub(super) fn seen<const N: usize>(file: impl AsFd, offset: u64) -> [u8; N] {
 fn inode(fd: BorrowedFd<'_>) -> (u64, u64) {
     let stat = rustix::fs::fstat(fd).unwrap_or_else(|error| panic!("the descriptor came back closed: {error}"));
     (stat.st_dev, stat.st_ino)
+}
+
+/// Observations of an exercise.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// Every error, with the section that it ended.
+    pub(crate) errors: Vec<(&'static str, Error)>,
+    /// Properties of the backend and its device.
+    pub(crate) facts: BTreeMap<String, String>,
+    /// Violated guarantees.
+    pub(crate) wrong: Vec<String>,
+    /// `true` if the current context or device of the thread has changed.
+    pub(crate) moved: bool,
+    /// Objects that `close` reported as not freed.
+    pub(crate) kept: Live,
+    /// Requests returned by failed imports.
+    pub(crate) returned: Vec<Returned>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Returned {
+    Memory(MemoryImport),
+    Semaphore(SemaphoreImport),
+}
+
+impl Returned {
+    /// Imports the same once more.
+    pub(crate) fn import(self, device: &Device) -> Result<()> {
+        match self {
+            Self::Memory(request) => device.import_memory(request)?.close(),
+            Self::Semaphore(request) => device.import_semaphore(request)?.close(),
+        }
+    }
+}
+
+/// Blocks streams until it is opened or dropped, or for [`LIMIT`].
+#[derive(Debug, Default)]
+pub(super) struct Gate(Arc<(Mutex<State>, Condvar)>);
+
+/// Four of these are less than the limit of an exercise.
+const LIMIT: Duration = Duration::from_secs(4);
+
+#[derive(Debug, Default)]
+struct State {
+    open: bool,
+    /// The limit ended a wait.
+    expired: bool,
+}
+
+impl Gate {
+    /// Makes a stream wait.
+    pub(super) fn hold(&self, stream: &Stream) -> Result<()> {
+        let gate = self.0.clone();
+        stream.launch_host_function(move || {
+            let (state, changed) = &*gate;
+            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = changed.wait_timeout_while(state, LIMIT, |state| !state.open);
+            let (mut state, limit) = waited.unwrap_or_else(PoisonError::into_inner);
+            state.expired |= limit.timed_out();
+        })
+    }
+
+    /// Releases the streams.
+    pub(super) fn open(&self) {
+        self.state().open = true;
+        self.0.1.notify_all();
+    }
+
+    /// `true` if the limit ended a wait.
+    pub(super) fn has_expired(&self) -> bool {
+        self.state().expired
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
 }

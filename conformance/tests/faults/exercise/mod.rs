@@ -2,51 +2,38 @@
 //! is one error, and later sections run normally.
 
 mod bench;
-mod broken;
-mod copies;
-mod exportable;
-mod gate;
-mod graphs;
-mod images;
-mod imports;
-mod kernels;
-mod order;
-mod pending;
-mod record;
-mod semaphores;
-mod timelines;
+mod memory;
+mod work;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use gpu_interop::{Device, Feature, MemoryHandleKind, Result, SemaphoreHandleKind};
 
-pub(crate) use record::{Record, Returned};
-
-use self::bench::{Bench, Section};
-
-use crate::driver::Driver;
+use crate::exercise::bench::{Bench, Section};
+pub(crate) use crate::exercise::bench::{Record, Returned};
 use crate::sabotage::Sabotage;
-use crate::simulator::Simulator;
+use crate::simulator::{Driver, Simulator};
 
 const SECTIONS: &[(&str, Section)] = &[
-    ("imports", imports::imports),
-    ("mappings", imports::mappings),
-    ("copies", copies::copies),
-    ("words", copies::words),
-    ("streams and events", order::streams_and_events),
-    ("host functions", order::host_functions),
-    ("lent streams", order::lent_streams),
-    ("kernels", kernels::kernels),
-    ("exportable memory", exportable::exportable),
-    ("images", images::images),
-    ("surfaces and textures", images::surfaces_and_textures),
-    ("semaphores", semaphores::semaphores),
-    ("graphs", graphs::graphs),
-    ("semaphores in graphs", graphs::semaphores),
-    ("timelines", timelines::native),
-    ("timelines over a bridge", timelines::bridge),
-    ("pending work", pending::pending),
-    ("a read behind pending work", pending::read),
+    ("imports", memory::imports),
+    ("mappings", memory::mappings),
+    ("copies", memory::copies),
+    ("words", memory::words),
+    ("streams and events", work::streams_and_events),
+    ("host functions", work::host_functions),
+    ("lent streams", work::lent_streams),
+    ("kernels", work::kernels),
+    ("exportable memory", memory::exportable),
+    ("images", memory::images),
+    ("surfaces and textures", memory::surfaces_and_textures),
+    ("semaphores", work::semaphores),
+    ("graphs", work::graphs),
+    ("semaphores in graphs", work::graph_semaphores),
+    ("timelines", work::native_timelines),
+    ("timelines over a bridge", work::bridged_timelines),
+    ("pending work", work::pending),
+    ("a read behind pending work", work::read),
 ];
 
 /// Runs the exercise, or a broken one for a negative control. `lasting`: a fault strikes more than one call.
@@ -77,7 +64,7 @@ fn load(
     let device = Device::open(&*backend, driver.ordinal)?;
     describe(&device, &mut record.facts);
     let bench = Bench::new(driver, &device, simulator, sabotage, lasting);
-    let one_more = sabotage.and_then(broken::section).map(|section| ("one more", section));
+    let one_more = sabotage.and_then(broken_section).map(|section| ("one more", section));
     let sections = SECTIONS.iter().copied().chain(one_more);
     for (name, section) in sections {
         if let Err(error) = section(&bench) {
@@ -111,5 +98,41 @@ fn describe(device: &Device, facts: &mut BTreeMap<String, String>) {
     }
     for feature in Feature::ALL {
         fact(format!("feature: {feature}"), capabilities.feature(*feature).to_string());
+    }
+}
+
+/// A section added to the exercise.
+fn broken_section(sabotage: Sabotage) -> Option<Section> {
+    match sabotage {
+        Sabotage::Forget => Some(forget),
+        Sabotage::Abort => Some(|_| std::process::abort()),
+        Sabotage::Segfault => Some(segfault),
+        Sabotage::LeaveCurrent => Some(|bench| {
+            bench.leave_current();
+            Ok(())
+        }),
+        Sabotage::Panic => Some(|_| panic!("on purpose")),
+        Sabotage::Hang => Some(|_| {
+            std::thread::sleep(Duration::from_secs(3600));
+            Ok(())
+        }),
+        _ => None,
+    }
+}
+
+fn forget(bench: &Bench<'_>) -> Result<()> {
+    // The creation may fail.
+    if let Ok(event) = bench.device.create_event() {
+        std::mem::forget(event);
+    }
+    Ok(())
+}
+
+fn segfault(_: &Bench<'_>) -> Result<()> {
+    use rustix::process::{Signal, getpid, kill_process};
+    // The handler of Rust's runtime does not treat the first signal as an invalid pointer, and leaves the next to the
+    // system.
+    loop {
+        kill_process(getpid(), Signal::SEGV).expect("a signal");
     }
 }

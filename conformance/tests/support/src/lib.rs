@@ -5,7 +5,6 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "used by tests, where a panic is a failure")]
 
 mod built;
-mod committed;
 #[cfg(unix)]
 mod compile;
 mod layout;
@@ -24,10 +23,9 @@ pub mod request;
 pub use gpu_interop_driver;
 
 pub use built::{build, built_with_this_program};
-pub use committed::{committed, recording};
 #[cfg(unix)]
 pub use compile::{CompiledLibrary, source};
-pub use outcomes::{Case, Known, as_recorded};
+pub use outcomes::{Case, Known, as_recorded, committed, recording};
 #[cfg(target_os = "linux")]
 pub use partial::PartialLibrary;
-pub use program::{in_own_process, this_program};
+pub use program::{in_own_process, run_tests, this_program};

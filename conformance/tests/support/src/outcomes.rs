@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use crate::committed::{committed, recording};
-
 /// Other outcomes are failures, or depend on the machine: they are never recorded.
 const RECORDED: [&str; 3] = ["passed", "unsupported", "expected_failure"];
 
@@ -46,7 +44,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// `true` if another version of the machine's Vulkan or OpenGL driver may end otherwise. The machine need not have
+    /// `true` if another version of the machine's Vulkan or OpenGL driver may end in another way. The machine need not have
     /// OpenGL, unless `GPU_INTEROP_REQUIRE_GL` is set.
     fn depends_on_the_machine(&self) -> bool {
         match &*self.outcome {
@@ -208,7 +206,7 @@ fn record(all: &Sections, sections: &[&str], cases: &[&Case], known: &Known) -> 
         names.insert(case.name.clone());
     }
     for (outcome, reasons) in &mut section {
-        // What fails is always named.
+        // A failed case is always named.
         if outcome == "unsupported" {
             reasons.values_mut().for_each(|names| *names = known.shortened(names));
         }
@@ -216,6 +214,33 @@ fn record(all: &Sections, sections: &[&str], cases: &[&Case], known: &Known) -> 
     }
     section.retain(|_, reasons| !reasons.is_empty());
     Ok(section)
+}
+
+/// `true` if tests write such files instead of comparing them: `GPU_INTEROP_RECORD` is set.
+pub fn recording() -> bool {
+    std::env::var_os("GPU_INTEROP_RECORD").is_some()
+}
+
+/// Compares a committed file with `text`, or writes it if `GPU_INTEROP_RECORD` is set.
+///
+/// # Errors
+/// If the file differs, with the lines that do, or cannot be read or written.
+pub fn committed(path: &Path, text: &str) -> Result<(), String> {
+    let named = |error: std::io::Error| format!("{}: {error}", path.display());
+    if recording() {
+        return std::fs::write(path, text).map_err(named);
+    }
+    // Git may write line ends of Windows.
+    let file = std::fs::read_to_string(path).map_err(named)?.replace("\r\n", "\n");
+    if file == text {
+        return Ok(());
+    }
+    let only = |sign, text: &str, other: &str| -> String {
+        let lines = text.lines().filter(|line| other.lines().all(|there| there != *line));
+        lines.take(20).map(|line| format!("\n{sign} {line}")).collect()
+    };
+    let lines = only('-', &file, text) + &only('+', text, &file);
+    Err(format!("{} is out of date; `cargo xtask record` writes it:{lines}", path.display()))
 }
 
 #[cfg(test)]

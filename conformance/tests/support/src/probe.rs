@@ -16,9 +16,8 @@ use gpu_interop_core::{
     SemaphoreImport,
 };
 use libtest_mimic::{Arguments, Trial};
-use rustix::fs::MemfdFlags;
 
-use crate::{PartialLibrary, build, this_program};
+use crate::{PartialLibrary, build, request, this_program};
 
 /// Argument that starts the program as a probe.
 const PROBE: &str = "probe-a-library";
@@ -49,9 +48,7 @@ pub fn main(probe: fn(), tests: &[(&'static str, fn())]) {
 
 /// Creates memory for one import.
 pub fn file() -> OwnedFd {
-    let fd = rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC).expect("memfd");
-    rustix::fs::ftruncate(&fd, SIZE).expect("ftruncate");
-    fd
+    request::anonymous_memory(SIZE)
 }
 
 /// Prints an operation with `ok`, or with the kind and the text of its error.
@@ -65,8 +62,7 @@ pub fn say<T>(what: &str, result: Result<T>) -> Option<T> {
 
 /// Request for the whole memory of a [`file()`].
 pub fn memory_request(handle: MemoryHandle) -> MemoryImport {
-    // SAFETY: the handle refers to memory of this size.
-    unsafe { MemoryImport::new(handle, SIZE) }
+    request::memory_request(handle, SIZE)
 }
 
 /// Prints the facts and operations common to all drivers, and returns the device.

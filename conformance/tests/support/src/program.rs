@@ -1,6 +1,8 @@
 //! Test programs that start themselves again: as the suite, or as a process that loads a driver.
 
-use std::process::Command;
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Trial};
 
 /// Variables by which schedulers and users select devices, libraries, a backend or a strategy for a whole machine.
 /// Simulators follow them like drivers.
@@ -32,8 +34,8 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// Runs the test of this name in a process of its own, since other tests open and close descriptors, load drivers or make
-/// calls meanwhile. `true` in that process, which goes on; `false` afterwards in this one.
+/// Runs the test of this name in a separate process, because other tests open and close descriptors, load drivers or make
+/// calls. Returns `true` in the separate process, which runs the test; `false` in this process, after it has ended.
 ///
 /// # Panics
 /// If the test fails there, or does not exist.
@@ -48,4 +50,12 @@ pub fn in_own_process(name: &str) -> bool {
     assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}{errors}", output.status);
     println!("{text}");
     false
+}
+
+/// Runs the tests of a program without Rust's test harness, as its arguments say. `threads` is the number of parallel tests,
+/// unless the arguments name one.
+pub fn run_tests(tests: Vec<Trial>, threads: Option<usize>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(threads);
+    libtest_mimic::run(&arguments, tests).exit_code()
 }

@@ -1,10 +1,10 @@
-//! Import requests from raw handles, for fake drivers.
+//! Import requests from raw handles, for fake drivers and simulators.
 
 use gpu_interop_core::{MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport};
 
 #[must_use]
 pub fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
-    // SAFETY: the fake drivers of tests map nothing.
+    // SAFETY: the fake drivers of tests map nothing, and simulators reject a handle of another kind or size.
     unsafe { MemoryImport::new(handle, size) }
 }
 

@@ -7,8 +7,8 @@ use cubecl_hip_sys as hip;
 use object::read::elf::{ElfFile64, FileHeader as _};
 use object::{LittleEndian, Object as _, ObjectSymbol as _, elf};
 
-use super::era::Era;
-use super::error::NO_BINARY_FOR_GPU;
+use crate::hip::error::NO_BINARY_FOR_GPU;
+use crate::hip::version::Era;
 use crate::{code, settings};
 
 /// Processors in code objects: the architecture, and the low byte of the flags.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_code_object_is_told_from_all_others() {
+    fn only_the_right_code_object_is_accepted() {
         let kernels = |image: &[u8], architecture| {
             let mut names = check_bytes(image, architecture)?;
             names.sort();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_object_is_refused_by_its_beginning() {
+    fn other_images_are_rejected_by_their_first_bytes() {
         // SAFETY: NULL, or 4 bytes that do not begin a header.
         unsafe {
             assert_eq!(check(std::ptr::null()), Err(code::INVALID_VALUE));

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use cubecl_hip_sys as hip;
 
-use super::code_object::architecture;
-use super::era::Era;
+use crate::hip::code_object::architecture;
+use crate::hip::version::Era;
 use crate::{code, settings, write_text};
 
 thread_local! {
@@ -85,7 +85,7 @@ pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
 }
 
 /// The current device, for a caller that asks for it.
-pub fn asked() -> c_int {
+pub fn reported_current() -> c_int {
     // Callers query the current device before they change it, so an earlier change must have been restored by now.
     if initial() != 0 && current() != initial() {
         std::process::abort();

@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char};
 
 use cubecl_hip_sys as hip;
 
-use super::era::Era;
 use crate::faults::{Strike, strike};
+use crate::hip::version::Era;
 
 /// `hipErrorNoBinaryForGpu`.
 pub const NO_BINARY_FOR_GPU: u32 = hip::hipError_t_hipErrorNoBinaryForGpu;

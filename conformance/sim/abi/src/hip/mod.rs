@@ -3,17 +3,17 @@
 //!
 //! A simulator exports the functions with [`hip_entries!`](crate::hip_entries).
 
-pub mod allocation;
-pub mod behaviour;
 pub mod code_object;
 pub mod device;
-pub mod era;
 pub mod error;
 pub mod generation;
-pub mod physical;
-pub mod rows;
+pub mod memory;
 #[cfg(target_os = "linux")]
 pub mod semaphore;
+pub mod version;
+
+#[doc(hidden)]
+pub use cubecl_hip_sys::hipDeviceProp_tR0600 as Properties;
 
 /// Exports the functions of HIP that are the same for every [`Runtime`](device::Runtime): those of devices and of
 /// status codes.
@@ -22,7 +22,7 @@ macro_rules! hip_entries {
     ($runtime:expr) => {
         $crate::entries! {
             fn hipInit(flags: ::std::ffi::c_uint) {
-                if $crate::hip::era::Era::now() == $crate::hip::era::Era::Early {
+                if $crate::hip::version::Era::now() == $crate::hip::version::Era::Early {
                     return $runtime.ready_early();
                 }
                 $crate::code::reject_if(flags != 0)?;
@@ -45,7 +45,7 @@ macro_rules! hip_entries {
 
             fn hipDeviceGet(device: *mut ::std::ffi::c_int, ordinal: ::std::ffi::c_int) gives device {
                 $crate::hip::device::check(&$runtime, ordinal)?;
-                if device.is_null() && $crate::hip::era::Era::now() == $crate::hip::era::Era::Early {
+                if device.is_null() && $crate::hip::version::Era::now() == $crate::hip::version::Era::Early {
                     return Err($crate::code::INVALID_DEVICE);
                 }
                 $crate::give(device, ordinal)
@@ -53,7 +53,7 @@ macro_rules! hip_entries {
 
             fn hipGetDevice(device: *mut ::std::ffi::c_int) gives device {
                 $runtime.ready()?;
-                $crate::give(device, $crate::hip::device::asked())
+                $crate::give(device, $crate::hip::device::reported_current())
             }
 
             fn hipSetDevice(device: ::std::ffi::c_int) {
@@ -63,7 +63,7 @@ macro_rules! hip_entries {
             fn hipDeviceGetName(text: *mut ::std::ffi::c_char, length: ::std::ffi::c_int, device: ::std::ffi::c_int) {
                 $crate::hip::device::check(&$runtime, device)?;
                 let name = $runtime.name(device)?;
-                let early = $crate::hip::era::Era::now() == $crate::hip::era::Era::Early;
+                let early = $crate::hip::version::Era::now() == $crate::hip::version::Era::Early;
                 $crate::code::reject_if(early && !$crate::hip::device::fits(&name, length))?;
                 $crate::hip::device::give_text(text, length, &name)
             }
@@ -76,7 +76,7 @@ macro_rules! hip_entries {
                 let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.0");
                 $crate::hip::device::give_text(text, length, &address)?;
                 // Cut all the same.
-                let early = $crate::hip::era::Era::now() == $crate::hip::era::Era::Early;
+                let early = $crate::hip::version::Era::now() == $crate::hip::version::Era::Early;
                 $crate::code::reject_if(!early && !$crate::hip::device::fits(&address, length))
             }
 
@@ -153,6 +153,3 @@ macro_rules! hip_semaphore_stubs {
         }
     };
 }
-
-#[doc(hidden)]
-pub use cubecl_hip_sys::hipDeviceProp_tR0600 as Properties;

@@ -5,9 +5,9 @@ use std::ffi::{c_uint, c_void};
 
 use cubecl_hip_sys as hip;
 
-use super::device::Runtime;
-use super::era::Era;
-use super::generation::Generation;
+use crate::hip::device::Runtime;
+use crate::hip::generation::Generation;
+use crate::hip::version::Era;
 use crate::{code, descriptor, settings};
 
 /// The last kind that reaches the stub; later kinds are rejected before.
@@ -27,7 +27,7 @@ fn should_not_reach_here() {
 pub unsafe fn import_failed(desc: *const c_void) {
     if !desc.is_null() {
         // SAFETY: the caller's promise.
-        unsafe { close_if_asked(Generation::now().semaphore(desc).1.fd()) };
+        unsafe { close_if_configured(Generation::now().semaphore(desc).1.fd()) };
     }
 }
 
@@ -35,7 +35,7 @@ pub unsafe fn import_failed(desc: *const c_void) {
 ///
 /// # Safety
 /// The import owns the descriptor.
-pub unsafe fn close_if_asked(fd: i32) {
+pub unsafe fn close_if_configured(fd: i32) {
     if settings::text("GPU_INTEROP_SIM_FD_ON_FAILURE").as_deref() == Some("closed") {
         // SAFETY: the caller's promise.
         unsafe { descriptor::close(fd) };

@@ -4,18 +4,17 @@
 //! SwiftShader's binary semaphores. For any other memory a signal has no effect and a wait does not block: the real
 //! drivers import files of the wrong kind, too.
 
-pub mod batch;
-mod host;
-mod keyed_mutex;
+mod layout;
 #[cfg(target_os = "linux")]
 mod swift_shader;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-pub use keyed_mutex::TimedOut;
-
 use crate::objects::Objects;
-use crate::system::{self, Given, Mapping};
+pub use crate::semaphore::layout::TimedOut;
+use crate::system::{ImportHandle, Mapping};
+use crate::{code, die, system};
 
 /// Semaphores by handle.
 pub static SEMAPHORES: Objects<Semaphore> = Objects::new();
@@ -52,7 +51,7 @@ pub struct Point {
 
 impl Semaphore {
     /// Imports a handle, which the caller still owns. `None` if it is not memory.
-    pub fn open(given: Given) -> Option<Self> {
+    pub fn open(given: ImportHandle) -> Option<Self> {
         let memory = system::map(given)?;
         let mut semaphore = Self { memory, layout: Layout::Unknown };
         if semaphore.memory.length() < PAGE {
@@ -72,14 +71,14 @@ impl Semaphore {
         Some(semaphore)
     }
 
-    fn host(&self) -> &host::State {
+    fn host(&self) -> &layout::HostState {
         // SAFETY: the memory is mapped, is at least a page, and holds words for which any value is valid.
         unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
     }
 
     /// In the last page: Direct3D has one handle for a keyed mutex and for the resource that it guards, whose data is
     /// at the start.
-    fn keyed_mutex(&self) -> &keyed_mutex::State {
+    fn keyed_mutex(&self) -> &layout::KeyedMutexState {
         let last = (self.memory.length() / PAGE - 1) * PAGE;
         // SAFETY: as above: there is a whole page from there on.
         unsafe { &*std::ptr::with_exposed_provenance(self.memory.base() + last) }
@@ -130,4 +129,62 @@ impl Drop for Semaphore {
             self.swift_shader().forget();
         }
     }
+}
+
+/// `CUDA_ERROR_TIMEOUT`. The real drivers' code for a timeout of a key is unknown.
+const TIMEOUT: u32 = 909;
+
+/// The operation of a batch on its semaphores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchKind {
+    /// Signals them.
+    Signals,
+    /// Waits for them.
+    Waits,
+}
+
+impl BatchKind {
+    /// The flag of NvSci that such a batch takes, and that means nothing to other semaphores.
+    pub fn flag(self) -> u32 {
+        match self {
+            Self::Signals => 1,
+            Self::Waits => 2,
+        }
+    }
+
+    fn act(self, semaphore: &Semaphore, point: Point) -> Result<(), u32> {
+        match self {
+            Self::Signals => {
+                semaphore.signal(point);
+                Ok(())
+            }
+            Self::Waits => semaphore.wait(point).map_err(|_| TIMEOUT),
+        }
+    }
+}
+
+/// The semaphore of a handle. The driver dereferences an invalid handle and crashes.
+fn semaphore_of(handle: usize) -> Arc<Semaphore> {
+    SEMAPHORES.get(handle).unwrap_or_else(|| die())
+}
+
+/// The work of a batch. `point` gives the point and the flags of each semaphore. The work aborts the process when it runs
+/// if one of them has been destroyed.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`] for no semaphores, and for other flags.
+pub fn batch_work(
+    kind: BatchKind,
+    semaphores: &[usize],
+    point: &dyn Fn(usize) -> (Point, u32),
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    code::reject_if(semaphores.is_empty())?;
+    let one = |(index, semaphore): (usize, &usize)| {
+        semaphore_of(*semaphore);
+        let (point, flags) = point(index);
+        code::reject_if(flags & !kind.flag() != 0)?;
+        Ok((*semaphore, point))
+    };
+    let all = semaphores.iter().enumerate().map(one).collect::<Result<Vec<_>, u32>>()?;
+    Ok(move || all.iter().try_for_each(|(semaphore, point)| kind.act(&semaphore_of(*semaphore), *point)))
 }

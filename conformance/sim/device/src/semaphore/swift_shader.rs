@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use crate::system::Given;
+use crate::system::ImportHandle;
 
 /// Their layout.
 #[repr(C)]
@@ -19,7 +19,7 @@ const _: () = assert!(offset_of!(State, references) == 88);
 const _: () = assert!(offset_of!(State, signalled) == 92);
 
 /// `true` if a descriptor refers to one: their memory files have a name.
-pub(super) fn is_one(fd: Given) -> bool {
+pub(super) fn is_one(fd: ImportHandle) -> bool {
     let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
     name.to_string_lossy().starts_with("/memfd:SwiftShader.Semaphore")
 }

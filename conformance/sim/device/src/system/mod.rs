@@ -9,9 +9,9 @@ mod linux;
 mod windows;
 
 #[cfg(target_os = "linux")]
-pub use linux::*;
+pub use crate::system::linux::*;
 #[cfg(windows)]
-pub use windows::*;
+pub use crate::system::windows::*;
 
 /// Memory behind an imported handle.
 #[derive(Debug)]

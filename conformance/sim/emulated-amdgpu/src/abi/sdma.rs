@@ -5,7 +5,7 @@ pub(crate) const LONGEST: usize = 13;
 
 /// One side of a rectangular copy, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Side {
+pub(crate) struct RectangleSide {
     pub(crate) address: u64,
     pub(crate) origin: [u64; 3],
     /// Elements from one row, and from one slice, to the next.
@@ -16,7 +16,7 @@ pub(crate) struct Side {
 pub(crate) enum Packet {
     Nothing,
     Copy { from: u64, to: u64, size: u64 },
-    CopyRectangle { element: u64, from: Side, to: Side, extent: [u64; 3] },
+    CopyRectangle { element: u64, from: RectangleSide, to: RectangleSide, extent: [u64; 3] },
     Fence { address: u64, value: u32 },
     Trap { event: u32 },
     Poll { address: u64, function: u32, reference: u32, mask: u32 },
@@ -35,7 +35,7 @@ pub(crate) fn decode(words: &[u32; LONGEST]) -> (Packet, u64) {
         (1, 0) => (Packet::Copy { from: long(3), to: long(5), size: u64::from(words[1] & 0x3fff_ffff) + 1 }, 7),
         (1, 4) => {
             let bits = |word: usize, shift: u32, count: u32| u64::from(words[word] >> shift & ((1 << count) - 1));
-            let side = |at: usize| Side {
+            let side = |at: usize| RectangleSide {
                 address: long(at),
                 origin: [bits(at + 2, 0, 14), bits(at + 2, 16, 14), bits(at + 3, 0, 11)],
                 pitch: [bits(at + 3, 13, 19) + 1, bits(at + 4, 0, 28) + 1],
@@ -121,8 +121,8 @@ mod tests {
             9 | 10 << 16,
             11,
         ];
-        let from = Side { address: 0x1_0000_1000, origin: [3, 4, 5], pitch: [100, 1000] };
-        let to = Side { address: 0x2_0000_2000, origin: [6, 7, 8], pitch: [50, 500] };
+        let from = RectangleSide { address: 0x1_0000_1000, origin: [3, 4, 5], pitch: [100, 1000] };
+        let to = RectangleSide { address: 0x2_0000_2000, origin: [6, 7, 8], pitch: [50, 500] };
         assert_eq!(decode(&words), (Packet::CopyRectangle { element: 4, from, to, extent: [10, 11, 12] }, 13));
     }
 

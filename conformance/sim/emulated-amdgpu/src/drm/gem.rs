@@ -3,14 +3,14 @@
 use rustix::fd::{BorrowedFd, IntoRawFd as _};
 use rustix::io::Errno;
 
-use super::caller::Caller;
 use crate::abi::drm::{
     CreateInfo, DOMAIN_VRAM, GemClose, GemCreate, GemMetadata, GemMmap, GemOp, GemUserptr, GemVa, GemWaitIdle,
     PrimeHandle, VA_CLEAR, VA_MAP, VA_REPLACE, VA_UNMAP, VA_WRITEABLE,
 };
 use crate::abi::{Result, write_user};
-use crate::log::say;
+use crate::drm::Caller;
 use crate::memory::{Owner, Span};
+use crate::report::say;
 
 pub(super) fn create(caller: Caller<'_>, value: &mut GemCreate) -> Result<()> {
     let [size, _alignment, domains, _flags] = value.words;

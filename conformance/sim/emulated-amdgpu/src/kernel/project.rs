@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use gpu_interop_kernels::pattern_word;
 
-use super::launch::{Launch, Result};
+use crate::kernel::{Launch, Result};
 use crate::memory::Access;
 
 /// Executes the kernel if it is one of these.

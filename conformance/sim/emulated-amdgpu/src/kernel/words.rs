@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::arguments::Arguments;
-use super::launch::{Launch, Result};
+use crate::kernel::{Arguments, Launch, Result};
 use crate::memory::Access;
 use crate::queue::Stop;
 

@@ -13,9 +13,8 @@ use crate::abi::kfd::{
 use crate::abi::{Result, read_user};
 use crate::emulation::Emulation;
 use crate::gpu::Gpu;
-use crate::log::say;
-use crate::memory::buffer::Buffer;
-use crate::memory::{Owner, Span};
+use crate::memory::{Buffer, Owner, Span};
+use crate::report::say;
 
 pub(super) fn available(emulation: &Emulation, value: &mut AvailableMemory) -> Result<()> {
     let gpu = emulation.gpu(value.gpu_id)?;

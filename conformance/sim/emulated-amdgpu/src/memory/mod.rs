@@ -1,32 +1,28 @@
 //! Memory of the GPUs: buffer objects, address spaces, and accesses through them.
 
 mod access;
-pub(crate) mod buffer;
 pub(crate) mod dmabuf;
-mod extents;
-mod maps;
-mod names;
 mod pool;
 mod space;
 mod storage;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-use self::buffer::Buffers;
-use self::dmabuf::Inode;
-use self::pool::Pool;
-use self::space::Space;
-pub(crate) use self::space::{Access, Owner, PageFault, Span};
-pub(crate) use self::storage::Storage;
-use self::storage::VramShare;
 use crate::abi::Result;
 use crate::faults::Faults;
 use crate::gpu::Gpu;
+use crate::lock;
+use crate::memory::dmabuf::Inode;
+use crate::memory::pool::Pool;
+use crate::memory::space::Space;
+pub(crate) use crate::memory::space::{Access, Owner, PageFault, Span};
+pub(crate) use crate::memory::storage::Storage;
+use crate::memory::storage::VramShare;
 
 /// The memory of all GPUs of a process.
 #[derive(Debug)]
@@ -34,7 +30,7 @@ pub(crate) struct Memory {
     pool: Arc<Pool>,
     /// Video memory in use, by GPU.
     vram: Vec<Arc<AtomicU64>>,
-    /// Locked for reading during accesses, so that no memory is freed meanwhile. Packets do not wait while it is held.
+    /// Locked for reading during accesses, so that no memory is freed during an access. Packets do not wait while it is held.
     spaces: RwLock<Vec<Space>>,
     buffers: Mutex<Buffers>,
     exports: Mutex<HashMap<Inode, Weak<Storage>>>,
@@ -60,11 +56,11 @@ impl Memory {
     }
 
     pub(crate) fn buffers(&self) -> MutexGuard<'_, Buffers> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.buffers)
     }
 
     fn exports(&self) -> MutexGuard<'_, HashMap<Inode, Weak<Storage>>> {
-        self.exports.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.exports)
     }
 
     /// Bytes of a GPU's video memory in use.
@@ -142,5 +138,53 @@ impl Memory {
     /// The number of mapped address ranges of all GPUs.
     pub(crate) fn mapped(&self) -> usize {
         self.spaces().iter().map(Space::len).sum()
+    }
+}
+
+/// A buffer object of KFD.
+#[derive(Debug, Clone)]
+pub(crate) struct Buffer {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) address: u64,
+    pub(crate) writable: bool,
+    pub(crate) imported: bool,
+    /// The GPUs that have it mapped.
+    pub(crate) mapped: Vec<usize>,
+}
+
+/// All buffer objects of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    by_handle: BTreeMap<u64, Buffer>,
+    last: u32,
+}
+
+impl Buffers {
+    /// Stores an object. The upper half of the handle is the GPU's number, as in the kernel.
+    pub(crate) fn insert(&mut self, gpu_id: u32, buffer: Buffer) -> u64 {
+        loop {
+            self.last = self.last.wrapping_add(1);
+            let handle = u64::from(gpu_id) << 32 | u64::from(self.last);
+            if let std::collections::btree_map::Entry::Vacant(vacant) = self.by_handle.entry(handle) {
+                vacant.insert(buffer);
+                return handle;
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, handle: u64) -> Option<&Buffer> {
+        self.by_handle.get(&handle)
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: u64) -> Option<&mut Buffer> {
+        self.by_handle.get_mut(&handle)
+    }
+
+    pub(crate) fn remove(&mut self, handle: u64) -> Option<Buffer> {
+        self.by_handle.remove(&handle)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Buffer> {
+        self.by_handle.values()
     }
 }

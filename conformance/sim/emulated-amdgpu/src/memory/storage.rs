@@ -1,19 +1,19 @@
 //! The bytes of a buffer object, shared by all its references: KFD handles, GEM handles, GPU addresses.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
-use super::maps;
-use super::pool::{Pool, high_descriptor};
 use crate::abi::Result;
+use crate::lock;
+use crate::memory::pool::{Pool, high_descriptor};
 
 /// Location of the bytes.
 #[derive(Debug)]
-enum Place {
+enum Location {
     /// A range of the pool.
     Pool { offset: u64 },
     /// The object's own mapping, of an imported or exported memfd.
@@ -49,7 +49,7 @@ pub(crate) struct Storage {
     pool: Arc<Pool>,
     size: u64,
     name: u32,
-    place: Mutex<Place>,
+    place: Mutex<Location>,
     /// Changed only by an export, while no access is in progress (the lock of the address spaces).
     address: AtomicPtr<u8>,
     /// The GPU of video memory; `None` for system memory.
@@ -62,26 +62,26 @@ impl Storage {
     pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Arc<Self>> {
         let offset = pool.take(size)?;
         let (gpu, vram) = vram.unzip();
-        Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram))
+        Ok(Self::at(pool, size, Location::Pool { offset }, pool.address(offset), gpu, vram))
     }
 
     /// Uses the application's memory.
     pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Arc<Self> {
         let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
-        Self::at(pool, size, Place::User, address, None, None)
+        Self::at(pool, size, Location::User, address, None, None)
     }
 
     /// Uses `size` bytes of a memfd starting at `offset`, exported by another driver.
     pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Arc<Self>> {
         let (address, length) = map(size, file, offset)?;
-        let place = Place::Mapping { length, exported: None };
+        let place = Location::Mapping { length, exported: None };
         Ok(Self::at(pool, size, place, address, Some(gpu), None))
     }
 
     fn at(
         pool: &Arc<Pool>,
         size: u64,
-        place: Place,
+        place: Location,
         address: *mut u8,
         gpu: Option<usize>,
         vram: Option<VramShare>,
@@ -95,7 +95,7 @@ impl Storage {
 
     /// The offset on a render node.
     pub(crate) fn mmap_offset(&self) -> u64 {
-        super::names::offset(self.name)
+        crate::memory::pool::mmap_offset(self.name)
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -111,8 +111,8 @@ impl Storage {
         self.gpu
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn place(&self) -> MutexGuard<'_, Location> {
+        lock(&self.place)
     }
 
     /// Maps the bytes starting at `offset` again, with the address and protection that the application requests.
@@ -133,11 +133,11 @@ impl Storage {
             return Err(Errno::INVAL);
         }
         match &*self.place() {
-            Place::Pool { offset: start } => {
+            Location::Pool { offset: start } => {
                 // SAFETY: the caller's promise; the range of the file is within this object.
                 unsafe { rustix::mm::mmap(address, length, protection, flags, self.pool.file(), start + offset) }
             }
-            Place::Mapping { .. } => {
+            Location::Mapping { .. } => {
                 let from = self.address().wrapping_add(usize::try_from(offset).map_err(|_| Errno::INVAL)?).cast();
                 let twin = if flags.contains(MapFlags::FIXED) {
                     // SAFETY: with an old length of 0, a second mapping of the same shared pages is created, at an
@@ -152,31 +152,31 @@ impl Storage {
                 unsafe { rustix::mm::mprotect(twin, length, protection)? };
                 Ok(twin)
             }
-            Place::User => Err(Errno::INVAL),
+            Location::User => Err(Errno::INVAL),
         }
     }
 
     /// A descriptor of the memory. The first call moves the bytes from the pool to a separate memfd, and all their
     /// mappings in this process with them.
     ///
-    /// The caller prevents all accesses to the memory meanwhile.
+    /// The caller prevents all accesses to the memory during the call.
     pub(crate) fn export(&self) -> Result<OwnedFd> {
         let mut place = self.place();
         match &*place {
-            Place::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
+            Location::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
             // The exporter owned its descriptor, which was not kept.
-            Place::Mapping { exported: None, .. } | Place::User => Err(Errno::INVAL),
-            Place::Pool { offset } => {
+            Location::Mapping { exported: None, .. } | Location::User => Err(Errno::INVAL),
+            Location::Pool { offset } => {
                 let offset = *offset;
                 let size = self.size.next_multiple_of(4096);
                 let (file, start) = super::dmabuf::create(size)?;
                 let (address, length) = map(size, &file, start)?;
                 // SAFETY: both are mappings of `length` bytes, and they are different files.
                 unsafe { std::ptr::copy_nonoverlapping(self.address(), address, length) };
-                maps::replace(self.pool.file(), offset, size, &file, start)?;
+                replace_mappings(self.pool.file(), offset, size, &file, start)?;
                 self.address.store(address, Ordering::Relaxed);
                 let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
-                *place = Place::Mapping { length, exported };
+                *place = Location::Mapping { length, exported };
                 self.pool.give(offset, size);
                 Ok(file)
             }
@@ -198,12 +198,75 @@ impl Drop for Storage {
     fn drop(&mut self) {
         self.pool.names().remove(self.name);
         match &*self.place() {
-            Place::Pool { offset } => self.pool.give(*offset, self.size),
-            Place::Mapping { length, .. } => {
+            Location::Pool { offset } => self.pool.give(*offset, self.size),
+            Location::Mapping { length, .. } => {
                 // SAFETY: this object owns the mapping, and no other reference to the object exists.
                 _ = unsafe { rustix::mm::munmap(self.address().cast(), *length) };
             }
-            Place::User => {}
+            Location::User => {}
         }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    protection: ProtFlags,
+    offset: u64,
+}
+
+/// Parses a line. `None` for mappings of other files.
+fn parse_mapping(line: &str, inode: u64) -> Option<Mapping> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let offset = fields.next()?;
+    // Anonymous memory files share a device; the inode distinguishes them.
+    if fields.nth(1)?.parse::<u64>().ok()? != inode {
+        return None;
+    }
+    let flags = [('r', ProtFlags::READ), ('w', ProtFlags::WRITE), ('x', ProtFlags::EXEC)];
+    let protection = flags.iter().filter(|(letter, _)| permissions.contains(*letter)).map(|(_, flag)| *flag).collect();
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(Mapping { start: number(start)?, end: number(end)?, protection, offset: number(offset)? })
+}
+
+/// Replaces every mapping of `size` bytes of a file starting at `from`, by the same mapping of another file starting at
+/// `start`.
+///
+/// Mappings larger than the range are kept: one of them is the emulation's own mapping of the whole file.
+pub(super) fn replace_mappings(old: BorrowedFd<'_>, offset: u64, size: u64, new: impl AsFd, start: u64) -> Result<()> {
+    let inode = rustix::fs::fstat(old)?.st_ino;
+    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Errno::IO)?;
+    for mapping in maps.lines().filter_map(|line| parse_mapping(line, inode)) {
+        let length = mapping.end - mapping.start;
+        if mapping.offset < offset || mapping.offset + length > offset + size {
+            continue;
+        }
+        let (Ok(at), Ok(length)) = (usize::try_from(mapping.start), usize::try_from(length)) else {
+            return Err(Errno::NOMEM);
+        };
+        let at = std::ptr::with_exposed_provenance_mut(at);
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the range is a mapping of the buffer object, which is not accessed during the call, and the new file has
+        // the same bytes, so the replacement is not observable.
+        unsafe { rustix::mm::mmap(at, length, mapping.protection, flags, &new, start + mapping.offset - offset)? };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_parsed() {
+        let line = "7f00-7f10 rw-s 00200000 00:01 4242        /memfd:emulated-amdgpu-memory (deleted)";
+        let mapping =
+            Mapping { start: 0x7f00, end: 0x7f10, protection: ProtFlags::READ | ProtFlags::WRITE, offset: 0x20_0000 };
+        assert_eq!(parse_mapping(line, 4242), Some(mapping));
+        assert_eq!(parse_mapping(line, 4243), None);
+        assert_eq!(parse_mapping("7f00-7f10 r--p 00000000 00:00 0", 4242), None);
     }
 }

@@ -1,30 +1,25 @@
 //! Hardware queues. Each has a thread that executes its packets in order.
 
-mod aql;
-mod backoff;
-pub(crate) mod clock;
-mod doorbell;
-pub(crate) mod execution;
+pub(crate) mod aql;
 mod sdma;
-pub(crate) mod signal;
 mod state;
-mod thread;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
-use self::doorbell::Poller;
-use self::state::Kind;
-pub(crate) use self::state::{Queue, Stop};
-use self::thread::spawn;
 use crate::abi::Result;
 use crate::abi::kfd::{QUEUE_TYPE_COMPUTE_AQL, QUEUE_TYPE_SDMA, QUEUE_TYPE_SDMA_XGMI};
-use crate::log::say;
+use crate::emulation::Emulation;
+use crate::kfd;
+use crate::lock;
 use crate::memory::Storage;
+use crate::queue::state::{Kind, Poller};
+pub(crate) use crate::queue::state::{Queue, Stop};
+use crate::report::say;
 
 /// Size of a GPU's doorbells, 8 bytes per queue.
 pub(crate) const DOORBELL_BYTES: u64 = 8192;
@@ -55,7 +50,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 
     /// Makes a queue, with a doorbell on its GPU's page of `doorbells`, and starts its thread, which calls `run`.
@@ -140,4 +135,33 @@ impl Queues {
     pub(crate) fn of_gpu(&self, gpu: usize) -> Vec<Arc<Queue>> {
         self.lock().values().map(|running| Arc::clone(&running.queue)).filter(|queue| queue.gpu == gpu).collect()
     }
+}
+
+/// Executes packets until the queue stops, and reports why it did.
+pub(crate) fn run_queue(queue: &Queue, emulation: &'static Emulation) {
+    let result = match queue.kind {
+        _ if emulation.faults.at("queue-hang").is_some() => Err(Stop::Hang),
+        Kind::Aql => aql::run(queue, emulation),
+        Kind::Sdma => sdma::run(queue, emulation),
+    };
+    let Err(stop) = result;
+    if stop != Stop::Destroyed {
+        queue.dead.store(true, Ordering::Release);
+        kfd::report_stop(emulation, queue, &stop);
+    }
+}
+
+/// Starts a thread with all signals blocked, so that the application's handlers do not run on it.
+fn spawn(name: String, function: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the calls write both sets before they are read; the thread's mask is restored below.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let thread = std::thread::Builder::new().name(name).spawn(function);
+    // SAFETY: `before` was written above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    thread.map_err(|_| Errno::NOMEM)
 }

@@ -3,12 +3,13 @@
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
-use super::clock;
-use super::state::{Queue, Stop};
-use crate::abi::sdma::{self, LONGEST, Packet, Side};
+use crate::abi::sdma;
+use crate::abi::sdma::{LONGEST, Packet, RectangleSide};
 use crate::emulation::Emulation;
-use crate::log::say;
+use crate::gpu;
 use crate::memory::Access;
+use crate::queue::state::{Queue, Stop};
+use crate::report::say;
 
 type Result<T> = std::result::Result<T, Stop>;
 
@@ -42,7 +43,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
         Packet::CopyRectangle { element, from, to, extent } => {
             for slice in 0..extent[2] {
                 for row in 0..extent[1] {
-                    let at = |side: &Side| {
+                    let at = |side: &RectangleSide| {
                         let [x, y, z] = side.origin;
                         let elements = x + (y + row) * side.pitch[0] + (z + slice) * side.pitch[1];
                         side.address + elements * element
@@ -52,7 +53,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             }
         }
         Packet::Fence { address, value } => memory.write_u32(gpu, address, value)?,
-        // An event destroyed meanwhile has no waits.
+        // A destroyed event has no waits.
         Packet::Trap { event } => _ = emulation.events.set(event),
         Packet::Poll { address, function, reference, mask } => queue.wait(|| {
             let found = memory.read_u32(gpu, address)? & mask;
@@ -62,7 +63,7 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             memory.atomic_u64(gpu, address, Access::Write, |word| word.fetch_add(value, Ordering::SeqCst))?;
         }
         Packet::Fill { address, words, value } => memory.fill(gpu, address, words * 4, &value.to_le_bytes())?,
-        Packet::Timestamp { address } => memory.write_u64(gpu, address, clock::gpu())?,
+        Packet::Timestamp { address } => memory.write_u64(gpu, address, gpu::gpu_clock())?,
         Packet::Unknown { operation, sub } => {
             return Err(Stop::Invalid(format!("unknown SDMA packet: operation {operation}, sub-operation {sub}")));
         }

@@ -1,11 +1,15 @@
 //! A hardware queue: its ring, its doorbell, and how its thread waits.
+//!
+//! Memory changes without notification, so a wait spins first, then sleeps for increasing times. A doorbell is plain
+//! memory, so one thread polls all doorbells and wakes sleeping queues.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
-use super::backoff::Backoff;
+use crate::lock;
 use crate::memory::{Memory, PageFault};
+use crate::queue::spawn;
 
 /// Packet format of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +83,7 @@ impl Queue {
     }
 
     fn asleep(&self) -> MutexGuard<'_, Option<u64>> {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.asleep)
     }
 
     /// Waits until `ready` returns something.
@@ -157,5 +161,116 @@ impl Queue {
         let known = self.kind == Kind::Aql && self.read_pointer == self.write_pointer + READ_INDEX;
         let signal = memory.read_u64(self.gpu, self.write_pointer + INACTIVE_SIGNAL).ok()?;
         (known && signal != 0).then_some(signal)
+    }
+}
+
+/// The state of one wait.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    since: Instant,
+    rounds: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), rounds: 0 }
+    }
+
+    /// Resets the wait after progress.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Time without progress.
+    pub(crate) fn waited(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Waits for a step.
+    pub(crate) fn pause(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds < 64 {
+            std::hint::spin_loop();
+            return;
+        }
+        match backoff_pause(self.waited()) {
+            None => std::thread::yield_now(),
+            Some(pause) => std::thread::sleep(pause),
+        }
+    }
+}
+
+/// Sleep time after waiting for this long; `None` means no sleep.
+fn backoff_pause(waited: Duration) -> Option<Duration> {
+    let micros = Duration::from_micros;
+    match waited {
+        short if short < micros(20) => None,
+        short if short < micros(2_000) => Some(micros(20)),
+        medium if medium < micros(50_000) => Some(micros(60)),
+        long if long < micros(250_000) => Some(micros(200)),
+        _ => Some(micros(1000)),
+    }
+}
+
+type Watched = Arc<Mutex<Vec<Weak<Queue>>>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Poller(OnceLock<Watched>);
+
+impl Poller {
+    /// Adds a queue to the polled ones. The first one starts the thread.
+    pub(super) fn add(&self, queue: &Arc<Queue>) -> crate::abi::Result<()> {
+        let mut started = Ok(());
+        let watched = self.0.get_or_init(|| {
+            let watched = Watched::default();
+            let mine = Arc::clone(&watched);
+            started = spawn("amdgpu-doorbells".to_owned(), move || poll_doorbells(&mine)).map(drop);
+            watched
+        });
+        started?;
+        let mut queues = lock(watched);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(queue));
+        Ok(())
+    }
+}
+
+fn poll_doorbells(watched: &Watched) {
+    let mut last = Instant::now();
+    loop {
+        let queues: Vec<_> = {
+            let queues = lock(watched);
+            queues.iter().filter_map(Weak::upgrade).collect()
+        };
+        for queue in &queues {
+            if queue.wake_if_rung() {
+                last = Instant::now();
+            }
+        }
+        drop(queues);
+        std::thread::sleep(poll_pause(last.elapsed()));
+    }
+}
+
+/// Sleep time after no doorbell rang for this long.
+fn poll_pause(quiet: Duration) -> Duration {
+    let micros = Duration::from_micros;
+    match quiet {
+        short if short < micros(10_000) => micros(50),
+        medium if medium < micros(200_000) => micros(150),
+        _ => micros(300),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_have_a_limit() {
+        let pauses =
+            [1, 100, 10_000, 1_000_000, 100_000_000].map(|micros| backoff_pause(Duration::from_micros(micros)));
+        assert!(pauses.is_sorted(), "{pauses:?}");
+        assert_eq!((pauses[0], pauses[4]), (None, Some(Duration::from_millis(1))));
     }
 }

@@ -7,17 +7,19 @@
 //! devices of other kinds than CPU, and those with an address, are not changed.
 
 mod address;
-mod import;
-mod link;
 mod table;
 
 use std::ffi::{CStr, c_char};
 
 use ash::vk;
 use ash::vk::Handle as _;
+use rustix::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 
-use self::link::Negotiate;
-use self::table::{DEVICES, DeviceTable, INSTANCES, InstanceTable, device_table, instance_table, key, lock, next};
+use crate::lock;
+use crate::memory::dmabuf;
+use crate::vulkan::table::{
+    DEVICES, DeviceTable, INSTANCES, InstanceTable, Negotiate, device_table, instance_table, key, next,
+};
 
 /// See Vulkan's interface between loader and layers.
 ///
@@ -73,7 +75,7 @@ unsafe extern "system" fn get_device(device: vk::Device, name: *const c_char) ->
     match unsafe { CStr::from_ptr(name) }.to_bytes() {
         b"vkGetDeviceProcAddr" => erased!(get_device, vk::PFN_vkGetDeviceProcAddr),
         b"vkDestroyDevice" => erased!(destroy_device, vk::PFN_vkDestroyDevice),
-        b"vkAllocateMemory" => erased!(import::allocate, vk::PFN_vkAllocateMemory),
+        b"vkAllocateMemory" => erased!(allocate, vk::PFN_vkAllocateMemory),
         _ => {
             // SAFETY: this layer created the device; both arguments are the loader's.
             unsafe { (device_table(device)?.get)(device, name) }
@@ -87,7 +89,7 @@ unsafe extern "system" fn create_instance(
     instance: *mut vk::Instance,
 ) -> vk::Result {
     // SAFETY: the loader passes its chain.
-    let Some(get) = (unsafe { link::next_instance(info) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+    let Some(get) = (unsafe { table::next_instance(info) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: no instance is needed for this name.
     let find = |name| unsafe { get(vk::Instance::null(), name) };
     // SAFETY: the type is that of the name.
@@ -125,7 +127,7 @@ unsafe extern "system" fn create_device(
     device: *mut vk::Device,
 ) -> vk::Result {
     // SAFETY: the loader passes its chain, and a physical device of an instance that this layer created.
-    let found = unsafe { (link::next_device(info), instance_table(physical.as_raw())) };
+    let found = unsafe { (table::next_device(info), instance_table(physical.as_raw())) };
     let (Some((get, get_device)), Some(table)) = found else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the instance is the device's.
     let find = |name| unsafe { get(table.instance, name) };
@@ -161,4 +163,78 @@ unsafe extern "system" fn destroy_device(device: vk::Device, allocator: *const v
         // SAFETY: the arguments are the caller's.
         unsafe { next(device, allocator) };
     }
+}
+
+/// Offset and length of the number in the header.
+const NUMBER_OFFSET: u64 = 16;
+const NUMBER_LENGTH: usize = 20;
+
+unsafe extern "system" fn allocate(
+    device: vk::Device,
+    info: *const vk::MemoryAllocateInfo<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    memory: *mut vk::DeviceMemory,
+) -> vk::Result {
+    // SAFETY: this layer created the device.
+    let Some(table) = (unsafe { device_table(device) }) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+    let Some(next) = table.allocate else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+    // SAFETY: the structure is the caller's.
+    unsafe {
+        if let Some(descriptor) = imported(&*info) {
+            // If the write fails, lavapipe rejects the file and reports it.
+            _ = complete(device, &table, descriptor, (*info).memory_type_index);
+        }
+        next(device, info, allocator, memory)
+    }
+}
+
+/// The descriptor that an allocation imports, if an emulated GPU exported it.
+///
+/// # Safety
+///
+/// The structure has a valid chain.
+unsafe fn imported<'a>(info: &vk::MemoryAllocateInfo<'_>) -> Option<BorrowedFd<'a>> {
+    let mut chain = info.p_next.cast::<vk::BaseInStructure<'_>>();
+    // SAFETY: every structure of a chain begins with its type and the next one.
+    while let Some(structure) = unsafe { chain.as_ref() } {
+        if structure.s_type == vk::StructureType::IMPORT_MEMORY_FD_INFO_KHR {
+            // SAFETY: its type is that of this structure.
+            let descriptor = unsafe { (*chain.cast::<vk::ImportMemoryFdInfoKHR<'_>>()).fd };
+            if descriptor < 0 {
+                return None;
+            }
+            // SAFETY: the application passes an open descriptor, which is used during this call only.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            return dmabuf::is_exported(descriptor).then_some(descriptor);
+        }
+        chain = structure.p_next;
+    }
+    None
+}
+
+/// Writes the number of the Vulkan driver to a file's header.
+///
+/// # Safety
+///
+/// The table is the device's.
+unsafe fn complete(device: vk::Device, table: &DeviceTable, file: BorrowedFd<'_>, memory_type: u32) -> Option<()> {
+    let (allocate, free, get) = (table.allocate?, table.free?, table.descriptor?);
+    let kind = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
+    let mut export = vk::ExportMemoryAllocateInfo::default().handle_types(kind);
+    let info =
+        vk::MemoryAllocateInfo::default().allocation_size(4096).memory_type_index(memory_type).push_next(&mut export);
+    let (mut memory, mut descriptor) = (vk::DeviceMemory::null(), -1);
+    // SAFETY: the structures are valid, the functions are the device's, and the memory is freed after its last use.
+    let exported = unsafe {
+        allocate(device, &raw const info, std::ptr::null(), &raw mut memory).result().ok()?;
+        let request = vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(kind);
+        let result = get(device, &raw const request, &raw mut descriptor);
+        free(device, memory, std::ptr::null());
+        result.result().ok()?;
+        OwnedFd::from_raw_fd(descriptor)
+    };
+    let mut number = [0; NUMBER_LENGTH];
+    rustix::io::pread(&exported, &mut number, NUMBER_OFFSET).ok()?;
+    rustix::io::pwrite(file, &number, NUMBER_OFFSET).ok()?;
+    Some(())
 }

@@ -5,12 +5,11 @@
 //!
 //! Each test runs in a separate process: this binary, started by the root's dynamic linker with the emulation
 //! preloaded.
+
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod child;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod hip;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod root;
 

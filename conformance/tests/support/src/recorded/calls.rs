@@ -1,7 +1,4 @@
-//! Expected arguments of the functions of both vendors' drivers, where both headers agree. Used by the backends' tests.
-//!
-//! Constants of the headers (such as `CUDA_EXTERNAL_MEMORY_DEDICATED`, `hipExternalMemoryDedicated`: 1) are literals:
-//! expectations derived from the library would repeat its mistakes.
+//! Expected calls of a device: common functions, imports, array copies and mapped images.
 
 use std::ffi::c_void;
 use std::os::fd::AsFd;
@@ -9,29 +6,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use gpu_interop_core::backend::{
-    BlockLayout, DevicePtr, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawModule, RawSemaphore, RawSignal,
-    RawStream, RawSurface, RawTexture, RawWait, TextureSource,
+    ArrayCopy, ArrayCopySide, BlockLayout, DevicePtr, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
+    RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource,
 };
-use gpu_interop_core::handle::NvSciFence;
+use gpu_interop_core::handle::{KmtHandle, NvSciBufObject, NvSciFence, NvSciSyncObject, ObjectName, Win32Object};
 use gpu_interop_core::{
-    AddressMode, BackendDevice, FilterMode, KernelArg, LaunchConfig, MemoryHandle, ReadMode, SignalParams, TextureDesc,
-    WaitCondition, WaitParams,
+    AddressMode, ArrayShape, BackendDevice, FilterMode, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
+    MipmappedArrayDesc, ReadMode, SemaphoreHandle, SemaphoreImport, SignalParams, TextureDesc, WaitCondition,
+    WaitParams,
 };
 
-pub use super::values::{SIZE, file, pointer};
-
-use super::imports;
-use super::recorder::{
-    CODES, DEVICE, EVENT, EXEC, Expected, GRANULARITY, KERNEL, LEVEL, MIPMAPPED, MODULE, NODE, Names, RESERVED,
-    Recorder, STREAM, SURFACE, TEXTURE,
-};
 use crate::call;
+use crate::recorded::{
+    CODES, DEVICE, EVENT, EXEC, Expected, GRANULARITY, KERNEL, LEVEL, MEMORY, MIPMAPPED, MODULE, NODE, Names, RESERVED,
+    Recorder, SEMAPHORE, STREAM, SURFACE, TEXTURE,
+};
+pub use crate::recorded::{SIZE, pointer};
+pub use crate::request::anonymous_memory as file;
 
 pub const STREAM_OF_TEST: RawStream = RawStream::new(STREAM);
 /// Checks every call that is the same for both vendors' drivers.
 pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
-    imports::memory(device, recorder);
-    imports::semaphores(device, recorder);
+    memory_imports(device, recorder);
+    semaphore_imports(device, recorder);
     batches(device, recorder);
     prepared(device, recorder);
     streams_and_events(device, recorder);
@@ -457,5 +454,159 @@ fn exportable(device: &dyn BackendDevice, recorder: &mut Recorder) {
             count("cuMemUnmap ", "hipMemUnmap "),
         ];
         assert_eq!(undone, [1, 2, 3].map(|step| usize::from(done >= step)), "{cuda} failed: {found:#?}");
+    }
+}
+
+/// Memory type constants of a vendor's header.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryTypes {
+    pub host: u32,
+    pub device: u32,
+    pub array: u32,
+}
+
+/// Returns copies between arrays, device memory and host memory, each with its own address, pitch and memory type, and
+/// the expected arguments of the driver's function.
+pub fn array_copies(types: MemoryTypes) -> Vec<(ArrayCopy, String)> {
+    let shown = |offset: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
+        format!(
+            "{{origin {offset}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
+             {height}}}"
+        )
+    };
+    let array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), offset: [8, 2, 3] };
+    let shown_array = shown("8 2 3", types.array, ["0", "0", "0xa12"], 0, 0);
+    let linear = ArrayCopySide::Linear { ptr: DevicePtr::new(0x1000), row_pitch: 64, rows: 5 };
+    let shown_linear = shown("0 0 0", types.device, ["0", "0x1000", "0"], 64, 5);
+    let host = ArrayCopySide::Host { ptr: std::ptr::without_provenance_mut(0x2000), row_pitch: 20, rows: 3 };
+    let shown_host = shown("0 0 0", types.host, ["0x2000", "0", "0"], 20, 3);
+    let rows = [
+        (array, linear, &shown_array, &shown_linear),
+        (linear, array, &shown_linear, &shown_array),
+        (array, host, &shown_array, &shown_host),
+        (host, array, &shown_host, &shown_array),
+        (array, array, &shown_array, &shown_array),
+    ];
+    rows.map(|(dst, src, shown_target, shown_source)| {
+        let arguments = format!("from {shown_source} to {shown_target} extent 20 3 2 {STREAM:#x}");
+        (ArrayCopy { dst, src, extent: [20, 3, 2] }, arguments)
+    })
+    .to_vec()
+}
+
+/// Every shape with its extent in the headers' terms, and whether it is layered and a cube.
+pub const SHAPES: [(ArrayShape, [u64; 3], bool, bool); 7] = [
+    (ArrayShape::D1 { width: 64 }, [64, 0, 0], false, false),
+    (ArrayShape::D1Layered { width: 64, layers: 5 }, [64, 0, 5], true, false),
+    (ArrayShape::D2 { width: 64, height: 32 }, [64, 32, 0], false, false),
+    (ArrayShape::D2Layered { width: 64, height: 32, layers: 5 }, [64, 32, 5], true, false),
+    (ArrayShape::D3 { width: 64, height: 32, depth: 16 }, [64, 32, 16], false, false),
+    (ArrayShape::Cube { width: 64 }, [64, 64, 6], false, true),
+    (ArrayShape::CubeLayered { width: 64, cubes: 2 }, [64, 64, 12], true, true),
+];
+
+/// Maps an image, and checks its description in the record.
+pub fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedArrayDesc, shown: &str) {
+    // SAFETY: the mock maps nothing.
+    let array = unsafe { device.map_mipmapped_array(RawMemory::new(MEMORY), desc) }.expect("maps");
+    assert_eq!(array.get(), MIPMAPPED);
+    let (cuda, hip) = ("cuExternalMemoryGetMappedMipmappedArray", "hipExternalMemoryGetMappedMipmappedArray");
+    let map = Expected { cuda, hip, arguments: format!("{MEMORY:#x} {shown}") };
+    recorder.entered(&format!("{desc:?}"), &[map]);
+}
+
+fn name(text: &str) -> Win32Object {
+    Win32Object::Name(ObjectName::new(text).expect("a name"))
+}
+
+fn kmt(value: usize) -> KmtHandle {
+    KmtHandle::new(value).expect("a handle")
+}
+
+/// Each handle kind has its number and its member of the union; the other bytes of the union and the reserved fields
+/// are 0.
+pub fn memory_imports(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let fd = "fd of 4096 bytes, close-on-exec 1, rest 0";
+    // SAFETY: the mock reads nothing behind the address.
+    let nv_sci = unsafe { NvSciBufObject::from_raw(pointer(0x5c1)) };
+    // HIP has no number for dma-bufs and inspects the file descriptor.
+    let dma_buf = recorder.pick(9, 1);
+    let kinds = [
+        (MemoryHandle::OpaqueFd(file(SIZE)), 1, fd),
+        (MemoryHandle::OpaqueWin32(name("opaque")), 2, "handle 0, name opaque"),
+        (MemoryHandle::OpaqueWin32Kmt(kmt(0x41)), 3, "handle 0x41"),
+        (MemoryHandle::D3d12Heap(name("heap")), 4, "handle 0, name heap"),
+        (MemoryHandle::D3d12Resource(name("resource 12")), 5, "handle 0, name resource 12"),
+        (MemoryHandle::D3d11Resource(name("resource 11")), 6, "handle 0, name resource 11"),
+        (MemoryHandle::D3d11ResourceKmt(kmt(0x42)), 7, "handle 0x42"),
+        (MemoryHandle::NvSciBuf(nv_sci), 8, "handle 0x5c1"),
+        (MemoryHandle::DmaBufFd(file(SIZE)), dma_buf, fd),
+    ];
+    for (handle, number, shown) in kinds {
+        // SAFETY: the mock imports nothing.
+        let request = unsafe { MemoryImport::new(handle, SIZE) };
+        import_one(device, recorder, &request, number, shown, false);
+        // SAFETY: the mock imports nothing.
+        let request = unsafe { request.dedicated(true) };
+        import_one(device, recorder, &request, number, shown, true);
+    }
+}
+
+fn import_one(
+    device: &dyn BackendDevice,
+    recorder: &mut Recorder,
+    request: &MemoryImport,
+    number: u32,
+    shown: &str,
+    dedicated: bool,
+) {
+    // SAFETY: the mock imports nothing; the memory is not used.
+    let memory = unsafe { device.import_memory(request) }.expect("imports");
+    assert_eq!(memory, RawMemory::new(MEMORY));
+    let flags = u32::from(dedicated);
+    let import = call!(
+        "cuImportExternalMemory",
+        "hipImportExternalMemory",
+        "{{type {number}, {shown}, size 4096, flags {flags}, reserved 0}}"
+    );
+    recorder.entered("an import", &[import]);
+    // SAFETY: imported above, and destroyed once.
+    unsafe { device.destroy_memory(memory) }.expect("destroys");
+    let destroy = call!("cuDestroyExternalMemory", "hipDestroyExternalMemory", "{MEMORY:#x}");
+    recorder.entered("the end of an import", &[destroy]);
+    if let Some(fd) = request.handle().as_fd() {
+        assert!(rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096), "the request keeps its file descriptor");
+    }
+}
+
+pub fn semaphore_imports(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let fd = "fd of 4096 bytes, close-on-exec 1, rest 0";
+    // SAFETY: the mock reads nothing behind the address.
+    let nv_sci = unsafe { NvSciSyncObject::from_raw(pointer(0x5c2)) };
+    let of_timeline = recorder.pick(10, 2);
+    let kinds = [
+        (SemaphoreHandle::OpaqueFd(file(SIZE)), 1, fd),
+        (SemaphoreHandle::OpaqueWin32(name("opaque")), 2, "handle 0, name opaque"),
+        (SemaphoreHandle::OpaqueWin32Kmt(kmt(0x51)), 3, "handle 0x51"),
+        (SemaphoreHandle::D3d12Fence(name("fence 12")), 4, "handle 0, name fence 12"),
+        (SemaphoreHandle::D3d11Fence(name("fence 11")), 5, "handle 0, name fence 11"),
+        (SemaphoreHandle::NvSciSync(nv_sci), 6, "handle 0x5c2"),
+        (SemaphoreHandle::D3d11KeyedMutex(name("mutex")), 7, "handle 0, name mutex"),
+        (SemaphoreHandle::D3d11KeyedMutexKmt(kmt(0x52)), 8, "handle 0x52"),
+        (SemaphoreHandle::TimelineFd(file(SIZE)), 9, fd),
+        // HIP rejects its header's number for timelines.
+        (SemaphoreHandle::TimelineWin32(name("timeline")), of_timeline, "handle 0, name timeline"),
+    ];
+    for (handle, number, shown) in kinds {
+        // SAFETY: the mock imports nothing.
+        let semaphore = unsafe { device.import_semaphore(&SemaphoreImport::new(handle)) }.expect("imports");
+        assert_eq!(semaphore, RawSemaphore::new(SEMAPHORE));
+        let arguments = format!("{{type {number}, {shown}, flags 0, reserved 0}}");
+        let import = call!("cuImportExternalSemaphore", "hipImportExternalSemaphore", "{arguments}");
+        recorder.entered("an import of a semaphore", &[import]);
+        // SAFETY: imported above, and destroyed once.
+        unsafe { device.destroy_semaphore(semaphore) }.expect("destroys");
+        let destroy = call!("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", "{SEMAPHORE:#x}");
+        recorder.entered("the end of a semaphore", &[destroy]);
     }
 }

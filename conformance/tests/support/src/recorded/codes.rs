@@ -11,11 +11,11 @@ use gpu_interop_core::{
     SignalParams, TextureDesc, WaitCondition, WaitParams,
 };
 
-use super::calls::{SIZE, STREAM_OF_TEST, file};
-use super::recorder::{
+use crate::call;
+use crate::recorded::calls::{SIZE, STREAM_OF_TEST, file};
+use crate::recorded::{
     CODES, EVENT, EXEC, KERNEL, LEVEL, MEMORY, MIPMAPPED, MODULE, NODE, Recorder, SEMAPHORE, STREAM, SURFACE, TEXTURE,
 };
-use crate::call;
 
 /// Makes each function of both vendors fail with each code.
 pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
@@ -46,7 +46,7 @@ pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
         let before = open();
         recorder.every_code(["cuImportExternalMemory", "hipImportExternalMemory"], || device.import_memory(&memory));
         assert_eq!(open(), before, "failed imports leak no file descriptors");
-        // Of signals and of waits.
+        // Signals and waits.
         let blocks = [0; 18];
         macro_rules! every_code {
             ($($cuda:ident, $hip:ident: $call:expr;)*) => {
