@@ -28,6 +28,7 @@
 #![doc(html_root_url = "../")]
 
 mod baseline;
+#[cfg(unix)]
 mod bench;
 mod call_trace;
 mod case_list;
@@ -64,8 +65,8 @@ use gpu_interop_conformance::Suite;
 
 use run::CommandHash;
 
-pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio, SERIES};
 pub use evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
+pub use gpu_interop_conformance_bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio, SERIES};
 pub use report::{
     Attempt, Call, CallTrace, CaseList, CaseReport, Cause, Emulated, Environment, JoinedShard, MERGED_SCHEMA, Merged,
     NotRead, Report, Returned, SCHEMA, Shard, Sourced, Stopped, Tool,

@@ -6,8 +6,8 @@ use gpu_interop_conformance::Outcome;
 
 use super::text::mark;
 use super::{CaseReport, Emulated, Merged, Report};
-use crate::bench::{BenchReport, Ratio};
 use crate::output::{one_line, visible};
+use gpu_interop_conformance_bench::{BenchReport, Ratio};
 
 /// The outcomes that a cell names.
 const SHOWN: [Outcome; 7] = [

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Report, Tool};
-use crate::bench::BenchReport;
+use gpu_interop_conformance_bench::BenchReport;
 
 /// The schema version of merged reports. Incremented with each incompatible change; older versions are read.
 ///

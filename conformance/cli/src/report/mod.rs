@@ -2,7 +2,6 @@
 
 mod attempt;
 mod call_trace;
-mod emulated;
 pub(crate) mod html;
 pub(crate) mod junit;
 mod markdown;
@@ -20,12 +19,12 @@ use std::num::NonZeroU32;
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
 use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
+pub use gpu_interop_conformance::{Emulated, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use attempt::Attempt;
 pub use call_trace::{Call, CallTrace, Returned};
-pub use emulated::Emulated;
 pub use merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 pub use selection::{CaseList, JoinedShard, Shard};
 pub use stopped::{Cause, Stopped};
@@ -110,22 +109,6 @@ impl Report {
 /// The default for older reports.
 fn once() -> NonZeroU32 {
     NonZeroU32::MIN
-}
-
-/// The program that made a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tool {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
-impl Tool {
-    /// This program.
-    pub(crate) fn this() -> Self {
-        Self { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() }
-    }
 }
 
 /// One scenario with one exporter.

@@ -6,10 +6,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::{MERGED_SCHEMA, Merged, Report, SCHEMA};
-use crate::bench::{BENCH_SCHEMA, BenchReport};
 use crate::diff::{BENCH_DIFF_SCHEMA, BenchDifference, DIFF_SCHEMA, Difference};
 use crate::files::to_json;
 use crate::output::print;
+use gpu_interop_conformance_bench::{BENCH_SCHEMA, BenchReport};
 
 /// The options of `conformance schema`.
 #[derive(Debug, Args)]

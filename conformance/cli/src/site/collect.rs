@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use gpu_interop_conformance::{Stop, Verdict};
 
-use crate::bench::BenchReport;
 use crate::files;
 use crate::report::{Merged, NotRead, Report, Sourced, merge, shards};
+use gpu_interop_conformance_bench::BenchReport;
 
 /// A report and its file, relative to the folder.
 #[derive(Debug)]

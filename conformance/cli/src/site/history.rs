@@ -7,8 +7,8 @@ use gpu_interop::{BackendInfo, DeviceIdentity};
 use gpu_interop_conformance::{Outcome, Version};
 
 use super::collect::{Collected, Found};
-use crate::bench::BenchReport;
 use crate::report::{CaseReport, Emulated, Report, text};
+use gpu_interop_conformance_bench::BenchReport;
 
 /// A machine: a backend and a device. Devices without a UUID are the same if their names are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,9 +7,9 @@ use super::history::{Failing, History, Unsteady, build, date};
 use super::page::page;
 use super::plot::{Point, trend};
 use super::scenarios::{heat_map, legend, strip};
-use crate::bench::{BenchReport, Limit};
 use crate::report::html::{bar, bench_section, counts, in_order, tally, words};
 use crate::report::{CaseReport, Report};
+use gpu_interop_conformance_bench::{BenchReport, Limit};
 
 /// The page.
 pub(super) fn render(machine: &History<'_>) -> String {
@@ -173,7 +173,7 @@ fn trends(benches: &[&Found<BenchReport>]) -> Markup {
     };
     let points = |(name, variant, unit): (&str, &str, &str)| {
         let found = benches.iter().flat_map(|bench| {
-            let is_same = move |each: &&crate::bench::Measurement| {
+            let is_same = move |each: &&gpu_interop_conformance_bench::Measurement| {
                 each.name == name && each.variant == variant && each.unit == unit
             };
             let same = bench.report.measurements.iter().filter(is_same);

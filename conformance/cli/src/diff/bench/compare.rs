@@ -6,10 +6,10 @@ use gpu_interop_conformance::{Stop, Verdict};
 
 use super::noise::{Change, Pair, Rule};
 use super::report::{BENCH_DIFF_SCHEMA, BenchDifference, Figure, FigureKind, Value};
-use crate::bench::{BenchReport, Limit};
 use crate::diff::compare::by_source;
 use crate::diff::report::Setting;
 use crate::report::{Emulated, Merged, Tool};
+use gpu_interop_conformance_bench::{BenchReport, Limit};
 
 /// The reports of one side, by their sources.
 type Sources<'a> = BTreeMap<String, Vec<&'a BenchReport>>;

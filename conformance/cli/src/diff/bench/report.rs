@@ -6,9 +6,9 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Limit;
 use crate::diff::report::Setting;
 use crate::report::Tool;
+use gpu_interop_conformance_bench::Limit;
 
 /// The schema version of differences of measurements. Incremented with each incompatible change.
 pub(crate) const BENCH_DIFF_SCHEMA: u32 = 1;

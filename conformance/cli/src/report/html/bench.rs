@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::number::{number, quantity};
 use super::run::in_order;
 use super::{machines, pacing};
-use crate::bench::{BenchReport, Limit, Measurement, Ratio};
 use crate::output::counted;
+use gpu_interop_conformance_bench::{BenchReport, Limit, Measurement, Ratio};
 
 /// One report of `conformance bench`.
 pub(crate) fn section(report: &BenchReport, source: &str, number: usize) -> Markup {

@@ -9,10 +9,10 @@ use maud::{Markup, html};
 
 use super::cases::kernel;
 use super::run::{Run, bar, counts, tally};
-use crate::bench::BenchReport;
 use crate::evidence::Host;
 use crate::output::counted;
 use crate::report::{Emulated, text};
+use gpu_interop_conformance_bench::BenchReport;
 
 /// A card for each report.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::number::quantity;
-use crate::bench::Measurement;
+use gpu_interop_conformance_bench::Measurement;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 60.0;
