@@ -209,9 +209,9 @@ impl Frames<'_> {
     /// The duration in nanoseconds, if the frame has arrived.
     fn check(&self, taken: Duration, word: u32) -> Verdict<f64> {
         let mut found = [0; 4];
-        for place in [0, self.target.size() - 4] {
-            self.stream.read(self.target.slice(place..place + 4)?, &mut found)?;
-            ensure_eq!(u32::from_ne_bytes(found), word, "the word at byte {place} of a frame");
+        for offset in [0, self.target.size() - 4] {
+            self.stream.read(self.target.slice(offset..offset + 4)?, &mut found)?;
+            ensure_eq!(u32::from_ne_bytes(found), word, "the word at byte {offset} of a frame");
         }
         Ok(taken.as_secs_f64() * 1e9)
     }

@@ -1,7 +1,7 @@
 //! Three frames in flight by a `FrameRing`, and the limit of their rate.
 //!
 //! Vulkan copies each frame from its own memory to the ring's, as in [`frame`](super::frame). The device copies it to its
-//! own memory, and processes it: fills of scratch memory, as many as take [`PROCESSING`] in total. The variants:
+//! own memory, and processes it: fills of scratch memory that take [`PROCESSING`] in total. The variants:
 //! * `ring`: both, three frames in flight. The last word of each frame is verified;
 //! * `limit`: the smaller of both sides' own rates, measured one after the other without the other side:
 //!   Vulkan's halves alone, and the same work of the stream without a ring.
@@ -89,7 +89,7 @@ struct Pipeline<'a> {
     frames: u32,
     /// The word of the latest frame.
     word: Cell<u32>,
-    /// Of each batch: nanoseconds between consecutive frames of the ring, once all its frames are in flight.
+    /// For each batch, nanoseconds between consecutive frames of the ring, once all its frames are in flight.
     intervals: RefCell<Vec<Vec<f64>>>,
 }
 
@@ -138,16 +138,16 @@ impl<'a> Pipeline<'a> {
     }
 
     /// The compute half: copies the frame, notes its last word, and processes it.
-    fn process(&self, place: u32, index: usize, shared: Option<BufferSlice<'_>>) -> gpu_interop::Result<()> {
+    fn process(&self, number: u32, index: usize, shared: Option<BufferSlice<'_>>) -> gpu_interop::Result<()> {
         // Allocations are larger than a frame where the driver rounds sizes up.
         let own = |index: usize| self.owns[index % IN_FLIGHT].slice(..self.size);
         let (stream, target) = (self.stream, own(index)?);
         // Without a ring from another frame's memory: the same work.
         let source = shared.map_or_else(|| own(index + 1), Ok)?;
         stream.copy(target, source)?;
-        let note = u64::from(place) * 4;
+        let note = u64::from(number) * 4;
         stream.copy(self.notes.slice(note..note + 4)?, target.slice(self.size - 4..)?)?;
-        (0..self.fills).try_for_each(|_| stream.fill_u32(&self.scratch, place))
+        (0..self.fills).try_for_each(|_| stream.fill_u32(&self.scratch, number))
     }
 
     fn per_second(&self, start: Instant) -> f64 {
@@ -159,10 +159,10 @@ impl<'a> Pipeline<'a> {
         self.stream.synchronize()?;
         let start = Instant::now();
         let (mut last, mut intervals) = (None, Vec::new());
-        for place in 0..self.frames {
+        for number in 0..self.frames {
             self.next();
             let mut frame = self.ring.acquire(WAIT_TIMEOUT)?;
-            if place as usize >= IN_FLIGHT {
+            if number as usize >= IN_FLIGHT {
                 let now = Instant::now();
                 let interval = last.replace(now).map(|last| now.duration_since(last).as_secs_f64() * 1e9);
                 intervals.extend(interval);
@@ -170,7 +170,8 @@ impl<'a> Pipeline<'a> {
             let index = frame.index();
             frame
                 .render(self.context, |recording, memory| self.show(recording, index, memory.buffers()[0].buffer()))?;
-            frame.compute(self.stream, |_, memory| self.process(place, index, Some(memory.buffers()[0].slice(..)?)))?;
+            frame
+                .compute(self.stream, |_, memory| self.process(number, index, Some(memory.buffers()[0].slice(..)?)))?;
         }
         self.stream.synchronize()?;
         let rate = self.per_second(start);
@@ -203,7 +204,7 @@ impl<'a> Pipeline<'a> {
     /// The stream's work alone, all of it enqueued at once.
     fn compute_rate(&self) -> Verdict<f64> {
         let start = Instant::now();
-        (0..self.frames).try_for_each(|place| self.process(place, place as usize % IN_FLIGHT, None))?;
+        (0..self.frames).try_for_each(|number| self.process(number, number as usize % IN_FLIGHT, None))?;
         self.stream.synchronize()?;
         Ok(self.per_second(start))
     }

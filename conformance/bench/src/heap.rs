@@ -1,4 +1,4 @@
-//! 1,000 buffers of 64 KiB: cut from a heap, beside imports of each, and beside the creation of Vulkan's side alone.
+//! 1,000 buffers of 64 KiB: cut from a heap, imported one by one, and created by Vulkan alone.
 //!
 //! All of a round's buffers live at the same time. Exports of the imported memory are outside the measured time, in
 //! favour of the imports.
@@ -23,10 +23,10 @@ const QUANTITIES: [Quantity; 2] =
     [Quantity { suffix: ".allocate", unit: "ns" }, Quantity { suffix: ".free", unit: "ns" }];
 const ALLOCATE: usize = 0;
 
-/// Of the driver's imports over the heap.
+/// Limit of the driver's imports relative to the heap.
 const FASTER: Limit = Limit::AtLeast(20.0);
-/// Greatest cost of a buffer of the heap beside its Vulkan side, nanoseconds.
-const BESIDE_VULKAN: f64 = 3000.0;
+/// Greatest cost of a buffer of the heap in addition to its Vulkan side, nanoseconds.
+const MAX_ADDED_COST: f64 = 3000.0;
 
 pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     let context = machine.graphics_queue()?;
@@ -83,7 +83,7 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
         recorder.compare(
             format!("{allocate} (heap - vulkan)/3 µs"),
             (ours - vulkan).max(0.0),
-            BESIDE_VULKAN,
+            MAX_ADDED_COST,
             limit(Limit::AtMost(1.0)),
         );
     }

@@ -1,4 +1,4 @@
-//! The measurements of `conformance bench`: the library's cost beside raw driver calls and alternatives.
+//! The measurements of `conformance bench`: the library's cost relative to raw driver calls and alternatives.
 //!
 //! One run, one process, alternating variants (`rounds`), so that a ratio compares events within milliseconds of each
 //! other. `stats` explains how samples become ratios, `quiet` which rounds do not count. The command itself, its options
@@ -25,7 +25,7 @@
 //! `cudarc` and `fence` are what other libraries do: the peers. A hand-over costs at most 1.02 of theirs, which is equal
 //! within a ratio's resolution (`stats`). An import, which `cudarc` does not check, costs at most 1.05.
 //!
-//! Limits are data beside each ratio. A missed one fails the run only with `--strict`: on a shared or throttled
+//! Each ratio carries its limit. A missed limit fails the run only with `--strict`: on a shared or throttled
 //! machine a measurement is no verdict. Errors and wrong data always fail the run.
 //!
 //! Linux only, except for the reports: the raw calls use file descriptors.

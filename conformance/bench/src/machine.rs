@@ -65,7 +65,7 @@ impl Machine {
         self.device.identity().kind != DeviceKind::Cpu
     }
 
-    /// `true` for the driver of a GPU, for which limits beside a peer are meant: on a CPU and on a simulator both sides
+    /// `true` for the driver of a GPU, for which limits relative to a peer are meant: on a CPU and on a simulator both sides
     /// share the processors.
     pub(super) fn is_judged(&self) -> bool {
         self.is_gpu() && !self.backend.info().simulated
@@ -97,7 +97,7 @@ fn raw(backend: &dyn Backend) -> Verdict<RawCuda> {
 fn cudarc() -> Verdict<Cudarc> {
     if let Some(file) = set_variable(CUDA_LIBRARY_VARIABLE) {
         return Err(Stop::Unsupported(format!(
-            "cudarc looks for the driver in its own way and would not take {}",
+            "cudarc looks for the driver itself and does not use {}",
             file.display()
         )));
     }

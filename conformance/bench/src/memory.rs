@@ -28,12 +28,12 @@ pub(super) const STEPS: [Quantity; 6] = [
     Quantity { suffix: ".all", unit: "ns" },
 ];
 /// Index of the import in [`STEPS`].
-pub(super) const IMPORT: usize = 0;
+const IMPORT: usize = 0;
 /// Index of the sum in [`STEPS`].
 pub(super) const ALL: usize = 5;
 const LIMIT: Limit = Limit::AtMost(1.05);
-/// Beside `cudarc`, which checks nothing before the driver and keeps no record of the streams that use the memory.
-pub(super) const UNCHECKED_PEER: Limit = Limit::AtMost(1.05);
+/// Relative to `cudarc`, which checks nothing before the driver and keeps no record of the streams that use the memory.
+const UNCHECKED_PEER: Limit = Limit::AtMost(1.05);
 
 /// Memory of one size.
 pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: u64) -> Verdict {
@@ -142,22 +142,21 @@ fn total(steps: &Steps) -> Duration {
 
 const LEVELS: [usize; 5] = [1, 10, 100, 1000, 10_000];
 /// The measured steps.
-const PLACES: [usize; 2] = [IMPORT, ALL];
+const LIVE_STEPS: [usize; 2] = [IMPORT, ALL];
 const LIVE_SIZE: u64 = 64 << 10;
-const LIVE_WORD: u32 = 0x5EED_CAFE;
-/// Limit relative to the cost beside a single import, where the driver is not measured alone. A cost proportional to the
+/// Limit relative to the cost with a single live import, where the driver is not measured alone. A cost proportional to the
 /// number would exceed it by far.
 const GROWTH: Limit = Limit::AtMost(1.2);
 /// Limit relative to the driver alone. The driver's own cost grows by 1.13 to 1.24 on H100 machines.
 const LIVE_OVERHEAD: Limit = Limit::AtMost(1.05);
 
-/// The cost of an import beside 1 to 10,000 live ones of 64 KiB each.
+/// The cost of an import while 1 to 10,000 imports of 64 KiB each are live.
 ///
 /// All import one allocation, exported again for each, because Vulkan drivers limit allocations (usually to 4096),
 /// not exports. The library holds and maps them, so that both driver and library manage
 /// all of them. Each level measures the import and the whole cycle of `memory.64KiB`.
 pub(super) fn live_imports(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
-    let source = Source::new(machine, LIVE_SIZE, LIVE_WORD)?;
+    let source = Source::new(machine, LIVE_SIZE, WORD)?;
     let mut live: Vec<MappedBuffer> = Vec::new();
     let levels = if recorder.quick { &LEVELS[..4] } else { &LEVELS[..] };
     for &level in levels {
@@ -165,7 +164,7 @@ pub(super) fn live_imports(machine: &Machine, recorder: &mut Recorder, name: &st
             live.push(machine.device.import_memory(source.request()?)?.map_buffer(0..LIVE_SIZE)?);
         }
         let variants = variants(machine, recorder, &source, LIVE_SIZE)?;
-        let mut variants: Vec<_> = variants.into_iter().map(|variant| variant.only(&PLACES)).collect();
+        let mut variants: Vec<_> = variants.into_iter().map(|variant| variant.only(&LIVE_STEPS)).collect();
         let comparisons = [
             Comparison::new(1, "library", "raw").limit(LIVE_OVERHEAD),
             Comparison::new(1, "library", "cudarc").limit(UNCHECKED_PEER),
@@ -174,7 +173,7 @@ pub(super) fn live_imports(machine: &Machine, recorder: &mut Recorder, name: &st
         recorder.measure(
             &format!("{name}.{level}"),
             effort,
-            &PLACES.map(|place| STEPS[place]),
+            &LIVE_STEPS.map(|step| STEPS[step]),
             &mut variants,
             &comparisons,
         )?;
@@ -192,7 +191,7 @@ pub(super) fn live_imports(machine: &Machine, recorder: &mut Recorder, name: &st
             recorder.compare(format!("{name}{suffix} {variant}: {most} live/1 live"), many, one, limit);
         }
     }
-    // Of ratios, because medians of different levels may be those of different processors.
+    // A ratio of ratios, because medians of different levels may be those of different processors.
     let ratio = |level| recorder.ratio(&format!("{name}.{level}{suffix} library/raw"));
     if let Some((many, one)) = ratio(most).zip(ratio(1)) {
         recorder.compare(format!("{name}{suffix} library/raw: {most} live/1 live"), many, one, Some(LIVE_OVERHEAD));

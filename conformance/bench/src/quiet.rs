@@ -1,4 +1,4 @@
-//! Whether another thread uses the processor core of the calling thread.
+//! Detects another thread on the processor core of the calling thread.
 //!
 //! Most processors run two hardware threads on each core. While the second one is busy, a driver call takes up to
 //! 1.7 times as long, and the library's part of it changes more than the driver's. On rented machines the second thread often
@@ -42,7 +42,7 @@ pub(super) struct Core<'a> {
     time_loop: Box<dyn FnMut() -> Timed + 'a>,
     /// Moves this thread to another processor.
     move_on: Box<dyn FnMut() + 'a>,
-    /// Of the last loop.
+    /// The processor of the last loop.
     processor: usize,
     /// The last durations, in a ring.
     last: [f64; WINDOW],

@@ -15,9 +15,9 @@ pub(super) struct Quantity {
     pub(super) unit: &'static str,
 }
 
-/// The prefix of measurements whose durations are of frames: these are plotted in order.
+/// The prefix of measurements of frames, whose durations are plotted in order.
 const PACED: &str = "frame.";
-/// A duration beyond another one, which is none of a frame.
+/// The suffix of durations in excess of another one, which are not durations of frames.
 const EXCESS: &str = ".over_limit";
 
 /// The duration of a call.
@@ -82,18 +82,18 @@ impl Recorder {
     }
 
     fn keep(&mut self, name: &str, quantities: &[Quantity], samples: &[Samples], comparisons: &[Comparison]) {
-        for (place, quantity) in quantities.iter().enumerate() {
+        for (index, quantity) in quantities.iter().enumerate() {
             let name = format!("{name}{}", quantity.suffix);
             for each in samples {
-                self.summarize(&name, each.variant, quantity.unit, &each.quantities[place]);
+                self.summarize(&name, each.variant, quantity.unit, &each.quantities[index]);
             }
         }
         for comparison in comparisons {
             let of = |variant| samples.iter().find(|each| each.variant == variant);
             let (Some(over), Some(under)) = (of(comparison.over), of(comparison.under)) else { continue };
-            let place = comparison.quantity;
-            let Some(ratio) = stats::paired_ratio(&over.quantities[place], &under.quantities[place]) else { continue };
-            let name = format!("{name}{} {}/{}", quantities[place].suffix, comparison.over, comparison.under);
+            let index = comparison.quantity;
+            let Some(ratio) = stats::paired_ratio(&over.quantities[index], &under.quantities[index]) else { continue };
+            let name = format!("{name}{} {}/{}", quantities[index].suffix, comparison.over, comparison.under);
             self.ratios.push(Ratio::new(name, ratio.value, (ratio.low, ratio.high), comparison.limit));
         }
     }

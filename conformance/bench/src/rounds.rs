@@ -75,11 +75,11 @@ impl<'a> Variant<'a> {
     }
 
     /// The same with these quantities only, by index.
-    pub(super) fn only(self, places: &'static [usize]) -> Self {
+    pub(super) fn only(self, indices: &'static [usize]) -> Self {
         let mut run = self.run;
         Self::new(self.name, move || {
             let values = run()?;
-            Ok(places.iter().map(|place| values.get(*place).copied().flatten()).collect())
+            Ok(indices.iter().map(|index| values.get(*index).copied().flatten()).collect())
         })
     }
 
@@ -103,7 +103,7 @@ pub(super) struct Measured {
     pub(super) cores: Cores,
 }
 
-/// Whether the rounds of a measurement were on a free core.
+/// The processor cores of a measurement's rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cores {
     /// Every round counts, on whichever core.
@@ -241,7 +241,7 @@ mod tests {
         assert!(take_turns(effort, 2, &mut variants, &mut None).is_err(), "one number for two quantities");
     }
 
-    /// Measures two variants. The core is busy while `is_busy` says so of a round and a variant.
+    /// Measures two variants. `is_busy` decides for each round and variant.
     fn measure_beside(effort: Effort, is_busy: impl Fn(u32, u32) -> bool) -> Measured {
         let (calls, variant) = (Cell::new(0_u32), Cell::new(0));
         // Of the last call; each round has two.

@@ -19,14 +19,14 @@ use crate::machine::{Machine, Timeline};
 use crate::record::{Comparison, Recorder, TIME};
 use crate::report::Limit;
 use crate::rounds::{Effort, Variant};
-use crate::sys::{Lane, SemaphoreBatch};
+use crate::sys::{ImportedTimelines, SemaphoreBatch};
 
 /// For a plain call with one semaphore, and for prepared batches with one value for all, like the raw variant. A batch of one
 /// has one value. Plain batches are encoded again each time, and have no limit. The query whether another library has reset the
 /// device (`cuCtxGetId`) is 2 to 5 % of a call.
 const LIMIT: Limit = Limit::AtMost(1.06);
 
-/// For a prepared batch of `N` values beside raw calls with one value for all: those of signals are compared with the last
+/// For a prepared batch of `N` values relative to raw calls with one value for all: those of signals are compared with the last
 /// ones, and those of waits copied.
 const fn prepared<const N: usize>() -> Limit {
     Limit::AtMost(match N {
@@ -36,8 +36,8 @@ const fn prepared<const N: usize>() -> Limit {
     })
 }
 
-/// For a prepared batch of `N` values beside raw calls with as many.
-const BESIDE_EACH: Limit = Limit::AtMost(1.08);
+/// For a prepared batch of `N` values relative to raw calls with `N` values.
+const PREPARED_TO_RAW_EACH: Limit = Limit::AtMost(1.08);
 
 /// For batches of `N`.
 fn comparisons<const N: usize>() -> [Comparison; 6] {
@@ -46,7 +46,7 @@ fn comparisons<const N: usize>() -> [Comparison; 6] {
         of("filled", "raw").limit(LIMIT),
         of("prepared", "raw").limit(prepared::<N>()),
         // Not measured with one semaphore.
-        of("prepared", "raw_each").limit(BESIDE_EACH),
+        of("prepared", "raw_each").limit(PREPARED_TO_RAW_EACH),
         Comparison { limit: (N == 1).then_some(LIMIT), ..of("library", "raw") },
         of("backend", "raw"),
         of("library", "backend"),
@@ -70,11 +70,11 @@ fn effort() -> Effort {
 }
 
 /// `N` timelines on both sides.
-fn open<const N: usize>(machine: &Machine) -> Verdict<(Vec<Timeline>, Lane)> {
+fn open<const N: usize>(machine: &Machine) -> Verdict<(Vec<Timeline>, ImportedTimelines)> {
     let exported = (0..N).map(|_| Timeline::new(machine)).collect::<Verdict<Vec<_>>>()?;
     let requests = exported.iter().map(Timeline::import_request).collect::<Verdict<Vec<_>>>()?;
-    let lane = Lane::new(&machine.device, requests)?;
-    Ok((exported, lane))
+    let imported = ImportedTimelines::new(&machine.device, requests)?;
+    Ok((exported, imported))
 }
 
 /// Makes variants whose rounds enqueue operations with rising numbers.
@@ -113,8 +113,8 @@ impl<'a> Rounds<'a> {
 
 /// Signals in batches of `N`.
 pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
-    let (exported, lane) = open::<N>(machine)?;
-    let (timelines, stream, next) = (lane.batch::<N>()?, lane.stream(), Cell::new(1));
+    let (exported, imported) = open::<N>(machine)?;
+    let (timelines, stream, next) = (imported.batch::<N>()?, imported.stream(), Cell::new(1));
     let rounds = Rounds { stream, next: &next, calls: calls::<N>() };
     let (mut filled, mut set) = (SignalBatch::new(timelines)?, SignalBatch::new(timelines)?);
     let mut variants = Vec::new();
@@ -133,7 +133,7 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
         }
     }
     variants.extend([
-        rounds.variant("backend", |first, calls| lane.backend_signals::<N>(first, calls)),
+        rounds.variant("backend", |first, calls| imported.backend_signals::<N>(first, calls)),
         rounds.safe("library", |value| {
             // As in an application; an array returned by a function would be copied once more.
             if N == 1 {
@@ -158,8 +158,8 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
 /// Waits in batches of `N`.
 pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     const SIGNALLED: u64 = 7;
-    let (exported, lane) = open::<N>(machine)?;
-    let (timelines, stream, next) = (lane.batch::<N>()?, lane.stream(), Cell::new(1));
+    let (exported, imported) = open::<N>(machine)?;
+    let (timelines, stream, next) = (imported.batch::<N>()?, imported.stream(), Cell::new(1));
     stream.signal(&timelines.each_ref().map(|timeline| timeline.signal_value(SIGNALLED)))?;
     stream.synchronize()?;
     exported.iter().try_for_each(|timeline| timeline.must_have_reached(SIGNALLED))?;
@@ -179,7 +179,7 @@ pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, 
         }
     }
     variants.extend([
-        rounds.variant("backend", |_, calls| lane.backend_waits::<N>(SIGNALLED, calls)),
+        rounds.variant("backend", |_, calls| imported.backend_waits::<N>(SIGNALLED, calls)),
         rounds.safe("library", |_| {
             if N == 1 {
                 return stream.wait(&[timelines[0].wait_value(SIGNALLED)]);

@@ -60,10 +60,10 @@ fn sorted(samples: &[f64]) -> Vec<f64> {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Between 0 and the number of samples.
 fn quantile(sorted: &[f64], quantile: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let place = quantile.clamp(0.0, 1.0) * last as f64;
-    let below = place.floor() as usize;
+    let rank = quantile.clamp(0.0, 1.0) * last as f64;
+    let below = rank.floor() as usize;
     let (low, high) = (*sorted.get(below)?, *sorted.get((below + 1).min(last))?);
-    Some(low + (high - low) * (place - below as f64))
+    Some(low + (high - low) * (rank - below as f64))
 }
 
 /// The ranks that enclose the median with a probability of 95 %: the number of samples below it is

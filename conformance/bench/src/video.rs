@@ -177,11 +177,11 @@ impl<'a> Pictures<'a> {
                 let mut padded = vec![0; usize::try_from(plane.on_device.0)?];
                 let (size, offset) = plane.on_device;
                 self.stream.read(slot.taken.slice(offset..offset + size)?, &mut padded)?;
-                for (place, row) in plane.rows(&found) {
-                    let at = usize::try_from(place - offset)?;
+                for (row_offset, row) in plane.rows(&found) {
+                    let at = usize::try_from(row_offset - offset)?;
                     // The first word is the picture's number.
-                    let skipped = if number == 0 && place == offset { 4 } else { 0 };
-                    let start = (place - offset) / plane.shared.pitch * row.len() as u64 + skipped;
+                    let skipped = if number == 0 && row_offset == offset { 4 } else { 0 };
+                    let start = (row_offset - offset) / plane.shared.pitch * row.len() as u64 + skipped;
                     let bytes = &padded[at + usize::try_from(skipped)?..at + row.len()];
                     self.sent.level(number).verify(start, bytes, "Vulkan's picture on the device")?;
                 }

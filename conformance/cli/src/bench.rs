@@ -12,11 +12,9 @@ use gpu_interop_conformance::{Stop, Suite, Verdict, ensure};
 use gpu_interop_conformance_bench::{Bench, BenchReport, Measurement, Ratio, names};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::drivers::DriverArgs;
-use crate::emulate;
-use crate::exit_status::FAILED;
+use crate::cli::{FAILED, glob};
+use crate::drivers::{DriverArgs, emulate};
 use crate::files::{check_writable, to_report_json, write_file};
-use crate::filter::glob;
 use crate::output::{self, counted};
 use crate::report::text::subject;
 use crate::report::{Merged, html};
@@ -47,8 +45,8 @@ pub(crate) struct BenchArgs {
     /// A tenth of the time, imprecise: a smoke test.
     #[arg(long)]
     quick: bool,
-    /// Fail if a ratio misses its limit, if none with a limit was measured, or if this machine lacks what a measurement
-    /// needs.
+    /// Fail if a ratio misses its limit, if none with a limit was measured, or if this machine lacks a requirement of
+    /// a measurement.
     #[arg(long)]
     strict: bool,
 }

@@ -33,9 +33,9 @@ use crate::report::Limit;
 use crate::rounds::{Effort, Variant};
 use crate::sys::TexelKernels;
 
-/// Of wgpu's overhead over Vulkan.
+/// Limit of wgpu's cost relative to Vulkan.
 const OVERHEAD: Limit = Limit::AtMost(1.05);
-/// Of the gain over a copy through the host.
+/// Limit of the gain over a copy through the host.
 const GAIN: Limit = Limit::AtLeast(5.0);
 
 pub(super) fn frame_720p(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
@@ -94,17 +94,17 @@ const PARTS: u64 = BATCH as u64 * 2 * PART;
 /// The number of pictures that graphics draws in turn.
 const PICTURES: u32 = 4;
 
-/// Where the parts of a frame are.
-fn place(number: u32) -> u64 {
+/// The offset of the parts of a frame, bytes.
+fn parts_offset(number: u32) -> u64 {
     u64::from(number % BATCH) * 2 * PART
 }
 
-/// The seed of what graphics draws.
+/// The seed of the picture that graphics draws.
 fn drawn(number: u32) -> u32 {
     number % PICTURES
 }
 
-/// The seed of what compute writes.
+/// The seed of the texels that compute writes.
 fn answered(number: u32) -> u32 {
     PICTURES + number
 }
@@ -136,7 +136,7 @@ trait FrameVariant {
     /// Draws a frame, and enqueues or submits everything that need not wait for graphics.
     fn begin(&self, number: u32) -> Verdict;
 
-    /// Lets graphics compose the frame and copy its two parts to [`place`].
+    /// Lets graphics compose the frame and copy its two parts to [`parts_offset`].
     fn finish(&self, number: u32) -> Verdict;
 
     /// The graphics side, which composes frames.
@@ -199,7 +199,7 @@ impl<V: FrameVariant> Frames<V> {
         ensure_eq!(self.variant.texels().mismatches()?, 0, "texels that differ from what graphics drew");
         let parts = self.variant.composer().parts()?;
         let part_of = |number: u32, index: u64| {
-            let start = length(place(number) + index * PART);
+            let start = length(parts_offset(number) + index * PART);
             parts.get(start..).and_then(|rest| rest.get(..length(PART))).unwrap_or_default()
         };
         let size = self.variant.texels().size();
@@ -223,7 +223,7 @@ enum Mapping<'a> {
     Linear(BufferSlice<'a>, u64),
 }
 
-/// The kernels, and the memory for what they find.
+/// The kernels, and the counter of wrong texels.
 struct Texels<'a> {
     stream: &'a Stream,
     kernels: TexelKernels<'a>,

@@ -10,7 +10,9 @@ use gpu_interop::vulkan::{
 use gpu_interop::{Feature, MappedBuffer, MappedMipmappedArray, Stream, Timeline};
 use gpu_interop_conformance::{Pattern, Stop, Verdict};
 
-use super::{Composer, FrameVariant, IN_FLIGHT, Mapping, PART, PARTS, PICTURES, Texels, drawn, length, place, slot};
+use super::{
+    Composer, FrameVariant, IN_FLIGHT, Mapping, PART, PARTS, PICTURES, Texels, drawn, length, parts_offset, slot,
+};
 use crate::machine::{Machine, TRANSFER, WAIT_TIMEOUT, too_much};
 
 enum Mapped {
@@ -165,7 +167,7 @@ impl FrameVariant for Vulkan<'_> {
             commands.acquire_image(image)?;
             commands.copy_from_image(image, 0, 0, &self.composed, 0)?;
             for (index, from) in [(0, 0), (1, self.composed.size() - PART)] {
-                commands.copy(&self.composed, from, &self.parts, place(number) + index * PART, PART)?;
+                commands.copy(&self.composed, from, &self.parts, parts_offset(number) + index * PART, PART)?;
             }
             Ok(())
         })?;

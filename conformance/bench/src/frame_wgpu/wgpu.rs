@@ -11,10 +11,12 @@ use gpu_interop_conformance::{Pattern, Stop, Verdict};
 use gpu_interop_wgpu::{HandBack, Interop, SharedTexture, identity, request_device, wgpu};
 use wgpu::{BufferUsages, CommandBuffer, CommandEncoder, SubmissionIndex, Texture, TextureUsages};
 
-use super::{Composer, FrameVariant, IN_FLIGHT, Mapping, PART, PARTS, PICTURES, Texels, drawn, length, place, slot};
+use super::{
+    Composer, FrameVariant, IN_FLIGHT, Mapping, PART, PARTS, PICTURES, Texels, drawn, length, parts_offset, slot,
+};
 use crate::machine::{Machine, WAIT_TIMEOUT, too_much};
 
-/// A device of wgpu with the pictures that it draws, and what it composes.
+/// A device of wgpu with the pictures that it draws, and the composed frames.
 pub(super) struct WgpuSide {
     pub(super) interop: Interop,
     pub(super) size: [u32; 2],
@@ -48,7 +50,7 @@ impl WgpuSide {
         self.composed.size()
     }
 
-    pub(super) fn texture_desc(&self) -> wgpu::TextureDescriptor<'static> {
+    fn texture_desc(&self) -> wgpu::TextureDescriptor<'static> {
         wgpu::TextureDescriptor {
             label: Some("frame"),
             size: self.extent(),
@@ -61,7 +63,7 @@ impl WgpuSide {
         }
     }
 
-    pub(super) fn encode(&self, record: impl FnOnce(&mut CommandEncoder)) -> CommandBuffer {
+    fn encode(&self, record: impl FnOnce(&mut CommandEncoder)) -> CommandBuffer {
         let desc = wgpu::CommandEncoderDescriptor::default();
         let mut encoder = self.interop.device().create_command_encoder(&desc);
         record(&mut encoder);
@@ -75,16 +77,22 @@ impl WgpuSide {
     }
 
     /// Copies the texture to a buffer, and its first and last part to mappable memory.
-    pub(super) fn compose(&self, texture: &Texture, number: u32) -> CommandBuffer {
+    fn compose(&self, texture: &Texture, number: u32) -> CommandBuffer {
         self.encode(|encoder| {
             self.copy_out(encoder, texture, &self.composed);
             for (index, from) in [(0, 0), (1, self.bytes() - PART)] {
-                encoder.copy_buffer_to_buffer(&self.composed, from, &self.parts, place(number) + index * PART, PART);
+                encoder.copy_buffer_to_buffer(
+                    &self.composed,
+                    from,
+                    &self.parts,
+                    parts_offset(number) + index * PART,
+                    PART,
+                );
             }
         })
     }
 
-    pub(super) fn copy_out(&self, encoder: &mut CommandEncoder, texture: &Texture, to: &wgpu::Buffer) {
+    fn copy_out(&self, encoder: &mut CommandEncoder, texture: &Texture, to: &wgpu::Buffer) {
         encoder.copy_texture_to_buffer(texture.as_image_copy(), self.rows(to), self.extent());
     }
 
@@ -157,7 +165,7 @@ fn open(context: &HeadlessContext, compute: &Device) -> Verdict<Interop> {
     let instance = wgpu::Instance::new(desc);
     for adapter in ready(instance.enumerate_adapters(wgpu::Backends::VULKAN))? {
         let desc = wgpu::DeviceDescriptor { required_limits: adapter.limits(), ..wgpu::DeviceDescriptor::default() };
-        // Others may lack what sharing needs.
+        // Other devices may lack a requirement of sharing.
         let Ok((device, queue)) = request_device(&adapter, &desc) else { continue };
         if identity(&device)?.compare(context.identity()) == IdentityMatch::Same {
             return Interop::with_compute(&device, &queue, compute.clone()).map_err(too_much);
@@ -234,7 +242,7 @@ pub(super) struct Readback<'a> {
     texels: Texels<'a>,
     frames: Vec<(wgpu::Texture, wgpu::Buffer)>,
     drawn: RefCell<[Option<SubmissionIndex>; IN_FLIGHT as usize]>,
-    /// What compute wrote, on its variant back.
+    /// Texels that compute wrote, copied back through the host.
     host: RefCell<Vec<u8>>,
 }
 

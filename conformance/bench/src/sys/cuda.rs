@@ -92,7 +92,7 @@ pub(super) fn raw(stream: &Stream) -> CUstream {
 
 /// The driver, with a reference to the primary context of one device.
 pub(crate) struct RawCuda {
-    pub(super) functions: Functions,
+    functions: Functions,
     device: CUdevice,
     context: CUcontext,
 }
@@ -489,7 +489,7 @@ impl Cudarc {
         // SAFETY: it loads the driver's library, which is made for being loaded at run time.
         let present = catch_unwind(|| unsafe { cudarc::driver::sys::is_culib_present() });
         if !present.unwrap_or(false) {
-            return Err(Stop::Skipped("cudarc finds no CUDA driver; it looks for libcuda.so in its own way".into()));
+            return Err(Stop::Skipped("cudarc finds no CUDA driver; it searches for libcuda.so itself".into()));
         }
         match catch_unwind(|| CudaContext::new(ordinal)) {
             Ok(Ok(context)) => Ok(Self { context }),

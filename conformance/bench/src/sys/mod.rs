@@ -1,7 +1,6 @@
 //! The unsafe part of the measurements: raw driver calls, another binding, the backend layer, and host
-//! memory that the GPU copies from. The public functions are safe:
-//!
-//! all enqueued work has completed before they return, so that no object is freed while in use.
+//! memory that the GPU copies from. The functions are safe: enqueued work has completed before they return, so that no
+//! object is freed while in use.
 
 mod cuda;
 #[cfg(feature = "wgpu")]
@@ -45,13 +44,13 @@ impl Steps {
 }
 
 /// A stream and imported timelines of one device.
-pub(crate) struct Lane {
+pub(crate) struct ImportedTimelines {
     device: Device,
     stream: Stream,
     semaphores: Vec<ExternalSemaphore>,
 }
 
-impl Lane {
+impl ImportedTimelines {
     /// Creates the stream and imports the timelines.
     pub(crate) fn new(device: &Device, timelines: impl IntoIterator<Item = SemaphoreImport>) -> Verdict<Self> {
         let import = |request: SemaphoreImport| {
@@ -70,7 +69,7 @@ impl Lane {
         &self.semaphores
     }
 
-    /// The first `count` timelines, if there are as many.
+    /// All timelines, if there are `N`.
     pub(crate) fn batch<const N: usize>(&self) -> Verdict<&[ExternalSemaphore; N]> {
         let count = self.semaphores.len();
         let all = self.semaphores.as_slice().try_into();
@@ -136,7 +135,7 @@ pub(crate) fn backend_cycle(device: &Device, request: MemoryImport, size: u64) -
 }
 
 /// Copies the start of a host-visible Vulkan buffer to device memory, from Vulkan's mapping, and blocks
-/// until the copy has completed. Vulkan must not write the buffer meanwhile.
+/// until the copy has completed. Vulkan must not write the buffer during the copy.
 pub(crate) fn copy_from_staging(stream: &Stream, target: BufferSlice<'_>, staging: &OwnedBuffer) -> Verdict {
     let Some(source) = staging.mapped_ptr() else {
         return Err(Stop::Failed("the staging buffer is not host-visible".into()));

@@ -36,7 +36,7 @@ impl<'a> Exchange<'a> {
         self.word.get()
     }
 
-    /// Enqueues the copy of what the exporter wrote.
+    /// Enqueues the copy of the exporter's data.
     pub(super) fn copy(&self) -> Verdict {
         let (target, source) = self.copied()?;
         Ok(self.stream.copy(target, source)?)
@@ -110,7 +110,7 @@ impl Work<'_> {
 }
 
 /// Offsets of the verified words.
-const PLACES: [u64; 4] = [0, PART - 4, PART, 2 * PART - 4];
+const VERIFIED_OFFSETS: [u64; 4] = [0, PART - 4, PART, 2 * PART - 4];
 
 pub(super) struct VulkanSide<'a> {
     context: &'a HeadlessContext,
@@ -159,7 +159,7 @@ impl Side for VulkanSide<'_> {
     }
 
     fn fetched(&self) -> Verdict<[u32; 4]> {
-        words(|place, word| Ok(self.fetched.read(place, word)?))
+        words(|offset, word| Ok(self.fetched.read(offset, word)?))
     }
 }
 
@@ -207,15 +207,15 @@ impl Side for OwnSide<'_> {
     }
 
     fn fetched(&self) -> Verdict<[u32; 4]> {
-        words(|place, word| Ok(self.peer.stream.read(self.fetched.slice(place..place + 4)?, word)?))
+        words(|offset, word| Ok(self.peer.stream.read(self.fetched.slice(offset..offset + 4)?, word)?))
     }
 }
 
 fn words(mut read: impl FnMut(u64, &mut [u8]) -> Verdict) -> Verdict<[u32; 4]> {
     let mut words = [0; 4];
-    for (word, place) in words.iter_mut().zip(PLACES) {
+    for (word, offset) in words.iter_mut().zip(VERIFIED_OFFSETS) {
         let mut bytes = [0; 4];
-        read(place, &mut bytes)?;
+        read(offset, &mut bytes)?;
         *word = u32::from_ne_bytes(bytes);
     }
     Ok(words)

@@ -31,7 +31,7 @@ use gpu_interop_conformance::{MakeSemaphore, Stop, Verdict};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine::Machine;
-use crate::sys::Lane;
+use crate::sys::ImportedTimelines;
 
 /// Both sides of a timeline, with values that rise by one.
 pub(crate) struct Counter<Follower> {
@@ -43,8 +43,8 @@ pub(crate) struct Counter<Follower> {
 
 pub(crate) type LibraryCounter = Counter<Timeline>;
 
-/// A timeline for raw calls: the only semaphore of a lane.
-pub(crate) type RawCounter = Counter<Lane>;
+/// A timeline for raw calls: the only one of its stream.
+pub(crate) type RawCounter = Counter<ImportedTimelines>;
 
 impl<Follower> Counter<Follower> {
     fn new(exported: ExportedTimeline, follower: Follower) -> Self {
@@ -93,8 +93,8 @@ impl RawCounter {
     pub(crate) fn raw(machine: &Machine, exporter: Exporter<'_>) -> Verdict<Self> {
         let exported = exportable(machine, exporter)?;
         let request = exported.as_timeline().export()?;
-        let lane = Lane::new(&machine.device, [request])?;
-        Ok(Self::new(exported, lane))
+        let imported = ImportedTimelines::new(&machine.device, [request])?;
+        Ok(Self::new(exported, imported))
     }
 }
 
@@ -143,7 +143,7 @@ enum End {
 
 impl ExportedTimeline {
     /// The exporter's side of a `Timeline`.
-    pub(crate) fn as_timeline(&self) -> Arc<dyn ExporterTimeline> {
+    fn as_timeline(&self) -> Arc<dyn ExporterTimeline> {
         self.timeline.clone()
     }
 
@@ -236,7 +236,7 @@ fn processor_time() -> Duration {
 
 /// Processor time of the threads named "gpu-interop bridge", from the scheduler. The
 /// kernel keeps 15 letters of a name.
-pub(super) fn bridges_time() -> Duration {
+fn bridges_time() -> Duration {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Duration::ZERO };
     let folders = tasks.filter_map(Result::ok).map(|task| task.path());
     let bridges = folders.filter(|folder| {

@@ -1,11 +1,11 @@
-//! Selection of AMD's runtime.
+//! Selection of AMD's runtime, and the manifest that `ci/amd-runtimes.sh` writes for it.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use gpu_interop_conformance::{Stop, Verdict};
 
-use super::emulation::Emulation;
-use super::manifest::{self, Manifest};
+use super::Emulation;
 
 /// Debian's folder of the library.
 const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
@@ -41,7 +41,7 @@ impl Runtime {
     /// The system's installed runtime.
     fn of_system() -> Option<Self> {
         let library = library_in(Path::new(SYSTEM))?;
-        let release = manifest::release_of(&library).or_else(|| version_of_library(&library))?;
+        let release = release_of(&library).or_else(|| version_of_library(&library))?;
         Some(Self { library, release, folder: None })
     }
 
@@ -52,9 +52,10 @@ impl Runtime {
     }
 
     /// Its location, for messages.
-    fn place(&self) -> String {
-        let place = self.folder.as_ref().map_or_else(|| "the system's".into(), |folder| folder.display().to_string());
-        format!("{} ({place})", self.release)
+    fn location(&self) -> String {
+        let location =
+            self.folder.as_ref().map_or_else(|| "the system's".into(), |folder| folder.display().to_string());
+        format!("{} ({location})", self.release)
     }
 }
 
@@ -109,7 +110,7 @@ fn choose(emulation: &Emulation, system: Option<Runtime>, set_up: Vec<Runtime>, 
     if let Some(found) = all.iter().find(|runtime| runtime.is_of(version)) {
         return Ok(found.clone());
     }
-    let here: Vec<String> = all.iter().map(Runtime::place).collect();
+    let here: Vec<String> = all.iter().map(Runtime::location).collect();
     let here = if here.is_empty() { "none".into() } else { here.join(", ") };
     let wanted = version.unwrap_or("5.2.3");
     let generation = wanted.split('.').next().unwrap_or_default();
@@ -119,6 +120,75 @@ fn choose(emulation: &Emulation, system: Option<Runtime>, set_up: Vec<Runtime>, 
          libamdhip64-5` installs 5.2.3; --emulate-root names another folder",
         root.display()
     )))
+}
+
+/// The file in the folder of a runtime, with one line per package: its name, version and the SHA-256 of its file.
+pub(super) const FILE: &str = "manifest";
+/// Prefix of the runtime's package; its generation follows.
+const RUNTIME: &str = "libamdhip64-";
+
+/// The packages of a runtime.
+#[derive(Debug)]
+pub(super) struct Manifest {
+    packages: Vec<(String, String)>,
+}
+
+impl Manifest {
+    /// Reads the manifest of a runtime's folder; `None` if it does not exist.
+    pub(super) fn read(folder: &Path) -> Option<Self> {
+        std::fs::read_to_string(folder.join(FILE)).ok().map(|text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        let package = |line: &str| {
+            let mut fields = line.split_whitespace().map(ToOwned::to_owned);
+            Some((fields.next()?, fields.next()?))
+        };
+        Self { packages: text.lines().filter_map(package).collect() }
+    }
+
+    /// AMD's release of the runtime.
+    pub(super) fn release(&self) -> Option<String> {
+        self.packages.iter().find(|(name, _)| name.starts_with(RUNTIME)).map(|(_, version)| upstream(version))
+    }
+
+    /// The version of the C library.
+    #[cfg_attr(
+        not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),
+        allow(dead_code, reason = "elsewhere no program is changed for it")
+    )]
+    pub(super) fn c_library(&self) -> Option<String> {
+        self.packages.iter().find(|(name, _)| name == "libc6").map(|(_, version)| upstream(version))
+    }
+}
+
+/// The release of a runtime, according to the manifest of its folder, or Debian's data of the installed package.
+pub(super) fn release_of(library: &Path) -> Option<String> {
+    let of_folder = library.ancestors().skip(1).find_map(Manifest::read);
+    of_folder.map_or_else(|| installed(&library.canonicalize().ok()?), |manifest| manifest.release())
+}
+
+/// The upstream version of the installed package that contains a file.
+fn installed(file: &Path) -> Option<String> {
+    // The query must not run on the emulation.
+    let ask = |arguments: &[&std::ffi::OsStr]| {
+        let mut query = Command::new("dpkg-query");
+        query.args(arguments).env_remove("LD_PRELOAD").stdin(Stdio::null()).stderr(Stdio::null());
+        let output = query.output().ok().filter(|output| output.status.success())?;
+        String::from_utf8(output.stdout).ok()
+    };
+    let found = ask(&["--search".as_ref(), file.as_os_str()])?;
+    let package = found.split_once(": ")?.0;
+    let version = ask(&["--show".as_ref(), "--showformat=${Version}".as_ref(), package.as_ref()])?;
+    Some(upstream(&version))
+}
+
+/// The upstream part of a Debian version, its leading numbers: `1:5.7.1-6+deb13u1` is 5.7.1, `2.41-12` is 2.41.
+fn upstream(version: &str) -> String {
+    let version = version.trim();
+    let version = version.split_once(':').map_or(version, |(_, version)| version);
+    let numbers = version.split(|character: char| !character.is_ascii_digit() && character != '.').next();
+    numbers.unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -145,7 +215,7 @@ mod tests {
         let choose = |text: &str, system: Option<&str>| {
             let emulation = text.parse().expect("an emulation");
             let set_up = vec![runtime("5.2.3", Some("t/5.2.3")), runtime("7.2.4", Some("t/7.2.4"))];
-            super::choose(&emulation, system.map(|release| runtime(release, None)), set_up, Path::new("t"))
+            choose(&emulation, system.map(|release| runtime(release, None)), set_up, Path::new("t"))
         };
         assert_eq!(choose("amd", Some("5.2.3")), Ok(runtime("5.2.3", None)));
         assert_eq!(choose("amd", None), Ok(runtime("5.2.3", Some("t/5.2.3"))));
@@ -171,7 +241,7 @@ mod tests {
             std::fs::create_dir_all(&amd).expect("folders");
             std::fs::write(amd.join(format!("{NAME}{generation}")), "").expect("a library");
             let manifest = format!("libamdhip64-{generation} {version}-1 00\n");
-            std::fs::write(root.path().join(version).join(manifest::FILE), manifest).expect("a manifest");
+            std::fs::write(root.path().join(version).join(FILE), manifest).expect("a manifest");
         }
         // Incomplete.
         std::fs::create_dir_all(root.path().join("6.0.0/amd")).expect("folders");
@@ -203,5 +273,35 @@ mod tests {
         ] {
             assert_eq!(version_of_file(Path::new(name)).as_deref(), version, "{name}");
         }
+    }
+
+    #[test]
+    fn the_release_is_the_upstream_version_of_the_runtimes_package() {
+        for (version, expected) in [
+            ("5.2.3-8", "5.2.3"),
+            ("5.7.1-6+deb13u1", "5.7.1"),
+            ("7.2.4-1~exp2", "7.2.4"),
+            ("1:5.2.3+dfsg-1", "5.2.3"),
+            ("2.41-12+deb13u4\n", "2.41"),
+            ("", ""),
+        ] {
+            assert_eq!(upstream(version), expected, "{version}");
+        }
+        let text = "libamdhip64-5 5.7.1-6+deb13u1 aa\nlibc6 2.41-12 bb\nlibhsa-runtime64-1 6.1.2-3 cc\n\n";
+        let manifest = Manifest::parse(text);
+        assert_eq!(manifest.release().as_deref(), Some("5.7.1"));
+        assert_eq!(manifest.c_library().as_deref(), Some("2.41"));
+        assert_eq!(Manifest::parse("").release(), None);
+    }
+
+    #[test]
+    fn a_runtimes_file_is_of_the_folder_that_it_is_in() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let libraries = folder.path().join("6.4.3/amd/usr/lib");
+        std::fs::create_dir_all(&libraries).expect("folders");
+        let file = libraries.join("libamdhip64.so.6.4.43484");
+        std::fs::write(folder.path().join("6.4.3").join(FILE), "libamdhip64-6 6.4.3-5 00\n").expect("a manifest");
+        assert_eq!(release_of(&file).as_deref(), Some("6.4.3"));
+        assert_eq!(release_of(&folder.path().join("nowhere/libamdhip64.so.6")), None, "no package has this file");
     }
 }

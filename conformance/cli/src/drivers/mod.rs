@@ -1,10 +1,17 @@
 //! Options that choose the driver below a backend: emulated, simulated, or the system's.
 
+pub(crate) mod emulate;
+pub(crate) mod simulate;
+
+use std::convert::Infallible;
+use std::io;
+use std::process::Command;
+
 use clap::Args;
 use gpu_interop_conformance::{Stop, Verdict};
 
-use crate::emulate::{EmulateArgs, Session};
-use crate::simulate::SimulateArgs;
+use self::emulate::{EmulateArgs, Session};
+use self::simulate::SimulateArgs;
 
 /// The options, shared by the commands that load a backend.
 #[derive(Debug, Args)]
@@ -14,6 +21,10 @@ pub(crate) struct DriverArgs {
     #[command(flatten)]
     simulate: SimulateArgs,
 }
+
+/// Variables that hide devices. They are often set on machines without a GPU.
+pub(crate) const HIDING_VARIABLES: [&str; 4] =
+    ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
 impl DriverArgs {
     /// Starts the requested emulation or simulation: this process is replaced by itself, and calls this function again.
@@ -48,6 +59,34 @@ impl DriverArgs {
             (None, named) => Ok(named.map(ToOwned::to_owned)),
         }
     }
+}
+
+/// Replaces this process by `command` with the arguments of this process, in which emulated and simulated devices are
+/// visible. Returns the error after a failure. `option` names the emulation or simulation.
+fn restart(command: &mut Command, option: &str) -> Stop {
+    command.args(std::env::args_os().skip(1));
+    for name in HIDING_VARIABLES {
+        command.env_remove(name);
+    }
+    match replace(command) {
+        Ok(never) => match never {},
+        Err(error) => Stop::Failed(format!("{option}: cannot start {}: {error}", command.get_program().display())),
+    }
+}
+
+/// Replaces this process.
+#[cfg(unix)]
+fn replace(command: &mut Command) -> io::Result<Infallible> {
+    Err(std::os::unix::process::CommandExt::exec(command))
+}
+
+/// Waits for the other process, and exits with its status. Both receive Ctrl-C; the other one ends the run.
+#[cfg(not(unix))]
+fn replace(command: &mut Command) -> io::Result<Infallible> {
+    let mut child = command.spawn()?;
+    crate::interrupt::listen().map_err(|stop| io::Error::other(stop.reason().to_owned()))?;
+    let status = child.wait()?;
+    std::process::exit(status.code().unwrap_or(i32::from(crate::cli::NOT_RUN)))
 }
 
 /// Options as a command that has no others parses them.

@@ -1,16 +1,18 @@
-//! Differences as text: one line each, and one for all cases whose reason was reworded in the same way.
+//! Differences as text and as an HTML page: one line each, and one for all cases with the same rewording of their reason.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::output::one_line;
+use maud::{DOCTYPE, Markup, html};
 
 use super::reason::steady;
-use super::report::{Change, Difference, Kind, Setting, State};
+use super::{Change, Difference, Kind, Setting, State};
+use crate::output::{one_line, visible};
+use crate::report::html::head;
 
 /// All differences, and their counts.
-pub(super) fn render(difference: &Difference) -> String {
+pub(super) fn text(difference: &Difference) -> String {
     let mut text = heading(&difference.before, &difference.after, &difference.machine);
     // Writing to a `String` cannot fail.
     for (first, others) in by_rewording(&difference.changes) {
@@ -38,13 +40,13 @@ fn or_none(value: &str) -> &str {
     if value.is_empty() { "(none)" } else { value }
 }
 
-/// The differences in their order, and the number of later ones that reword the same reason in the same way.
+/// The differences in their order, each with the number of later ones with the same rewording.
 fn by_rewording(changes: &[Change]) -> Vec<(&Change, usize)> {
     let mut found: Vec<(&Change, usize)> = Vec::new();
-    let mut places = HashMap::new();
+    let mut indices = HashMap::new();
     for change in changes {
-        let known = rewording(change).map(|texts| *places.entry(texts).or_insert(found.len()));
-        match known.and_then(|place| found.get_mut(place)) {
+        let known = rewording(change).map(|texts| *indices.entry(texts).or_insert(found.len()));
+        match known.and_then(|index| found.get_mut(index)) {
             Some((_, others)) => *others += 1,
             None => found.push((change, 0)),
         }
@@ -114,4 +116,81 @@ pub(super) fn outcomes(states: &[State]) -> String {
 pub(super) fn durations(states: &[State]) -> String {
     let all = states.iter().flat_map(|state| &state.durations_us);
     all.map(|us| format!("{:.1?}", Duration::from_micros(*us))).collect::<Vec<_>>().join(", ")
+}
+
+/// The page.
+pub(super) fn page(difference: &Difference) -> String {
+    let verdict = counts(difference);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(&format!("gpu-interop conformance, differences: {verdict}"), &[]))
+            body {
+                header {
+                    h1 { "gpu-interop conformance: differences" }
+                    p class="verdict" { (verdict) }
+                }
+                main {
+                    dl {
+                        dt { "before" } dd { (difference.before.join(", ")) }
+                        dt { "after" } dd { (difference.after.join(", ")) }
+                        @if let Some(note) = difference.durations_note() { dt { "durations" } dd { (note) } }
+                    }
+                    (machine(&difference.machine))
+                    @for kind in Kind::ALL {
+                        @let changes: Vec<&Change> = difference.of(kind).collect();
+                        @if !changes.is_empty() { (section(kind, &changes)) }
+                    }
+                    @if difference.changes.is_empty() { p { "No case differs." } }
+                }
+                footer { p { "Made by " (difference.tool.name) " " (difference.tool.version) "." } }
+            }
+        }
+    };
+    visible(&page.into_string()).into_owned()
+}
+
+/// Differences of the machine and of options.
+pub(super) fn machine(settings: &[Setting]) -> Markup {
+    html! {
+        @if !settings.is_empty() {
+            section aria-labelledby="machine" {
+                h2 id="machine" { "Machine and options" }
+                div class="wide" {
+                    table class="sides" {
+                        thead { tr { th scope="col" { "property" } th scope="col" { "before" } th scope="col" { "after" } } }
+                        tbody {
+                            @for Setting { what, before, after } in settings {
+                                tr { th scope="row" { (what) } td data-side="before" { (before) } td data-side="after" { (after) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn section(kind: Kind, changes: &[&Change]) -> Markup {
+    let timed = matches!(kind, Kind::Slower | Kind::Faster);
+    let states = if timed { durations } else { outcomes };
+    html! {
+        section aria-labelledby=(kind) {
+            h2 id=(kind) { (kind.meaning()) " (" (changes.len()) ")" }
+            div class="wide" {
+                table class="sides" {
+                    thead { tr { th scope="col" { "case" } th scope="col" { "before" } th scope="col" { "after" } } }
+                    tbody {
+                        @for change in changes {
+                            tr class="change" {
+                                th scope="row" { code { (change.name()) } }
+                                td data-side="before" { (states(&change.before)) }
+                                td data-side="after" { (states(&change.after)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The files and variables of the examined system: this one, or one in a folder.
+//! A system as it is examined: its files and variables, the dynamic linker's search, and the kind of container.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,8 +9,20 @@ use crate::files;
 
 /// The number of symbolic links that a path may have.
 const MOST_LINKS: usize = 40;
-/// The greatest length of a file that is read, bytes. The linker's cache, the longest one, has some hundred kilobytes.
+/// The greatest length of a file that is read, bytes. The list of installed packages, the longest one, has some megabytes.
 const MOST_BYTES: u64 = 16 << 20;
+
+/// The dynamic linker's default folders, by distribution.
+const FOLDERS: [&str; 8] = [
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+];
 
 /// A system.
 #[derive(Debug)]
@@ -47,8 +59,8 @@ impl System {
         value.split(':').filter(|part| !part.is_empty()).map(|part| self.current.join(part)).collect()
     }
 
-    /// The place of a path of the system in this process's file system.
-    fn place(&self, path: &Path) -> PathBuf {
+    /// The path in this process's file system.
+    fn real_path(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
@@ -63,8 +75,8 @@ impl System {
                 continue;
             }
             let next = resolved.join(&name);
-            let place = self.place(&next);
-            let found = place.symlink_metadata().ok()?;
+            let real = self.real_path(&next);
+            let found = real.symlink_metadata().ok()?;
             if !found.is_symlink() {
                 resolved = next;
                 continue;
@@ -73,7 +85,7 @@ impl System {
             if links > MOST_LINKS {
                 return None;
             }
-            let target = place.read_link().ok()?;
+            let target = real.read_link().ok()?;
             if target.is_absolute() {
                 resolved = PathBuf::from("/");
             }
@@ -87,9 +99,9 @@ impl System {
         self.canonical(path.as_ref()).is_some()
     }
 
-    /// The place of an existing path, without the system's links.
+    /// The path of an existing file in this process's file system, without the system's links.
     fn found(&self, path: &Path) -> Option<PathBuf> {
-        self.canonical(path).map(|path| self.place(&path))
+        self.canonical(path).map(|path| self.real_path(&path))
     }
 
     /// The contents of a text file.
@@ -105,7 +117,7 @@ impl System {
     /// The entries of a folder, sorted by name.
     pub(crate) fn entries(&self, folder: impl AsRef<Path>) -> Vec<PathBuf> {
         let folder = folder.as_ref();
-        let found = self.found(folder).and_then(|place| place.read_dir().ok());
+        let found = self.found(folder).and_then(|real| real.read_dir().ok());
         let mut names: Vec<OsString> = found.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         names.into_iter().map(|name| folder.join(name)).collect()
@@ -113,8 +125,8 @@ impl System {
 
     /// The reason why this process cannot open an existing file for reading and writing; `None` if it can.
     pub(crate) fn not_openable(&self, path: &Path) -> Option<std::io::Error> {
-        let place = self.found(path)?;
-        File::options().read(true).write(true).open(place).err()
+        let real = self.found(path)?;
+        File::options().read(true).write(true).open(real).err()
     }
 
     /// The name, or else the number, of the group that owns a file.
@@ -135,6 +147,59 @@ impl System {
     #[cfg(not(unix))]
     pub(crate) fn group(&self, _path: &Path) -> Option<String> {
         None
+    }
+
+    /// The libraries with this name, in the order of the dynamic linker's search: `LD_LIBRARY_PATH`, the configured folders,
+    /// the default folders. Links that lead to one file count once.
+    pub(crate) fn libraries(&self, name: &str) -> Vec<PathBuf> {
+        let mut folders = self.list("LD_LIBRARY_PATH");
+        folders.extend(self.configured_folders());
+        folders.extend(FOLDERS.iter().map(PathBuf::from));
+        let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for path in folders.into_iter().map(|folder| folder.join(name)) {
+            let Some(file) = self.canonical(&path) else { continue };
+            if !found.iter().any(|(_, known)| *known == file) {
+                found.push((path, file));
+            }
+        }
+        found.into_iter().map(|(path, _)| path).collect()
+    }
+
+    /// The first library with this name.
+    pub(crate) fn library(&self, name: &str) -> Option<PathBuf> {
+        self.libraries(name).into_iter().next()
+    }
+
+    /// The folders of the dynamic linker's configuration, of which `ldconfig` makes its cache.
+    fn configured_folders(&self) -> Vec<PathBuf> {
+        let mut files = self.entries("/etc/ld.so.conf.d");
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "conf"));
+        files.insert(0, "/etc/ld.so.conf".into());
+        let text = files.iter().filter_map(|file| self.text(file)).collect::<Vec<_>>().join("\n");
+        // The others are comments and `include`.
+        text.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
+    }
+
+    /// The kind of container that the system is in; `None` outside of one.
+    pub(crate) fn container(&self) -> Option<String> {
+        if self.exists("/.dockerenv") {
+            return Some("docker".into());
+        }
+        if let Some(text) = self.text("/run/.containerenv") {
+            let engine = text.lines().find_map(|line| line.strip_prefix("engine="));
+            return Some(engine.map_or("podman", |engine| engine.trim_matches('"')).into());
+        }
+        if self.exists("/.singularity.d") {
+            return Some("apptainer".into());
+        }
+        if self.set_variable("KUBERNETES_SERVICE_HOST").is_some() {
+            return Some("kubernetes".into());
+        }
+        if let Some(name) = self.set_variable("container") {
+            return Some(name.into());
+        }
+        let groups = self.text("/proc/1/cgroup").unwrap_or_default();
+        ["kubepods", "docker", "containerd", "lxc"].into_iter().find(|name| groups.contains(name)).map(Into::into)
     }
 }
 
@@ -173,5 +238,32 @@ mod tests {
         assert_eq!((canonical("/loop"), canonical("/etc/passwd")), (None, None));
         assert_eq!(system.text("/lib/libcuda.so.1").as_deref(), Some("x"));
         assert_eq!(system.entries("/lib").len(), 3);
+    }
+
+    #[test]
+    fn libraries_are_found_in_configured_folders() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (path, text) in [
+            ("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n"),
+            ("etc/ld.so.conf.d/nvidia.conf", "# The driver's\n/usr/local/nvidia/lib64\n"),
+            ("etc/ld.so.conf.d/nvidia.conf.old", "/opt/old\n"),
+            ("usr/local/nvidia/lib64/libcuda.so.1", ""),
+            ("opt/old/libcuda.so.1", ""),
+            ("usr/lib64/libcuda.so.1", ""),
+        ] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("created");
+            std::fs::write(path, text).expect("written");
+        }
+        let system = System { variables: BTreeMap::new(), ..System::new(Some(folder.path())) };
+        let found = ["/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib64/libcuda.so.1"].map(PathBuf::from);
+        assert_eq!(system.libraries("libcuda.so.1"), found);
+        assert_eq!(system.library("libz.so.1"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_c_library_of_this_system_is_found() {
+        assert!(System::new(None).library("libc.so.6").is_some());
     }
 }
