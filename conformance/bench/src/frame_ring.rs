@@ -17,9 +17,10 @@ use gpu_interop::vulkan::{
     BufferOptions, FrameRing, FrameRingOptions, HeadlessContext, MemoryPlacement, OwnedBuffer, Recording, Submission,
 };
 use gpu_interop::{BufferSlice, ExportableMemory, Stream};
-use gpu_interop_conformance::{Verdict, ensure_eq};
+use gpu_interop_conformance::Verdict;
 
 use super::frame::Frame;
+use super::in_flight::verify_words;
 use super::machine::{Machine, TRANSFER, WAIT_TIMEOUT, too_much};
 use super::record::{Comparison, Quantity, Recorder};
 use super::report::Limit;
@@ -176,11 +177,7 @@ impl<'a> Pipeline<'a> {
         self.stream.synchronize()?;
         let rate = self.per_second(start);
         self.intervals.borrow_mut().push(intervals);
-        let mut found = vec![0; usize::try_from(self.frames)? * 4];
-        self.stream.read(self.notes.slice(..u64::from(self.frames) * 4)?, &mut found)?;
-        for (word, found) in (first..).zip(found.as_chunks::<4>().0) {
-            ensure_eq!(u32::from_ne_bytes(*found), word, "the last word of a frame of the ring");
-        }
+        verify_words(self.stream, &self.notes, usize::try_from(self.frames)?, first)?;
         Ok(rate)
     }
 

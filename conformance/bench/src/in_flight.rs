@@ -164,11 +164,7 @@ impl<'a> Pipeline<'a> {
         self.stream.synchronize()?;
         let elapsed = start.elapsed();
         submissions.wait()?;
-        let mut found = vec![0; self.frames * 4];
-        self.stream.read(self.notes.slice(..found.len() as u64)?, &mut found)?;
-        for (word, found) in (first..).zip(found.as_chunks::<4>().0) {
-            ensure_eq!(u32::from_ne_bytes(*found), word, "the word of a frame in flight");
-        }
+        verify_words(self.stream, &self.notes, self.frames, first)?;
         Ok(self.frames as f64 / elapsed.as_secs_f64())
     }
 
@@ -184,6 +180,16 @@ impl<'a> Pipeline<'a> {
         submissions.wait()?;
         Ok(self.frames as f64 / start.elapsed().as_secs_f64())
     }
+}
+
+/// Fails unless the device stored the words of `frames` consecutive frames from `first` on.
+pub(super) fn verify_words(stream: &Stream, notes: &ExportableMemory, frames: usize, first: u32) -> Verdict {
+    let mut found = vec![0; frames * 4];
+    stream.read(notes.slice(..found.len() as u64)?, &mut found)?;
+    for (word, found) in (first..).zip(found.as_chunks::<4>().0) {
+        ensure_eq!(u32::from_ne_bytes(*found), word, "the word of a frame in flight");
+    }
+    Ok(())
 }
 
 /// Pending submissions of Vulkan, oldest first.

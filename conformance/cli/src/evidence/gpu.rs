@@ -144,11 +144,11 @@ fn read_state(args: &GpuArgs, nvml: &mut Option<Nvml>) -> Result<Gpu, String> {
 /// Another process reads it: a management library may crash or hang with a GPU that is lost. The process stays for the
 /// whole run, because such a library takes longer to start than to read.
 #[derive(Debug)]
-pub(crate) struct Monitor(Mutex<State>);
+pub(crate) struct Monitor(Mutex<MonitorState>);
 
 /// The process that reads.
 #[derive(Debug)]
-enum State {
+enum MonitorState {
     Runs(Process),
     /// There is nothing to read, or a reading has failed.
     Ended,
@@ -171,7 +171,7 @@ impl Monitor {
             arguments.extend(["--uuid".into(), format!("GPU-{uuid}")]);
         }
         let works = is_real && device.kind != DeviceKind::Cpu && arguments.len() > 1;
-        if works { Self::start(&arguments) } else { Self(Mutex::new(State::Ended)) }
+        if works { Self::start(&arguments) } else { Self(Mutex::new(MonitorState::Ended)) }
     }
 
     /// A monitor of the GPU at this PCI address.
@@ -180,13 +180,13 @@ impl Monitor {
     }
 
     fn start(arguments: &[String]) -> Self {
-        Self(Mutex::new(Process::start(arguments).map_or_else(failed, State::Runs)))
+        Self(Mutex::new(Process::start(arguments).map_or_else(failed, MonitorState::Runs)))
     }
 
     /// The present state; `None` if it cannot be read. A failed reading is the last one.
     pub(crate) fn read(&self) -> Option<Gpu> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Runs(process) = &*state else { return None };
+        let MonitorState::Runs(process) = &*state else { return None };
         match process.read() {
             Ok(gpu) => Some(gpu),
             Err(stop) => {
@@ -197,9 +197,9 @@ impl Monitor {
     }
 }
 
-fn failed(stop: Stop) -> State {
+fn failed(stop: Stop) -> MonitorState {
     tracing::info!(reason = stop.reason(), "the GPU's state is not in the report");
-    State::Ended
+    MonitorState::Ended
 }
 
 impl Process {

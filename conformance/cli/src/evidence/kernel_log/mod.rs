@@ -25,7 +25,7 @@ pub use self::event::KernelEvent;
 
 /// The value of `--kernel-log` for the journal of systemd.
 const JOURNAL: &str = "journalctl";
-/// The most messages of a case, or of the run, in a report: as many with an event, and as many without.
+/// Limit of the messages of a case, or of the run, in a report: this many with an event, and this many without.
 const MAX_LINES: usize = 200;
 
 /// A message of the kernel.
@@ -43,12 +43,12 @@ pub struct KernelLine {
 
 /// The log, read during a run.
 #[derive(Debug)]
-pub(crate) struct KernelLog(Mutex<State>);
+pub(crate) struct KernelLog(Mutex<LogState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     source: Option<Source>,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, RunningCase>,
     next: u64,
     /// The processes of the run: this one, and those of cases.
     known: BTreeSet<u32>,
@@ -58,13 +58,13 @@ struct State {
 
 /// A running case.
 #[derive(Debug)]
-struct Open {
+struct RunningCase {
     name: String,
     process: Option<u32>,
     lines: Lines,
 }
 
-/// Messages, as far as a report has them.
+/// Messages for a report, up to a limit.
 #[derive(Debug, Default)]
 struct Lines {
     kept: Vec<KernelLine>,
@@ -130,7 +130,7 @@ impl KernelLog {
             None => Source::of_system(),
         };
         let known = BTreeSet::from([std::process::id()]);
-        Ok(Self(Mutex::new(State { source, known, ..State::default() })))
+        Ok(Self(Mutex::new(LogState { source, known, ..LogState::default() })))
     }
 
     /// The start of a case.
@@ -139,7 +139,7 @@ impl KernelLog {
         state.read();
         let number = state.next;
         state.next += 1;
-        state.open.insert(number, Open { name, process: None, lines: Lines::default() });
+        state.open.insert(number, RunningCase { name, process: None, lines: Lines::default() });
         Window { log: self, number }
     }
 
@@ -159,7 +159,7 @@ impl KernelLog {
         own.iter().chain(shared).any(is_of_gpu)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, LogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -192,7 +192,7 @@ impl Drop for Window<'_> {
     }
 }
 
-impl State {
+impl LogState {
     /// Distributes the messages since the last call.
     fn read(&mut self) {
         let Some(source) = &mut self.source else { return };
@@ -219,7 +219,7 @@ impl State {
     }
 
     /// `true` if an ended process may have been one that a case started, a peer: it had this program's name, and no ancestors
-    /// are left to ask. Its message belongs as if it named none.
+    /// are left to ask. Its message counts as naming no process.
     fn may_be_peer(&self, process: u32, text: &str) -> bool {
         let is_own_name = || own_name().is_some_and(|name| event::names(text, &name));
         shares_process_ids() && !self.known.contains(&process) && has_ended(process) && is_own_name()
@@ -228,7 +228,7 @@ impl State {
     /// The owner of a message that names a process, with its ancestors, or none.
     fn owner(&self, family: &[u32]) -> Owner {
         if !family.is_empty() {
-            let of_case = |open: &Open| open.process.is_some_and(|id| family.contains(&id));
+            let of_case = |open: &RunningCase| open.process.is_some_and(|id| family.contains(&id));
             let found = self.open.iter().find(|(_, open)| of_case(open)).map(|(number, _)| *number);
             return found.map_or(Owner::Run(Vec::new()), Owner::Case);
         }
