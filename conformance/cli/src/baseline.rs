@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use gpu_interop_conformance::{Outcome, Stop, Suite, Verdict};
 
 use crate::diff::{Change, Difference, Kind, Timing, compare, line};
-use crate::flakes::Flakes;
 use crate::output::say;
 use crate::report::{Merged, case_name, merge};
+use crate::requirement::Flakes;
 
 /// An earlier report.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Baseline {
     report: Merged,
 }
 
-/// The kinds of differences that a run prints, beside the number of known failures.
+/// The kinds of differences that a run prints.
 const SHOWN: [Kind; 5] = [Kind::New, Kind::Flaky, Kind::Stopped, Kind::Changed, Kind::Fixed];
 
 impl Baseline {

@@ -4,12 +4,16 @@
 //! after it. After a crash the parent reads the newest calls, and which of them did not return.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fmt::Write;
 use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use gpu_interop_conformance::system::{BorrowedOsHandle, OsHandle, nameless_file};
+use gpu_interop_conformance::{Verdict, system};
 use gpu_interop_driver::DRIVER_CALL;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -17,10 +21,6 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
-
-use crate::report::{Call, CallTrace, Returned};
-use gpu_interop_conformance::Verdict;
-use gpu_interop_conformance::system::{self, BorrowedOsHandle, OsHandle, nameless_file};
 
 /// The number of slots in the file: calls that are kept.
 const SLOTS: usize = 200;
@@ -231,5 +231,167 @@ impl Visit for Fields {
     }
 }
 
+/// The newest driver calls of a scenario. Only the library's calls: neither those of an
+/// exporter nor those of the scenario's other processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallTrace {
+    /// The number of calls that are not listed: older ones, and those that only make a device current.
+    pub left_out: u64,
+    /// The calls in the order of their start. Empty for a backend without a driver.
+    pub newest: Vec<Call>,
+}
+
+/// A driver call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Call {
+    /// The call's number in its process, from 1.
+    pub number: u64,
+    /// The calling thread's id.
+    pub thread: i32,
+    /// The function's name in the vendor's documentation.
+    pub function: String,
+    /// The arguments: pointers and 64-bit values in hexadecimal, others in decimal, the contents of descriptors and
+    /// batches.
+    pub arguments: String,
+    /// The start of the call, microseconds after that of the scenario.
+    pub began_us: u64,
+    /// The result; absent if the call did not return before the scenario's end: it crashed or was still blocked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub returned: Option<Returned>,
+}
+
+/// The result of a driver call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Returned {
+    /// The code: a `CUresult` or `hipError_t`.
+    pub code: u32,
+    /// Output values: handles, addresses, numbers.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub made: String,
+    /// The call's duration, nanoseconds.
+    pub duration_ns: u64,
+}
+
+impl CallTrace {
+    /// The trace as text: a heading, and one line a call.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let first = match (self.left_out, self.newest.len()) {
+            (0, 0) => "no function of a driver was called".into(),
+            (0, count) => format!("the {count} driver calls, with microseconds and thread:"),
+            (left_out, count) => {
+                format!(
+                    "the newest {count} driver calls ({left_out} left out: older ones, and those that make a device current), with microseconds and thread:"
+                )
+            }
+        };
+        std::iter::once(first).chain(self.newest.iter().map(ToString::to_string))
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, thread, function, arguments, began_us, returned } = self;
+        write!(f, "{number:>6} {began_us:>9} {thread:>7} {function}({arguments})")?;
+        match returned {
+            None => f.write_str(" DID NOT RETURN"),
+            Some(Returned { code, made, duration_ns }) => {
+                write!(f, " = {code}")?;
+                if !made.is_empty() {
+                    write!(f, " -> {made}")?;
+                }
+                write!(f, " ({:.1?})", Duration::from_nanos(*duration_ns))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn begins(recording: &mut Recording, call: u64) {
+        let arguments = format!("{call}, {}", "0x7fffffffffff, ".repeat(64).chars().take(MAX_TEXT).collect::<String>());
+        recording.begins(Fields { call, function: "f".repeat(75), arguments, ..Fields::default() });
+    }
+
+    fn returns(recording: &mut Recording, call: u64) {
+        recording
+            .returns(Fields { call, made: "0x7fffffffffff".into(), nanoseconds: u64::MAX, ..Fields::default() }, 700);
+    }
+
+    /// A recording of this test only; [`RECORDING`] is shared by the process.
+    fn new() -> Recording {
+        Recording::new(CallFile::new().expect("a file"))
+    }
+
+    #[test]
+    fn the_newest_are_kept_and_the_rest_is_counted() {
+        let mut recording = new();
+        for call in 0..(SLOTS as u64) + 50 {
+            begins(&mut recording, call);
+            returns(&mut recording, call);
+        }
+        let trace = recording.file.trace(0).expect("readable");
+        assert_eq!((trace.left_out, trace.newest.len()), (50, SLOTS));
+        assert!(trace.newest.iter().map(|call| call.number).eq(51..=250));
+        assert!(trace.newest.iter().all(|call| call.returned.as_ref().is_some_and(|returned| returned.code == 700)));
+    }
+
+    #[test]
+    fn a_call_that_runs_stays_however_many_come_after_it() {
+        let mut recording = new();
+        begins(&mut recording, 7);
+        for call in 100..1100 {
+            begins(&mut recording, call);
+            returns(&mut recording, call);
+        }
+        let trace = recording.file.trace(0).expect("readable");
+        assert_eq!((trace.left_out, trace.newest.len()), (1001 - SLOTS as u64, SLOTS));
+        let running: Vec<u64> =
+            trace.newest.iter().filter(|call| call.returned.is_none()).map(|call| call.number).collect();
+        assert_eq!(running, [1]);
+        // More calls run at once than the file has slots.
+        for call in 2000..2500 {
+            begins(&mut recording, call);
+        }
+        let trace = recording.file.trace(0).expect("readable");
+        assert!(trace.newest.iter().all(|call| call.returned.is_none()) && trace.newest.len() == SLOTS);
+    }
+
+    #[test]
+    fn what_makes_a_device_current_takes_no_place_unless_it_fails() {
+        let mut recording = new();
+        let fields = |call| Fields { call, function: CONTEXT_SWITCHES[0].into(), ..Fields::default() };
+        for call in 0..1000 {
+            recording.begins(fields(2 * call));
+            recording.returns(fields(2 * call), 0);
+            begins(&mut recording, 2 * call + 1);
+            returns(&mut recording, 2 * call + 1);
+        }
+        recording.begins(fields(3000));
+        recording.returns(fields(3000), 4);
+        recording.begins(fields(3001));
+        let trace = recording.file.trace(0).expect("readable");
+        assert_eq!((trace.left_out, trace.newest.len()), (2002 - SLOTS as u64, SLOTS));
+        let numbers = (1605..2000).step_by(2).map(|number| number + 1).chain([2001, 2002]);
+        assert!(trace.newest.iter().map(|call| call.number).eq(numbers), "{trace:?}");
+        assert!(trace.newest[SLOTS - 1].returned.is_none());
+    }
+
+    #[test]
+    fn calls_are_those_of_one_scenario_and_what_comes_after() {
+        let mut recording = new();
+        for (scenario, call) in [(0, 1), (0, 2), (1, 3), (2, 4)] {
+            if scenario > recording.scenario {
+                (recording.scenario, recording.before) = (scenario, recording.count);
+            }
+            begins(&mut recording, call);
+        }
+        let numbers = |scenario| {
+            let trace = recording.file.trace(scenario).expect("readable");
+            assert_eq!(trace.left_out, 0);
+            trace.newest.iter().map(|call| call.number).collect::<Vec<_>>()
+        };
+        assert_eq!([0, 1, 2, 3].map(numbers), [vec![1, 2, 3, 4], vec![3, 4], vec![4], vec![]]);
+    }
+}

@@ -2,9 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
-use globset::GlobMatcher;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use globset::{Glob, GlobMatcher};
 use gpu_interop_conformance::{ExporterName, Exporters, Stop, Suite, Verdict, system};
+use gpu_interop_conformance_bench::{BENCH_SCHEMA, BenchReport};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -12,21 +17,25 @@ use tracing_subscriber::{EnvFilter, Layer};
 #[cfg(unix)]
 use crate::bench::{self, BenchArgs};
 use crate::call_trace;
-use crate::diff::{self, DiffArgs};
+use crate::diff::{self, BENCH_DIFF_SCHEMA, BenchDifference, DIFF_SCHEMA, DiffArgs, Difference};
 use crate::doctor::{self, DoctorArgs};
-use crate::emulate::Session;
-use crate::exit_status::NOT_RUN;
+use crate::drivers::emulate::Session;
 use crate::expectations_from::{self, ExpectationsArgs};
-use crate::filter::glob;
-use crate::help::{self, CompletionsArgs, ManArgs};
-use crate::output::{complain, error_has_colours, say};
+use crate::files::to_json;
+use crate::output::{complain, error_has_colours, print, say};
 use crate::package::{self, PackageArgs, VerifyArgs};
-use crate::report::case_name;
 use crate::report::merge::{self, MergeArgs};
-use crate::report::schema::{self, SchemaArgs};
+use crate::report::{MERGED_SCHEMA, Merged, Report, SCHEMA, case_name};
 use crate::run::{self, CommandHash, RunArgs};
 use crate::site::{self, SiteArgs};
 use crate::subprocess::Subprocess;
+
+/// Exit status: a case has failed.
+pub(crate) const FAILED: u8 = 1;
+/// Exit status: the run was impossible as requested, was interrupted, or ran nothing.
+pub(crate) const NOT_RUN: u8 = 2;
+/// Exit status: the GPU was lost, and the run stopped.
+pub(crate) const GPU_LOST: u8 = 3;
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 if everything that ran passed; 1 if something that ran has failed; 2 if something could not be run as \
@@ -78,7 +87,7 @@ enum Command {
     List(ListArgs),
     /// Run the scenarios. The default without a subcommand.
     Run(Box<RunArgs>),
-    /// Measure the library's cost beside raw driver calls, another binding, and no interop at all.
+    /// Measure the library's cost relative to raw driver calls, another binding, and no interop at all.
     ///
     /// Prints ratios with their limits and the 95 % interval of the median, then all measurements. The variants
     /// alternate, so that a ratio compares events within milliseconds. A missed limit fails the run only with
@@ -159,12 +168,12 @@ pub(crate) fn main(suite: &Suite, hash: CommandHash) -> ExitCode {
         Command::Package(args) => package::pack(&args).map(|()| 0),
         Command::Verify(args) => package::verify(&args),
         Command::Site(args) => site::run(&args).map(|()| 0),
-        Command::Schema(args) => schema::run(&args).map(|()| 0),
+        Command::Schema(args) => print_schema(&args).map(|()| 0),
         Command::Completions(args) => {
-            help::completions(&Cli::command(), &args);
+            completions(&Cli::command(), &args);
             Ok(0)
         }
-        Command::Man(args) => help::page(&Cli::command(), &args).map(|()| 0),
+        Command::Man(args) => print_page(&Cli::command(), &args).map(|()| 0),
         Command::Subprocess(subprocess) => subprocess.run(suite).map(|()| 0),
     };
     match done {
@@ -223,4 +232,102 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
         return Err(run::no_match(args.filter.as_deref(), &[]));
     }
     Ok(())
+}
+
+/// Parses a pattern.
+///
+/// # Errors
+/// If the pattern is invalid.
+pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
+    let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
+    Ok(glob.compile_matcher())
+}
+
+/// The options of `conformance completions`.
+#[derive(Debug, Args)]
+struct CompletionsArgs {
+    /// The shell.
+    shell: Shell,
+}
+
+/// The options of `conformance man`.
+#[derive(Debug, Args)]
+struct ManArgs {
+    /// The page of this subcommand; default: the page of the whole command, which lists the others.
+    subcommand: Option<String>,
+}
+
+/// The command without its hidden subcommands, which completion scripts would show.
+fn for_people(command: &clap::Command) -> clap::Command {
+    clap::Command::new("conformance")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(command.get_about().cloned().unwrap_or_default())
+        .after_long_help(command.get_after_long_help().cloned().unwrap_or_default())
+        .args(command.get_arguments().cloned())
+        .subcommands(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned())
+}
+
+/// Prints a script that completes this command's subcommands and options.
+fn completions(command: &clap::Command, args: &CompletionsArgs) {
+    let mut command = for_people(command);
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    crate::output::print(format_args!("{}", String::from_utf8_lossy(&script)));
+}
+
+/// Prints a manual page in the format of `man`.
+fn print_page(command: &clap::Command, args: &ManArgs) -> Verdict {
+    let mut command = for_people(command).disable_help_subcommand(true);
+    // Completes the names of the subcommands.
+    command.build();
+    let page = match &args.subcommand {
+        None => command,
+        Some(name) => command
+            .find_subcommand(name)
+            .cloned()
+            .ok_or_else(|| Stop::Failed(format!("unknown subcommand `{name}`; `conformance help` lists them")))?,
+    };
+    let mut text = Vec::new();
+    Man::new(page).render(&mut text)?;
+    crate::output::print(format_args!("{}", String::from_utf8_lossy(&text)));
+    Ok(())
+}
+
+/// The options of `conformance schema`.
+#[derive(Debug, Args)]
+struct SchemaArgs {
+    /// The output of `run`, `bench`, `merge`, or `diff` of runs or of measurements (`bench-diff`).
+    #[arg(default_value = "run")]
+    of: Form,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Form {
+    Run,
+    Bench,
+    Merge,
+    Diff,
+    BenchDiff,
+}
+
+/// Prints a schema.
+fn print_schema(args: &SchemaArgs) -> Verdict {
+    let schema = match args.of {
+        Form::Run => schema_of::<Report>("run", SCHEMA),
+        Form::Bench => schema_of::<BenchReport>("bench", BENCH_SCHEMA),
+        Form::Merge => schema_of::<Merged>("merge", MERGED_SCHEMA),
+        Form::Diff => schema_of::<Difference>("diff", DIFF_SCHEMA),
+        Form::BenchDiff => schema_of::<BenchDifference>("bench-diff", BENCH_DIFF_SCHEMA),
+    };
+    print(format_args!("{}\n", to_json(&schema)?));
+    Ok(())
+}
+
+/// The schema that this version reads. Fields with a default are not required.
+fn schema_of<T: JsonSchema>(command: &str, version: u32) -> Schema {
+    let mut schema = SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
+    schema.insert("$id".into(), format!("urn:gpu-interop:conformance:{command}:{version}").into());
+    schema.insert("title".into(), format!("The JSON of `conformance {command}`, version {version}").into());
+    schema
 }

@@ -1,4 +1,4 @@
-//! Report files, and files beside the program.
+//! Report files, and files in the program's folder.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -46,7 +46,7 @@ pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// A file beside the program. Test programs are one folder deeper in Cargo's target folder; a bundle has its own folder
+/// A file in the program's folder. Test programs are one folder deeper in Cargo's target folder; a bundle has its own folder
 /// of simulators.
 pub(crate) fn beside(program: &Path, file: &str) -> Option<PathBuf> {
     let folder = program.parent()?;
@@ -69,7 +69,7 @@ pub(crate) fn to_merged_json(merged: &impl Serialize) -> Verdict<String> {
     to_lines(merged, 5)
 }
 
-/// Formats a value as JSON whose first `levels` levels are indented. Deeper values are on the line of what contains them.
+/// Formats a value as JSON whose first `levels` levels are indented. Deeper values are on the line of their container.
 fn to_lines(value: &impl Serialize, levels: usize) -> Verdict<String> {
     let mut bytes = Vec::new();
     let failed = |reason: String| Stop::Failed(format!("cannot write JSON: {reason}"));

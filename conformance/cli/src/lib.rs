@@ -28,6 +28,7 @@
 #![doc(html_root_url = "../")]
 
 mod baseline;
+#[cfg(unix)]
 mod bench;
 mod call_trace;
 mod case_list;
@@ -35,16 +36,10 @@ mod cli;
 mod diff;
 mod doctor;
 mod drivers;
-mod emulate;
 mod evidence;
 mod examined;
-mod exit_status;
 mod expectations_from;
 mod files;
-mod filter;
-mod flakes;
-mod help;
-mod hidden_devices;
 mod interrupt;
 mod output;
 mod package;
@@ -54,7 +49,6 @@ mod run;
 mod runner;
 mod sha256;
 mod shard;
-mod simulate;
 mod site;
 mod subprocess;
 
@@ -62,16 +56,16 @@ use std::process::ExitCode;
 
 use gpu_interop_conformance::Suite;
 
-use run::CommandHash;
+use crate::run::CommandHash;
 
-pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio, SERIES};
-pub use evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
-pub use report::{
+#[cfg(target_os = "linux")]
+pub use crate::drivers::simulate::simulated_identity;
+pub use crate::evidence::{Around, Gpu, Host, KernelEvent, KernelLine, Sensors};
+pub use crate::report::{
     Attempt, Call, CallTrace, CaseList, CaseReport, Cause, Emulated, Environment, JoinedShard, MERGED_SCHEMA, Merged,
     NotRead, Report, Returned, SCHEMA, Shard, Sourced, Stopped, Tool,
 };
-#[cfg(target_os = "linux")]
-pub use simulate::simulated_identity;
+pub use gpu_interop_conformance_bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio, SERIES};
 
 /// Runs the command line of this process, and returns its exit status.
 #[must_use]

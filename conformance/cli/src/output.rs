@@ -1,6 +1,6 @@
 //! Writing to standard output and standard error.
 //!
-//! Names and reasons come from drivers and from reports of others. Whatever is written, also a page, a table or JUnit XML,
+//! Names and reasons come from drivers and from reports of others. All output, pages, tables and JUnit XML included,
 //! is [`visible`] text first.
 
 use std::borrow::Cow;

@@ -12,16 +12,16 @@ use gpu_interop_conformance::{BackendUnderTest, Expectations, ExporterName, Scen
 
 use crate::baseline::Baseline;
 use crate::case_list::{CaseList, Tier};
+use crate::cli::glob;
 use crate::drivers::DriverArgs;
 use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
 use crate::examined::System;
 use crate::files::{check_writable, to_merged_json, to_report_json, write_file};
-use crate::filter::glob;
-use crate::flakes::Flakes;
 use crate::interrupt;
 use crate::output::{complain, print, say};
 use crate::report::{Environment, Merged, NotRead, Report, Shard, Sourced, html, junit, merge, text};
 use crate::requirement;
+use crate::requirement::Flakes;
 use crate::runner::{self, Case, Isolation, Journal, Plan, Progress};
 use crate::shard::{self, Durations, ShardNumber};
 

@@ -7,11 +7,11 @@ use gpu_interop_conformance::{
     ExporterName, SUBCOMMAND, Scenario, Seeds, Suite, Verdict, discover, execution, process,
 };
 
-#[cfg(unix)]
-use crate::bench::load::{self, LoadArgs};
 use crate::evidence::{self, GpuArgs};
 use crate::report::Environment;
 use crate::runner::group;
+#[cfg(unix)]
+use gpu_interop_conformance_bench::{LOAD_SUBCOMMAND, load_once};
 
 /// The task of a process that the command starts.
 #[derive(Debug, Subcommand)]
@@ -27,8 +27,11 @@ pub(crate) enum Subprocess {
     GpuState(GpuArgs),
     /// Loads the backend, or its driver alone, and reports the duration.
     #[cfg(unix)]
-    #[command(hide = true, name = load::SUBCOMMAND)]
-    BenchLoad(LoadArgs),
+    #[command(hide = true, name = LOAD_SUBCOMMAND)]
+    BenchLoad {
+        /// The request, as JSON.
+        request: String,
+    },
     /// Serves a request of the suite: a peer of a scenario, for example.
     #[command(hide = true, name = SUBCOMMAND)]
     Suite {
@@ -83,7 +86,7 @@ impl Subprocess {
             Self::Discover(args) => run_discover(suite, args),
             Self::GpuState(args) => evidence::examine(args),
             #[cfg(unix)]
-            Self::BenchLoad(args) => process::answer(&load::once(suite, args)),
+            Self::BenchLoad { request } => process::answer(&load_once(suite, request)),
             Self::Suite { request } => suite.serve(request),
         }
     }

@@ -55,6 +55,7 @@ mod pattern;
 mod peer;
 #[doc(hidden)] // For the command only.
 pub mod process;
+mod provenance;
 #[cfg(unix)]
 mod raw_cuda;
 #[doc(hidden)] // For the command only.
@@ -81,6 +82,7 @@ pub use need::{Need, Setup};
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};
+pub use provenance::{Emulated, Tool};
 pub use scenario::{Beside, Exporters, Scenario};
 pub use service::{CONNECTIONS_VARIABLE, SUBCOMMAND};
 pub use suite::{BACKEND_NAMES, Suite};

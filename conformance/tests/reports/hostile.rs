@@ -457,7 +457,7 @@ fn a_system_of_pipes_and_devices_is_examined_in_time() -> Tested {
         let folder = tempfile::tempdir()?;
         for path in [
             "etc/group",
-            "etc/ld.so.cache",
+            "etc/ld.so.conf",
             "run/.containerenv",
             "proc/1/cgroup",
             "proc/1/comm",

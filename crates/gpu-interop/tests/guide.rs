@@ -14,7 +14,8 @@ use std::path::Path;
 mod page;
 
 /// Folders below the repository's root. A file is searched up to its unit tests, and without comments.
-const SOURCES: [&str; 5] = ["crates", "backends", "kernels", "conformance/cli", "conformance/suite"];
+const SOURCES: [&str; 6] =
+    ["crates", "backends", "kernels", "conformance/bench", "conformance/cli", "conformance/suite"];
 /// Folders without code of the library or the command.
 const SKIPPED: [&str; 6] = ["tests", "target", "examples", "benches", "install", "results"];
 /// What the name of a variable follows: calls, and an attribute of `clap`.

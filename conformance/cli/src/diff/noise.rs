@@ -1,8 +1,9 @@
 //! Durations of cases: slower or faster by more than the noise.
 //!
-//! A stall of the machine lengthens a case and never shortens it. With as many runs on both sides, the fastest ones count, and
-//! the noise is the greatest deviation of the fastest run between halves of a side, of any case. Otherwise the slowest run
-//! before counts: the fastest of many runs is faster than that of few, and few cases do not show the noise.
+//! A stall of the machine lengthens a case and never shortens it. With equal numbers of runs on both sides, the fastest run of
+//! each side counts. The noise is the greatest deviation of the fastest run between halves of a side, of any case. With unequal
+//! numbers of runs, or few cases, the slowest run before counts: the fastest of many runs is faster than the fastest of few,
+//! and few cases do not show the noise.
 //!
 //! A single run on a side has high limits, because its stalls cannot be detected. If there is one on each side, the noise is
 //! the greatest deviation in the opposite direction, because equal runs deviate equally in both.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::fault::Fault;
-use crate::examined::{System, container, linker};
+use super::Fault;
+use crate::examined::System;
 
 const KFD: &str = "/dev/kfd";
 /// The names of AMD's HIP runtime, the newest first.
@@ -28,7 +28,7 @@ fn kfd(system: &System) -> Option<Fault> {
     if !system.exists("/sys/class/kfd") || !system.exists("/sys/module/amdgpu") {
         return None;
     }
-    let remedy = if container(system).is_some() {
+    let remedy = if system.container().is_some() {
         "start the container with `--device /dev/kfd --device /dev/dri`"
     } else {
         "run `modprobe amdgpu` and read `dmesg`"
@@ -53,7 +53,7 @@ fn render_nodes(system: &System) -> Vec<Fault> {
         if vendor.starts_with("0x10de") || nodes.iter().any(|node| node.file_name() == Some(name)) {
             continue;
         }
-        let remedy = if container(system).is_some() {
+        let remedy = if system.container().is_some() {
             "start the container with `--device /dev/dri`"
         } else {
             "run `udevadm trigger`, and check that udev is running"
@@ -67,7 +67,7 @@ fn render_nodes(system: &System) -> Vec<Fault> {
 /// A device file that this user cannot open.
 fn not_accessible(system: &System, id: &'static str, path: &Path, error: &std::io::Error) -> Fault {
     let group = system.group(path).unwrap_or_default();
-    let remedy = if container(system).is_some() {
+    let remedy = if system.container().is_some() {
         format!(
             "start the container with `--group-add {group}`, the group's number on the host, and `--device {}`",
             path.display()
@@ -90,8 +90,8 @@ fn runtimes(system: &System) -> Option<Fault> {
     let folders: Vec<PathBuf> =
         roots.chain(installed).flat_map(|root| [root.join("lib"), root.join("lib64")]).collect();
     for name in RUNTIMES {
-        let places = linker::all(system, name).into_iter().chain(folders.iter().map(|folder| folder.join(name)));
-        for path in places {
+        let paths = system.libraries(name).into_iter().chain(folders.iter().map(|folder| folder.join(name)));
+        for path in paths {
             let Some(file) = system.canonical(&path) else { continue };
             if !found.iter().any(|(_, known)| *known == file) {
                 found.push((path, file));

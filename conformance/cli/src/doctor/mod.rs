@@ -1,12 +1,10 @@
 //! `conformance doctor`: diagnoses drivers, devices, missing packages, and faults of the machine.
 
 mod amd;
-mod fault;
 mod nvidia;
-mod nvidia_start;
-mod visible;
 mod vulkan;
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -16,19 +14,17 @@ use gpu_interop::{
     BACKEND_VARIABLE, BackendChoice, ErrorKind, Feature, MemoryHandleKind, SemaphoreHandleKind, Support,
     TIMELINE_VARIABLE, TimelineStrategy,
 };
-use gpu_interop_conformance::system::{self, set_variable};
-use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, NO_LAYER, Suite, Verdict};
+use gpu_interop_conformance::system::set_variable;
+use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, NO_LAYER, Suite, Verdict, system};
 use serde::Serialize;
 
-use crate::drivers::DriverArgs;
+use crate::cli::FAILED;
+use crate::drivers::{DriverArgs, HIDING_VARIABLES};
 use crate::examined::System;
-use crate::exit_status::FAILED;
 use crate::files::to_json;
 use crate::output::{print, say};
 use crate::report::{Environment, text};
 use crate::runner;
-
-use fault::{Fault, Severity};
 
 /// The options of `conformance doctor`.
 #[derive(Debug, Args)]
@@ -61,7 +57,7 @@ struct Finding {
 }
 
 impl Finding {
-    /// `true` if NVIDIA's driver works and has a device. A simulator says nothing of it.
+    /// `true` if NVIDIA's driver works and has a device. A simulator does not count.
     fn is_cuda_of_a_gpu(&self) -> bool {
         let found = self.environment.as_ref().filter(|_| self.backend == "cuda");
         found.is_some_and(|found| !found.backend.simulated && !found.devices.is_empty())
@@ -75,10 +71,10 @@ pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
     let mut backends = Vec::new();
     if args.root.is_none() {
         backends = findings(suite);
-        let is_hidden = faults.iter().any(|fault| fault.id == visible::HIDDEN);
-        faults.extend(nvidia_start::modes(&system));
+        let is_hidden = faults.iter().any(|fault| fault.id == HIDDEN);
+        faults.extend(nvidia::modes(&system));
         if backends.iter().any(Finding::is_cuda_of_a_gpu) {
-            nvidia_start::refute(&mut faults);
+            nvidia::refute(&mut faults);
         }
         faults.extend(backends.iter().filter_map(|finding| not_started(&system, finding, is_hidden)));
     }
@@ -112,11 +108,11 @@ pub(crate) fn run(suite: &Suite, args: &DoctorArgs) -> Verdict<u8> {
 
 /// The faults that files and variables show.
 fn faults(system: &System) -> Vec<Fault> {
-    let all = [nvidia::wsl, nvidia::faults, nvidia_start::faults, vulkan::faults, amd::faults, visible::faults];
+    let all = [nvidia::wsl, nvidia::faults, nvidia::start_faults, vulkan::faults, amd::faults, hidden_gpus];
     all.into_iter().flat_map(|find| find(system)).collect()
 }
 
-/// A driver that was found and does not start. The error has the meaning of the driver's code, and what to do.
+/// A driver that was found and does not start. The error has the meaning of the driver's code, and the remedy.
 fn not_started(system: &System, finding: &Finding, is_hidden: bool) -> Option<Fault> {
     let problem = finding.problem.as_deref()?;
     let (function, error) = problem.split_once(": ")?;
@@ -130,8 +126,7 @@ fn not_started(system: &System, finding: &Finding, is_hidden: bool) -> Option<Fa
     };
     let (kind, message) = error.split_once(": ").filter(|_| is_of_start)?;
     // Without a GPU, or with a variable that hides all, an installed driver is no fault.
-    let has_gpu =
-        if problem.starts_with("cu") { !nvidia_start::gpus(system).is_empty() } else { visible::amd(system) > 0 };
+    let has_gpu = if problem.starts_with("cu") { !nvidia::gpus(system).is_empty() } else { amd_gpus(system) > 0 };
     if kind == ErrorKind::NoDevice.to_string() && (!has_gpu || is_hidden) {
         return None;
     }
@@ -223,4 +218,128 @@ fn show(environment: &Environment) {
     for defect in capabilities.known_defects() {
         say!("known defect of this driver: {defect}");
     }
+}
+
+/// The severity of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Severity {
+    /// A GPU or a driver cannot be used, or not as intended.
+    Error,
+    /// Usable, but probably not as intended.
+    Warning,
+    /// A permanent limit of the machine.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// A fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Fault {
+    /// A stable name: `icd_library_missing`.
+    id: &'static str,
+    severity: Severity,
+    /// The cause: files, values and versions.
+    cause: String,
+    /// The remedy, one line.
+    remedy: String,
+}
+
+impl Fault {
+    fn error(id: &'static str, cause: String, remedy: impl Into<String>) -> Self {
+        Self { id, severity: Severity::Error, cause, remedy: remedy.into() }
+    }
+
+    fn warning(id: &'static str, cause: String, remedy: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(id, cause, remedy) }
+    }
+
+    fn note(id: &'static str, cause: String, remedy: impl Into<String>) -> Self {
+        Self { severity: Severity::Note, ..Self::error(id, cause, remedy) }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<9} {}: {}\n          remedy: {}", self.severity, self.id, self.cause, self.remedy)
+    }
+}
+
+const NVIDIA: &str = "NVIDIA";
+/// The fault that a variable hides GPUs.
+const HIDDEN: &str = "devices_hidden";
+
+/// Variables that hide GPUs. All of them hide those of AMD.
+fn hidden_gpus(system: &System) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let nvidia = nvidia_uuids(system);
+    faults.extend(hidden(system, "CUDA_VISIBLE_DEVICES", NVIDIA, &nvidia));
+    let amd = vec![String::new(); amd_gpus(system)];
+    for name in HIDING_VARIABLES {
+        if name != "CUDA_VISIBLE_DEVICES" || nvidia.is_empty() {
+            faults.extend(hidden(system, name, "AMD", &amd));
+        }
+    }
+    faults
+}
+
+/// The UUIDs of NVIDIA's GPUs, as the kernel driver reports them.
+fn nvidia_uuids(system: &System) -> Vec<String> {
+    let gpus = nvidia::gpus(system).into_iter();
+    gpus.map(|gpu| nvidia::field(system, &gpu, "GPU UUID:").unwrap_or_default()).collect()
+}
+
+/// The number of AMD's GPUs, as the kernel driver reports it.
+fn amd_gpus(system: &System) -> usize {
+    let has_units = |text: String| {
+        let count = text.lines().find_map(|line| line.strip_prefix("simd_count ")?.trim().parse::<u32>().ok());
+        count.is_some_and(|count| count > 0)
+    };
+    let nodes = system.entries("/sys/class/kfd/kfd/topology/nodes").into_iter();
+    nodes.filter(|node| system.text(node.join("properties")).is_some_and(has_units)).count()
+}
+
+/// A variable that hides some or all GPUs.
+fn hidden(system: &System, variable: &str, vendor: &str, gpus: &[String]) -> Option<Fault> {
+    // Empty, it hides all GPUs of NVIDIA; AMD's runtime takes it as not set.
+    let value = system.variable(variable).filter(|value| vendor == NVIDIA || !value.is_empty())?;
+    let count = gpus.len();
+    // The first invalid entry ends the list.
+    let is_visible = |entry: &&str| match entry.parse::<usize>() {
+        Ok(number) => number < count,
+        Err(_) if entry.starts_with("GPU-") => {
+            let unknown = gpus.iter().any(String::is_empty);
+            unknown || gpus.iter().any(|uuid| uuid.to_lowercase().starts_with(&entry.to_lowercase()))
+        }
+        Err(_) => nvidia::may_be_instance(system, entry),
+    };
+    let entries: Vec<&str> = value.split(',').map(str::trim).collect();
+    let visible = entries.iter().take_while(|entry| is_visible(entry)).count();
+    let remedy = format!("unset {variable}, or list the devices that the run needs");
+    let shown = &entries[..visible];
+    // Measured with driver 580.
+    let twice = shown.iter().enumerate().find_map(|(index, entry)| shown[..index].contains(entry).then_some(entry));
+    if let Some(entry) = twice.filter(|_| vendor == NVIDIA) {
+        let cause = format!("{variable}={value} lists `{entry}` twice: cuInit fails with CUDA_ERROR_INVALID_DEVICE");
+        return Some(Fault::error(HIDDEN, cause, remedy));
+    }
+    if count == 0 || visible >= count {
+        return None;
+    }
+    let wrong = entries.get(visible).filter(|entry| !entry.is_empty() && **entry != "-1");
+    let wrong = wrong.map(|entry| format!("; `{entry}` is none of them")).unwrap_or_default();
+    let cause = format!("{variable}={value} shows {visible} of {count} GPUs of {vendor}{wrong}");
+    Some(match visible {
+        0 => Fault::error(HIDDEN, cause, remedy),
+        _ => Fault::warning(HIDDEN, cause, remedy),
+    })
 }

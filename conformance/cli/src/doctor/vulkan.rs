@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::fault::Fault;
+use super::Fault;
 use super::nvidia::{NVIDIA_VULKAN, without_graphics};
-use crate::examined::{System, linker};
+use crate::examined::System;
 
 /// Variables that replace the loader's search, also if they are empty (loader 1.3.239). The first one that is set counts.
 const ONLY: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
@@ -32,7 +32,7 @@ struct Manifest {
     library: Option<PathBuf>,
 }
 
-/// All faults of Linux's loader. That of Windows has other lists and places.
+/// All faults of Linux's loader. Windows' loader searches the registry.
 pub(super) fn faults(system: &System) -> Vec<Fault> {
     if cfg!(windows) {
         return Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn faults(system: &System) -> Vec<Fault> {
     faults.extend(manifests.iter().filter_map(|manifest| missing(system, manifest)));
     faults.extend(needed_by_nvidia(system, &manifests));
     faults.extend(twice(system, &manifests));
-    if !manifests.is_empty() && linker::find(system, "libvulkan.so.1").is_none() {
+    if !manifests.is_empty() && system.library("libvulkan.so.1").is_none() {
         let cause = "Vulkan drivers are installed, but not the loader libvulkan.so.1".into();
         faults.push(Fault::error("vulkan_loader_missing", cause, "install it (Debian: libvulkan1)"));
     }
@@ -153,10 +153,10 @@ fn read(system: &System, path: &Path) -> Result<Manifest, String> {
     let library = if named.starts_with('/') {
         system.canonical(Path::new(&named)).map(|_| PathBuf::from(&named))
     } else if named.contains('/') {
-        let beside = path.parent().unwrap_or(Path::new("/")).join(&named);
-        system.canonical(&beside).map(|_| beside)
+        let relative = path.parent().unwrap_or(Path::new("/")).join(&named);
+        system.canonical(&relative).map(|_| relative)
     } else {
-        linker::find(system, &named)
+        system.library(&named)
     };
     Ok(Manifest { path: path.to_owned(), named, library })
 }
@@ -188,7 +188,7 @@ fn missing(system: &System, manifest: &Manifest) -> Option<Fault> {
 fn needed_by_nvidia(system: &System, manifests: &[Manifest]) -> Vec<Fault> {
     let used =
         manifests.iter().any(|manifest| manifest.named.starts_with("libGLX_nvidia") && manifest.library.is_some());
-    let needs = NVIDIA_NEEDS.iter().filter(|(library, _)| used && linker::find(system, library).is_none());
+    let needs = NVIDIA_NEEDS.iter().filter(|(library, _)| used && system.library(library).is_none());
     needs
         .map(|(library, package)| {
             let cause = format!("NVIDIA's Vulkan driver {NVIDIA_VULKAN} needs {library}, which is not installed");
@@ -204,8 +204,8 @@ fn twice(system: &System, manifests: &[Manifest]) -> Vec<Fault> {
         .iter()
         .filter_map(|manifest| Some((manifest, system.canonical(manifest.library.as_ref()?)?)))
         .collect();
-    for (place, (second, library)) in usable.iter().enumerate() {
-        if let Some((first, _)) = usable[..place].iter().find(|(_, known)| known == library) {
+    for (index, (second, library)) in usable.iter().enumerate() {
+        if let Some((first, _)) = usable[..index].iter().find(|(_, known)| known == library) {
             faults.push(Fault::warning(
                 "icd_twice",
                 format!(

@@ -1,13 +1,13 @@
-//! The computer of a run.
+//! The computer of a run, and its installed packages of drivers.
 
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gpu::Gpu;
-use super::packages;
-use crate::examined::{System, container};
+use crate::examined::System;
 
 /// The computer of a run, and its software below the library.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,9 +69,9 @@ pub(crate) fn host(system: &System) -> Host {
         processor: after_colon(&system.text("/proc/cpuinfo").unwrap_or_default(), "model name"),
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         memory_bytes: memory(&system.text("/proc/meminfo").unwrap_or_default()),
-        container: container(system),
+        container: system.container(),
         kernel_modules: modules.map(|name| (name.to_owned(), version(name))).collect(),
-        packages: packages::of_drivers(system),
+        packages: of_drivers(system),
         gpu: None,
         command_sha256: None,
     }
@@ -86,6 +86,66 @@ fn after_colon(text: &str, field: &str) -> Option<String> {
 fn memory(meminfo: &str) -> Option<u64> {
     let kilobytes: u64 = after_colon(meminfo, "MemTotal")?.trim_end_matches("kB").trim().parse().ok()?;
     kilobytes.checked_mul(1024)
+}
+
+/// Beginnings of the names of packages of drivers and runtimes.
+const PREFIXES: [&str; 24] = [
+    "amdgpu",
+    "amdvlk",
+    "comgr",
+    "cuda-compat",
+    "cuda-drivers",
+    "hip",
+    "hsa",
+    "libamdhip",
+    "libcuda",
+    "libdrm",
+    "libegl",
+    "libgl1-mesa",
+    "libhsa",
+    "libnvidia",
+    "libvulkan",
+    "linux-firmware",
+    "linux-modules-nvidia",
+    "mesa-",
+    "nvidia",
+    "rocm",
+    "rocr",
+    "vulkan",
+    "xserver-xorg-video-nvidia",
+    "firmware-amd",
+];
+
+/// The versions of the packages, from dpkg's files, or else from `rpm`.
+fn of_drivers(system: &System) -> BTreeMap<String, String> {
+    match system.text("/var/lib/dpkg/status") {
+        Some(status) => of_dpkg(&status),
+        None if system.exists("/var/lib/rpm") || system.exists("/usr/lib/sysimage/rpm") => of_rpm(),
+        None => BTreeMap::new(),
+    }
+}
+
+fn is_of_driver(name: &str) -> bool {
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn of_dpkg(status: &str) -> BTreeMap<String, String> {
+    let package = |paragraph: &str| {
+        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let name = field("Package").filter(|name| is_of_driver(name))?;
+        let is_installed = field("Status")?.ends_with(" installed");
+        is_installed.then(|| Some((name.to_owned(), field("Version")?.to_owned())))?
+    };
+    status.split("\n\n").filter_map(package).collect()
+}
+
+fn of_rpm() -> BTreeMap<String, String> {
+    let mut command = Command::new("rpm");
+    command.args(["-qa", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\n"]).stdin(Stdio::null());
+    let output = command.output().map(|output| output.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&output);
+    let packages = text.lines().filter_map(|line| line.split_once(' '));
+    packages.filter(|(name, _)| is_of_driver(name)).map(|(name, version)| (name.into(), version.into())).collect()
 }
 
 #[cfg(test)]
@@ -117,5 +177,16 @@ mod tests {
         let modules: Vec<(&str, &str)> =
             host.kernel_modules.iter().map(|(name, version)| (name.as_str(), version.as_str())).collect();
         assert_eq!(modules, [("amdgpu", "of the kernel"), ("nvidia", "580.159.04")]);
+    }
+
+    #[test]
+    fn installed_packages_of_drivers_are_found() {
+        let status = "Package: libcuda1\nStatus: install ok installed\nVersion: 580.1-1\n\n\
+                      Package: bash\nStatus: install ok installed\nVersion: 5\n\n\
+                      Package: mesa-vulkan-drivers\nStatus: deinstall ok config-files\nVersion: 22.3\n\n\
+                      Package: libvulkan1\nStatus: install ok installed\nDepends: x\nVersion: 1.3\n";
+        let found = of_dpkg(status);
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, version)| (name.as_str(), version.as_str())).collect();
+        assert_eq!(found, [("libcuda1", "580.1-1"), ("libvulkan1", "1.3")]);
     }
 }

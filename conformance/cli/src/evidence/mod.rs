@@ -1,22 +1,21 @@
 //! Evidence in reports: the computer, the GPU's state, and the kernel's messages.
 
-mod amdgpu;
-mod command;
 mod gpu;
 mod host;
 mod kernel_log;
-mod monitor;
-mod packages;
 mod sys;
 
-pub use gpu::{Around, Gpu, Sensors};
-pub use host::Host;
-pub use kernel_log::{KernelEvent, KernelLine};
+use std::thread::JoinHandle;
 
-pub(crate) use command::Hash;
-pub(crate) use host::host;
-pub(crate) use kernel_log::{KernelLog, Window};
-pub(crate) use monitor::{GpuArgs, Monitor, examine};
+use crate::sha256;
+
+pub use self::gpu::{Around, Gpu, Sensors};
+pub use self::host::Host;
+pub use self::kernel_log::{KernelEvent, KernelLine};
+
+pub(crate) use self::gpu::{GpuArgs, Monitor, examine};
+pub(crate) use self::host::host;
+pub(crate) use self::kernel_log::{KernelLog, Window};
 
 /// The sources of evidence during a run.
 #[derive(Debug)]
@@ -34,5 +33,21 @@ impl Evidence {
     /// The GPU's sensors, if they are `wanted` and can be read.
     pub(crate) fn sensors(&self, wanted: bool) -> Option<Sensors> {
         wanted.then(|| self.gpu.read().map(|gpu| gpu.sensors))?
+    }
+}
+
+/// The hash of this program's file, being computed.
+#[derive(Debug)]
+pub(crate) struct Hash(JoinHandle<Option<String>>);
+
+impl Hash {
+    /// Starts to compute it.
+    pub(crate) fn start() -> Self {
+        Self(std::thread::spawn(|| sha256::of_file(&std::env::current_exe().ok()?).ok()))
+    }
+
+    /// Waits for it; `None` if the file cannot be read.
+    pub(crate) fn finish(self) -> Option<String> {
+        self.0.join().ok().flatten()
     }
 }

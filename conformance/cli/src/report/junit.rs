@@ -8,8 +8,8 @@ use quick_junit::{
 };
 
 use super::{CaseReport, Report, Sourced, text};
-use crate::flakes::Flakes;
 use crate::output::visible;
+use crate::requirement::Flakes;
 
 /// The reports of one run as JUnit XML: one suite for each scenario group and device.
 pub(crate) fn render(reports: &[Sourced<Report>], flakes: Flakes) -> Verdict<String> {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::report::Attempt;
 
-    /// What CI systems count.
+    /// The counts that CI systems read.
     #[test]
     fn every_outcome_is_what_ci_systems_know() {
         let mut report = crate::report::example();

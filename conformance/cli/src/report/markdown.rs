@@ -6,8 +6,8 @@ use gpu_interop_conformance::Outcome;
 
 use super::text::mark;
 use super::{CaseReport, Emulated, Merged, Report};
-use crate::bench::{BenchReport, Ratio};
 use crate::output::{one_line, visible};
+use gpu_interop_conformance_bench::{BenchReport, Ratio};
 
 /// The outcomes that a cell names.
 const SHOWN: [Outcome; 7] = [
@@ -28,7 +28,7 @@ pub(crate) fn render(merged: &Merged) -> String {
     visible(&tables.join("\n")).into_owned()
 }
 
-/// The Markdown of a cell. Only its constructors make it, which leave no syntax in the text of others.
+/// The Markdown of a cell. Its constructors escape Markdown's syntax in the text of others.
 #[derive(Debug, Clone)]
 struct Cell(String);
 
@@ -89,7 +89,7 @@ fn ratios(bench: &BenchReport) -> String {
     text
 }
 
-/// Backend, mark, device, driver and the exporter beside it.
+/// Backend, mark, device, driver and exporter.
 fn machine(run: &Report) -> Cell {
     let Report { backend, emulated, device, .. } = run;
     let mark = mark(backend, emulated.as_ref()).map(|mark| format!(" ({mark})")).unwrap_or_default();

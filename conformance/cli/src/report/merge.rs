@@ -8,13 +8,13 @@ use gpu_interop_conformance::{Stop, Verdict};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 use super::{Emulated, Report, SCHEMA, html, markdown, shards, text};
-use crate::bench::BENCH_SCHEMA;
+use super::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 use crate::files::{self, check_writable, to_merged_json, write_file};
-use crate::flakes::Flakes;
 use crate::output::{complain, counted, one_line, say};
+use crate::requirement::Flakes;
 use crate::requirement::{Requirement, status_of};
+use gpu_interop_conformance_bench::BENCH_SCHEMA;
 
 /// The options of `conformance merge`.
 #[derive(Debug, Args)]

@@ -1,37 +1,28 @@
 //! The report of a run.
 
-mod attempt;
-mod call_trace;
-mod emulated;
 pub(crate) mod html;
 pub(crate) mod junit;
 mod markdown;
 pub(crate) mod merge;
-mod merged;
-pub(crate) mod schema;
-mod selection;
 pub(crate) mod shards;
-mod stopped;
 pub(crate) mod text;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
 use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
+use gpu_interop_conformance_bench::BenchReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use attempt::Attempt;
-pub use call_trace::{Call, CallTrace, Returned};
-pub use emulated::Emulated;
-pub use merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
-pub use selection::{CaseList, JoinedShard, Shard};
-pub use stopped::{Cause, Stopped};
-
-use crate::emulate;
+use crate::drivers::emulate;
 use crate::evidence::{Around, Host, KernelLine};
+
+pub use crate::call_trace::{Call, CallTrace, Returned};
+pub use gpu_interop_conformance::{Emulated, Tool};
 
 /// The schema version of reports. Incremented with each incompatible change; older versions are read.
 ///
@@ -112,22 +103,6 @@ fn once() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
-/// The program that made a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tool {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
-impl Tool {
-    /// This program.
-    pub(crate) fn this() -> Self {
-        Self { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() }
-    }
-}
-
 /// One scenario with one exporter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
@@ -140,8 +115,7 @@ pub struct CaseReport {
     /// The reason of an outcome other than `passed`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// Results of raw driver calls beside the library's. The outcome depends on the
-    /// library's only.
+    /// Results of raw driver calls, for comparison. The outcome depends on the library's only.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub observed: Vec<Observation>,
     /// Omitted parts, with reasons: formats or shapes that one side lacks.
@@ -250,4 +224,195 @@ pub(crate) fn summarize(results: &[CaseReport]) -> BTreeMap<String, usize> {
 #[cfg(test)]
 pub(crate) fn example() -> Report {
     serde_json::from_str(include_str!("../../../results/host-lavapipe.json")).expect("a report")
+}
+
+/// One run of a case that ran several times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attempt {
+    /// Its outcome, before expectations.
+    pub outcome: Outcome,
+    /// The reason of an outcome other than `passed`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// The end of its process's output.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log: Option<String>,
+    /// Its driver calls, if it failed in a run with `--verbose`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calls: Option<CallTrace>,
+    /// Duration, microseconds.
+    pub duration_us: u64,
+}
+
+impl Attempt {
+    /// The runs in words: `failed in 1 of 2 runs`.
+    pub(crate) fn counted(attempts: &[Self]) -> String {
+        let failed = attempts.iter().filter(|attempt| attempt.outcome.is_failure()).count();
+        format!("failed in {failed} of {} runs", attempts.len())
+    }
+
+    /// Its heading among others: number, outcome and reason.
+    pub(crate) fn heading(&self, number: usize) -> String {
+        let reason = self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("run {number}: {}{reason}", self.outcome)
+    }
+}
+
+/// The schema version of merged reports. Incremented with each incompatible change; older versions are read.
+///
+/// * 2: reports of runs may have version 2.
+/// * 1: the first.
+pub const MERGED_SCHEMA: u32 = 2;
+
+/// Reports of several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Merged {
+    /// The schema version. Files of version 2 may have reports of version 2; those of version 1 are read.
+    #[schemars(range(min = 1, max = MERGED_SCHEMA))]
+    pub schema: u32,
+    /// The program that merged them.
+    pub tool: Tool,
+    /// The reports of `conformance run`, in command-line order.
+    pub reports: Vec<Sourced<Report>>,
+    /// The reports of `conformance bench`.
+    pub benches: Vec<Sourced<BenchReport>>,
+    /// Files that could not be read, shards that could not be joined, and devices without a run.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub not_read: Vec<NotRead>,
+}
+
+/// A file that is missing or not a report, shards that could not be joined, or a device of `--device all` on which the run
+/// was impossible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRead {
+    /// The file or files, as in [`Sourced::source`], or the device.
+    pub source: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A report and its origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sourced<T> {
+    /// The file, relative to the folder that contains all of them. Empty for a report that was not read from a file.
+    pub source: String,
+    /// The report.
+    pub report: T,
+}
+
+impl Merged {
+    /// No reports.
+    pub(crate) fn empty() -> Self {
+        Self {
+            schema: MERGED_SCHEMA,
+            tool: Tool::this(),
+            reports: Vec::new(),
+            benches: Vec::new(),
+            not_read: Vec::new(),
+        }
+    }
+
+    /// The measurements of this process.
+    #[cfg(unix)]
+    pub(crate) fn single_bench(report: BenchReport) -> Self {
+        Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
+    }
+
+    /// The names of missing or incomplete reports. `None` if all are complete.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let names: Vec<&str> = self.not_read.iter().map(|missing| missing.source.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// The reports of this process's run, with the numbers of their devices, and the devices without a run.
+    pub(crate) fn of_devices(reports: Vec<(usize, Report)>, not_read: Vec<NotRead>) -> Self {
+        let only = reports.len() + not_read.len() == 1;
+        let source = |number| if only { String::new() } else { format!("device {number}") };
+        let sourced = |(number, report)| Sourced { source: source(number), report };
+        Self { reports: reports.into_iter().map(sourced).collect(), not_read, ..Self::empty() }
+    }
+}
+
+/// The list that selected the cases of a run: `--cases` or `--tier`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseList {
+    /// The tier, such as `core-1`, or the file's name.
+    pub name: String,
+    /// SHA-256 of the list's file, hexadecimal.
+    pub sha256: String,
+}
+
+/// The shard of a run: `--shard`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shard {
+    /// Its number, from 1.
+    pub index: usize,
+    /// The number of shards.
+    pub count: usize,
+    /// The number of cases of all shards.
+    pub total: usize,
+    /// SHA-256 of the names of the cases of all shards, in order, each followed by a newline; hexadecimal.
+    pub cases_sha256: String,
+    /// SHA-256 of the durations by which the cases were distributed; hexadecimal.
+    pub durations_sha256: String,
+    /// The index of each result among the cases of all shards, from 0.
+    pub positions: Vec<usize>,
+}
+
+impl Shard {
+    /// Fails if the numbers contradict each other or the number of results.
+    pub(super) fn check(&self, results: usize) -> Result<(), String> {
+        let Self { index, count, total, positions, .. } = self;
+        if !(1..=*count).contains(index) {
+            return Err(format!("`shard`: there is no number {index} among {count}"));
+        }
+        if positions.len() != results {
+            return Err(format!("`shard`: {results} results for {} positions", positions.len()));
+        }
+        match positions.iter().find(|position| *position >= total) {
+            Some(position) => Err(format!("`shard`: there is no position {position} among {total} cases")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One of the shards that a report was joined from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JoinedShard {
+    /// Its number, from 1.
+    pub index: usize,
+    /// The device that it ran on.
+    pub device: DeviceIdentity,
+    /// The start of its run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<DateTime<Utc>>,
+    /// Duration of its run, microseconds.
+    pub duration_us: u64,
+}
+
+/// Why a run stopped before its last case. The remaining cases are `skipped`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stopped {
+    /// The cause.
+    pub cause: Cause,
+    /// The reason, for people.
+    pub reason: String,
+}
+
+/// The cause of an early end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The GPU is lost: a new process cannot open it any more.
+    GpuLost,
+    /// As many cases failed as `--max-failures` allows.
+    MaxFailures,
+    /// SIGINT or SIGTERM.
+    Interrupted,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
 }

@@ -1,13 +1,16 @@
-//! The runs of each machine in the order of time; failing and unsteady cases.
+//! The runs of each machine in the order of time; failing and unsteady cases; the page of all cases on all machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, DeviceIdentity};
 use gpu_interop_conformance::{Outcome, Version};
+use gpu_interop_conformance_bench::BenchReport;
+use maud::{Markup, html};
 
-use super::collect::{Collected, Found};
-use crate::bench::BenchReport;
+use super::{Collected, Found, page};
+use crate::output::counted;
+use crate::report::html::words;
 use crate::report::{CaseReport, Emulated, Report, text};
 
 /// A machine: a backend and a device. Devices without a UUID are the same if their names are.
@@ -184,4 +187,87 @@ pub(super) fn build_of(driver: &str) -> String {
 /// A time for readers.
 pub(super) fn date(started: Option<DateTime<Utc>>) -> String {
     started.map_or_else(|| "unknown time".into(), |time| time.format("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+/// The greatest number of runs in a strip.
+const MOST: usize = 60;
+/// The width of a run in a strip.
+const CELL: usize = 8;
+
+/// The number of boxes in a row of a heat map, and their sides.
+const COLUMNS: usize = 24;
+const SIDE: usize = 13;
+
+/// The page.
+pub(super) fn render(machines: &[History<'_>]) -> String {
+    let machines: Vec<&History<'_>> = machines.iter().filter(|machine| !machine.runs.is_empty()).collect();
+    let mut seen = BTreeSet::new();
+    let cases: Vec<String> =
+        machines.iter().flat_map(|machine| machine.cases()).filter(|case| seen.insert(case.clone())).collect();
+    let content = html! {
+        (legend("One box for each run, the newest on the right."))
+        div class="wide matrix" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "case" }
+                        @for machine in &machines { th scope="col" { a href=(machine.file()) { (machine.name()) } } }
+                    }
+                }
+                tbody {
+                    @for case in &cases {
+                        tr class="case" {
+                            th scope="row" { code { (case) } }
+                            @for machine in &machines { td { (strip(machine, case)) } }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    page("gpu-interop conformance: scenarios", &content)
+}
+
+/// The meaning of the boxes.
+pub(super) fn legend(boxes: &str) -> Markup {
+    html! {
+        p class="note" {
+            (boxes) " Green: passed. Red: failed. Violet: flaky, or passed "
+            "unexpectedly. Yellow: expected failure. Blue: skipped. Grey: unsupported. Light grey: not in the report."
+        }
+    }
+}
+
+/// One box a case, in rows.
+pub(super) fn heat_map(cases: &[(&str, &CaseReport)]) -> Markup {
+    let (width, height) = (COLUMNS * SIDE, cases.len().div_ceil(COLUMNS) * SIDE);
+    html! {
+        svg class="strip" viewBox=(format!("0 0 {width} {height}")) width=(width) height=(height) aria-hidden="true" {
+            @for (index, (name, case)) in cases.iter().enumerate() {
+                rect class=(case.outcome) x=(index % COLUMNS * SIDE) y=(index / COLUMNS * SIDE) width=(SIDE) height=(SIDE) {
+                    title { (name) ": " (words(case.outcome)) }
+                }
+            }
+        }
+    }
+}
+
+/// One box a run.
+pub(super) fn strip(machine: &History<'_>, case: &str) -> Markup {
+    let results = machine.results(case);
+    let first = results.len().saturating_sub(MOST);
+    let width = (results.len() - first) * CELL;
+    let class = |result: &Option<&CaseReport>| result.map_or("absent", |case| case.outcome.name());
+    let newest = results.iter().flatten().last().map(|case| words(case.outcome)).unwrap_or_default();
+    html! {
+        svg class="strip" width=(width) height="16" viewBox=(format!("0 0 {width} 16")) role="img"
+            aria-label=(format!("{}, the newest: {newest}", counted(results.iter().flatten().count(), "run")))
+        {
+            @for (index, (result, run)) in results.iter().zip(&machine.runs).skip(first).enumerate() {
+                rect class=(class(result)) x=(index * CELL) y="0" width=(CELL) height="16" {
+                    title { (build(&run.report)) ": " (class(result)) }
+                }
+            }
+        }
+    }
 }

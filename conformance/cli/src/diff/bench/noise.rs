@@ -9,7 +9,7 @@
 //! The constants come from 41 runs of the host backend on two processors that were busy with builds: of 640 pairs of sides
 //! with one, two or three runs each, one had a figure that exceeded them.
 
-use super::report::Value;
+use super::Value;
 
 /// The number of figures from which on their differences are a measure of the noise.
 const ENOUGH: usize = 10;

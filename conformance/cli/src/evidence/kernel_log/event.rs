@@ -14,7 +14,7 @@ pub struct KernelEvent {
     pub code: Option<u32>,
     /// The meaning.
     pub meaning: String,
-    /// `true` if the GPU needs a reset, or was reset: later cases on it say nothing.
+    /// `true` if the GPU needs a reset, or was reset: the outcomes of later cases on it are meaningless.
     pub lost: bool,
     /// `true` if the message names a process that is not known as one of the run's. A container cannot know its own, by the
     /// kernel's numbers.
@@ -37,7 +37,7 @@ impl KernelEvent {
         matches!(self.kind.as_str(), "killed" | "crashed")
     }
 
-    /// The event as that of another process, unless it also concerns all others. `is_known`: it is none of the run's.
+    /// The event of another process, unless it also concerns all processes. `is_known`: the process is not one of the run.
     pub(super) fn of_another(mut self, is_known: bool) -> Self {
         if self.lost || !(is_known || self.ends_process()) {
             return self;

@@ -2,14 +2,12 @@
 //!
 //! The log is read at the start and at the end of every case. A message that names the process of a running case, or a
 //! descendant of it, belongs to that case. A message that names another process belongs to the run. Any other message
-//! belongs to the running case if there is exactly one; otherwise to the run, with the names of the running cases. A message that
-//! names an ended process with this program's name, which may be a peer of a case, belongs as if it named none. In a
-//! container the kernel's numbers of processes are not its own: there a message belongs as if it named none.
+//! belongs to the only running case. With several running cases it belongs to the run, and lists their names. Two kinds of
+//! messages count as naming no process: those that name an ended process with this program's name, which may be a peer of a
+//! case, and all messages in a container, where the kernel's process ids are not the container's.
 
 mod event;
-mod record;
 mod source;
-mod text;
 #[cfg(any(windows, test))]
 mod windows;
 
@@ -21,13 +19,13 @@ use gpu_interop_conformance::{Stop, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use event::KernelEvent;
+use self::source::Source;
 
-use source::Source;
+pub use self::event::KernelEvent;
 
 /// The value of `--kernel-log` for the journal of systemd.
 const JOURNAL: &str = "journalctl";
-/// The most messages of a case, or of the run, in a report: as many with an event, and as many without.
+/// Limit of the messages of a case, or of the run, in a report: this many with an event, and this many without.
 const MAX_LINES: usize = 200;
 
 /// A message of the kernel.
@@ -45,12 +43,12 @@ pub struct KernelLine {
 
 /// The log, read during a run.
 #[derive(Debug)]
-pub(crate) struct KernelLog(Mutex<State>);
+pub(crate) struct KernelLog(Mutex<LogState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     source: Option<Source>,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, RunningCase>,
     next: u64,
     /// The processes of the run: this one, and those of cases.
     known: BTreeSet<u32>,
@@ -60,13 +58,13 @@ struct State {
 
 /// A running case.
 #[derive(Debug)]
-struct Open {
+struct RunningCase {
     name: String,
     process: Option<u32>,
     lines: Lines,
 }
 
-/// Messages, as far as a report has them.
+/// Messages for a report, up to a limit.
 #[derive(Debug, Default)]
 struct Lines {
     kept: Vec<KernelLine>,
@@ -132,7 +130,7 @@ impl KernelLog {
             None => Source::of_system(),
         };
         let known = BTreeSet::from([std::process::id()]);
-        Ok(Self(Mutex::new(State { source, known, ..State::default() })))
+        Ok(Self(Mutex::new(LogState { source, known, ..LogState::default() })))
     }
 
     /// The start of a case.
@@ -141,7 +139,7 @@ impl KernelLog {
         state.read();
         let number = state.next;
         state.next += 1;
-        state.open.insert(number, Open { name, process: None, lines: Lines::default() });
+        state.open.insert(number, RunningCase { name, process: None, lines: Lines::default() });
         Window { log: self, number }
     }
 
@@ -161,7 +159,7 @@ impl KernelLog {
         own.iter().chain(shared).any(is_of_gpu)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, LogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -194,14 +192,14 @@ impl Drop for Window<'_> {
     }
 }
 
-impl State {
+impl LogState {
     /// Distributes the messages since the last call.
     fn read(&mut self) {
         let Some(source) = &mut self.source else { return };
         for (text, event) in source.read() {
             let named = event::process(&text).filter(|id| !self.may_be_peer(*id, &text));
-            let process = named.filter(|_| record::shares_process_ids());
-            let family = process.map(record::family).unwrap_or_default();
+            let process = named.filter(|_| shares_process_ids());
+            let family = process.map(family).unwrap_or_default();
             let owner = self.owner(&family);
             let is_own = family.iter().any(|id| self.known.contains(id));
             let event = match named {
@@ -221,16 +219,16 @@ impl State {
     }
 
     /// `true` if an ended process may have been one that a case started, a peer: it had this program's name, and no ancestors
-    /// are left to ask. Its message belongs as if it named none.
+    /// are left to ask. Its message counts as naming no process.
     fn may_be_peer(&self, process: u32, text: &str) -> bool {
-        let is_own_name = || record::own_name().is_some_and(|name| event::names(text, &name));
-        record::shares_process_ids() && !self.known.contains(&process) && record::has_ended(process) && is_own_name()
+        let is_own_name = || own_name().is_some_and(|name| event::names(text, &name));
+        shares_process_ids() && !self.known.contains(&process) && has_ended(process) && is_own_name()
     }
 
     /// The owner of a message that names a process, with its ancestors, or none.
     fn owner(&self, family: &[u32]) -> Owner {
         if !family.is_empty() {
-            let of_case = |open: &Open| open.process.is_some_and(|id| family.contains(&id));
+            let of_case = |open: &RunningCase| open.process.is_some_and(|id| family.contains(&id));
             let found = self.open.iter().find(|(_, open)| of_case(open)).map(|(number, _)| *number);
             return found.map_or(Owner::Run(Vec::new()), Owner::Case);
         }
@@ -239,6 +237,36 @@ impl State {
             _ => Owner::Run(self.open.values().map(|open| open.name.clone()).collect()),
         }
     }
+}
+
+/// The initial namespace of process ids, in which the kernel's messages name processes.
+const INITIAL: &str = "pid:[4026531836]";
+/// The greatest depth of a process below the suite.
+const DEPTH: usize = 16;
+
+/// `true` if the kernel's messages name processes by the ids of this process's namespace.
+fn shares_process_ids() -> bool {
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == INITIAL)
+}
+
+/// `true` if there is no such process now.
+fn has_ended(process: u32) -> bool {
+    !std::path::Path::new(&format!("/proc/{process}")).exists()
+}
+
+/// This program's name in the kernel's messages.
+fn own_name() -> Option<String> {
+    std::fs::read_to_string("/proc/self/comm").ok().map(|name| name.trim_end().to_owned())
+}
+
+/// A process and its ancestors; the process alone if it has ended.
+fn family(process: u32) -> Vec<u32> {
+    let parent = |process: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        parent.trim().parse().ok().filter(|parent| *parent != 0)
+    };
+    std::iter::successors(Some(process), parent).take(DEPTH).collect()
 }
 
 #[cfg(test)]
@@ -264,7 +292,7 @@ mod tests {
         let (second, third) = (log.begin("b".into()), log.begin("c".into()));
         // Process ids of the kernel's log are those of this test only outside of containers.
         let id = std::process::id();
-        if record::shares_process_ids() {
+        if shares_process_ids() {
             third.process(id);
             writeln!(file, "NVRM: Xid (PCI:0000:01:00): 31, pid={id}, name=conformance, MMU Fault").expect("written");
             writeln!(file, "conformance[1]: of another process").expect("written");
@@ -274,7 +302,7 @@ mod tests {
         writeln!(file, "during c alone").expect("written");
         let lines = third.end();
         assert_eq!(texts(&lines).last(), Some(&"during c alone"));
-        if record::shares_process_ids() {
+        if shares_process_ids() {
             assert_eq!((lines.len(), lines[0].event.as_ref().and_then(|event| event.code)), (2, Some(31)));
         }
         let rest = log.rest();
@@ -286,7 +314,7 @@ mod tests {
         );
     }
 
-    /// Of processes, only those of running cases count. The number of the other one exceeds the kernel's greatest.
+    /// Only processes of running cases count. The id of the other process exceeds the kernel's greatest.
     #[test]
     fn the_end_of_another_process_is_none_of_a_case() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -313,7 +341,7 @@ mod tests {
         let (lines, rest) = (window.end(), log.rest());
         let [bus, fault] = ["the GPU has fallen off the bus", "page fault of the GPU"];
         let [crash, kill] = ["a process crashed", "the kernel killed a process for its memory"];
-        if record::shares_process_ids() {
+        if shares_process_ids() {
             let expected = [(crash, false), (kill, false), (fault, false), (bus, false)];
             assert_eq!(meanings(&lines), expected.map(|(meaning, other)| (meaning.to_owned(), other)));
             let kill = "the kernel killed another process for its memory";
@@ -323,7 +351,7 @@ mod tests {
             writeln!(file, "conformance[{late}]: segfault at 0 ip 0").expect("written");
             assert_eq!(meanings(&log.rest()), [(crash.to_owned(), false)]);
         } else {
-            // Numbers say nothing here: neither whose an error of the GPU is, nor whose process has ended.
+            // Process ids of another namespace identify neither the owner of a GPU error nor an ended process.
             let expected = [(crash, true), (kill, true), (fault, false), (bus, false)];
             let expected = expected.map(|(meaning, other)| (meaning.to_owned(), other));
             assert_eq!((meanings(&lines), meanings(&rest)), ([expected.clone(), expected].concat(), Vec::new()));
@@ -335,7 +363,7 @@ mod tests {
     fn the_crash_of_an_ended_peer_is_one_of_its_case() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         let log = KernelLog::follow(Some(file.path())).expect("readable");
-        let (own, ended) = (record::own_name().unwrap_or_default(), 1 << 23);
+        let (own, ended) = (own_name().unwrap_or_default(), 1 << 23);
         let window = log.begin("a".into());
         for name in [own.as_str(), "other", &format!("x{own}"), &format!("{own}x")] {
             writeln!(file, "{name}[{ended}]: segfault at 0 ip 0").expect("written");
@@ -344,7 +372,7 @@ mod tests {
             lines.into_iter().filter_map(|line| line.event).map(|event| event.other_process).collect()
         };
         let (lines, rest) = (is_other(window.end()), is_other(log.rest()));
-        if record::shares_process_ids() {
+        if shares_process_ids() {
             assert_eq!((lines, rest), (vec![false], vec![true; 3]));
         } else {
             assert_eq!((lines, rest), (vec![true; 4], Vec::new()));
@@ -408,5 +436,13 @@ mod tests {
         let lines = KernelLog::follow(None).expect("best effort").begin("a".into()).end();
         // Other programs write to the log of the system.
         assert!(cfg!(windows) || lines.is_empty(), "{lines:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_has_its_parent() {
+        let parent = std::os::unix::process::parent_id();
+        assert_eq!(family(std::process::id()).get(1), Some(&parent).filter(|parent| **parent != 0));
+        assert_eq!(family(u32::MAX), [u32::MAX]);
     }
 }

@@ -3,7 +3,7 @@
 use roxmltree::Document;
 
 use super::event::KernelEvent;
-use super::text::MOST;
+use super::source::MOST;
 
 /// Providers of the drivers of GPUs, and the kinds of their events.
 const DRIVERS: [(&str, &str); 4] =

@@ -36,7 +36,7 @@ struct Subscription {
     _signal: OwnedHandle,
 }
 
-/// What was read.
+/// An entry of the log, or a gap.
 #[derive(Debug)]
 pub(in crate::evidence) enum Entry {
     /// An event, as a document of XML.

@@ -91,9 +91,9 @@ impl Nvml {
 
     fn device(&self, pci: Option<&str>, uuid: Option<&str>) -> Result<Device, String> {
         type Find = unsafe extern "C" fn(*const c_char, *mut Device) -> Status;
-        let ways = [(c"nvmlDeviceGetHandleByPciBusId_v2", pci), (c"nvmlDeviceGetHandleByUUID", uuid)];
+        let lookups = [(c"nvmlDeviceGetHandleByPciBusId_v2", pci), (c"nvmlDeviceGetHandleByUUID", uuid)];
         let mut reason = "the device has neither a PCI address nor a UUID".to_owned();
-        for (name, key) in ways {
+        for (name, key) in lookups {
             let Some(key) = key.and_then(|key| CString::new(key).ok()) else { continue };
             let mut device: Device = std::ptr::null_mut();
             // SAFETY: both functions have this type.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::run::{Run, counts, groups, in_order, sign, tally, words};
+use super::{Run, counts, groups, in_order, sign, tally, words};
 use crate::evidence::KernelLine;
 use crate::report::{Attempt, CallTrace, CaseReport, Observation};
 

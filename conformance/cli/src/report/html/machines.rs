@@ -1,15 +1,16 @@
-//! The machines of a page.
+//! The machines of a page: their drivers and devices, their matrix with the groups of scenarios, and their capabilities.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use gpu_interop::BackendInfo;
-use gpu_interop_conformance::Stop;
+use gpu_interop_conformance::{Outcome, Stop};
+use gpu_interop_conformance_bench::BenchReport;
 use maud::{Markup, html};
+use serde_json::Value;
 
 use super::cases::kernel;
-use super::run::{Run, bar, counts, tally};
-use crate::bench::BenchReport;
+use super::{Run, bar, cell, counts, groups, in_order, machines, sign, tally, words};
 use crate::evidence::Host;
 use crate::output::counted;
 use crate::report::{Emulated, text};
@@ -132,5 +133,154 @@ pub(super) fn of_bench(report: &BenchReport, source: &str) -> Markup {
             @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
             @if !source.is_empty() { dt { "report" } dd { (source) } }
         }
+    }
+}
+
+/// One row a group, one column a report.
+pub(super) fn matrix(runs: &[Run<'_>]) -> Markup {
+    html! {
+        section aria-labelledby="matrix" {
+            h2 id="matrix" { "Groups of scenarios" }
+            div class="wide" role="region" aria-labelledby="matrix" tabindex="0" {
+                table class="matrix" {
+                    thead {
+                        tr {
+                            th scope="col" { "group" }
+                            @for run in runs { th scope="col" { (heading(*run)) } }
+                        }
+                    }
+                    tbody {
+                        @for group in groups(runs) {
+                            tr {
+                                th scope="row" { a href={ "#group-" (group) } { (group) } }
+                                @for run in runs { (cell(&tally(run.group(group)))) }
+                            }
+                        }
+                    }
+                }
+            }
+            details class="group" {
+                summary { h3 { "What the outcomes mean" } }
+                dl class="meanings" {
+                    @for outcome in Outcome::ALL {
+                        dt { span class={ "chip " (outcome) } { (sign(outcome)) " " (words(outcome)) } }
+                        dd { (meaning(outcome)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn meaning(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "Everything that the scenario checks held.",
+        Outcome::Failed => "Something that it checks did not hold.",
+        Outcome::Crashed => "Its process crashed.",
+        Outcome::TimedOut => "It did not end in time.",
+        Outcome::UnexpectedPass => {
+            "It passed although it is expected to fail. Counts as failed: the expectation is stale."
+        }
+        Outcome::Flaky => "It failed, and passed when it ran again alone. Counts as failed only on request.",
+        Outcome::ExpectedFailure => "It failed, as a file of expectations says. Does not count as failed.",
+        Outcome::Unsupported => "The device or the exporter says that it cannot do this.",
+        Outcome::Skipped => "The machine lacks a requirement; the reason names the package to install.",
+    }
+}
+
+pub(super) fn heading(run: Run<'_>) -> Markup {
+    html! {
+        span class="number" { (run.number) } " " (run.report.backend.name) (machines::mark(&run.report.backend, &run.report.emulated))
+        small { (run.report.device.name) }
+        small { (exporters(run)) }
+    }
+}
+
+/// The exporters that were used.
+fn exporters(run: Run<'_>) -> String {
+    let used = run.report.exporters.iter().filter(|exporter| exporter.available.is_some());
+    let names: Vec<&str> = used.map(|exporter| exporter.name.name()).collect();
+    if names.is_empty() { "no exporter".into() } else { names.join(", ") }
+}
+
+/// One row a capability, one column a report.
+pub(super) fn capabilities(runs: &[Run<'_>]) -> Markup {
+    let all: Vec<Vec<Capability>> = runs.iter().map(|run| capabilities_of(*run)).collect();
+    let names = in_order(all.iter().flatten().map(|capability| (&capability.kind, &capability.name)));
+    html! {
+        section aria-labelledby="capabilities" {
+            h2 id="capabilities" { "Capabilities" }
+            details class="group" {
+                summary { h3 { "What each device says it can do" } }
+                div class="wide" role="region" aria-labelledby="capabilities" tabindex="0" {
+                    table class="matrix" {
+                        thead {
+                            tr {
+                                th scope="col" { "capability" }
+                                @for run in runs { th scope="col" { (heading(*run)) } }
+                            }
+                        }
+                        tbody {
+                            @for (kind, name) in names {
+                                tr {
+                                    th scope="row" { small { (kind) } code { (name) } }
+                                    @for capabilities in &all { (support_cell(capabilities, kind, name)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A capability as the report has it, including kinds of other operating systems.
+struct Capability {
+    kind: String,
+    name: String,
+    support: String,
+    detail: Option<String>,
+}
+
+fn capabilities_of(run: Run<'_>) -> Vec<Capability> {
+    // Maps with string keys always serialise.
+    let all = serde_json::to_value(&run.report.capabilities).unwrap_or_default();
+    let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
+    let mut found = Vec::new();
+    for (kind, entries) in all.as_object().into_iter().flatten() {
+        for (name, support) in entries.as_object().into_iter().flatten() {
+            found.push(Capability {
+                kind: kind.clone(),
+                name: name.clone(),
+                support: text(&support["support"]).unwrap_or_default(),
+                detail: text(&support["detail"]),
+            });
+        }
+    }
+    found
+}
+
+fn support_cell(capabilities: &[Capability], kind: &str, name: &str) -> Markup {
+    let found = capabilities.iter().find(|capability| capability.kind == kind && capability.name == name);
+    html! {
+        @match found {
+            Some(Capability { support, detail, .. }) => {
+                td class=(class(support)) {
+                    (support.replace('_', " "))
+                    @if let Some(detail) = detail { small { (detail) } }
+                }
+            }
+            None => { td class="absent" { "unknown" } }
+        }
+    }
+}
+
+/// Uses the colours of outcomes.
+fn class(support: &str) -> &'static str {
+    match support {
+        "native" => "passed",
+        "emulated" => "expected_failure",
+        _ => "unsupported",
     }
 }
