@@ -136,7 +136,8 @@ impl PyDevice {
         let shared = self.shared("Device.capabilities")?;
         let capabilities = shared.device.capabilities();
         let table = PyDict::new(py);
-        for (name, kind) in export::KINDS {
+        for kind in export::kinds() {
+            let name = kind.name();
             table.set_item(name, support(&capabilities.memory(kind)))?;
         }
         for feature in Feature::ALL {

@@ -9,7 +9,7 @@ use std::os::windows::io::{FromRawHandle, OwnedHandle};
 use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
-use gpu_interop_core::handle::{KmtHandle, Win32Object};
+use gpu_interop_core::handle::{HandleObjectRef, KmtHandle, Win32Object};
 use gpu_interop_core::{
     Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind,
 };
@@ -133,14 +133,9 @@ pub(crate) use Importable as Incoming;
 
 impl<'a> Importable<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a MemoryHandle) -> Result<Self> {
-        match handle {
-            MemoryHandle::OpaqueWin32(object)
-            | MemoryHandle::D3d12Heap(object)
-            | MemoryHandle::D3d12Resource(object)
-            | MemoryHandle::D3d11Resource(object) => Ok(Self(Location::of(object))),
-            MemoryHandle::OpaqueWin32Kmt(handle) | MemoryHandle::D3d11ResourceKmt(handle) => {
-                Ok(Self(Location::kmt(handle)))
-            }
+        match handle.object() {
+            HandleObjectRef::Win32(object) => Ok(Self(Location::of(object))),
+            HandleObjectRef::Kmt(handle) => Ok(Self(Location::kmt(handle))),
             _ => Err(not_importable(operation)),
         }
     }
