@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpu_interop_core::backend::{
     ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
     RawModule, RawSemaphore, RawSignal, RawStream, RawWait, SignalMemory,
 };
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, Feature, KernelArg, LaunchConfig, MemoryHandle,
     MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreImport, Support, WaitCondition,
@@ -75,7 +76,7 @@ impl HostDevice {
     }
 
     fn mappings(&self) -> MutexGuard<'_, HashMap<u64, Mapping>> {
-        self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.mappings)
     }
 }
 

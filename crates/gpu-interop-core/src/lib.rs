@@ -103,10 +103,12 @@ mod nv_sci;
 mod object;
 mod process;
 mod range;
+mod raw;
 #[doc = include_str!("rules.md")]
 pub mod rules {}
 mod semaphore_ops;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 mod sys;
 mod texture;
 mod timeline;
@@ -115,6 +117,7 @@ pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArray
 pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
 #[doc(hidden)]
 pub use callback::caught;
+pub use callback::in_host_function;
 pub use capability::{Capabilities, Feature, Support};
 pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
 pub use format::{ChannelOrder, ColorEncoding, MappedPlanes, PlaneLayout, VideoFormat};
@@ -131,7 +134,7 @@ pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,
     Graph, Kernel, MappedBuffer, MappedMipmappedArray, MappedRange, Module, PitchedTexels, SemaphoreRef,
-    SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch, in_host_function,
+    SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch,
 };
 #[doc(hidden)]
 pub use process::{FORKED, FirstUse, ProcessMark};

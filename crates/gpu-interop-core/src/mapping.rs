@@ -1,10 +1,11 @@
 //! Host mappings of device memory.
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::backend::bytes::words;
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// A range of memory that a driver mapped for the host (`vkMapMemory`, `NvSciBufObjGetCpuPtr`). Used by exporters. Does
 /// not own the mapping.
@@ -49,7 +50,7 @@ impl HostMapping {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is not inside the mapping.
     pub fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         let source = self.range(operation, offset, out.len())?;
-        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.lock);
         // SAFETY: the range is inside the mapping. `out` has the same length, is mutably borrowed, and does not overlap
         // the mapping, which no reference names.
         unsafe { words::read(source, out.as_mut_ptr(), out.len()) };
@@ -62,7 +63,7 @@ impl HostMapping {
     /// As for [`HostMapping::read`].
     pub fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
         let target = self.range(operation, offset, data.len())?;
-        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.lock);
         // SAFETY: the range is inside the mapping. `data` has the same length, is not written while it is borrowed, and
         // does not overlap the mapping, which no reference names.
         unsafe { words::write(data.as_ptr(), target, data.len()) };

@@ -1,8 +1,9 @@
 //! Exported handles of memory.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use gpu_interop::handle::HandleType;
+use gpu_interop::sync::lock;
 use gpu_interop::{Error, MemoryHandle, MemoryHandleKind, MemoryImport};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -59,7 +60,7 @@ impl PyExport {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<MemoryImport>> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.request)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Imported and exportable memory.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use gpu_interop::sync::{lock, unpoisoned};
 use gpu_interop::{Error, MemoryHandleKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -34,7 +35,7 @@ impl PyMemory {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Backing>>> {
-        self.backing.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.backing)
     }
 }
 
@@ -137,7 +138,7 @@ impl PyMemory {
 
 impl Drop for PyMemory {
     fn drop(&mut self) {
-        let backing = self.backing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let backing = unpoisoned(self.backing.get_mut()).take();
         detached_drop(backing);
     }
 }

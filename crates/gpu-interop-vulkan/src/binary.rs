@@ -1,7 +1,8 @@
 //! Submitted signals of binary semaphores and waits for them, as far as they went through this crate.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, Result};
 
 use crate::queue_waits::Place;
@@ -27,7 +28,7 @@ pub(crate) struct BinaryState(Mutex<Binary>);
 impl BinaryState {
     fn lock(&self) -> MutexGuard<'_, Binary> {
         // The state is valid after every step, so a poisoned lock is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn get(&self) -> Binary {

@@ -4,9 +4,10 @@
 //! value that a submission may overtake or revert: the timeline's value is then undefined (VUIDs 03242, 03258 and
 //! 03259).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::queue_waits::Place;
@@ -38,7 +39,7 @@ struct Signal {
 impl PendingSignals {
     fn lock(&self) -> MutexGuard<'_, Vec<Queue>> {
         // The data is valid after every step, so a poisoned lock is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Records a wait for `value` that is about to be submitted to a queue. Returns the greatest value that earlier

@@ -5,11 +5,12 @@
 //! its queue. A host's signal, such as that of a bridge, counts once it has executed.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use ash::vk;
 use gpu_interop_core::Result;
+use gpu_interop_core::sync::lock;
 
 /// A timeline whose signals this crate knows.
 pub(crate) trait Awaited: fmt::Debug + Send + Sync {
@@ -58,7 +59,7 @@ struct Wait {
 impl QueueWaits {
     fn lock(&self) -> MutexGuard<'_, Waits> {
         // The list is valid after every step, so a poisoned lock is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Records the waits of a submission that was made.

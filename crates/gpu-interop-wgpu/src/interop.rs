@@ -1,7 +1,9 @@
 //! A wgpu device together with the compute device of the same hardware.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use gpu_interop::sync::lock;
 
 use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, IdentityMatch, Result};
 
@@ -196,7 +198,7 @@ impl Interop {
 
 impl Inner {
     fn lanes(&self) -> MutexGuard<'_, Vec<Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lanes)
     }
 
     pub(crate) fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {

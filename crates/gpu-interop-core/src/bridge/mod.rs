@@ -33,9 +33,8 @@ mod worker;
 
 use std::sync::{Arc, Weak};
 
-pub(crate) use forecast::Forecast;
 pub(crate) use pending::Request;
-pub(crate) use side::Side;
+pub(crate) use side::{Side, StreamFaults};
 pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
 pub(crate) use worker::Behind;
@@ -43,8 +42,8 @@ use worker::Worker;
 
 use crate::backend::{BackendDevice, SignalMemory};
 use crate::error::{Error, Result};
-use crate::object::StreamFaults;
-use crate::sync::{Mutex, lock};
+
+use crate::sync::{Mutex, unpoisoned};
 use crate::timeline::ExporterTimeline;
 
 /// Bridges of a device.
@@ -70,7 +69,7 @@ impl Bridges {
             Some(worker) => worker.clone(),
             None => {
                 let worker = Arc::new(Worker::new(timeline.waiter()?, self.words.clone()));
-                let mut workers = lock(&self.workers);
+                let mut workers = unpoisoned(self.workers.lock());
                 workers.retain(|worker| worker.strong_count() > 0);
                 workers.push(Arc::downgrade(&worker));
                 worker
@@ -130,7 +129,7 @@ impl Bridges {
     }
 
     fn live(&self) -> Vec<Arc<Worker>> {
-        lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
+        unpoisoned(self.workers.lock()).iter().filter_map(Weak::upgrade).collect()
     }
 }
 

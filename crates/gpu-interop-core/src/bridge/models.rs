@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use self::exporter::{Exporter, Mock};
+use super::StreamFaults;
 use super::side::Side;
 use super::words::Ticket;
 use super::{Behind, Bridge, Bridges, Request};
 use crate::backend::{DevicePtr, SignalMemory};
-use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
 
 /// Explores `model` with at most `preemptions` preemptions; `LOOM_MAX_PREEMPTIONS` overrides it. Each additional one

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::StreamFaults;
 use super::pace::{Notice, Plan};
 use super::side::Side;
 use super::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
-use crate::object::StreamFaults;
 use crate::sync::Instant;
 use crate::timeline::ExporterTimeline;
 

@@ -1,13 +1,13 @@
-//! Exporter's side of a timeline, with its failure.
+//! Exporter's side of a timeline with its failure, and the faults of a stream that its driver does not know.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::forecast::Forecast;
 use super::process::Watched;
 use crate::callback::caught;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, unpoisoned};
 use crate::sys::Guarded;
 use crate::timeline::ExporterTimeline;
 
@@ -145,6 +145,7 @@ impl Side {
     ///
     /// # Errors
     /// Errors of the exporter; [`ErrorKind::Overtaken`] if it rejects the signal because pending work may signal a
+
     /// greater value first. Streams are then released by that work, or by a later call.
     pub(crate) fn release_waits(&self) -> Result<bool> {
         self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
@@ -174,4 +175,49 @@ pub(super) fn catch_panics<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(call).unwrap_or_else(|| {
         Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
     })
+}
+
+/// First fault of a stream since the last report. Shared with the sources of faults: host functions and bridges of
+/// timelines.
+#[derive(Debug, Default)]
+pub(crate) struct StreamFaults {
+    any: AtomicBool,
+    /// Latencies of its signals over bridges.
+    pub(crate) forecast: Forecast,
+    state: Mutex<FaultState>,
+}
+
+#[derive(Debug, Default)]
+struct FaultState {
+    first: Option<Error>,
+    /// Timeline whose failure was recorded last.
+    failed: Weak<Side>,
+}
+
+impl StreamFaults {
+    /// Records a fault for the stream's next synchronisation.
+    pub(crate) fn report(&self, error: Error) {
+        unpoisoned(self.state.lock()).first.get_or_insert(error);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Records the failure of a timeline, once for each timeline, however many waits and signals it affects.
+    pub(crate) fn report_timeline(&self, timeline: &Arc<Side>, error: &Error) {
+        {
+            let mut state = unpoisoned(self.state.lock());
+            if std::ptr::eq(state.failed.as_ptr(), Arc::as_ptr(timeline)) {
+                return;
+            }
+            state.failed = Arc::downgrade(timeline);
+        }
+        self.report(error.with_message(error.message()));
+    }
+
+    /// Returns the recorded fault, once.
+    pub(crate) fn take(&self) -> Result<()> {
+        if !self.any.swap(false, Ordering::Acquire) {
+            return Ok(());
+        }
+        unpoisoned(self.state.lock()).first.take().map_or(Ok(()), Err)
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::StreamFaults;
 use super::pace::{Pace, Step};
 use super::pending::{Pending, Request};
 use super::side::catch_panics;
@@ -10,8 +11,7 @@ use super::threads::Threads;
 use super::words::Words;
 use crate::callback::caught;
 use crate::error::Result;
-use crate::object::StreamFaults;
-use crate::sync::{AtomicBool, Condvar, Instant, Mutex, MutexGuard, lock, sleep, yield_now};
+use crate::sync::{AtomicBool, Condvar, Instant, Mutex, MutexGuard, sleep, unpoisoned, yield_now};
 use crate::sys::Guarded;
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
@@ -81,7 +81,7 @@ impl Worker {
 
     /// Adds a timeline that uses this bridge.
     pub(super) fn join(&self) {
-        lock(&self.state).users += 1;
+        unpoisoned(self.state.lock()).users += 1;
     }
 
     /// Undoes [`Worker::join`].
@@ -99,7 +99,7 @@ impl Worker {
         stream: &Arc<StreamFaults>,
         spawn: impl FnOnce() -> Result<()>,
     ) -> Result<Option<Behind>> {
-        let mut state = lock(&self.state);
+        let mut state = unpoisoned(self.state.lock());
         if !state.running {
             spawn()?;
             state.running = true;
@@ -111,7 +111,7 @@ impl Worker {
     /// enqueued: another thread may have enqueued a wait in between.
     pub(super) fn submit(&self, request: Request, behind: Option<Behind>) {
         {
-            let mut state = lock(&self.state);
+            let mut state = unpoisoned(self.state.lock());
             if behind.is_some() && state.behind(request.stream()) == behind {
                 state.requests.push(request);
                 self.changed.store(true, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Worker {
     /// Changes the state and wakes the thread.
     fn update(&self, change: impl FnOnce(&mut State)) {
         let sleep = {
-            let mut state = lock(&self.state);
+            let mut state = unpoisoned(self.state.lock());
             change(&mut state);
             self.changed.store(true, Ordering::Relaxed);
             // One wake-up is enough.
@@ -197,7 +197,7 @@ impl Worker {
 
     /// Takes new requests; waits for them if nothing is pending.
     fn take(&self, pending: &mut Pending) -> Take {
-        let mut state = lock(&self.state);
+        let mut state = unpoisoned(self.state.lock());
         loop {
             self.changed.store(false, Ordering::Relaxed);
             state.requests.drain(..).for_each(|request| pending.add(request));
@@ -213,7 +213,7 @@ impl Worker {
             }
             state.sleep = Sleep::Parked;
             state.blocked.clear();
-            state = self.parked.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = unpoisoned(self.parked.wait(state));
             state.sleep = Sleep::Awake;
         }
     }
@@ -221,7 +221,7 @@ impl Worker {
     /// Parks until this thread is woken or the pause has elapsed.
     #[cfg(not(loom))]
     fn nap<'a>(&'a self, state: MutexGuard<'a, State>, pause: std::time::Duration) -> MutexGuard<'a, State> {
-        self.parked.wait_timeout(state, pause).unwrap_or_else(std::sync::PoisonError::into_inner).0
+        unpoisoned(self.parked.wait_timeout(state, pause)).0
     }
 
     /// Loom does not model time: the pause ends once other threads have run.
@@ -229,12 +229,12 @@ impl Worker {
     fn nap<'a>(&'a self, state: MutexGuard<'a, State>, _pause: std::time::Duration) -> MutexGuard<'a, State> {
         drop(state);
         yield_now();
-        lock(&self.state)
+        unpoisoned(self.state.lock())
     }
 
     /// Begins a sleep unless the state has changed: a change made while the thread was awake interrupts nothing.
     fn begin_sleep(&self, pending: &Pending, sleep: Sleep) -> Option<MutexGuard<'_, State>> {
-        let mut state = lock(&self.state);
+        let mut state = unpoisoned(self.state.lock());
         if self.changed.load(Ordering::Relaxed) {
             return None;
         }
@@ -263,7 +263,7 @@ impl Worker {
             return;
         }
         let waited = catch_panics(|| self.waiter.wait_any(&wanted, pause));
-        lock(&self.state).sleep = Sleep::Awake;
+        unpoisoned(self.state.lock()).sleep = Sleep::Awake;
         if let Err(error) = waited {
             // A failed timeline returns its error at the next query. The pause covers the case that none has failed.
             log!(debug, %error, "waiting for an exporter's timelines failed; retrying");
@@ -292,7 +292,7 @@ enum Take {
 /// [`ErrorKind::System`](crate::ErrorKind::System) if the process cannot start another thread.
 pub(super) fn spawn(worker: Arc<Worker>, threads: &Threads) -> Result<()> {
     threads.spawn("gpu-interop bridge", move || {
-        crate::object::without_driver_calls(move || {
+        crate::callback::without_driver_calls(move || {
             worker.run();
             // May drop the last reference, and with it the exporter's waiter.
             drop(worker);

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use smallvec::SmallVec;
 
-use super::lock::lock;
 use crate::bridge::Side;
 use crate::callback::caught;
 use crate::error::Error;
+use crate::sync::lock;
 
 /// Most timelines that are remembered: those of the last waits.
 const MOST: usize = 4;

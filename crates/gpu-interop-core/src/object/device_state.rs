@@ -5,10 +5,10 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use super::driver_calls;
 use super::lifetime::Lifetimes;
 use crate::backend::{BackendDevice, BackendInfo};
 use crate::bridge::Bridges;
+use crate::callback::calls_are_forbidden;
 use crate::callback::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::{FORKED, ProcessMark};
@@ -67,7 +67,7 @@ impl Drop for DeviceInner {
             ));
             return;
         }
-        if !driver_calls::are_forbidden() {
+        if !calls_are_forbidden() {
             close(&self.lifetimes, &self.raw, &self.bridges);
             return;
         }

@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::driver_calls::without_driver_calls;
-use super::fault::StreamFaults;
 use super::stream::Stream;
 use super::validate;
+use crate::bridge::StreamFaults;
 use crate::callback::caught;
+use crate::callback::without_driver_calls;
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use super::held_values::HeldValues;
-use super::lock::lock;
 use crate::error::{Error, Result};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, lock};
 
 /// Marks a semaphore whose value a batch holds. No value is greater.
 const HELD: u64 = u64::MAX;

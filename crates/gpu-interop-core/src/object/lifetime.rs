@@ -27,17 +27,18 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::lock::lock;
 use super::owned::{report_unfreed, was_reset};
 use super::progress::{self, is_lost};
 use super::resource::{Borrower, Resource};
 use super::retired::{Retired, RetiredObjects, Wait};
+use super::same_gpu;
 use super::slots::{LiveStream, PassedMarkers, PendingWaits, Slots, User};
-use super::{driver_calls, same_gpu};
 use crate::backend::{BackendDevice, RawStream};
 use crate::bridge::{Bridges, Threads};
+use crate::callback::calls_are_forbidden;
 use crate::error::Result;
 use crate::handle::Owner;
+use crate::sync::lock;
 use crate::sys::Guarded;
 
 /// Time that closing a device waits for work to complete, and once more after cancelling pending work. Longer in tests, whose
@@ -95,7 +96,7 @@ impl Lifetimes {
 
     /// Frees `resource` now if the streams in `used` are idle, else later.
     pub(super) fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
-        if driver_calls::are_forbidden() {
+        if calls_are_forbidden() {
             // Its parent may be dropped before this object is adopted.
             lock(&self.retired).add(&resource);
             let mut deferred = lock(&self.deferred);
@@ -232,7 +233,7 @@ impl Lifetimes {
 
     /// Frees all retired objects whose events have completed.
     pub(super) fn collect(&self, device: &dyn BackendDevice) {
-        if driver_calls::are_forbidden() {
+        if calls_are_forbidden() {
             return;
         }
         self.adopt_deferred(device);

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::device_state::DeviceInner;
-use super::driver_calls::without_driver_calls;
 use super::lifetime::Lifetimes;
 use crate::backend::BackendDevice;
 use crate::bridge::Side;
+use crate::callback::without_driver_calls;
 use crate::error::{ErrorKind, Result};
-use crate::sync::{Mutex, lock, sleep};
+use crate::sync::{Mutex, sleep, unpoisoned};
 
 /// Thread that keeps a failed timeline raised.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Raiser {
         {
             return released;
         }
-        let mut state = lock(&self.state);
+        let mut state = unpoisoned(self.state.lock());
         state.streams |= streams;
         if state.running || state.streams == 0 {
             return released;
@@ -67,14 +67,14 @@ impl Raiser {
         let mut streams = 0;
         let mut pause = SHORTEST;
         loop {
-            streams |= std::mem::take(&mut lock(&self.state).streams);
+            streams |= std::mem::take(&mut unpoisoned(self.state.lock()).streams);
             // Queried before the timeline is raised: idle streams no longer lower it.
             streams = lifetimes.busy(device, streams);
             let raised = match side.release_waits() {
                 Err(error) if error.kind() == ErrorKind::Overtaken => Ok(false),
                 raised => raised,
             };
-            let mut state = lock(&self.state);
+            let mut state = unpoisoned(self.state.lock());
             match raised {
                 Ok(_) if streams | state.streams == 0 => {
                     state.running = false;

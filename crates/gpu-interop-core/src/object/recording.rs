@@ -4,12 +4,12 @@ use std::sync::Mutex;
 
 use smallvec::SmallVec;
 
-use super::lock::lock;
 use super::semaphore::{SemaphoreSignal, SemaphoreWait, TimelineSignal, User, empty};
 use super::validate;
 use crate::backend::{RawGraphNode, RawSignal, RawStream, RawWait};
 use crate::capability::Feature;
 use crate::error::Result;
+use crate::sync::lock;
 
 /// Batch size up to which no heap allocation is needed.
 pub(super) const INLINE: usize = 8;

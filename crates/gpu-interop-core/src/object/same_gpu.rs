@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use super::device_state::DeviceInner;
-use super::lock::lock;
 use super::slots::{PendingWaits, Slots};
 use crate::backend::BackendDevice;
 use crate::process::ProcessMark;
+use crate::sync::lock;
 
 #[derive(Debug)]
 struct OpenDevice {

@@ -9,8 +9,6 @@ use super::awaited::Awaited;
 use super::buffer::BufferSlice;
 use super::device_state::DeviceInner;
 use super::event::Event;
-use super::fault::StreamFaults;
-use super::lock::lock;
 use super::module::Kernel;
 use super::owned::Owned;
 use super::progress;
@@ -19,10 +17,12 @@ use super::resource::Resource;
 use super::slots::LiveStream;
 use super::validate;
 use crate::backend::RawStream;
+use crate::bridge::StreamFaults;
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Owner;
 use crate::kernel::{KernelArg, LaunchConfig};
+use crate::sync::lock;
 
 /// A queue of work that runs in order, asynchronously to the host.
 ///

@@ -2,7 +2,6 @@
 
 mod hand_over;
 mod image;
-mod lock;
 mod owner;
 mod recording;
 mod select;
@@ -17,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
 use crate::interop::VulkanInterop;
 use crate::pending_work::PendingWork;
 use crate::queue::QueueKind;
 pub use hand_over::BufferCopy;
-use lock::lock;
 use owner::{DeviceOwner, InstanceOwner};
 pub use recording::Recording;
 pub use select::DeviceChoice;

@@ -6,10 +6,11 @@
 
 use std::marker::PhantomData;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ash::vk;
 use gpu_interop_core::handle::{HandleObjectRef, KmtHandle, Win32Object};
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind,
 };
@@ -42,7 +43,7 @@ impl Exported {
         operation: &'static str,
         get: impl FnOnce() -> ash::prelude::VkResult<vk::HANDLE>,
     ) -> Result<Win32Object> {
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = lock(&self.0);
         let handle = match first.take() {
             Some(handle) => handle,
             None => {

@@ -1,8 +1,9 @@
 //! Buffers that stay allocated until a timeline reaches a value.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use gpu_interop_core::sync::{lock, unpoisoned};
 use gpu_interop_core::{ErrorKind, Result};
 
 use crate::buffer::OwnedBuffer;
@@ -71,7 +72,7 @@ impl Deferred {
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         // The list is valid after every step, so a poisoned lock is usable.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
 }
 
@@ -89,6 +90,6 @@ impl InUse for Entry {
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        drop_in_use(std::mem::take(&mut self.entries.get_mut().unwrap_or_else(PoisonError::into_inner).list));
+        drop_in_use(std::mem::take(&mut unpoisoned(self.entries.get_mut()).list));
     }
 }

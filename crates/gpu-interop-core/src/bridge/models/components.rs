@@ -6,11 +6,11 @@ use loom::thread;
 
 use super::exporter::Mock;
 use super::{Exporter, Item, Memory, check};
+use crate::bridge::StreamFaults;
 use crate::bridge::pending::{Pending, Request};
 use crate::bridge::side::Side;
 use crate::bridge::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
-use crate::object::StreamFaults;
 use crate::timeline::ExporterTimeline;
 
 /// Words taken and returned concurrently have one user at a time, and only grow.

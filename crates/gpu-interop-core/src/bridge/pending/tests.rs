@@ -8,7 +8,7 @@ use super::*;
 use crate::backend::{DevicePtr, SignalMemory};
 use crate::bridge::words::RemoteTicket;
 use crate::error::Result;
-use crate::sync::{AtomicU64, Mutex};
+use crate::sync::{AtomicU64, Mutex, unpoisoned};
 
 /// A timeline that records its signals and counts its queries.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl ExporterTimeline for Counter {
 
     fn signal(&self, value: u64) -> Result<()> {
         self.value.store(value, Ordering::Release);
-        crate::sync::lock(&self.signals).push(value);
+        unpoisoned(self.signals.lock()).push(value);
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl World {
     }
 
     fn signals(&self) -> Vec<u64> {
-        crate::sync::lock(&self.counter.signals).clone()
+        unpoisoned(self.counter.signals.lock()).clone()
     }
 }
 

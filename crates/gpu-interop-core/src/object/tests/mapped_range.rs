@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::recorder::Call;
 use super::{SIZE, assert_invalid, mapped, open};
 #[cfg(target_os = "linux")]
-use crate::object::without_driver_calls;
+use crate::callback::without_driver_calls;
 
 #[test]
 fn the_owner_of_a_range_lives_until_its_work_has_completed() {
