@@ -102,7 +102,6 @@ mod names;
 mod nv_sci;
 mod object;
 mod process;
-mod range;
 mod raw;
 #[doc = include_str!("rules.md")]
 pub mod rules {}
@@ -128,6 +127,7 @@ pub use import::check_buffer;
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
 pub use mapping::HostMapping;
+pub use mapping::byte_range;
 #[doc(hidden)]
 pub use names::with_names;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
@@ -138,7 +138,6 @@ pub use object::{
 };
 #[doc(hidden)]
 pub use process::{FORKED, FirstUse, ProcessMark};
-pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};
 pub use timeline::{ExporterTimeline, PollingWaiter, TIMELINE_VARIABLE, TimelineStrategy, TimelineWaiter};

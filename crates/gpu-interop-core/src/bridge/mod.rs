@@ -25,9 +25,7 @@ mod forecast;
 mod models;
 mod pace;
 mod pending;
-mod process;
 mod side;
-mod threads;
 mod words;
 mod worker;
 
@@ -35,9 +33,9 @@ use std::sync::{Arc, Weak};
 
 pub(crate) use pending::Request;
 pub(crate) use side::{Side, StreamFaults};
-pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
 pub(crate) use worker::Behind;
+pub(crate) use worker::Threads;
 use worker::Worker;
 
 use crate::backend::{BackendDevice, SignalMemory};

@@ -3,12 +3,19 @@
 //! While only the batch signals them, it holds these values in one array, or as one number if they are equal. That is
 //! faster than a value in each semaphore: 64 semaphores are 64 cache lines, which the driver's call evicts.
 //! Another signal of one of the semaphores ends it.
+//!
+//! Semaphores may leave at the same time: threads that signal different timelines need no order. Each of them is ordered
+//! after the batch's last signal. Leaving therefore sets one bit and writes no values, and the values stay until all have
+//! left.
+//!
+//! Nothing here is atomic across calls: the application must order signals of one timeline from several threads, and
+//! each thread then observes the other's value.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
-use super::held_values::{EACH, HeldValues, ONE};
-use super::last_signalled::LastSignalled;
+use crate::error::{Error, Result};
+use crate::sync::{AtomicU8, AtomicU64, lock};
 
 /// How the values of signals were recorded, to revert that.
 #[derive(Debug, Clone, Copy)]
@@ -218,4 +225,127 @@ mod models {
             });
         }
     }
+}
+
+/// Each semaphore has its own value.
+const FREE: u8 = 0;
+/// All timelines have the same value.
+pub(super) const ONE: u8 = 1;
+/// Each timeline has a value in the array.
+pub(super) const EACH: u8 = 2;
+/// A bit beside `ONE` or `EACH`: a semaphore has left, and the others are to leave.
+const LEFT: u8 = 4;
+
+/// The values that a batch holds for its semaphores.
+#[derive(Debug)]
+pub(super) struct HeldValues {
+    /// `FREE`, or `ONE` or `EACH`, also with `LEFT`.
+    state: AtomicU8,
+    /// The value of all.
+    pub(super) one: AtomicU64,
+    /// The value of each.
+    pub(super) each: Box<[AtomicU64]>,
+}
+
+impl HeldValues {
+    /// Of `count` semaphores that still have their own values.
+    pub(super) fn new(count: usize) -> Self {
+        let each = (0..count).map(|_| AtomicU64::new(0)).collect();
+        Self { state: AtomicU8::new(FREE), one: AtomicU64::new(0), each }
+    }
+
+    /// The value at `index`. From now on the batch does not change its values.
+    pub(super) fn release(&self, index: usize) -> u64 {
+        if self.state.fetch_or(LEFT, Ordering::Relaxed) & ONE != 0 {
+            return self.one.load(Ordering::Relaxed);
+        }
+        self.each.get(index).map_or(0, |value| value.load(Ordering::Relaxed))
+    }
+
+    /// Writes the common value to the array.
+    pub(super) fn spread(&self) {
+        let one = self.one.load(Ordering::Relaxed);
+        self.each.iter().for_each(|value| value.store(one, Ordering::Relaxed));
+    }
+
+    #[inline]
+    pub(super) fn is(&self, state: u8) -> bool {
+        self.state.load(Ordering::Relaxed) == state
+    }
+
+    pub(super) fn set_state(&self, state: u8) {
+        self.state.store(state, Ordering::Relaxed);
+    }
+}
+
+/// Marks a semaphore whose value a batch holds. No value is greater.
+const HELD: u64 = u64::MAX;
+
+/// Greatest value signalled through a semaphore object; the exporter may have signalled greater ones. Shared with graphs
+/// and prepared batches.
+#[derive(Debug, Default)]
+pub(super) struct LastSignalled {
+    value: AtomicU64,
+    /// The values that have this one, and its index. If present, `value` is [`HELD`].
+    holder: Mutex<Option<(Arc<HeldValues>, usize)>>,
+}
+
+impl LastSignalled {
+    /// Records a greater value. Returns the previous one.
+    ///
+    /// # Errors
+    /// If the value is not greater.
+    #[inline(always)]
+    pub(super) fn grow(&self, operation: &'static str, value: u64) -> Result<u64> {
+        let mut previous = self.value.load(Ordering::Relaxed);
+        if value <= previous {
+            previous = self.leave_batch();
+            if value <= previous {
+                return Err(backwards(operation, value, previous));
+            }
+        }
+        self.value.store(value, Ordering::Relaxed);
+        Ok(previous)
+    }
+
+    /// Restores or sets the value.
+    pub(super) fn set(&self, value: u64) {
+        self.leave_batch();
+        self.value.store(value, Ordering::Relaxed);
+    }
+
+    /// Sets the value and returns the previous one.
+    #[inline]
+    pub(super) fn replace(&self, value: u64) -> u64 {
+        let mut previous = self.value.load(Ordering::Relaxed);
+        if previous == HELD {
+            previous = self.leave_batch();
+        }
+        self.value.store(value, Ordering::Relaxed);
+        previous
+    }
+
+    /// The value. If a batch holds it, the semaphore has one of its own from now on.
+    #[cold]
+    fn leave_batch(&self) -> u64 {
+        if let Some((held, index)) = lock(&self.holder).take() {
+            // A different value comes from an unordered thread; it is kept.
+            let _ = self.value.compare_exchange(HELD, held.release(index), Ordering::Relaxed, Ordering::Relaxed);
+        }
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// Gives the value to a batch, as the one with this index.
+    pub(super) fn join(&self, held: &Arc<HeldValues>, index: usize) {
+        let mut holder = lock(&self.holder);
+        self.value.store(HELD, Ordering::Relaxed);
+        *holder = Some((held.clone(), index));
+    }
+}
+
+#[cold]
+pub(super) fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
+    Error::invalid(operation, "a timeline only grows; signal a greater value")
+        .with_context("value", value)
+        .with_context("already signalled", last)
 }

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::device::Device;
 use super::device_state::DeviceInner;
-use super::owned::Owned;
-use super::recording::{INLINE, Semaphores, check_signals, check_waits};
-use super::resource::Resource;
+use super::device_state::Owned;
+use super::lifetime::Resource;
+use super::semaphore::{INLINE, Semaphores, check_signals, check_waits};
 use super::semaphore::{SemaphoreSignal, SemaphoreWait, User};
 use super::stream::Stream;
 use super::validate;

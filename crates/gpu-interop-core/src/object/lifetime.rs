@@ -20,20 +20,22 @@
 //! retained and those waits have been satisfied. No lock is held during a driver call, except one that prevents a
 //! stream from being destroyed during the call.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::owned::{report_unfreed, was_reset};
-use super::progress::{self, is_lost};
-use super::resource::{Borrower, Resource};
-use super::retired::{Retired, RetiredObjects, Wait};
-use super::same_gpu;
+use super::device_state::{report_unfreed, was_reset};
+use super::progress::is_lost;
 use super::slots::{LiveStream, PassedMarkers, PendingWaits, Slots, User};
-use crate::backend::{BackendDevice, RawStream};
+use super::{device_state, progress};
+use crate::backend::{
+    BackendDevice, DevicePtr, ExportableAllocation, RawEvent, RawGraph, RawMemory, RawMipmappedArray, RawModule,
+    RawSemaphore, RawStream, RawSurface, RawTexture,
+};
 use crate::bridge::{Bridges, Threads};
 use crate::callback::calls_are_forbidden;
 use crate::error::Result;
@@ -167,7 +169,7 @@ impl Lifetimes {
     /// Pending external waits on which a free would block, of all devices on this hardware.
     fn external_waits(&self, device: &dyn BackendDevice) -> Option<PendingWaits> {
         let mut all = self.slots.waiting(device);
-        all.extend(same_gpu::waiting(device, &self.slots));
+        all.extend(device_state::waiting(device, &self.slots));
         (!all.is_empty()).then_some(all)
     }
 
@@ -383,7 +385,7 @@ impl Lifetimes {
             self.collect(device);
             let freed = lock(&self.retired).is_empty();
             // The words are freed next, which may wait for streams, too.
-            let blocks = device.frees_wait_for_streams() && !same_gpu::waiting(device, &self.slots).is_empty();
+            let blocks = device.frees_wait_for_streams() && !device_state::waiting(device, &self.slots).is_empty();
             if freed && self.bridges_are_idle(bridges) && !blocks {
                 return true;
             }
@@ -470,6 +472,179 @@ unsafe fn wait_entry(device: &dyn BackendDevice, raw: RawStream, slot: usize) ->
         Err(error) => {
             log!(warn, %error, "recording an event failed; the object is freed once the stream is idle");
             Some(Wait::Idle(slot))
+        }
+    }
+}
+
+/// Condition for freeing a retired object.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    /// An event recorded after the last use, owned by the entry.
+    Event { event: RawEvent, slot: usize },
+    /// The stream in this slot is idle (where no event could be recorded), or the graph in it is destroyed.
+    Idle(usize),
+}
+
+#[derive(Debug)]
+pub(super) struct Retired {
+    pub(super) resource: Resource,
+    pub(super) waits: SmallVec<[Wait; 2]>,
+    /// External waits that were pending when the object could first have been freed, and on which the free would have
+    /// blocked.
+    pub(super) blocked_by: Option<PendingWaits>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RetiredObjects {
+    /// Objects in drop order.
+    pub(super) entries: Vec<Retired>,
+    /// Number of dropped children of each parent, including those that a thread is freeing.
+    children: BTreeMap<Parent, usize>,
+    /// Number of threads that check entries, which they have taken out of `entries`, and free them.
+    pub(super) active_threads: usize,
+}
+
+impl RetiredObjects {
+    pub(super) fn add(&mut self, resource: &Resource) {
+        for parent in resource.parents().into_iter().flatten() {
+            *self.children.entry(parent).or_default() += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, resource: &Resource) {
+        for parent in resource.parents().into_iter().flatten() {
+            if let Entry::Occupied(mut count) = self.children.entry(parent) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// Ends the work of a thread, which has freed `freed`. Returns whether a parent of a freed object may be freed now.
+    pub(super) fn finish(&mut self, freed: &[Resource]) -> bool {
+        self.active_threads -= 1;
+        let was_parent = |parent| freed.iter().any(|resource| resource.parents().contains(&Some(parent)));
+        let may_go =
+            |entry: &Retired| entry.resource.as_parent().is_some_and(was_parent) && !self.has_children(&entry.resource);
+        self.entries.iter().any(|entry| entry.waits.is_empty() && entry.blocked_by.is_none() && may_go(entry))
+    }
+
+    /// `true` if every retired object is freed, and every child of a deferred one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.children.is_empty() && self.active_threads == 0
+    }
+
+    /// `true` if a child of `resource` is not freed yet.
+    pub(super) fn has_children(&self, resource: &Resource) -> bool {
+        resource.as_parent().is_some_and(|parent| self.children.contains_key(&parent))
+    }
+}
+
+/// A driver object that is freed exactly once.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Resource {
+    Memory(RawMemory),
+    Buffer {
+        ptr: DevicePtr,
+        memory: RawMemory,
+    },
+    MipmappedArray {
+        raw: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Surface {
+        raw: RawSurface,
+        array: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Texture {
+        raw: RawTexture,
+        array: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Semaphore(RawSemaphore),
+    Allocation(ExportableAllocation),
+    /// Memory of the application, or a range of a mapping, by its number.
+    Borrowed(u64),
+    Module(RawModule),
+    Event(RawEvent),
+    /// `owned` is false for a stream of the application.
+    Stream {
+        raw: RawStream,
+        slot: usize,
+        owned: bool,
+    },
+    /// A stream used only for a recording.
+    Recorder(RawStream),
+    Graph {
+        raw: RawGraph,
+        slot: usize,
+    },
+}
+
+/// A resource with children, which must be freed before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Parent {
+    Memory(RawMemory),
+    Array(RawMipmappedArray),
+}
+
+/// A resource that may refer to an object of the exporter or the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Borrower {
+    Memory(RawMemory),
+    Semaphore(RawSemaphore),
+    /// A stream of the application, by its slot.
+    Stream(usize),
+    /// Memory of the application, by its number.
+    Borrowed(u64),
+}
+
+impl Resource {
+    /// A borrowed range with a new number: one address may be borrowed several times.
+    pub(super) fn next_borrowed() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::Borrowed(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The resource as a borrower, if it may be one.
+    pub(super) fn borrower(&self) -> Option<Borrower> {
+        match self {
+            Self::Memory(raw) => Some(Borrower::Memory(*raw)),
+            Self::Semaphore(raw) => Some(Borrower::Semaphore(*raw)),
+            Self::Stream { slot, owned: false, .. } => Some(Borrower::Stream(*slot)),
+            Self::Borrowed(number) => Some(Borrower::Borrowed(*number)),
+            _ => None,
+        }
+    }
+
+    /// `true` if some drivers wait for all streams before they free it.
+    pub(super) fn free_may_wait(&self) -> bool {
+        !matches!(
+            self,
+            Self::Event(_) | Self::Borrowed(_) | Self::Stream { .. } | Self::Recorder(_) | Self::Graph { .. }
+        )
+    }
+
+    /// Parents of the resource.
+    pub(super) fn parents(&self) -> [Option<Parent>; 2] {
+        match self {
+            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => [Some(Parent::Memory(*memory)), None],
+            Self::Surface { array, memory, .. } | Self::Texture { array, memory, .. } => {
+                [Some(Parent::Memory(*memory)), Some(Parent::Array(*array))]
+            }
+            _ => [None, None],
+        }
+    }
+
+    /// The resource as a parent, if it may have children.
+    pub(super) fn as_parent(&self) -> Option<Parent> {
+        match self {
+            Self::Memory(raw) => Some(Parent::Memory(*raw)),
+            Self::MipmappedArray { raw, .. } => Some(Parent::Array(*raw)),
+            _ => None,
         }
     }
 }
