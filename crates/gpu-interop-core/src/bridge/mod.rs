@@ -32,9 +32,9 @@ mod worker;
 use std::sync::{Arc, Weak};
 
 pub(crate) use pending::Request;
-pub(crate) use side::{Side, StreamFaults};
+pub(crate) use side::{BridgedTimeline, StreamFaults};
 pub(crate) use words::{Ticket, Words};
-pub(crate) use worker::Behind;
+pub(crate) use worker::SkipUntilWake;
 pub(crate) use worker::Threads;
 use worker::Worker;
 
@@ -144,13 +144,13 @@ impl Bridge {
     ///
     /// # Errors
     /// [`ErrorKind::System`](crate::ErrorKind::System) if the thread cannot be started.
-    pub(crate) fn prepare(&self, stream: &Arc<StreamFaults>) -> Result<Option<Behind>> {
+    pub(crate) fn prepare(&self, stream: &Arc<StreamFaults>) -> Result<Option<SkipUntilWake>> {
         self.worker.ensure_running(stream, || worker::spawn(self.worker.clone(), &self.threads))
     }
 
     /// Adds a request, after [`Bridge::prepare`].
-    pub(crate) fn submit(&self, request: Request, behind: Option<Behind>) {
-        self.worker.submit(request, behind);
+    pub(crate) fn submit(&self, request: Request, skip: Option<SkipUntilWake>) {
+        self.worker.submit(request, skip);
     }
 
     /// Wakes the bridge to query its timelines.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::StreamFaults;
 use super::pace::{Notice, Plan};
-use super::side::Side;
+use super::side::BridgedTimeline;
 use super::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
 use crate::sync::Instant;
@@ -16,10 +16,10 @@ use crate::timeline::ExporterTimeline;
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Signal the ticket, for which a stream waits, once the timeline has reached `value`.
-    Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
+    Wait { side: Arc<BridgedTimeline>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
     /// Raise the timeline to `value` once a stream has signalled the ticket. `notified`: a host function wakes the
     /// bridge.
-    Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, notified: bool },
+    Signal { side: Arc<BridgedTimeline>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, notified: bool },
 }
 
 impl Request {
@@ -45,7 +45,7 @@ struct Wait {
 struct Signal {
     /// Position among all requests, in the order in which they were added.
     position: u64,
-    side: Arc<Side>,
+    side: Arc<BridgedTimeline>,
     value: u64,
     ticket: Ticket,
     faults: Arc<StreamFaults>,
@@ -81,7 +81,7 @@ impl Queue {
 /// Waits for one timeline, by value.
 #[derive(Debug)]
 struct Group {
-    side: Arc<Side>,
+    side: Arc<BridgedTimeline>,
     waits: BTreeMap<u64, Vec<Wait>>,
     /// Time of the last value. The next one is expected after that, by the forecast.
     since: Instant,
@@ -372,14 +372,14 @@ mod tests {
     struct World {
         words: Words,
         counter: Arc<Counter>,
-        side: Arc<Side>,
+        side: Arc<BridgedTimeline>,
         pending: Pending,
     }
 
     impl World {
         fn new() -> Self {
             let counter = Arc::new(Counter::default());
-            let side = Arc::new(Side::new(counter.clone(), 0));
+            let side = Arc::new(BridgedTimeline::new(counter.clone(), 0));
             Self { words: Words::default(), counter, side, pending: Pending::default() }
         }
 

@@ -15,7 +15,7 @@ pub(crate) use watched::Watched;
 
 /// An exporter's timeline, shared by its object and the bridge's thread.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct BridgedTimeline {
     pub(crate) exporter: Guarded<Arc<dyn ExporterTimeline>>,
     /// Reason of its failure, returned by every later operation.
     failure: OnceLock<Error>,
@@ -34,7 +34,7 @@ pub(crate) struct Side {
     pub(super) forecast: Forecast,
 }
 
-impl Side {
+impl BridgedTimeline {
     /// The side of an exporter's timeline, which is at `value`.
     pub(crate) fn new(exporter: Arc<dyn ExporterTimeline>, value: u64) -> Self {
         Self {
@@ -193,7 +193,7 @@ pub(crate) struct StreamFaults {
 struct FaultState {
     first: Option<Error>,
     /// Timeline whose failure was recorded last.
-    failed: Weak<Side>,
+    failed: Weak<BridgedTimeline>,
 }
 
 impl StreamFaults {
@@ -204,7 +204,7 @@ impl StreamFaults {
     }
 
     /// Records the failure of a timeline, once for each timeline, however many waits and signals it affects.
-    pub(crate) fn report_timeline(&self, timeline: &Arc<Side>, error: &Error) {
+    pub(crate) fn report_timeline(&self, timeline: &Arc<BridgedTimeline>, error: &Error) {
         {
             let mut state = unpoisoned(self.state.lock());
             if std::ptr::eq(state.failed.as_ptr(), Arc::as_ptr(timeline)) {
@@ -300,7 +300,7 @@ mod watched {
 
 const OPERATION: &str = "Timeline::watch_process";
 
-impl Side {
+impl BridgedTimeline {
     /// Fails the timeline once process `id` has ended.
     pub(crate) fn watch_process(&self, id: u32) -> Result<()> {
         let process = Watched::open(id).map_err(|error| {

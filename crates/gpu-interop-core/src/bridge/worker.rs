@@ -16,7 +16,7 @@ use crate::sync::{
 use crate::sys::Guarded;
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
-/// State of the thread, for threads that change its requests.
+/// WorkerState of the thread, for threads that change its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Sleep {
     /// It reads the requests before it sleeps.
@@ -28,13 +28,12 @@ enum Sleep {
     Waiting,
 }
 
-/// A sleep of the thread during which a stream's requests need no look, because an earlier wait of the stream is
-/// pending.
+/// Number of a sleep of the thread. The stream's earlier wait is pending, so its requests are not polled during the sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Behind(u64);
+pub(crate) struct SkipUntilWake(u64);
 
 #[derive(Debug, Default)]
-struct State {
+struct WorkerState {
     requests: Vec<Request>,
     /// Number of timelines that use this bridge.
     users: usize,
@@ -58,7 +57,7 @@ struct State {
 pub(crate) struct Worker {
     waiter: Guarded<Box<dyn TimelineWaiter>>,
     words: Arc<Words>,
-    state: Mutex<State>,
+    state: Mutex<WorkerState>,
     parked: Condvar,
     /// Set when the state has changed, so that a spinning thread need not lock the state. Written under its lock, so
     /// that the thread that clears it observes the change.
@@ -99,21 +98,21 @@ impl Worker {
         &self,
         stream: &Arc<StreamFaults>,
         spawn: impl FnOnce() -> Result<()>,
-    ) -> Result<Option<Behind>> {
+    ) -> Result<Option<SkipUntilWake>> {
         let mut state = unpoisoned(self.state.lock());
         if !state.running {
             spawn()?;
             state.running = true;
         }
-        Ok(state.behind(stream))
+        Ok(state.skip(stream))
     }
 
-    /// Adds a request. The thread runs, and the caller uses the bridge. `behind` is from before the request's work was
+    /// Adds a request. The thread runs, and the caller uses the bridge. `skip` is from before the request's work was
     /// enqueued: another thread may have enqueued a wait in between.
-    pub(super) fn submit(&self, request: Request, behind: Option<Behind>) {
+    pub(super) fn submit(&self, request: Request, skip: Option<SkipUntilWake>) {
         {
             let mut state = unpoisoned(self.state.lock());
-            if behind.is_some() && state.behind(request.stream()) == behind {
+            if skip.is_some() && state.skip(request.stream()) == skip {
                 state.requests.push(request);
                 self.changed.store(true, Ordering::Relaxed);
                 return;
@@ -139,7 +138,7 @@ impl Worker {
     }
 
     /// Changes the state and wakes the thread.
-    fn update(&self, change: impl FnOnce(&mut State)) {
+    fn update(&self, change: impl FnOnce(&mut WorkerState)) {
         let sleep = {
             let mut state = unpoisoned(self.state.lock());
             change(&mut state);
@@ -221,20 +220,28 @@ impl Worker {
 
     /// Parks until this thread is woken or the pause has elapsed.
     #[cfg(not(loom))]
-    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, pause: std::time::Duration) -> MutexGuard<'a, State> {
+    fn nap<'a>(
+        &'a self,
+        state: MutexGuard<'a, WorkerState>,
+        pause: std::time::Duration,
+    ) -> MutexGuard<'a, WorkerState> {
         unpoisoned(self.parked.wait_timeout(state, pause)).0
     }
 
     /// Loom does not model time: the pause ends once other threads have run.
     #[cfg(loom)]
-    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, _pause: std::time::Duration) -> MutexGuard<'a, State> {
+    fn nap<'a>(
+        &'a self,
+        state: MutexGuard<'a, WorkerState>,
+        _pause: std::time::Duration,
+    ) -> MutexGuard<'a, WorkerState> {
         drop(state);
         yield_now();
         unpoisoned(self.state.lock())
     }
 
     /// Begins a sleep unless the state has changed: a change made while the thread was awake interrupts nothing.
-    fn begin_sleep(&self, pending: &Pending, sleep: Sleep) -> Option<MutexGuard<'_, State>> {
+    fn begin_sleep(&self, pending: &Pending, sleep: Sleep) -> Option<MutexGuard<'_, WorkerState>> {
         let mut state = unpoisoned(self.state.lock());
         if self.changed.load(Ordering::Relaxed) {
             return None;
@@ -273,11 +280,11 @@ impl Worker {
     }
 }
 
-impl State {
+impl WorkerState {
     /// The current sleep, if it began while the stream waited.
-    fn behind(&self, stream: &Arc<StreamFaults>) -> Option<Behind> {
+    fn skip(&self, stream: &Arc<StreamFaults>) -> Option<SkipUntilWake> {
         let sleeps = self.sleep != Sleep::Awake && self.blocked.contains(&Arc::as_ptr(stream).addr());
-        sleeps.then_some(Behind(self.sleeps))
+        sleeps.then_some(SkipUntilWake(self.sleeps))
     }
 }
 

@@ -43,11 +43,11 @@ use crate::handle::Owner;
 use crate::sync::lock;
 use crate::sys::Guarded;
 
-/// Time that closing a device waits for work to complete, and once more after cancelling pending work. Longer in tests, whose
-/// threads a busy machine may stop.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 1 });
+/// Timeout of closing a device. Waited twice: before and after cancelling pending work. Longer in tests, whose threads a busy
+/// machine may stop.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 1 });
 /// Time that closing waits for abandoned threads to end.
-const MOMENT: Duration = Duration::from_millis(50);
+const THREAD_EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Streams of a device and its retired objects.
 #[derive(Debug, Default)]
@@ -144,7 +144,8 @@ impl Lifetimes {
         retired: usize,
         external: &mut Option<PendingWaits>,
     ) -> Option<PendingWaits> {
-        const MANY: usize = 64;
+        /// Retired objects from which freeing may wait for satisfied waits.
+        const MAX_RETIRED: usize = 64;
         if !device.frees_wait_for_streams() || !entry.resource.free_may_wait() {
             return None;
         }
@@ -158,7 +159,7 @@ impl Lifetimes {
         let follows = |now: PassedMarkers, then: PassedMarkers| now.zip(then).is_some_and(|(now, then)| now > then + 1);
         let has_passed =
             |(stream, then): &((u64, usize), PassedMarkers)| find(stream).is_none_or(|now| follows(now, *then));
-        if retired >= MANY && blocked_by.iter().all(has_passed) {
+        if retired >= MAX_RETIRED && blocked_by.iter().all(has_passed) {
             return None;
         }
         // Streams without a pending wait are removed; unknown progress is counted from now on.
@@ -190,11 +191,12 @@ impl Lifetimes {
     /// Collects, unless many objects are retired and few were added, so that dropping n objects behind busy work takes
     /// O(n) steps instead of O(n²).
     fn collect_if_due(&self, device: &dyn BackendDevice) {
-        const FEW: usize = 32;
+        /// Retired objects up to which every drop collects.
+        const ALWAYS_COLLECTED: usize = 32;
         // Unconditionally: a mapping dropped inside a host function must be retired before its memory.
         self.adopt_deferred(device);
         let retired = lock(&self.retired).entries.len();
-        if retired <= FEW || retired >= self.due.load(Ordering::Relaxed) {
+        if retired <= ALWAYS_COLLECTED || retired >= self.due.load(Ordering::Relaxed) {
             self.collect(device);
             self.due.store(2 * lock(&self.retired).entries.len(), Ordering::Relaxed);
         }
@@ -342,7 +344,7 @@ impl Lifetimes {
     /// backend and the bridges and waits again.
     pub(super) fn drain(&self, raw: &Arc<dyn BackendDevice>, bridges: &Bridges) {
         /// Shorter in tests, which close many devices whose streams never become idle.
-        const UNCANCELLED: Duration = if cfg!(test) { Duration::from_millis(20) } else { PATIENCE };
+        const CANCEL_AFTER: Duration = if cfg!(test) { Duration::from_millis(20) } else { CLOSE_TIMEOUT };
         let device = &**raw;
         // Pending signals over bridges never arrive after another library's reset of the device.
         if !bridges.are_idle()
@@ -351,12 +353,12 @@ impl Lifetimes {
         {
             bridges.set_lost(error);
         }
-        let mut collected = self.collected_within(device, bridges, UNCANCELLED);
+        let mut collected = self.collected_within(device, bridges, CANCEL_AFTER);
         if !collected {
             // SAFETY: the device is being closed: no object is left that could enqueue work.
             unsafe { device.cancel_pending_work() };
             bridges.cancel();
-            collected = self.collected_within(device, bridges, PATIENCE);
+            collected = self.collected_within(device, bridges, CLOSE_TIMEOUT);
         }
         if collected {
             // SAFETY: every stream was idle and has been freed.
@@ -368,7 +370,7 @@ impl Lifetimes {
             // Leaked objects still refer to the owners.
             std::mem::forget(std::mem::take(&mut *lock(&self.owners)));
             // Memory that the threads read is leaked; this only lets most of them end before the exporter is destroyed.
-            let deadline = Instant::now() + MOMENT;
+            let deadline = Instant::now() + THREAD_EXIT_TIMEOUT;
             while !self.bridges_are_idle(bridges) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -377,9 +379,9 @@ impl Lifetimes {
         }
     }
 
-    /// `true` if all retired objects were freed within `patience` and the bridges are idle. Once all objects are freed,
-    /// threads that only have to end get [`PATIENCE`].
-    fn collected_within(&self, device: &dyn BackendDevice, bridges: &Bridges, patience: Duration) -> bool {
+    /// `true` if all retired objects were freed within `timeout` and the bridges are idle. Once all objects are freed,
+    /// threads that only have to end get [`CLOSE_TIMEOUT`].
+    fn collected_within(&self, device: &dyn BackendDevice, bridges: &Bridges, timeout: Duration) -> bool {
         let start = Instant::now();
         loop {
             self.collect(device);
@@ -389,7 +391,7 @@ impl Lifetimes {
             if freed && self.bridges_are_idle(bridges) && !blocks {
                 return true;
             }
-            if start.elapsed() >= if freed { PATIENCE } else { patience } {
+            if start.elapsed() >= if freed { CLOSE_TIMEOUT } else { timeout } {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(1));

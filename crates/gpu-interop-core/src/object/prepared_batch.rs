@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::batch_values::{BatchValues, Begun, NotGreater, backwards};
+use super::batch_values::{BatchValues, NotGreater, RecordedValues, backwards};
 use super::device_state::{DeviceInner, InFlight};
 use super::semaphore::{ExternalSemaphore, Recording, empty};
 use super::stream::Stream;
@@ -258,18 +258,18 @@ impl<S: SemaphoreRef> SignalBatch<S> {
 
     /// Validates the signals and records their values.
     #[inline]
-    fn begin(&mut self) -> Result<Begun> {
-        let begun = match self.next_of_all() {
+    fn begin(&mut self) -> Result<RecordedValues> {
+        let recorded = match self.next_of_all() {
             Some(next) if self.last.is_one() => self.last.grow_one(next),
             one => self.begin_each(one),
         };
-        begun.map_err(|NotGreater { value, last }| backwards(SIGNAL, value, last))
+        recorded.map_err(|NotGreater { value, last }| backwards(SIGNAL, value, last))
     }
 
     /// As [`begin`](Self::begin), with the last value of each timeline.
     // Not inlined: its stack frame would slow down signals with a common value.
     #[inline(never)]
-    fn begin_each(&mut self, one: Option<u64>) -> std::result::Result<Begun, NotGreater> {
+    fn begin_each(&mut self, one: Option<u64>) -> std::result::Result<RecordedValues, NotGreater> {
         let (batch, last) = (&self.batch, &mut self.last);
         match &batch.form {
             // The common case: one value in each block.
@@ -357,7 +357,7 @@ impl Stream {
         if let Some(recording) = self.recording() {
             return self.record_signals(recording, &batch.batch);
         }
-        let begun = batch.begin()?;
+        let recorded = batch.begin()?;
         batch.batch.mark(self.slot());
         let Batch { handles, form, .. } = &batch.batch;
         // SAFETY: the batch keeps its semaphores, which belong to this device, as does the live stream. The blocks have
@@ -369,7 +369,7 @@ impl Stream {
             }
         };
         if enqueued.is_err() {
-            batch.last.undo(begun);
+            batch.last.undo(recorded);
         }
         enqueued
     }

@@ -17,7 +17,7 @@ use super::semaphore::{INLINE, Recording, SemaphoreSignal, SemaphoreWait, Semaph
 use super::slots::LiveStream;
 use super::{progress, validate};
 use crate::backend::{RawEvent, RawSignal, RawStream, RawWait};
-use crate::bridge::{Side, StreamFaults};
+use crate::bridge::{BridgedTimeline, StreamFaults};
 use crate::callback::{caught, without_driver_calls};
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
@@ -623,7 +623,7 @@ pub(super) struct Awaited(Mutex<SmallVec<[Wait; MOST]>>);
 
 #[derive(Debug)]
 struct Wait {
-    side: Weak<Side>,
+    side: Weak<BridgedTimeline>,
     /// The first value that is not known to be reached.
     first: u64,
     last: u64,
@@ -631,7 +631,7 @@ struct Wait {
 
 impl Awaited {
     /// Records a wait, after it was enqueued.
-    pub(super) fn note(&self, side: &Arc<Side>, value: u64) {
+    pub(super) fn note(&self, side: &Arc<BridgedTimeline>, value: u64) {
         let mut waits = lock(&self.0);
         if let Some(wait) = waits.iter_mut().find(|wait| std::ptr::eq(wait.side.as_ptr(), Arc::as_ptr(side))) {
             if wait.first <= side.seen() {

@@ -15,7 +15,7 @@ use super::lifetime::Lifetimes;
 use super::semaphore::ExternalSemaphore;
 use super::validate;
 use crate::backend::{BackendDevice, WaitCondition};
-use crate::bridge::{Bridge, Request, Side, Ticket};
+use crate::bridge::{Bridge, BridgedTimeline, Request, Ticket};
 use crate::callback::without_driver_calls;
 use crate::capability::{Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
@@ -91,7 +91,7 @@ impl Path {
 /// [`Stream::is_idle`]: crate::Stream::is_idle
 #[derive(Debug)]
 pub struct Timeline {
-    side: Arc<Side>,
+    side: Arc<BridgedTimeline>,
     /// Dropped before the device, which waits for its bridges when it is closed.
     path: Path,
     /// That of the exporter.
@@ -149,7 +149,7 @@ impl Timeline {
     fn build(device: &Device, exporter: Arc<dyn ExporterTimeline>, value: u64, path: Path) -> Self {
         Self {
             max_difference: exporter.max_difference(),
-            side: Arc::new(Side::new(exporter, value)),
+            side: Arc::new(BridgedTimeline::new(exporter, value)),
             path,
             device: device.inner.clone(),
         }
@@ -609,11 +609,11 @@ fn low(ticket: &Ticket) -> u32 {
 /// Thread that keeps a failed timeline raised.
 #[derive(Debug, Default)]
 pub(super) struct Raiser {
-    state: Mutex<State>,
+    state: Mutex<RaiserState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RaiserState {
     /// Streams not queried yet, one bit for each slot.
     streams: u64,
     running: bool,
@@ -630,7 +630,12 @@ impl Raiser {
     /// # Errors
     /// Errors of the exporter; [`ErrorKind::System`] if the process cannot start another thread. After
     /// [`ErrorKind::Overtaken`] the thread runs.
-    pub(super) fn start(self: &Arc<Self>, side: &Arc<Side>, device: &DeviceInner, streams: u64) -> Result<()> {
+    pub(super) fn start(
+        self: &Arc<Self>,
+        side: &Arc<BridgedTimeline>,
+        device: &DeviceInner,
+        streams: u64,
+    ) -> Result<()> {
         let released = side.release_waits().map(drop);
         // Overtaken: the thread tries again.
         if let Err(error) = &released
@@ -654,7 +659,7 @@ impl Raiser {
         released
     }
 
-    fn run(&self, side: &Side, lifetimes: &Lifetimes, device: &dyn BackendDevice) {
+    fn run(&self, side: &BridgedTimeline, lifetimes: &Lifetimes, device: &dyn BackendDevice) {
         let mut streams = 0;
         let mut pause = SHORTEST;
         loop {
@@ -674,7 +679,7 @@ impl Raiser {
                 Ok(raised) => pause = if raised { SHORTEST } else { (pause * 2).min(LONGEST) },
                 Err(error) => {
                     // For the next call of `start`.
-                    *state = State { streams: streams | state.streams, running: false };
+                    *state = RaiserState { streams: streams | state.streams, running: false };
                     drop(state);
                     log!(error, %error, "streams blocked on a failed timeline could not be released");
                     return;

@@ -6,8 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::forms::Form;
 use super::lifetime::{drop_in_order, orders};
+use super::prepared_batch::Form;
 use super::recorder::{Call, Recorder};
 use super::{SIZE, binary, import, mapped, open};
 use crate::backend::RawStream;

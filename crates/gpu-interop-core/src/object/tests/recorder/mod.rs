@@ -3,9 +3,6 @@
 
 mod call;
 mod device;
-mod graph;
-mod object;
-mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
@@ -13,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 pub(super) use self::call::{Call, Side};
-use self::graph::Graphs;
-use self::queue::{Item, Queue, Words};
+use self::device::Graphs;
+use self::device::{Item, Queue, Words};
 use crate::backend::{HostFunction, RawArray, RawStream};
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
