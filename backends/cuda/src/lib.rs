@@ -42,7 +42,6 @@
 
 #![doc(html_root_url = "../")]
 
-mod array;
 mod capabilities;
 mod image;
 mod start;

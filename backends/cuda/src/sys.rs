@@ -1,7 +1,5 @@
 //! Status codes, attributes, structs and functions of NVIDIA's driver only.
 
-pub(crate) mod array;
-
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use gpu_interop_driver::{DeviceAddress, DeviceNumber, Handle, Status, driver_table};
@@ -44,6 +42,9 @@ pub(crate) mod nv_sci_sync {
     pub(crate) const SIGNAL: c_int = 1;
     pub(crate) const WAIT: c_int = 2;
 }
+
+/// `CU_MEMORYTYPE_ARRAY`.
+pub(crate) const MEMORY_TYPE_ARRAY: c_uint = 3;
 
 /// `CUstreamBatchMemOpParams` with its `memoryBarrier` member.
 #[repr(C)]

@@ -1,23 +1,22 @@
 //! [`Vendor`] for NVIDIA's driver.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_uint, c_void};
 use std::path::Path;
 use std::ptr;
 
-use gpu_interop_core::backend::ArrayCopy;
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
     Error, ErrorKind, Feature, Luid, MemoryHandleKind, MipmappedArrayDesc, ModuleImage, NvSciSyncUse, PciAddress,
     Result, SemaphoreHandleKind, Support, Uuid,
 };
 use gpu_interop_driver::{
-    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LOST, LibrarySearch, MissingSymbol,
-    Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at,
+    ApiVersion, CallPurpose, DEVICE_LOST, DeviceNumber, Driver, DriverFunction, DriverLibrary, Handle, IMPORT_REJECTED,
+    LibrarySearch, MissingSymbol, Naming, Status, Vendor, WordWait, text_at,
 };
 
 use crate::Cuda;
 use crate::sys::{self, Functions, attribute, status};
-use crate::{array, capabilities, image, start};
+use crate::{capabilities, image, start};
 
 /// Primary context of a device, which the driver reference-counts.
 #[derive(Debug)]
@@ -79,14 +78,15 @@ impl Vendor for Cuda {
     // Measured with driver 580 on two H100: with another context of the device current, one of the other device, one that
     // was destroyed, or none, signals and waits on streams that `cuStreamCreate` returned succeed, also while they are
     // captured, and on the default streams return 1 or 201. A context that a kernel has broken fails all others as well.
-    const STREAMS_NAME_CONTEXTS: bool = true;
+    const STREAM_IMPLIES_CONTEXT: bool = true;
     const MODULES: &'static str = "CUDA loads PTX, cubins and fat binaries";
 
     type Functions = Functions;
     type Context = PrimaryContext;
     type Previous = ();
     type ImageDesc = sys::MipmappedArrayDesc;
-    type CopyDesc = sys::array::Memcpy3d;
+    type CopyReserved = usize;
+    const MEMORY_TYPE_ARRAY: c_uint = sys::MEMORY_TYPE_ARRAY;
 
     unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Functions, MissingSymbol> {
         // SAFETY: the caller's promise for the library.
@@ -117,8 +117,8 @@ impl Vendor for Cuda {
         })
     }
 
-    fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str) {
-        if doing == Doing::Initialising
+    fn meaning(purpose: CallPurpose, code: Status) -> (ErrorKind, &'static str) {
+        if purpose == CallPurpose::Initialising
             && let Some(meaning) = start::meaning(code)
         {
             return meaning;
@@ -139,8 +139,8 @@ impl Vendor for Cuda {
                  give the container the machine's library",
             ),
             status::CONTEXT_IS_DESTROYED => (ErrorKind::DeviceLost, Self::RESET.1),
-            code if code.says_lost() || status::CONTEXT_LOST.contains(&code) => LOST,
-            _ if matches!(doing, Doing::ImportingMemory | Doing::ImportingSemaphore) => REFUSED,
+            code if code.says_lost() || status::CONTEXT_LOST.contains(&code) => DEVICE_LOST,
+            _ if matches!(purpose, CallPurpose::ImportingMemory | CallPurpose::ImportingSemaphore) => IMPORT_REJECTED,
             _ => (ErrorKind::Driver, "the driver reported a failure"),
         }
     }
@@ -159,7 +159,7 @@ impl Vendor for Cuda {
         let mut context = 0;
         // SAFETY: the pointer is valid for the call.
         let retained = unsafe { driver.own.primary_ctx_retain.traced(OPERATION, (&raw mut context, device)) };
-        driver.check_for(Doing::Initialising, OPERATION, retained)?;
+        driver.check_for(CallPurpose::Initialising, OPERATION, retained)?;
         if context == 0 {
             let message = "the driver reported success but returned a null handle";
             return Err(Error::new(ErrorKind::Driver, OPERATION, message));
@@ -170,7 +170,7 @@ impl Vendor for Cuda {
             Some(Ok(id)) => opened.id = Some(id),
             Some(Err(code)) => {
                 Self::close(driver, device, &opened, true);
-                driver.check_for(Doing::Initialising, "cuCtxGetId", code)?;
+                driver.check_for(CallPurpose::Initialising, "cuCtxGetId", code)?;
             }
         }
         Ok(opened)
@@ -277,10 +277,6 @@ impl Vendor for Cuda {
 
     fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDesc> {
         image::encode(operation, desc)
-    }
-
-    fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<sys::array::Memcpy3d> {
-        copies::copy(operation, copy).map(array::encode)
     }
 
     /// PTX ends with a NUL; compiled images contain their length.

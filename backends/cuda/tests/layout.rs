@@ -2,9 +2,11 @@
 //! only).
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
+use gpu_interop_core::backend::{RawArray, RawMipmappedArray, TextureSource};
+use gpu_interop_core::{AddressMode, FilterMode, MemoryHandleKind, ReadMode, SemaphoreHandleKind, TextureDesc};
 use gpu_interop_driver::exportable::abi as exportable;
-use gpu_interop_driver::{abi, texture};
+use gpu_interop_driver::texture::sampling;
+use gpu_interop_driver::{abi, array, texture};
 use gpu_interop_test_support::{same_descriptors, same_textures, same_virtual_memory};
 
 #[test]
@@ -53,7 +55,7 @@ fn handle_kinds() {
     ];
     assert_eq!(memory.len(), MemoryHandleKind::ALL.len());
     for (kind, number) in memory {
-        assert_eq!(abi::memory_type(kind), Some(number as u32), "{kind}");
+        assert_eq!(kind.number(), number as u32, "{kind}");
     }
     let semaphores = [
         (SemaphoreHandleKind::OpaqueFd, Semaphore::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD),
@@ -69,9 +71,63 @@ fn handle_kinds() {
     ];
     assert_eq!(semaphores.len(), SemaphoreHandleKind::ALL.len());
     for (kind, number) in semaphores {
-        assert_eq!(abi::semaphore_type(kind), Some(number as u32), "{kind}");
+        assert_eq!(kind.number(), number as u32, "{kind}");
     }
     assert_eq!(abi::MEMORY_DEDICATED, cuda::CUDA_EXTERNAL_MEMORY_DEDICATED);
     assert_eq!(abi::SIGNAL_SKIP_NVSCIBUF_MEMSYNC, cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC);
     assert_eq!(abi::WAIT_SKIP_NVSCIBUF_MEMSYNC, cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC);
+}
+
+#[test]
+fn sampling_is_encoded_with_the_headers_constants() {
+    use cuda::{CUaddress_mode_enum as A, CUfilter_mode_enum as F};
+    let texture = |desc: &TextureDesc| sampling("op", TextureSource::Array(RawArray::new(1)), desc);
+    let desc = TextureDesc::new();
+    let encoded = texture(&desc).expect("encodes");
+    assert_eq!(encoded.flags, cuda::CU_TRSF_READ_AS_INTEGER);
+    assert_eq!(encoded.filter_mode, F::CU_TR_FILTER_MODE_POINT as u32);
+    let modes = [
+        (AddressMode::Wrap, A::CU_TR_ADDRESS_MODE_WRAP),
+        (AddressMode::Clamp, A::CU_TR_ADDRESS_MODE_CLAMP),
+        (AddressMode::Mirror, A::CU_TR_ADDRESS_MODE_MIRROR),
+        (AddressMode::Border, A::CU_TR_ADDRESS_MODE_BORDER),
+    ];
+    for (ours, theirs) in modes {
+        assert_eq!(texture(&desc.with_address(ours)).expect("encodes").address_mode, [theirs as u32; 3]);
+    }
+    let linear = desc.with_filter(FilterMode::Linear).with_normalized_coordinates(true).with_read(ReadMode::Srgb);
+    let encoded = texture(&linear).expect("encodes");
+    assert_eq!(encoded.flags, cuda::CU_TRSF_NORMALIZED_COORDINATES | cuda::CU_TRSF_SRGB);
+    assert_eq!(encoded.filter_mode, F::CU_TR_FILTER_MODE_LINEAR as u32);
+    assert_eq!(encoded.mipmap_filter_mode, F::CU_TR_FILTER_MODE_LINEAR as u32);
+    let all = TextureSource::MipmappedArray { raw: RawMipmappedArray::new(1), levels: 5 };
+    assert!((sampling("op", all, &linear).expect("encodes").max_mipmap_level_clamp - 4.0).abs() < f32::EPSILON);
+}
+
+#[test]
+fn copies() {
+    use std::mem::{offset_of, size_of};
+
+    use cuda::CUmemorytype_enum as Type;
+    type Theirs = cuda::CUDA_MEMCPY3D_st;
+    type Ours = array::Memcpy3d<usize>;
+    type Side = array::Memcpy3dSide<usize>;
+    assert_eq!(array::MEMORY_TYPE_HOST, Type::CU_MEMORYTYPE_HOST as u32);
+    assert_eq!(array::MEMORY_TYPE_DEVICE, Type::CU_MEMORYTYPE_DEVICE as u32);
+    assert_eq!(size_of::<Ours>(), size_of::<Theirs>());
+    let pairs = [
+        (offset_of!(Side, offset), offset_of!(Theirs, srcXInBytes), offset_of!(Theirs, dstXInBytes)),
+        (offset_of!(Side, level_of_detail), offset_of!(Theirs, srcLOD), offset_of!(Theirs, dstLOD)),
+        (offset_of!(Side, memory_type), offset_of!(Theirs, srcMemoryType), offset_of!(Theirs, dstMemoryType)),
+        (offset_of!(Side, host), offset_of!(Theirs, srcHost), offset_of!(Theirs, dstHost)),
+        (offset_of!(Side, device), offset_of!(Theirs, srcDevice), offset_of!(Theirs, dstDevice)),
+        (offset_of!(Side, array), offset_of!(Theirs, srcArray), offset_of!(Theirs, dstArray)),
+        (offset_of!(Side, reserved), offset_of!(Theirs, reserved0), offset_of!(Theirs, reserved1)),
+        (offset_of!(Side, pitch), offset_of!(Theirs, srcPitch), offset_of!(Theirs, dstPitch)),
+        (offset_of!(Side, height), offset_of!(Theirs, srcHeight), offset_of!(Theirs, dstHeight)),
+    ];
+    for (ours, src, dst) in pairs {
+        assert_eq!((offset_of!(Ours, src) + ours, offset_of!(Ours, dst) + ours), (src, dst));
+    }
+    assert_eq!(offset_of!(Ours, extent), offset_of!(Theirs, WidthInBytes));
 }

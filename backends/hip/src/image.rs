@@ -6,7 +6,36 @@ use std::ffi::{c_int, c_uint};
 use gpu_interop_core::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, Error, MipmappedArrayDesc, Result};
 use gpu_interop_driver::array::sizes;
 
-use crate::sys::array::{MipmappedArrayDesc as Encoded, array_flag, channel_kind};
+/// `hipChannelFormatKind`.
+pub(crate) mod channel_kind {
+    use std::ffi::c_uint;
+
+    pub(crate) const SIGNED: c_uint = 0;
+    pub(crate) const UNSIGNED: c_uint = 1;
+    pub(crate) const FLOAT: c_uint = 2;
+}
+
+/// `hipArray*` flags.
+pub(crate) mod array_flag {
+    use std::ffi::c_uint;
+
+    pub(crate) const LAYERED: c_uint = 0x1;
+    pub(crate) const SURFACE_LOAD_STORE: c_uint = 0x2;
+    pub(crate) const TEXTURE_GATHER: c_uint = 0x8;
+}
+
+/// `hipExternalMemoryMipmappedArrayDesc`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    pub(crate) offset: u64,
+    /// `hipChannelFormatDesc`: the bits of each channel.
+    pub(crate) channel_bits: [c_int; 4],
+    pub(crate) channel_kind: c_uint,
+    pub(crate) extent: [usize; 3],
+    pub(crate) flags: c_uint,
+    pub(crate) levels: c_uint,
+}
 
 /// Returns the bits and the kind of a channel. HIP has no normalised channels; the texture's read mode normalises
 /// instead.
@@ -32,7 +61,7 @@ fn channels(format: ArrayFormat) -> Option<([c_int; 4], c_uint)> {
 }
 
 /// Encodes a validated image descriptor.
-pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<Encoded> {
+pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<Descriptor> {
     let unsupported = |what: &str| Err(Error::unsupported(operation, what));
     let Some((channel_bits, channel_kind)) = channels(desc.format) else {
         return unsupported("HIP maps integer and float formats only")
@@ -51,7 +80,7 @@ pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Resu
         (ArrayUsage::TEXTURE_GATHER, array_flag::TEXTURE_GATHER),
     ];
     let uses = uses.iter().filter(|(bit, _)| desc.usage.contains(*bit)).fold(0, |all, (_, flag)| all | flag);
-    Ok(Encoded {
+    Ok(Descriptor {
         offset: desc.offset,
         channel_bits,
         channel_kind,
@@ -63,12 +92,36 @@ pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use cubecl_hip_sys as hip;
     use gpu_interop_core::ErrorKind;
 
     use super::*;
 
     fn format(channel: ChannelType, channels: u8) -> ArrayFormat {
         ArrayFormat::new(channel, channels).expect("a format")
+    }
+
+    #[test]
+    fn constants_match_the_header() {
+        assert_eq!(channel_kind::SIGNED, hip::hipChannelFormatKind_hipChannelFormatKindSigned);
+        assert_eq!(channel_kind::UNSIGNED, hip::hipChannelFormatKind_hipChannelFormatKindUnsigned);
+        assert_eq!(channel_kind::FLOAT, hip::hipChannelFormatKind_hipChannelFormatKindFloat);
+        assert_eq!(array_flag::LAYERED, hip::hipArrayLayered);
+        assert_eq!(array_flag::SURFACE_LOAD_STORE, hip::hipArraySurfaceLoadStore);
+        assert_eq!(array_flag::TEXTURE_GATHER, hip::hipArrayTextureGather);
+    }
+
+    #[test]
+    fn images_are_laid_out_as_in_the_header() {
+        type Image = hip::hipExternalMemoryMipmappedArrayDesc_st;
+        assert_eq!(size_of::<Descriptor>(), size_of::<Image>());
+        assert_eq!(offset_of!(Descriptor, channel_bits), offset_of!(Image, formatDesc.x));
+        assert_eq!(offset_of!(Descriptor, channel_kind), offset_of!(Image, formatDesc.f));
+        assert_eq!(offset_of!(Descriptor, extent), offset_of!(Image, extent.width));
+        assert_eq!(offset_of!(Descriptor, flags), offset_of!(Image, flags));
+        assert_eq!(offset_of!(Descriptor, levels), offset_of!(Image, numLevels));
     }
 
     #[test]

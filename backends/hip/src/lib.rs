@@ -109,7 +109,6 @@
 
 #![doc(html_root_url = "../")]
 
-mod array;
 mod capabilities;
 mod code_object;
 mod image;

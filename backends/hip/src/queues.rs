@@ -19,8 +19,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Handle};
 
@@ -62,7 +63,7 @@ static STREAMS: Mutex<BTreeMap<Key, Streams>> = Mutex::new(BTreeMap::new());
 /// Accesses a device's streams under the lock. `work` calls no function of the runtime.
 fn with<T>(driver: &Driver<Hip>, device: DeviceNumber, work: impl FnOnce(&mut Streams) -> T) -> T {
     // A panic cannot leave the map inconsistent.
-    let mut all: MutexGuard<'_, _> = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all: MutexGuard<'_, _> = lock(&STREAMS);
     work(all.entry((driver.own.set_device as usize, device)).or_default())
 }
 
@@ -173,7 +174,7 @@ pub(crate) unsafe fn end_stream(driver: &Driver<Hip>, device: DeviceNumber, stre
 }
 
 /// Notes that a stream may be stuck in capture: it is destroyed instead of kept.
-pub(crate) fn spoilt(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle) {
+pub(crate) fn mark_capture_failed(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle) {
     with(driver, device, |streams| streams.own.remove(&stream));
 }
 

@@ -1,6 +1,5 @@
 //! Status codes, attributes, structs and functions of AMD's runtime only.
 
-pub(crate) mod array;
 #[cfg(target_pointer_width = "64")]
 mod generation_5;
 
@@ -33,6 +32,9 @@ pub(crate) mod attribute {
 pub(crate) const MEMORY_OPAQUE_FD: u32 = 1;
 /// `hipExternalSemaphoreHandleTypeOpaqueWin32`, also for timeline semaphores, whose own number the runtime rejects.
 pub(crate) const SEMAPHORE_OPAQUE_WIN32: u32 = 2;
+
+/// `hipMemoryTypeArray` since HIP 6.
+pub(crate) const MEMORY_TYPE_ARRAY: c_uint = 10;
 
 /// Mask that compares every bit of a 32-bit word.
 pub(crate) const WHOLE_WORD_32: u32 = u32::MAX;

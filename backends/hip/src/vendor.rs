@@ -1,22 +1,22 @@
 //! [`Vendor`] for AMD's runtime.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use gpu_interop_core::backend::{ArrayCopy, SignalMemory};
+use gpu_interop_core::backend::SignalMemory;
 use gpu_interop_core::{
     ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
     SemaphoreHandle, SemaphoreHandleKind, Support, Uuid,
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
-    ApiVersion, DeviceAddress, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LOST, LibrarySearch,
-    MissingSymbol, Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
+    ApiVersion, CallPurpose, DEVICE_LOST, DeviceAddress, DeviceNumber, Driver, DriverFunction, DriverLibrary, Handle,
+    IMPORT_REJECTED, LibrarySearch, MissingSymbol, Naming, Status, Vendor, WordWait, text_at, text_in,
 };
 
 use crate::Hip;
 use crate::sentinel::Sentinel;
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
-use crate::{array, capabilities, code_object, image, import, memory, properties, queues};
+use crate::{capabilities, code_object, image, import, memory, properties, queues};
 
 impl Vendor for Hip {
     const CONSUMES_DESCRIPTORS: bool = false;
@@ -24,7 +24,7 @@ impl Vendor for Hip {
     const KEEPS_MAPPINGS: bool = true;
     /// Before 2026-07-06 (rocm-systems#8153) only `hipArrayDestroy` frees levels. Since then destroying the image frees
     /// the remaining ones.
-    const LEVELS_END_APART: bool = true;
+    const LEVELS_OWNED_SEPARATELY: bool = true;
     /// No version of AMD's runtime records `hipDrvMemcpy3DAsync` in a graph.
     const RECORDS_ARRAY_COPIES: bool = false;
     /// On Windows a stream may wait forever for a word that another stream has written (rocm-systems#11605, open). A
@@ -67,8 +67,9 @@ impl Vendor for Hip {
     };
     const NAMING: Naming = Naming::Hip;
 
-    type CopyDesc = sys::array::Memcpy3d;
-    type ImageDesc = sys::array::MipmappedArrayDesc;
+    type CopyReserved = [usize; 0];
+    const MEMORY_TYPE_ARRAY: c_uint = sys::MEMORY_TYPE_ARRAY;
+    type ImageDesc = image::Descriptor;
     /// The device number suffices to make a device current.
     type Context = Option<Sentinel>;
     type Previous = c_int;
@@ -96,7 +97,7 @@ impl Vendor for Hip {
         [name, text(functions.get_error_string)]
     }
 
-    fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str) {
+    fn meaning(purpose: CallPurpose, code: Status) -> (ErrorKind, &'static str) {
         let no_device = (
             ErrorKind::NoDevice,
             if cfg!(windows) {
@@ -106,24 +107,26 @@ impl Vendor for Hip {
                  and /dev/dri/render*"
             },
         );
-        match (doing, code) {
-            (Doing::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => no_device,
-            (Doing::Initialising, status::NOT_INITIALIZED) => (
+        match (purpose, code) {
+            (CallPurpose::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => {
+                no_device
+            }
+            (CallPurpose::Initialising, status::NOT_INITIALIZED) => (
                 ErrorKind::System,
                 "the runtime cannot be used in this process, usually because the process was forked after this or another \
                  library had used it; start the process without a fork (Python: the start method `spawn`), or fork before the \
                  first use",
             ),
-            (Doing::Initialising, status::UNKNOWN) => (
+            (CallPurpose::Initialising, status::UNKNOWN) => (
                 ErrorKind::Driver,
                 "the runtime does not say why it failed; check the kernel's log for amdgpu and kfd, and that this user may open \
                  /dev/kfd and /dev/dri/render*",
             ),
-            (_, code) if code.says_lost() => LOST,
+            (_, code) if code.says_lost() => DEVICE_LOST,
             // Includes "out of memory", the code of every failed memory import.
-            (Doing::ImportingMemory, code) if code != Status::NOT_SUPPORTED => REFUSED,
+            (CallPurpose::ImportingMemory, code) if code != Status::NOT_SUPPORTED => IMPORT_REJECTED,
             // Includes "not supported", the code of every failed semaphore import.
-            (Doing::ImportingSemaphore, _) => REFUSED,
+            (CallPurpose::ImportingSemaphore, _) => IMPORT_REJECTED,
             (_, Status::NOT_SUPPORTED) => {
                 (ErrorKind::Unsupported, "this device or system does not support the operation")
             }
@@ -256,8 +259,8 @@ impl Vendor for Hip {
         queues::create_stream(driver, device, ordinary)
     }
 
-    fn spoilt(driver: &Driver<Self>, device: DeviceNumber, stream: Handle) {
-        queues::spoilt(driver, device, stream);
+    fn mark_capture_failed(driver: &Driver<Self>, device: DeviceNumber, stream: Handle) {
+        queues::mark_capture_failed(driver, device, stream);
     }
 
     unsafe fn end_stream(driver: &Driver<Self>, device: DeviceNumber, stream: Handle) -> Result<()> {
@@ -319,11 +322,7 @@ impl Vendor for Hip {
         code_object::check(operation, image)
     }
 
-    fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<sys::array::Memcpy3d> {
-        copies::copy(operation, copy).map(array::encode)
-    }
-
-    fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<sys::array::MipmappedArrayDesc> {
+    fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<image::Descriptor> {
         image::encode(operation, desc)
     }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpu_interop_core::backend::{
     ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
     RawModule, RawSemaphore, RawSignal, RawStream, RawWait, SignalMemory,
 };
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, Feature, KernelArg, LaunchConfig, MemoryHandle,
     MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreImport, Support, WaitCondition,
@@ -53,7 +54,6 @@ impl HostDevice {
         header: ExporterHeader,
         kernels: Arc<BTreeMap<CString, HostKernel>>,
     ) -> Self {
-        let names = if cfg!(windows) { Support::Native } else { Support::no("objects have names on Windows only") };
         let capabilities = Capabilities::none()
             .with_memory(sys::MEMORY, Support::Native)
             .with_memory(
@@ -61,33 +61,22 @@ impl HostDevice {
                 Support::no("the host backend maps CPU memory; a dma-buf may be GPU memory"),
             )
             .with_semaphore(sys::BINARY_SEMAPHORE, Support::Native)
-            .with_semaphore(sys::TIMELINE_SEMAPHORE, Support::Native)
-            .with_feature(Feature::MappedMipmappedArray, Support::no(LINEAR_ONLY))
-            .with_feature(Feature::Surfaces, Support::no(LINEAR_ONLY))
-            .with_feature(Feature::Textures, Support::no(LINEAR_ONLY))
-            .with_feature(Feature::NamedMemory, names.clone())
-            .with_feature(Feature::NamedSemaphores, names)
-            .with_feature(Feature::NvSciSyncAttributes, Support::no("the host backend does not support NvSci"));
-        let native = [
-            Feature::MappedBuffer,
-            Feature::ExportableMemory,
-            Feature::StreamMemoryOperations32,
-            Feature::StreamMemoryOperations64,
-            Feature::SignalMemory,
-            Feature::HostFunctions,
-            Feature::Kernels,
-            Feature::Graphs,
-            Feature::GraphKernels,
-            Feature::GraphSemaphores,
-            Feature::GraphMemoryOperations,
-        ];
+            .with_semaphore(sys::TIMELINE_SEMAPHORE, Support::Native);
+        let support = |feature| match feature {
+            Feature::MappedMipmappedArray | Feature::Surfaces | Feature::Textures => Support::no(LINEAR_ONLY),
+            Feature::NamedMemory | Feature::NamedSemaphores if cfg!(not(windows)) => {
+                Support::no("objects have names on Windows only")
+            }
+            Feature::NvSciSyncAttributes => Support::no("the host backend does not support NvSci"),
+            _ => Support::Native,
+        };
         let capabilities =
-            native.into_iter().fold(capabilities, |all, feature| all.with_feature(feature, Support::Native));
+            Feature::ALL.iter().fold(capabilities, |all, feature| all.with_feature(*feature, support(*feature)));
         Self { identity, capabilities, header, kernels, mappings: Arc::default(), cancelled: Arc::default() }
     }
 
     fn mappings(&self) -> MutexGuard<'_, HashMap<u64, Mapping>> {
-        self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.mappings)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Events of streams.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use gpu_interop_core::sync::{lock, unpoisoned};
 use gpu_interop_core::{Error, ErrorKind, Result};
 
 /// Event: its latest record.
@@ -55,13 +56,8 @@ impl Record {
                     "the device was closed while a stream waited",
                 ));
             }
-            passed = self.changed.wait_timeout(passed, SLICE).unwrap_or_else(PoisonError::into_inner).0;
+            passed = unpoisoned(self.changed.wait_timeout(passed, SLICE)).0;
         }
         Ok(())
     }
-}
-
-/// Locks a mutex whose contents a panic cannot leave inconsistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,9 @@
 //! Graphs: recorded operations that can be enqueued repeatedly.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use gpu_interop_core::backend::RawGraphNode;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, Result};
 
 use crate::op::Op;
@@ -27,7 +28,7 @@ impl Graph {
 
     /// Locks the operations, which a panic cannot leave inconsistent.
     fn ops(&self) -> MutexGuard<'_, Vec<Op>> {
-        self.ops.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ops)
     }
 
     /// Enqueues the operations on a stream.

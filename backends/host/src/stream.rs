@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use gpu_interop_core::sync::{lock, unpoisoned};
 use gpu_interop_core::{Error, ErrorKind, Result, caught};
 
 use crate::event::{EventState, Record};
@@ -72,7 +73,7 @@ impl StreamState {
 
     /// Locks the queue, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn run(&self, cancelled: &AtomicBool) {
@@ -90,7 +91,7 @@ impl StreamState {
                         }
                         return;
                     }
-                    queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                    queue = unpoisoned(self.work.wait(queue));
                 }
                 queue.asleep = false;
                 std::mem::swap(&mut queue.waiting, &mut batch);
@@ -168,7 +169,7 @@ impl StreamState {
         let target = queue.enqueued;
         self.synchronising.fetch_add(1, Ordering::SeqCst);
         while self.done.load(Ordering::SeqCst) < target {
-            queue = self.progress.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = unpoisoned(self.progress.wait(queue));
         }
         self.synchronising.fetch_sub(1, Ordering::SeqCst);
         queue.failure.take().map_or(Ok(()), Err)

@@ -223,47 +223,48 @@
 #define GPI_ARRAY_COLOR_ATTACHMENT 4
 
 /**
- * Kind of memory: a file descriptor from `vkGetMemoryFdKHR` with OPAQUE_FD, or of exportable memory of this library.
+ * Kind of memory `opaque_fd`: a file descriptor from `vkGetMemoryFdKHR` with OPAQUE_FD, or of exportable memory of this
+ * library.
  */
 #define GPI_MEMORY_OPAQUE_FD 1
 
 /**
- * Kind of memory: an NT handle or name from `vkGetMemoryWin32HandleKHR`.
+ * Kind of memory `opaque_win32`: an NT handle or name from `vkGetMemoryWin32HandleKHR`.
  */
 #define GPI_MEMORY_OPAQUE_WIN32 2
 
 /**
- * Kind of memory: a KMT handle from `vkGetMemoryWin32HandleKHR`.
+ * Kind of memory `opaque_win32_kmt`: a KMT handle from `vkGetMemoryWin32HandleKHR`.
  */
 #define GPI_MEMORY_OPAQUE_WIN32_KMT 3
 
 /**
- * Kind of memory: a shared `ID3D12Heap`, by NT handle or name.
+ * Kind of memory `d3d12_heap`: a shared `ID3D12Heap`, by NT handle or name.
  */
 #define GPI_MEMORY_D3D12_HEAP 4
 
 /**
- * Kind of memory: a shared committed `ID3D12Resource`, by NT handle or name. Always dedicated.
+ * Kind of memory `d3d12_resource`: a shared committed `ID3D12Resource`, by NT handle or name. Always dedicated.
  */
 #define GPI_MEMORY_D3D12_RESOURCE 5
 
 /**
- * Kind of memory: a shared `ID3D11Resource`, by NT handle or name. Always dedicated.
+ * Kind of memory `d3d11_resource`: a shared `ID3D11Resource`, by NT handle or name. Always dedicated.
  */
 #define GPI_MEMORY_D3D11_RESOURCE 6
 
 /**
- * Kind of memory: a shared `ID3D11Resource`, by KMT handle. Always dedicated.
+ * Kind of memory `d3d11_resource_kmt`: a shared `ID3D11Resource`, by KMT handle. Always dedicated.
  */
 #define GPI_MEMORY_D3D11_RESOURCE_KMT 7
 
 /**
- * Kind of memory: an `NvSciBufObj`.
+ * Kind of memory `nv_sci_buf`: an `NvSciBufObj`.
  */
 #define GPI_MEMORY_NVSCIBUF 8
 
 /**
- * Kind of memory: a dma-buf's file descriptor.
+ * Kind of memory `dma_buf_fd`: a dma-buf's file descriptor.
  */
 #define GPI_MEMORY_DMABUF_FD 9
 
@@ -293,52 +294,52 @@
 #define GPI_IMPORT_HAS_IMAGE 16
 
 /**
- * Kind of semaphore: a binary semaphore's file descriptor from `vkGetSemaphoreFdKHR` with OPAQUE_FD.
+ * Kind of semaphore `opaque_fd`: a binary semaphore's file descriptor from `vkGetSemaphoreFdKHR` with OPAQUE_FD.
  */
 #define GPI_SEMAPHORE_OPAQUE_FD 1
 
 /**
- * Kind of semaphore: a binary semaphore's NT handle or name.
+ * Kind of semaphore `opaque_win32`: a binary semaphore's NT handle or name.
  */
 #define GPI_SEMAPHORE_OPAQUE_WIN32 2
 
 /**
- * Kind of semaphore: a binary semaphore's KMT handle.
+ * Kind of semaphore `opaque_win32_kmt`: a binary semaphore's KMT handle.
  */
 #define GPI_SEMAPHORE_OPAQUE_WIN32_KMT 3
 
 /**
- * Kind of semaphore: a shared `ID3D12Fence`, by NT handle or name.
+ * Kind of semaphore `d3d12_fence`: a shared `ID3D12Fence`, by NT handle or name.
  */
 #define GPI_SEMAPHORE_D3D12_FENCE 4
 
 /**
- * Kind of semaphore: a shared `ID3D11Fence`, by NT handle or name.
+ * Kind of semaphore `d3d11_fence`: a shared `ID3D11Fence`, by NT handle or name.
  */
 #define GPI_SEMAPHORE_D3D11_FENCE 5
 
 /**
- * Kind of semaphore: an `NvSciSyncObj`.
+ * Kind of semaphore `nv_sci_sync`: an `NvSciSyncObj`.
  */
 #define GPI_SEMAPHORE_NVSCISYNC 6
 
 /**
- * Kind of semaphore: the `IDXGIKeyedMutex` of a shared resource, by the resource's NT handle or name.
+ * Kind of semaphore `d3d11_keyed_mutex`: the `IDXGIKeyedMutex` of a shared resource, by the resource's NT handle or name.
  */
 #define GPI_SEMAPHORE_D3D11_KEYED_MUTEX 7
 
 /**
- * Kind of semaphore: the same, by the resource's KMT handle.
+ * Kind of semaphore `d3d11_keyed_mutex_kmt`: the same, by the resource's KMT handle.
  */
 #define GPI_SEMAPHORE_D3D11_KEYED_MUTEX_KMT 8
 
 /**
- * Kind of semaphore: a timeline semaphore's file descriptor.
+ * Kind of semaphore `timeline_fd`: a timeline semaphore's file descriptor.
  */
 #define GPI_SEMAPHORE_TIMELINE_FD 9
 
 /**
- * Kind of semaphore: a timeline semaphore's NT handle or name.
+ * Kind of semaphore `timeline_win32`: a timeline semaphore's NT handle or name.
  */
 #define GPI_SEMAPHORE_TIMELINE_WIN32 10
 
@@ -1634,10 +1635,9 @@ gpi_status gpi_device_destroy(struct gpi_device device);
 /**
  * Writes the support of a capability, by name:
  *
- * * "memory." and a kind, for imports: `opaque_fd`, `opaque_win32`, `opaque_win32_kmt`, `d3d12_heap`, `d3d12_resource`,
- *   `d3d11_resource`, `d3d11_resource_kmt`, `nv_sci_buf`, `dma_buf_fd`;
- * * "semaphore." and a kind: `opaque_fd`, `opaque_win32`, `opaque_win32_kmt`, `d3d12_fence`, `d3d11_fence`, `nv_sci_sync`,
- *   `d3d11_keyed_mutex`, `d3d11_keyed_mutex_kmt`, `timeline_fd`, `timeline_win32`;
+ * * "memory." and the name of a kind, for imports, which the documentation of each `GPI_MEMORY_*` begins with:
+ *   "memory.opaque_fd";
+ * * "semaphore." and the name of a kind, as at each `GPI_SEMAPHORE_*`;
  * * "feature." and `mapped_buffer`, `mapped_mipmapped_array`, `surfaces`, `textures`, `exportable_memory`,
  *   `stream_memory_operations32`, `stream_memory_operations64`, `signal_memory`, `host_functions`, `kernels`, `graphs`,
  *   `graph_kernels`, `graph_semaphores`, `graph_memory_operations`, `named_memory`, `named_semaphores`,

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use gpu_interop::handle::HandleType;
 use gpu_interop::{Device, Result};
 
 use crate::handle::gpi_device;
@@ -9,20 +10,10 @@ use crate::object::{self, Handle};
 use crate::os_handle::{OsHandle, close_fd};
 use crate::pointer::{self, Out};
 
-/// What the handle of a kind is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HandleType {
-    /// A file descriptor, in `fd`.
-    Fd,
-    /// An NT handle in `object`, or a name.
-    Nt,
-    /// A KMT handle or an NvSci object, in `object`. The structure does not own it.
-    NotOwned,
-}
-
 /// A structure that describes an import.
 pub(crate) trait Description: Copy {
-    fn handle_type(&self) -> HandleType;
+    /// Type of the handle's object, if the kind is known. The structure owns descriptors and NT handles.
+    fn handle_type(&self) -> Option<HandleType>;
     fn os_handle(&self, operation: &'static str) -> OsHandle;
     /// The fields `fd` and `object`.
     fn fields(&mut self) -> (&mut i32, &mut *mut c_void);
@@ -33,7 +24,7 @@ pub(crate) trait Description: Copy {
         let handle_type = self.handle_type();
         let (fd, object) = self.fields();
         *fd = -1;
-        if handle_type == HandleType::Nt && !named {
+        if handle_type == Some(HandleType::Win32) && !named {
             *object = std::ptr::null_mut();
         }
     }
@@ -76,12 +67,12 @@ pub(crate) unsafe fn close<D: Description>(operation: &'static str, description:
     let back = unsafe { Out::new(operation, "import", description) }?;
     let source = OsHandle { name: std::ptr::null(), ..value.os_handle(operation) };
     match value.handle_type() {
-        HandleType::Fd if source.fd >= 0 => {
+        Some(HandleType::Fd) if source.fd >= 0 => {
             // SAFETY: the caller's promise.
             close_fd(unsafe { source.fd() }?);
             *value.fields().0 = -1;
         }
-        HandleType::Nt if !source.object.is_null() => {
+        Some(HandleType::Win32) if !source.object.is_null() => {
             // SAFETY: the caller's promise.
             drop(unsafe { source.win32() }?);
             *value.fields().1 = std::ptr::null_mut();

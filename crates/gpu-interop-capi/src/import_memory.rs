@@ -2,34 +2,35 @@
 
 use std::ffi::c_void;
 
-use gpu_interop::handle::NvSciBufObject;
+use gpu_interop::handle::HandleType;
 use gpu_interop::{Device, DeviceIdentity, Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
 
 use crate::array_desc::gpi_array_desc;
 use crate::call::call;
-use crate::description::{self, Description, HandleType};
+use crate::description::{self, Description};
 use crate::handle::{gpi_device, gpi_memory};
 use crate::identity::gpi_identity;
-use crate::os_handle::{OsHandle, forget_fd, forget_win32};
+use crate::os_handle::{OsHandle, give_back};
 use crate::status::gpi_status;
 
-/// Kind of memory: a file descriptor from `vkGetMemoryFdKHR` with OPAQUE_FD, or of exportable memory of this library.
+/// Kind of memory `opaque_fd`: a file descriptor from `vkGetMemoryFdKHR` with OPAQUE_FD, or of exportable memory of this
+/// library.
 pub const GPI_MEMORY_OPAQUE_FD: i32 = 1;
-/// Kind of memory: an NT handle or name from `vkGetMemoryWin32HandleKHR`.
+/// Kind of memory `opaque_win32`: an NT handle or name from `vkGetMemoryWin32HandleKHR`.
 pub const GPI_MEMORY_OPAQUE_WIN32: i32 = 2;
-/// Kind of memory: a KMT handle from `vkGetMemoryWin32HandleKHR`.
+/// Kind of memory `opaque_win32_kmt`: a KMT handle from `vkGetMemoryWin32HandleKHR`.
 pub const GPI_MEMORY_OPAQUE_WIN32_KMT: i32 = 3;
-/// Kind of memory: a shared `ID3D12Heap`, by NT handle or name.
+/// Kind of memory `d3d12_heap`: a shared `ID3D12Heap`, by NT handle or name.
 pub const GPI_MEMORY_D3D12_HEAP: i32 = 4;
-/// Kind of memory: a shared committed `ID3D12Resource`, by NT handle or name. Always dedicated.
+/// Kind of memory `d3d12_resource`: a shared committed `ID3D12Resource`, by NT handle or name. Always dedicated.
 pub const GPI_MEMORY_D3D12_RESOURCE: i32 = 5;
-/// Kind of memory: a shared `ID3D11Resource`, by NT handle or name. Always dedicated.
+/// Kind of memory `d3d11_resource`: a shared `ID3D11Resource`, by NT handle or name. Always dedicated.
 pub const GPI_MEMORY_D3D11_RESOURCE: i32 = 6;
-/// Kind of memory: a shared `ID3D11Resource`, by KMT handle. Always dedicated.
+/// Kind of memory `d3d11_resource_kmt`: a shared `ID3D11Resource`, by KMT handle. Always dedicated.
 pub const GPI_MEMORY_D3D11_RESOURCE_KMT: i32 = 7;
-/// Kind of memory: an `NvSciBufObj`.
+/// Kind of memory `nv_sci_buf`: an `NvSciBufObj`.
 pub const GPI_MEMORY_NVSCIBUF: i32 = 8;
-/// Kind of memory: a dma-buf's file descriptor.
+/// Kind of memory `dma_buf_fd`: a dma-buf's file descriptor.
 pub const GPI_MEMORY_DMABUF_FD: i32 = 9;
 
 /// Flag of `gpi_memory_import`: the allocation is dedicated (`VkMemoryDedicatedAllocateInfo`, a committed resource).
@@ -76,39 +77,21 @@ pub struct gpi_memory_import {
 const FLAGS: u32 =
     GPI_IMPORT_DEDICATED | GPI_IMPORT_NATIVE | GPI_IMPORT_TRUSTED_PEER | GPI_IMPORT_HAS_EXPORTER | GPI_IMPORT_HAS_IMAGE;
 
-const KINDS: [(i32, MemoryHandleKind); 9] = [
-    (GPI_MEMORY_OPAQUE_FD, MemoryHandleKind::OpaqueFd),
-    (GPI_MEMORY_OPAQUE_WIN32, MemoryHandleKind::OpaqueWin32),
-    (GPI_MEMORY_OPAQUE_WIN32_KMT, MemoryHandleKind::OpaqueWin32Kmt),
-    (GPI_MEMORY_D3D12_HEAP, MemoryHandleKind::D3d12Heap),
-    (GPI_MEMORY_D3D12_RESOURCE, MemoryHandleKind::D3d12Resource),
-    (GPI_MEMORY_D3D11_RESOURCE, MemoryHandleKind::D3d11Resource),
-    (GPI_MEMORY_D3D11_RESOURCE_KMT, MemoryHandleKind::D3d11ResourceKmt),
-    (GPI_MEMORY_NVSCIBUF, MemoryHandleKind::NvSciBuf),
-    (GPI_MEMORY_DMABUF_FD, MemoryHandleKind::DmaBufFd),
-];
-
 /// The kind of a number.
 pub(crate) fn memory_kind(operation: &'static str, kind: i32) -> Result<MemoryHandleKind> {
-    KINDS.iter().find(|(number, _)| *number == kind).map(|(_, kind)| *kind).ok_or_else(|| {
+    u32::try_from(kind).ok().and_then(MemoryHandleKind::from_number).ok_or_else(|| {
         Error::invalid(operation, "unknown kind of memory; pass a GPI_MEMORY_*").with_context("kind", kind)
     })
 }
 
-/// The number of a kind; 0 for one that this version does not know.
+/// The number of a kind.
 pub(crate) fn memory_kind_number(kind: MemoryHandleKind) -> i32 {
-    KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number)
+    kind.number().cast_signed()
 }
 
 impl Description for gpi_memory_import {
-    fn handle_type(&self) -> HandleType {
-        match self.kind {
-            GPI_MEMORY_OPAQUE_FD | GPI_MEMORY_DMABUF_FD => HandleType::Fd,
-            GPI_MEMORY_OPAQUE_WIN32 | GPI_MEMORY_D3D12_HEAP | GPI_MEMORY_D3D12_RESOURCE | GPI_MEMORY_D3D11_RESOURCE => {
-                HandleType::Nt
-            }
-            _ => HandleType::NotOwned,
-        }
+    fn handle_type(&self) -> Option<HandleType> {
+        memory_kind("", self.kind).ok().map(MemoryHandleKind::handle_type)
     }
 
     fn os_handle(&self, operation: &'static str) -> OsHandle {
@@ -134,22 +117,10 @@ impl gpi_memory_import {
         let has = |flag| self.flags & flag != 0;
         // Converted first: nothing fails once the handle has been taken.
         let image = if has(GPI_IMPORT_HAS_IMAGE) { Some(self.image.desc(operation)?) } else { None };
-        let source = self.os_handle(operation);
         // SAFETY: the caller's promises: the handle is what its kind says, and nothing else closes it during the call.
-        let handle = unsafe {
-            match kind {
-                MemoryHandleKind::OpaqueFd => MemoryHandle::OpaqueFd(source.fd()?),
-                MemoryHandleKind::DmaBufFd => MemoryHandle::DmaBufFd(source.fd()?),
-                MemoryHandleKind::OpaqueWin32 => MemoryHandle::OpaqueWin32(source.win32()?),
-                MemoryHandleKind::D3d12Heap => MemoryHandle::D3d12Heap(source.win32()?),
-                MemoryHandleKind::D3d12Resource => MemoryHandle::D3d12Resource(source.win32()?),
-                MemoryHandleKind::D3d11Resource => MemoryHandle::D3d11Resource(source.win32()?),
-                MemoryHandleKind::OpaqueWin32Kmt => MemoryHandle::OpaqueWin32Kmt(source.kmt()?),
-                MemoryHandleKind::D3d11ResourceKmt => MemoryHandle::D3d11ResourceKmt(source.kmt()?),
-                MemoryHandleKind::NvSciBuf => MemoryHandle::NvSciBuf(NvSciBufObject::from_raw(source.object()?)),
-                _ => return Err(Error::unsupported(operation, "this version does not import this kind")),
-            }
-        };
+        let object = unsafe { self.os_handle(operation).object_of(kind.handle_type()) }?;
+        let handle = MemoryHandle::new(kind, object)
+            .map_err(|_| Error::invalid(operation, "the kind has another type of handle").with_context("kind", kind))?;
         // SAFETY: the caller's promise that the description is true.
         let request = unsafe {
             MemoryImport::new(handle, self.size)
@@ -183,16 +154,8 @@ impl gpi_memory_import {
             exporter: exporter.map_or(gpi_identity::UNKNOWN, gpi_identity::from),
             image: image.map_or(gpi_array_desc::EMPTY, gpi_array_desc::from),
         };
-        (import.fd, import.object) = give_back(request);
+        (import.fd, import.object) = give_back(request.into_handle().into_object());
         import
-    }
-}
-
-/// Takes the handle out of a request without closing it: a descriptor, an NT handle.
-fn give_back(request: MemoryImport) -> (i32, *mut c_void) {
-    match request.into_handle() {
-        MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd) => (forget_fd(fd), std::ptr::null_mut()),
-        other => (-1, other.into_win32().map_or(std::ptr::null_mut(), forget_win32)),
     }
 }
 
@@ -218,7 +181,7 @@ pub unsafe extern "C" fn gpi_device_import_memory(
             let request = unsafe { description.request(operation) }?;
             device.import_memory(request).map_err(|failure| {
                 let (error, request) = failure.into_parts();
-                give_back(request);
+                give_back(request.into_handle().into_object());
                 error
             })
         };
@@ -244,11 +207,20 @@ pub unsafe extern "C" fn gpi_memory_import_close(import: *mut gpi_memory_import)
 mod tests {
     use super::*;
 
+    /// Each kind has a constant with its number, whose documentation begins with its name.
     #[test]
-    fn every_kind_has_a_number() {
+    fn every_kind_has_a_constant() {
+        let source = include_str!("import_memory.rs");
         for kind in MemoryHandleKind::ALL {
-            assert_eq!(memory_kind("test", memory_kind_number(*kind)).expect("known"), *kind);
+            let start = format!("/// Kind of memory `{}`: ", kind.name());
+            let constant = source.split_once(&start).and_then(|(_, rest)| rest.split_once("pub const GPI_MEMORY_"));
+            let (_, constant) = constant.unwrap_or_else(|| panic!("{kind} has no constant"));
+            assert_eq!(
+                constant.split_once(" = ").map(|(_, value)| value.split_once(';').map(|(value, _)| value)),
+                Some(Some(kind.number().to_string().as_str())),
+                "{kind}"
+            );
         }
-        assert!(memory_kind("test", 0).is_err() && memory_kind("test", 10).is_err());
+        assert!(memory_kind("test", 0).is_err() && memory_kind("test", -1).is_err());
     }
 }

@@ -2,36 +2,36 @@
 
 use std::ffi::c_void;
 
-use gpu_interop::handle::NvSciSyncObject;
+use gpu_interop::handle::HandleType;
 use gpu_interop::{Device, DeviceIdentity, Error, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport};
 
 use crate::call::call;
-use crate::description::{self, Description, HandleType};
+use crate::description::{self, Description};
 use crate::handle::{gpi_device, gpi_semaphore};
 use crate::identity::gpi_identity;
 use crate::import_memory::GPI_IMPORT_HAS_EXPORTER;
-use crate::os_handle::{OsHandle, forget_fd, forget_win32};
+use crate::os_handle::{OsHandle, give_back};
 use crate::status::gpi_status;
 
-/// Kind of semaphore: a binary semaphore's file descriptor from `vkGetSemaphoreFdKHR` with OPAQUE_FD.
+/// Kind of semaphore `opaque_fd`: a binary semaphore's file descriptor from `vkGetSemaphoreFdKHR` with OPAQUE_FD.
 pub const GPI_SEMAPHORE_OPAQUE_FD: i32 = 1;
-/// Kind of semaphore: a binary semaphore's NT handle or name.
+/// Kind of semaphore `opaque_win32`: a binary semaphore's NT handle or name.
 pub const GPI_SEMAPHORE_OPAQUE_WIN32: i32 = 2;
-/// Kind of semaphore: a binary semaphore's KMT handle.
+/// Kind of semaphore `opaque_win32_kmt`: a binary semaphore's KMT handle.
 pub const GPI_SEMAPHORE_OPAQUE_WIN32_KMT: i32 = 3;
-/// Kind of semaphore: a shared `ID3D12Fence`, by NT handle or name.
+/// Kind of semaphore `d3d12_fence`: a shared `ID3D12Fence`, by NT handle or name.
 pub const GPI_SEMAPHORE_D3D12_FENCE: i32 = 4;
-/// Kind of semaphore: a shared `ID3D11Fence`, by NT handle or name.
+/// Kind of semaphore `d3d11_fence`: a shared `ID3D11Fence`, by NT handle or name.
 pub const GPI_SEMAPHORE_D3D11_FENCE: i32 = 5;
-/// Kind of semaphore: an `NvSciSyncObj`.
+/// Kind of semaphore `nv_sci_sync`: an `NvSciSyncObj`.
 pub const GPI_SEMAPHORE_NVSCISYNC: i32 = 6;
-/// Kind of semaphore: the `IDXGIKeyedMutex` of a shared resource, by the resource's NT handle or name.
+/// Kind of semaphore `d3d11_keyed_mutex`: the `IDXGIKeyedMutex` of a shared resource, by the resource's NT handle or name.
 pub const GPI_SEMAPHORE_D3D11_KEYED_MUTEX: i32 = 7;
-/// Kind of semaphore: the same, by the resource's KMT handle.
+/// Kind of semaphore `d3d11_keyed_mutex_kmt`: the same, by the resource's KMT handle.
 pub const GPI_SEMAPHORE_D3D11_KEYED_MUTEX_KMT: i32 = 8;
-/// Kind of semaphore: a timeline semaphore's file descriptor.
+/// Kind of semaphore `timeline_fd`: a timeline semaphore's file descriptor.
 pub const GPI_SEMAPHORE_TIMELINE_FD: i32 = 9;
-/// Kind of semaphore: a timeline semaphore's NT handle or name.
+/// Kind of semaphore `timeline_win32`: a timeline semaphore's NT handle or name.
 pub const GPI_SEMAPHORE_TIMELINE_WIN32: i32 = 10;
 
 /// A semaphore to import: a handle and the exporter's description of it. Set everything to 0 first. The functions that export
@@ -55,42 +55,21 @@ pub struct gpi_semaphore_import {
     pub exporter: gpi_identity,
 }
 
-const KINDS: [(i32, SemaphoreHandleKind); 10] = [
-    (GPI_SEMAPHORE_OPAQUE_FD, SemaphoreHandleKind::OpaqueFd),
-    (GPI_SEMAPHORE_OPAQUE_WIN32, SemaphoreHandleKind::OpaqueWin32),
-    (GPI_SEMAPHORE_OPAQUE_WIN32_KMT, SemaphoreHandleKind::OpaqueWin32Kmt),
-    (GPI_SEMAPHORE_D3D12_FENCE, SemaphoreHandleKind::D3d12Fence),
-    (GPI_SEMAPHORE_D3D11_FENCE, SemaphoreHandleKind::D3d11Fence),
-    (GPI_SEMAPHORE_NVSCISYNC, SemaphoreHandleKind::NvSciSync),
-    (GPI_SEMAPHORE_D3D11_KEYED_MUTEX, SemaphoreHandleKind::D3d11KeyedMutex),
-    (GPI_SEMAPHORE_D3D11_KEYED_MUTEX_KMT, SemaphoreHandleKind::D3d11KeyedMutexKmt),
-    (GPI_SEMAPHORE_TIMELINE_FD, SemaphoreHandleKind::TimelineFd),
-    (GPI_SEMAPHORE_TIMELINE_WIN32, SemaphoreHandleKind::TimelineWin32),
-];
-
 /// The kind of a number.
 pub(crate) fn semaphore_kind(operation: &'static str, kind: i32) -> Result<SemaphoreHandleKind> {
-    KINDS.iter().find(|(number, _)| *number == kind).map(|(_, kind)| *kind).ok_or_else(|| {
+    u32::try_from(kind).ok().and_then(SemaphoreHandleKind::from_number).ok_or_else(|| {
         Error::invalid(operation, "unknown kind of semaphore; pass a GPI_SEMAPHORE_*").with_context("kind", kind)
     })
 }
 
-/// The number of a kind; 0 for one that this version does not know.
+/// The number of a kind.
 pub(crate) fn semaphore_kind_number(kind: SemaphoreHandleKind) -> i32 {
-    KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |(number, _)| *number)
+    kind.number().cast_signed()
 }
 
 impl Description for gpi_semaphore_import {
-    fn handle_type(&self) -> HandleType {
-        match self.kind {
-            GPI_SEMAPHORE_OPAQUE_FD | GPI_SEMAPHORE_TIMELINE_FD => HandleType::Fd,
-            GPI_SEMAPHORE_OPAQUE_WIN32
-            | GPI_SEMAPHORE_D3D12_FENCE
-            | GPI_SEMAPHORE_D3D11_FENCE
-            | GPI_SEMAPHORE_D3D11_KEYED_MUTEX
-            | GPI_SEMAPHORE_TIMELINE_WIN32 => HandleType::Nt,
-            _ => HandleType::NotOwned,
-        }
+    fn handle_type(&self) -> Option<HandleType> {
+        semaphore_kind("", self.kind).ok().map(SemaphoreHandleKind::handle_type)
     }
 
     fn os_handle(&self, operation: &'static str) -> OsHandle {
@@ -113,25 +92,10 @@ impl gpi_semaphore_import {
             return Err(Error::invalid(operation, "unknown flags, or a reserved field that is not 0")
                 .with_context("flags", format_args!("{:#x}", self.flags)));
         }
-        let source = self.os_handle(operation);
         // SAFETY: the caller's promises: the handle is what its kind says, and nothing else closes it during the call.
-        let handle = unsafe {
-            match kind {
-                SemaphoreHandleKind::OpaqueFd => SemaphoreHandle::OpaqueFd(source.fd()?),
-                SemaphoreHandleKind::TimelineFd => SemaphoreHandle::TimelineFd(source.fd()?),
-                SemaphoreHandleKind::OpaqueWin32 => SemaphoreHandle::OpaqueWin32(source.win32()?),
-                SemaphoreHandleKind::D3d12Fence => SemaphoreHandle::D3d12Fence(source.win32()?),
-                SemaphoreHandleKind::D3d11Fence => SemaphoreHandle::D3d11Fence(source.win32()?),
-                SemaphoreHandleKind::D3d11KeyedMutex => SemaphoreHandle::D3d11KeyedMutex(source.win32()?),
-                SemaphoreHandleKind::TimelineWin32 => SemaphoreHandle::TimelineWin32(source.win32()?),
-                SemaphoreHandleKind::OpaqueWin32Kmt => SemaphoreHandle::OpaqueWin32Kmt(source.kmt()?),
-                SemaphoreHandleKind::D3d11KeyedMutexKmt => SemaphoreHandle::D3d11KeyedMutexKmt(source.kmt()?),
-                SemaphoreHandleKind::NvSciSync => {
-                    SemaphoreHandle::NvSciSync(NvSciSyncObject::from_raw(source.object()?))
-                }
-                _ => return Err(Error::unsupported(operation, "this version does not import this kind")),
-            }
-        };
+        let object = unsafe { self.os_handle(operation).object_of(kind.handle_type()) }?;
+        let handle = SemaphoreHandle::new(kind, object)
+            .map_err(|_| Error::invalid(operation, "the kind has another type of handle").with_context("kind", kind))?;
         // SAFETY: the caller's promise that the description is true.
         let request = unsafe { SemaphoreImport::new(handle) };
         Ok(match self.flags & GPI_IMPORT_HAS_EXPORTER {
@@ -152,16 +116,8 @@ impl gpi_semaphore_import {
             name: std::ptr::null(),
             exporter: exporter.map_or(gpi_identity::UNKNOWN, gpi_identity::from),
         };
-        (import.fd, import.object) = give_back(request);
+        (import.fd, import.object) = give_back(request.into_handle().into_object());
         import
-    }
-}
-
-/// Takes the handle out of a request without closing it: a descriptor, an NT handle.
-fn give_back(request: SemaphoreImport) -> (i32, *mut c_void) {
-    match request.into_handle() {
-        SemaphoreHandle::OpaqueFd(fd) | SemaphoreHandle::TimelineFd(fd) => (forget_fd(fd), std::ptr::null_mut()),
-        other => (-1, other.into_win32().map_or(std::ptr::null_mut(), forget_win32)),
     }
 }
 
@@ -184,7 +140,7 @@ pub unsafe extern "C" fn gpi_device_import_semaphore(
             let request = unsafe { description.request(operation) }?;
             device.import_semaphore(request).map_err(|failure| {
                 let (error, request) = failure.into_parts();
-                give_back(request);
+                give_back(request.into_handle().into_object());
                 error
             })
         };
@@ -209,11 +165,20 @@ pub unsafe extern "C" fn gpi_semaphore_import_close(import: *mut gpi_semaphore_i
 mod tests {
     use super::*;
 
+    /// Each kind has a constant with its number, whose documentation begins with its name.
     #[test]
-    fn every_kind_has_a_number() {
+    fn every_kind_has_a_constant() {
+        let source = include_str!("import_semaphore.rs");
         for kind in SemaphoreHandleKind::ALL {
-            assert_eq!(semaphore_kind("test", semaphore_kind_number(*kind)).expect("known"), *kind);
+            let start = format!("/// Kind of semaphore `{}`: ", kind.name());
+            let constant = source.split_once(&start).and_then(|(_, rest)| rest.split_once("pub const GPI_SEMAPHORE_"));
+            let (_, constant) = constant.unwrap_or_else(|| panic!("{kind} has no constant"));
+            assert_eq!(
+                constant.split_once(" = ").map(|(_, value)| value.split_once(';').map(|(value, _)| value)),
+                Some(Some(kind.number().to_string().as_str())),
+                "{kind}"
+            );
         }
-        assert!(semaphore_kind("test", 0).is_err() && semaphore_kind("test", 11).is_err());
+        assert!(semaphore_kind("test", 0).is_err() && semaphore_kind("test", -1).is_err());
     }
 }

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
 use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{OnceLock, RwLock};
 
+use gpu_interop::sync::unpoisoned;
 use gpu_interop::{Error, ErrorKind};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn gpi_set_log(level: i32, function: gpi_log_function, dat
         let on = listener.is_some();
         {
             // Waits for the calls of the previous function.
-            let mut current = LISTENER.write().unwrap_or_else(PoisonError::into_inner);
+            let mut current = unpoisoned(LISTENER.write());
             *current = listener;
             LEVEL.store(if on { level } else { GPI_LOG_OFF }, Ordering::Relaxed);
         }
@@ -159,7 +160,7 @@ impl Subscriber for Log {
         if LISTENING.try_with(|listening| listening.replace(true)) != Ok(false) {
             return;
         }
-        let listener = LISTENER.read().unwrap_or_else(PoisonError::into_inner);
+        let listener = unpoisoned(LISTENER.read());
         let level = number(*event.metadata().level());
         // An event of a level that was enabled before may arrive here after a change.
         if let Some(Listener { function, data, .. }) = listener.filter(|listener| level <= listener.level) {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, RwLock};
 
+use gpu_interop::sync::unpoisoned;
 use gpu_interop::{Error, Result};
 
 use crate::buffer::LinearMemory;
@@ -97,7 +98,7 @@ fn unknown<H: Handle>(operation: &'static str, id: u64, found: Option<&Object>) 
 
 /// Adds an object, and returns its new handle.
 pub(crate) fn add<H: Handle>(object: H::Object) -> H {
-    let mut table = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = unpoisoned(OBJECTS.write());
     let number = table.next;
     table.next += 1;
     table.objects.insert(number, H::wrap(Arc::new(object)));
@@ -107,7 +108,7 @@ pub(crate) fn add<H: Handle>(object: H::Object) -> H {
 /// Returns the object of a handle. It lives until the returned reference is dropped, also if another thread destroys the
 /// handle meanwhile.
 pub(crate) fn get<H: Handle>(operation: &'static str, handle: H) -> Result<Arc<H::Object>> {
-    let table = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
+    let table = unpoisoned(OBJECTS.read());
     let found = table.get(handle.id());
     match found.and_then(H::unwrap) {
         Some(object) => Ok(object.clone()),
@@ -118,7 +119,7 @@ pub(crate) fn get<H: Handle>(operation: &'static str, handle: H) -> Result<Arc<H
 /// Removes a handle. Returns its object, which the caller drops: outside of the lock, because a drop may call the
 /// application.
 pub(crate) fn remove<H: Handle>(operation: &'static str, handle: H) -> Result<Arc<H::Object>> {
-    let mut table = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = unpoisoned(OBJECTS.write());
     let found = table.get(handle.id());
     let Some(object) = found.and_then(H::unwrap).cloned() else {
         return Err(unknown::<H>(operation, handle.id(), found));
@@ -130,7 +131,7 @@ pub(crate) fn remove<H: Handle>(operation: &'static str, handle: H) -> Result<Ar
 
 /// Number of live handles.
 pub(crate) fn count() -> usize {
-    OBJECTS.read().unwrap_or_else(PoisonError::into_inner).objects.len()
+    unpoisoned(OBJECTS.read()).objects.len()
 }
 
 #[cfg(test)]

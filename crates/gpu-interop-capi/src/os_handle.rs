@@ -3,7 +3,9 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use gpu_interop::handle::{FdHandle, KmtHandle, NtHandle, ObjectName, Win32Object};
+use gpu_interop::handle::{
+    FdHandle, HandleObject, HandleType, KmtHandle, NtHandle, NvSciBufObject, NvSciSyncObject, ObjectName, Win32Object,
+};
 use gpu_interop::{Error, Result};
 
 /// The fields of an import structure that name an object.
@@ -19,7 +21,7 @@ pub(crate) struct OsHandle {
 const LONGEST_NAME: usize = 32_767;
 
 impl OsHandle {
-    /// Takes ownership of the descriptor. After a later failure, [`forget_fd`] returns it to the caller.
+    /// Takes ownership of the descriptor. After a later failure, [`give_back`] returns it to the caller.
     ///
     /// # Safety
     /// If the descriptor is open, nothing else closes it while the result lives.
@@ -66,23 +68,46 @@ impl OsHandle {
         ObjectName::from_utf16(unsafe { std::slice::from_raw_parts(self.name, length) })
     }
 
-    pub(crate) fn kmt(self) -> Result<KmtHandle> {
-        KmtHandle::new(self.object.addr())
+    /// Takes ownership of the object of a kind's handle. After a later failure, [`give_back`] returns it to the caller.
+    ///
+    /// # Safety
+    /// The fields name an object of this type, and nothing else closes it while the result lives.
+    pub(crate) unsafe fn object_of(self, handle_type: HandleType) -> Result<HandleObject> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Ok(match handle_type {
+                HandleType::Fd => self.fd()?.into(),
+                HandleType::Win32 => self.win32()?.into(),
+                HandleType::Kmt => KmtHandle::new(self.object.addr())?.into(),
+                HandleType::NvSciBuf => NvSciBufObject::from_raw(self.object()?).into(),
+                HandleType::NvSciSync => NvSciSyncObject::from_raw(self.object()?).into(),
+                _ => return Err(Error::unsupported(self.operation, "this version does not import this kind")),
+            })
+        }
     }
 
-    pub(crate) fn object(self) -> Result<NonNull<c_void>> {
+    fn object(self) -> Result<NonNull<c_void>> {
         NonNull::new(self.object).ok_or_else(|| Error::invalid(self.operation, "the object is null"))
+    }
+}
+
+/// Gives an object back to the caller without closing it: a descriptor, and an NT handle or null.
+pub(crate) fn give_back(object: HandleObject) -> (i32, *mut c_void) {
+    match object {
+        HandleObject::Fd(fd) => (forget_fd(fd), std::ptr::null_mut()),
+        HandleObject::Win32(object) => (-1, forget_win32(object)),
+        _ => (-1, std::ptr::null_mut()),
     }
 }
 
 /// Gives a descriptor back to the caller without closing it.
 #[cfg(unix)]
-pub(crate) fn forget_fd(fd: FdHandle) -> i32 {
+fn forget_fd(fd: FdHandle) -> i32 {
     std::os::fd::IntoRawFd::into_raw_fd(fd)
 }
 
 #[cfg(not(unix))]
-pub(crate) fn forget_fd(fd: FdHandle) -> i32 {
+fn forget_fd(fd: FdHandle) -> i32 {
     match fd {}
 }
 
@@ -98,7 +123,7 @@ pub(crate) fn close_fd(fd: FdHandle) {
 }
 
 /// Gives a handle back to the caller without closing it; null for a name.
-pub(crate) fn forget_win32(object: Win32Object) -> *mut c_void {
+fn forget_win32(object: Win32Object) -> *mut c_void {
     let raw = match &object {
         Win32Object::Handle(handle) => handle.as_raw(),
         _ => std::ptr::null_mut(),

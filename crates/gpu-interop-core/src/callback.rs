@@ -1,6 +1,8 @@
 //! Calls of the application's code where a panic must not unwind: on a thread of this crate, into a driver, and inside
-//! `drop`. An exporter's methods and destructor, an owner's destructor, a subscriber of `tracing`.
+//! `drop`. An exporter's methods and destructor, an owner's destructor, a subscriber of `tracing`. Host functions also must
+//! not call a driver.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls application code; `None` if it panicked. The panic hook has reported it.
@@ -20,6 +22,31 @@ macro_rules! log {
         // A subscriber that panics has lost the event.
         let _ = $crate::callback::caught(|| tracing::$level!($($event)*));
     }};
+}
+
+thread_local! {
+    static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// `true` if this thread is inside a host function, which must not call a driver or wait.
+pub(crate) fn calls_are_forbidden() -> bool {
+    FORBIDDEN.get()
+}
+
+/// `true` on a thread that must neither wait nor call a compute driver: inside a host function of
+/// [`Stream::launch_host_function`](crate::Stream::launch_host_function), also while the objects that it captured are
+/// dropped, and inside the destructor of an [`ExporterTimeline`](crate::ExporterTimeline) that a bridge drops.
+#[must_use]
+pub fn in_host_function() -> bool {
+    calls_are_forbidden()
+}
+
+/// Runs a host function, or another function like one: objects that it drops do not call the driver.
+pub(crate) fn without_driver_calls<T>(function: impl FnOnce() -> T) -> T {
+    FORBIDDEN.set(true);
+    let returned = function();
+    FORBIDDEN.set(false);
+    returned
 }
 
 #[cfg(all(test, not(loom)))]

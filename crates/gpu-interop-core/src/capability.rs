@@ -73,95 +73,45 @@ impl fmt::Display for Support {
     }
 }
 
-/// Features, other than handle kinds, that differ between devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum Feature {
-    /// Mapping imported memory as a linear buffer.
-    MappedBuffer,
-    /// Mapping imported memory as a mipmapped array.
-    MappedMipmappedArray,
-    /// Surfaces of levels of a mapped mipmapped array.
-    Surfaces,
-    /// Textures of mapped mipmapped arrays.
-    Textures,
-    /// Exportable memory of the device itself (the reverse direction).
-    ExportableMemory,
-    /// Stream waits for, and writes of, a 32-bit word in memory.
-    StreamMemoryOperations32,
-    /// Stream waits for, and writes of, a 64-bit word in memory.
-    StreamMemoryOperations64,
-    /// Memory words that the host and streams both access; required to bridge a [`Timeline`](crate::Timeline).
-    SignalMemory,
-    /// Host functions of the application in stream order.
-    HostFunctions,
-    /// Modules and kernels.
-    Kernels,
-    /// Graphs: work captured once and launched many times.
-    Graphs,
-    /// Kernels in graphs.
-    GraphKernels,
-    /// Semaphore signals and waits in graphs.
-    GraphSemaphores,
-    /// Waits for, and writes of, a word in memory in graphs.
-    GraphMemoryOperations,
-    /// Memory imports by the name of a Windows object instead of a handle.
-    NamedMemory,
-    /// Semaphore imports by the name of a Windows object instead of a handle.
-    NamedSemaphores,
-    /// NvSciSync attribute lists filled by the device: [`Device::fill_nv_sci_sync_attributes`].
-    ///
-    /// [`Device::fill_nv_sci_sync_attributes`]: crate::Device::fill_nv_sci_sync_attributes
-    NvSciSyncAttributes,
-}
-
-impl Feature {
-    /// Every feature.
-    pub const ALL: &'static [Self] = &[
-        Self::MappedBuffer,
-        Self::MappedMipmappedArray,
-        Self::Surfaces,
-        Self::Textures,
-        Self::ExportableMemory,
-        Self::StreamMemoryOperations32,
-        Self::StreamMemoryOperations64,
-        Self::SignalMemory,
-        Self::HostFunctions,
-        Self::Kernels,
-        Self::Graphs,
-        Self::GraphKernels,
-        Self::GraphSemaphores,
-        Self::GraphMemoryOperations,
-        Self::NamedMemory,
-        Self::NamedSemaphores,
-        Self::NvSciSyncAttributes,
-    ];
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MappedBuffer => "mapped buffer",
-            Self::MappedMipmappedArray => "mapped mipmapped array",
-            Self::Surfaces => "surfaces",
-            Self::Textures => "textures",
-            Self::ExportableMemory => "exportable memory",
-            Self::StreamMemoryOperations32 => "stream memory operations, 32 bit",
-            Self::StreamMemoryOperations64 => "stream memory operations, 64 bit",
-            Self::SignalMemory => "signal memory",
-            Self::HostFunctions => "host functions",
-            Self::Kernels => "kernels",
-            Self::Graphs => "graphs",
-            Self::GraphKernels => "kernels in graphs",
-            Self::GraphSemaphores => "semaphores in graphs",
-            Self::GraphMemoryOperations => "stream memory operations in graphs",
-            Self::NamedMemory => "imports of memory by name",
-            Self::NamedSemaphores => "imports of semaphores by name",
-            Self::NvSciSyncAttributes => "NvSciSync attributes",
-        })
+named_enum! {
+    /// Features, other than handle kinds, that differ between devices.
+    Feature {
+        /// Mapping imported memory as a linear buffer.
+        MappedBuffer = "mapped_buffer", "mapped buffer";
+        /// Mapping imported memory as a mipmapped array.
+        MappedMipmappedArray = "mapped_mipmapped_array", "mapped mipmapped array";
+        /// Surfaces of levels of a mapped mipmapped array.
+        Surfaces = "surfaces", "surfaces";
+        /// Textures of mapped mipmapped arrays.
+        Textures = "textures", "textures";
+        /// Exportable memory of the device itself (the reverse direction).
+        ExportableMemory = "exportable_memory", "exportable memory";
+        /// Stream waits for, and writes of, a 32-bit word in memory.
+        StreamMemoryOperations32 = "stream_memory_operations32", "stream memory operations, 32 bit";
+        /// Stream waits for, and writes of, a 64-bit word in memory.
+        StreamMemoryOperations64 = "stream_memory_operations64", "stream memory operations, 64 bit";
+        /// Memory words that the host and streams both access; required to bridge a [`Timeline`](crate::Timeline).
+        SignalMemory = "signal_memory", "signal memory";
+        /// Host functions of the application in stream order.
+        HostFunctions = "host_functions", "host functions";
+        /// Modules and kernels.
+        Kernels = "kernels", "kernels";
+        /// Graphs: work captured once and launched many times.
+        Graphs = "graphs", "graphs";
+        /// Kernels in graphs.
+        GraphKernels = "graph_kernels", "kernels in graphs";
+        /// Semaphore signals and waits in graphs.
+        GraphSemaphores = "graph_semaphores", "semaphores in graphs";
+        /// Waits for, and writes of, a word in memory in graphs.
+        GraphMemoryOperations = "graph_memory_operations", "stream memory operations in graphs";
+        /// Memory imports by the name of a Windows object instead of a handle.
+        NamedMemory = "named_memory", "imports of memory by name";
+        /// Semaphore imports by the name of a Windows object instead of a handle.
+        NamedSemaphores = "named_semaphores", "imports of semaphores by name";
+        /// NvSciSync attribute lists filled by the device: [`Device::fill_nv_sci_sync_attributes`].
+        ///
+        /// [`Device::fill_nv_sci_sync_attributes`]: crate::Device::fill_nv_sci_sync_attributes
+        NvSciSyncAttributes = "nv_sci_sync_attributes", "NvSciSync attributes";
     }
 }
 
@@ -189,14 +139,14 @@ impl Capabilities {
     /// Declares the support of a memory handle kind. Kinds of another operating system stay unsupported.
     #[must_use]
     pub fn with_memory(mut self, kind: MemoryHandleKind, support: Support) -> Self {
-        self.memory.insert(kind, if kind.platform().is_current() { support } else { other_platform() });
+        self.memory.insert(kind, if kind.handle_type().is_current() { support } else { other_platform() });
         self
     }
 
     /// Declares the support of a semaphore handle kind. Kinds of another operating system stay unsupported.
     #[must_use]
     pub fn with_semaphore(mut self, kind: SemaphoreHandleKind, support: Support) -> Self {
-        self.semaphores.insert(kind, if kind.platform().is_current() { support } else { other_platform() });
+        self.semaphores.insert(kind, if kind.handle_type().is_current() { support } else { other_platform() });
         self
     }
 
@@ -224,7 +174,7 @@ impl Capabilities {
     /// Support of importing memory handles of this kind.
     #[must_use]
     pub fn memory(&self, kind: MemoryHandleKind) -> Support {
-        if !kind.platform().is_current() {
+        if !kind.handle_type().is_current() {
             return other_platform();
         }
         declared(&self.memory, kind)
@@ -233,7 +183,7 @@ impl Capabilities {
     /// Support of importing semaphore handles of this kind.
     #[must_use]
     pub fn semaphore(&self, kind: SemaphoreHandleKind) -> Support {
-        if !kind.platform().is_current() {
+        if !kind.handle_type().is_current() {
             return other_platform();
         }
         declared(&self.semaphores, kind)
@@ -278,7 +228,7 @@ mod tests {
             .iter()
             .fold(Capabilities::none(), |all, kind| all.with_memory(*kind, Support::Native));
         for kind in MemoryHandleKind::ALL {
-            assert_eq!(everything.memory(*kind).is_supported(), kind.platform().is_current(), "{kind}");
+            assert_eq!(everything.memory(*kind).is_supported(), kind.handle_type().is_current(), "{kind}");
         }
         // The JSON form agrees.
         let json = serde_json::to_value(&everything).expect("serializes");

@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use crate::backend::DevicePtr;
 use crate::object::BufferSlice;
+use crate::raw::DevicePtr;
 
 /// Code of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -102,11 +102,12 @@ mod names;
 mod nv_sci;
 mod object;
 mod process;
-mod range;
+mod raw;
 #[doc = include_str!("rules.md")]
 pub mod rules {}
 mod semaphore_ops;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 mod sys;
 mod texture;
 mod timeline;
@@ -115,6 +116,7 @@ pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArray
 pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
 #[doc(hidden)]
 pub use callback::caught;
+pub use callback::in_host_function;
 pub use capability::{Capabilities, Feature, Support};
 pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
 pub use format::{ChannelOrder, ColorEncoding, MappedPlanes, PlaneLayout, VideoFormat};
@@ -125,17 +127,17 @@ pub use import::check_buffer;
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, ByValue, KernelArg, LaunchConfig, ModuleImage};
 pub use mapping::HostMapping;
+pub use mapping::byte_range;
 #[doc(hidden)]
 pub use names::with_names;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BorrowedMemory, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore,
     Graph, Kernel, MappedBuffer, MappedMipmappedArray, MappedRange, Module, PitchedTexels, SemaphoreRef,
-    SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch, in_host_function,
+    SemaphoreSignal, SemaphoreWait, SignalBatch, Stream, Surface, Texture, Timeline, WaitBatch,
 };
 #[doc(hidden)]
 pub use process::{FORKED, FirstUse, ProcessMark};
-pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};
 pub use timeline::{ExporterTimeline, PollingWaiter, TIMELINE_VARIABLE, TimelineStrategy, TimelineWaiter};

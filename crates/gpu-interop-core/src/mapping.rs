@@ -1,10 +1,12 @@
-//! Host mappings of device memory.
+//! Byte ranges, and host mappings of device memory.
 
+use std::ops::{Bound, RangeBounds};
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::backend::bytes::words;
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// A range of memory that a driver mapped for the host (`vkMapMemory`, `NvSciBufObjGetCpuPtr`). Used by exporters. Does
 /// not own the mapping.
@@ -49,7 +51,7 @@ impl HostMapping {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is not inside the mapping.
     pub fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         let source = self.range(operation, offset, out.len())?;
-        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.lock);
         // SAFETY: the range is inside the mapping. `out` has the same length, is mutably borrowed, and does not overlap
         // the mapping, which no reference names.
         unsafe { words::read(source, out.as_mut_ptr(), out.len()) };
@@ -62,7 +64,7 @@ impl HostMapping {
     /// As for [`HostMapping::read`].
     pub fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
         let target = self.range(operation, offset, data.len())?;
-        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.lock);
         // SAFETY: the range is inside the mapping. `data` has the same length, is not written while it is borrowed, and
         // does not overlap the mapping, which no reference names.
         unsafe { words::write(data.as_ptr(), target, data.len()) };
@@ -86,9 +88,44 @@ impl HostMapping {
     }
 }
 
+/// Resolves a range inside `size` bytes to its offset and length in bytes. Used by importers; `operation` is reported
+/// in the error.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty, goes past the end, or has
+/// an end that overflows.
+pub fn byte_range(operation: &'static str, range: impl RangeBounds<u64>, size: u64) -> Result<(u64, u64)> {
+    let overflow = || Error::invalid(operation, "the end of the range overflows 64 bits");
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(before) => before.checked_add(1).ok_or_else(overflow)?,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(last) => last.checked_add(1).ok_or_else(overflow)?,
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => size,
+    };
+    let invalid = |what: &str| {
+        Error::invalid(operation, what)
+            .with_context("start", start)
+            .with_context("end", end)
+            .with_context("size", format_args!("{size} bytes"))
+    };
+    if start >= end {
+        return Err(invalid("the range is empty"));
+    }
+    if end > size {
+        return Err(invalid("the range goes past the end"));
+    }
+    Ok((start, end - start))
+}
+
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -123,5 +160,24 @@ mod tests {
         assert!(mapping.write("write", 16, &[1]).is_err());
         assert!(mapping.read("read", 9, &mut [0; 8]).is_err());
         assert!(mapping.read("read", u64::MAX, &mut [0; 8]).is_err());
+    }
+
+    proptest! {
+        /// Either the range is inside and is returned as it is, or it is rejected.
+        #[test]
+        fn ranges_are_exact(start: u64, end: u64, size: u64) {
+            let expected = (start < end && end <= size).then(|| (start, end - start));
+            prop_assert_eq!(byte_range("op", start..end, size).ok(), expected);
+        }
+    }
+
+    #[test]
+    fn every_form_of_range_works() {
+        assert_eq!(byte_range("op", .., 8).ok(), Some((0, 8)));
+        assert_eq!(byte_range("op", 2.., 8).ok(), Some((2, 6)));
+        assert_eq!(byte_range("op", ..=3, 8).ok(), Some((0, 4)));
+        assert!(byte_range("op", 0..=u64::MAX, u64::MAX).is_err());
+        assert!(byte_range("op", 8.., 8).is_err());
+        assert!(byte_range("op", .., 0).is_err());
     }
 }

@@ -1,4 +1,6 @@
-//! Synchronisation primitives: `std`, or `loom` under `cfg(loom)`.
+//! Synchronisation primitives: `std`, or `loom` under `cfg(loom)`. The other crates of this project use its helpers for locks.
+
+use std::sync::{LockResult, PoisonError};
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
@@ -19,9 +21,15 @@ pub(crate) use loom::thread::{Builder, yield_now};
 #[cfg(loom)]
 pub(crate) use self::timeless::{Instant, sleep};
 
-/// Locks a mutex, ignoring poison: the guarded data is valid at every step, so a panic does not invalidate it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// What a lock or a wait returned, ignoring poison: the guarded data is valid at every step, so a panic does not invalidate
+/// it.
+pub fn unpoisoned<G>(result: LockResult<G>) -> G {
+    result.unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks a mutex of `std`, ignoring poison as [`unpoisoned`] does.
+pub fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    unpoisoned(mutex.lock())
 }
 
 /// Clock for loom, which does not model time: an hour has elapsed at every query.

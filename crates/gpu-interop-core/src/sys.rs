@@ -1,13 +1,13 @@
 //! `kcmp(2)`, which no dependency wraps, memory that forked processes find cleared, and guarded destructors.
 
-mod guarded;
-
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 #[cfg(unix)]
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 #[cfg(target_os = "linux")]
 use std::sync::atomic::AtomicU32;
 
-pub(crate) use guarded::Guarded;
+use crate::callback::caught;
 
 /// `true` if `number` is an open descriptor of the same open file as `fd`; `None` if unknown. `process` is the number of
 /// this process.
@@ -52,4 +52,29 @@ pub(crate) fn cleared_by_fork() -> Option<&'static AtomicU32> {
     // SAFETY: the page is mapped for reads and writes until the process ends, aligned, zeroed, and used only through
     // this reference.
     Some(unsafe { &*page.cast::<AtomicU32>() })
+}
+
+/// A value of the application. A panic of its destructor ends here.
+#[derive(Debug)]
+pub(crate) struct Guarded<T>(ManuallyDrop<T>);
+
+impl<T> Guarded<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(ManuallyDrop::new(value))
+    }
+}
+
+impl<T> Deref for Guarded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        // SAFETY: the value is dropped here only, once, and not used afterwards.
+        caught(|| unsafe { ManuallyDrop::drop(&mut self.0) });
+    }
 }

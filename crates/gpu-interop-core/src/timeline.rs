@@ -3,13 +3,14 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, Result};
 use crate::handle::SemaphoreHandleKind;
 use crate::import::SemaphoreImport;
+use crate::sync::{lock, unpoisoned};
 
 /// Environment variable that overrides the strategy of [`Timeline::new`](crate::Timeline::new): `native`, `bridge`, or
 /// `auto`, the default.
@@ -229,14 +230,14 @@ impl TimelineWaiter for PollingWaiter {
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
         let pause = if waits.is_empty() { timeout } else { timeout.min(PAUSE) };
-        let interrupted = self.interrupted.lock().unwrap_or_else(PoisonError::into_inner);
+        let interrupted = lock(&self.interrupted);
         let waited = self.interruption.wait_timeout_while(interrupted, pause, |interrupted| !*interrupted);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        *unpoisoned(waited).0 = false;
         Ok(())
     }
 
     fn interrupt(&self) {
-        *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.interrupted) = true;
         self.interruption.notify_one();
     }
 }

@@ -6,11 +6,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use gpu_interop_core::backend::{
     BlockLayout, RawEvent, RawMemory, RawSemaphore, RawSignal, RawStream, RawWait, SemaphoreBlocks,
 };
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     BackendDevice, BackendInfo, Capabilities, Device, DeviceIdentity, DevicePtr, Error, ExternalSemaphore,
     MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, SignalBatch, Support, WaitBatch,
@@ -64,7 +65,7 @@ struct Trivial {
 
 impl Trivial {
     fn keep(&self, index: usize, semaphores: &[RawSemaphore], blocks: &[u64]) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         // The vectors have this capacity.
         last[index].0.clear();
         last[index].0.extend_from_slice(semaphores);
@@ -327,7 +328,7 @@ fn prepared_batches_allocate_nothing_and_carry_every_value() -> Result<()> {
             Ok(())
         })?;
         assert_eq!(made, 0, "allocations in 2,000 prepared signals and waits, {blocks:?}");
-        let last = trivial.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&trivial.last);
         let Some(blocks) = blocks else {
             assert_eq!(*last, [(vec![], vec![]), (vec![], vec![])]);
             continue;
@@ -354,7 +355,7 @@ fn values_of_timelines_are_each_set_and_compared() -> Result<()> {
     let semaphores = (0..8).map(make).collect::<Result<Vec<_>>>()?;
     let (mut signals, mut waits) = (SignalBatch::new(&semaphores)?, WaitBatch::new(&semaphores)?);
     let assert_enqueued = |values: [u64; 8]| {
-        let last = trivial.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&trivial.last);
         for ((_, words), layout) in last.iter().zip([BLOCKS.signal, BLOCKS.wait]) {
             let mut expected = vec![0; 8 * layout.words];
             for (index, value) in values.into_iter().enumerate() {
@@ -397,7 +398,7 @@ fn the_only_timeline_of_a_batch_carries_its_value() -> Result<()> {
     for value in 1..=4 {
         signals.set(1, value)?;
         stream.signal_prepared(&mut signals)?;
-        let last = trivial.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&trivial.last);
         let mut expected = vec![0; 2 * BLOCKS.signal.words];
         expected[BLOCKS.signal.words + BLOCKS.signal.value] = value;
         assert_eq!(last[0].1, expected);

@@ -1,8 +1,9 @@
 //! Values of fences of both Direct3D versions, and host waits for them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ErrorKind, Result};
 use windows::Win32::Graphics::Direct3D11::{ID3D11Device, ID3D11Fence};
 use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12Fence};
@@ -101,7 +102,7 @@ impl Counter {
     }
 
     fn pending(&self) -> MutexGuard<'_, Vec<(u64, Event)>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 
     /// Blocks until the value is reached.

@@ -1,9 +1,10 @@
 //! Host waits for several fences at once.
 
 use std::any::Any;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ExporterTimeline, Result, TimelineWaiter};
 
 use crate::event::Event;
@@ -57,7 +58,7 @@ impl TimelineWaiter for Waiter {
     }
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
-        let mut registrations = self.registrations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registrations = lock(&self.registrations);
         registrations.iter_mut().for_each(|registration| registration.idle = registration.idle.saturating_add(1));
         for &(timeline, value) in waits {
             let foreign = || Error::invalid("TimelineWaiter::wait_any", "the timeline is not a Direct3D fence");

@@ -8,10 +8,8 @@ use std::mem::{offset_of, size_of};
 use std::ptr;
 use std::time::Duration;
 
-use gpu_interop_core::handle::{ObjectName, Win32Object};
-use gpu_interop_core::{
-    MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind, SignalParams, WaitParams,
-};
+use gpu_interop_core::handle::{HandleObjectRef, ObjectName, Win32Object};
+use gpu_interop_core::{MemoryImport, SemaphoreHandle, SignalParams, WaitParams};
 
 /// `CUDA_EXTERNAL_MEMORY_DEDICATED`, `hipExternalMemoryDedicated`.
 pub const MEMORY_DEDICATED: u32 = 1;
@@ -21,41 +19,6 @@ pub const SIGNAL_SKIP_NVSCIBUF_MEMSYNC: u32 = 1;
 pub const WAIT_SKIP_NVSCIBUF_MEMSYNC: u32 = 2;
 /// Timeout of a keyed mutex wait that never times out.
 pub const INFINITE_MS: u32 = u32::MAX;
-
-/// `CUexternalMemoryHandleType`, `hipExternalMemoryHandleType` of a kind; `None` for kinds of a later version.
-#[must_use]
-pub const fn memory_type(kind: MemoryHandleKind) -> Option<u32> {
-    Some(match kind {
-        MemoryHandleKind::OpaqueFd => 1,
-        MemoryHandleKind::OpaqueWin32 => 2,
-        MemoryHandleKind::OpaqueWin32Kmt => 3,
-        MemoryHandleKind::D3d12Heap => 4,
-        MemoryHandleKind::D3d12Resource => 5,
-        MemoryHandleKind::D3d11Resource => 6,
-        MemoryHandleKind::D3d11ResourceKmt => 7,
-        MemoryHandleKind::NvSciBuf => 8,
-        MemoryHandleKind::DmaBufFd => 9,
-        _ => return None,
-    })
-}
-
-/// `CUexternalSemaphoreHandleType`, `hipExternalSemaphoreHandleType` of a kind; `None` for kinds of a later version.
-#[must_use]
-pub const fn semaphore_type(kind: SemaphoreHandleKind) -> Option<u32> {
-    Some(match kind {
-        SemaphoreHandleKind::OpaqueFd => 1,
-        SemaphoreHandleKind::OpaqueWin32 => 2,
-        SemaphoreHandleKind::OpaqueWin32Kmt => 3,
-        SemaphoreHandleKind::D3d12Fence => 4,
-        SemaphoreHandleKind::D3d11Fence => 5,
-        SemaphoreHandleKind::NvSciSync => 6,
-        SemaphoreHandleKind::D3d11KeyedMutex => 7,
-        SemaphoreHandleKind::D3d11KeyedMutexKmt => 8,
-        SemaphoreHandleKind::TimelineFd => 9,
-        SemaphoreHandleKind::TimelineWin32 => 10,
-        _ => return None,
-    })
-}
 
 /// NT handle or object name; the other field is null.
 #[repr(C)]
@@ -89,6 +52,19 @@ impl Handle {
     /// No handle: every byte 0.
     const NONE: Self = Self { win32: Win32 { handle: ptr::null_mut(), name: ptr::null() } };
 
+    /// Encodes an object. `fd` is the file descriptor passed to the driver in place of a file descriptor. Returns `None` for
+    /// objects of a later version.
+    fn new(object: HandleObjectRef<'_>, fd: c_int) -> Option<Self> {
+        Some(match object {
+            HandleObjectRef::Fd(_) => Self::fd(fd),
+            HandleObjectRef::Win32(object) => Self::win32(object),
+            HandleObjectRef::Kmt(handle) => Self::kmt(handle.as_raw()),
+            HandleObjectRef::NvSciBuf(object) => Self::nv_sci(object.as_raw()),
+            HandleObjectRef::NvSciSync(object) => Self::nv_sci(object.as_raw()),
+            _ => return None,
+        })
+    }
+
     fn fd(fd: c_int) -> Self {
         // The remaining bytes of the union stay 0: a driver may compare them.
         let mut handle = Self::NONE;
@@ -121,7 +97,9 @@ impl Handle {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryHandleDesc {
-    /// [`memory_type`].
+    /// `CUexternalMemoryHandleType`, `hipExternalMemoryHandleType`: [`MemoryHandleKind::number`].
+    ///
+    /// [`MemoryHandleKind::number`]: gpu_interop_core::MemoryHandleKind::number
     pub kind: u32,
     /// The handle. Pointers in it borrow from the request that was encoded.
     pub handle: Handle,
@@ -134,25 +112,13 @@ pub struct MemoryHandleDesc {
 }
 
 impl MemoryHandleDesc {
-    /// Encodes a request. `fd` is the file descriptor passed to the driver for fd-based kinds. Returns `None` for kinds
-    /// without a number.
+    /// Encodes a request. `fd` is the file descriptor passed to the driver for fd-based kinds. Returns `None` for objects of
+    /// a later version.
     #[must_use]
     pub fn new(request: &MemoryImport, fd: c_int) -> Option<Self> {
-        let handle = match request.handle() {
-            MemoryHandle::OpaqueFd(_) | MemoryHandle::DmaBufFd(_) => Handle::fd(fd),
-            MemoryHandle::OpaqueWin32(object)
-            | MemoryHandle::D3d12Heap(object)
-            | MemoryHandle::D3d12Resource(object)
-            | MemoryHandle::D3d11Resource(object) => Handle::win32(object),
-            MemoryHandle::OpaqueWin32Kmt(handle) | MemoryHandle::D3d11ResourceKmt(handle) => {
-                Handle::kmt(handle.as_raw())
-            }
-            MemoryHandle::NvSciBuf(object) => Handle::nv_sci(object.as_raw()),
-            _ => return None,
-        };
         Some(Self {
-            kind: memory_type(request.handle().kind())?,
-            handle,
+            kind: request.handle().kind().number(),
+            handle: Handle::new(request.handle().object(), fd)?,
             size: request.size(),
             flags: if request.is_dedicated() { MEMORY_DEDICATED } else { 0 },
             reserved: [0; 16],
@@ -186,7 +152,9 @@ impl MemoryBufferDesc {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SemaphoreHandleDesc {
-    /// [`semaphore_type`].
+    /// `CUexternalSemaphoreHandleType`, `hipExternalSemaphoreHandleType`: [`SemaphoreHandleKind::number`].
+    ///
+    /// [`SemaphoreHandleKind::number`]: gpu_interop_core::SemaphoreHandleKind::number
     pub kind: u32,
     /// The handle. Pointers in it borrow from the request that was encoded.
     pub handle: Handle,
@@ -197,24 +165,11 @@ pub struct SemaphoreHandleDesc {
 }
 
 impl SemaphoreHandleDesc {
-    /// Encodes a handle. `fd` is the file descriptor passed to the driver for fd-based kinds. Returns `None` for kinds
-    /// without a number.
+    /// Encodes a handle. `fd` is the file descriptor passed to the driver for fd-based kinds. Returns `None` for objects of
+    /// a later version.
     #[must_use]
     pub fn new(handle: &SemaphoreHandle, fd: c_int) -> Option<Self> {
-        let kind = semaphore_type(handle.kind())?;
-        let handle = match handle {
-            SemaphoreHandle::OpaqueFd(_) | SemaphoreHandle::TimelineFd(_) => Handle::fd(fd),
-            SemaphoreHandle::OpaqueWin32(object)
-            | SemaphoreHandle::D3d12Fence(object)
-            | SemaphoreHandle::D3d11Fence(object)
-            | SemaphoreHandle::D3d11KeyedMutex(object)
-            | SemaphoreHandle::TimelineWin32(object) => Handle::win32(object),
-            SemaphoreHandle::OpaqueWin32Kmt(handle) | SemaphoreHandle::D3d11KeyedMutexKmt(handle) => {
-                Handle::kmt(handle.as_raw())
-            }
-            SemaphoreHandle::NvSciSync(object) => Handle::nv_sci(object.as_raw()),
-            _ => return None,
-        };
+        let (kind, handle) = (handle.kind().number(), Handle::new(handle.object(), fd)?);
         Some(Self { kind, handle, flags: 0, reserved: [0; 16] })
     }
 }
@@ -363,14 +318,6 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kinds_are_numbered_as_in_the_headers() {
-        let memory: Vec<_> = MemoryHandleKind::ALL.iter().map(|kind| memory_type(*kind)).collect();
-        assert_eq!(memory, (1..=9).map(Some).collect::<Vec<_>>());
-        let semaphores: Vec<_> = SemaphoreHandleKind::ALL.iter().map(|kind| semaphore_type(*kind)).collect();
-        assert_eq!(semaphores, (1..=10).map(Some).collect::<Vec<_>>());
-    }
 
     #[test]
     fn timeouts_round_up_and_only_none_is_infinite() {

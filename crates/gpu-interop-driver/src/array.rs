@@ -1,65 +1,98 @@
-//! Array copies in units common to both drivers.
+//! Encoding of array copies.
 
-use gpu_interop_core::backend::{ArrayCopy, ArrayCopySide, DevicePtr, RawArray};
+use std::ffi::{c_uint, c_void};
+use std::ptr;
+
+use gpu_interop_core::backend::{ArrayCopy, ArrayCopySide};
 use gpu_interop_core::{Error, Result};
 
-/// Array copy in `usize` units. The struct passed to the driver differs between the vendors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Copy3d {
-    /// Side that is read.
-    pub src: Side,
-    /// Side that is written.
-    pub dst: Side,
-    /// Bytes per row, rows, slices.
-    pub extent: [usize; 3],
-}
+use crate::functions::{DeviceAddress, Handle};
 
-/// One side of a [`Copy3d`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Side {
-    /// Memory or array.
-    pub place: Place,
+/// `CU_MEMORYTYPE_HOST`, and `hipMemoryTypeHost` since HIP 6.
+pub const MEMORY_TYPE_HOST: c_uint = 1;
+/// `CU_MEMORYTYPE_DEVICE`, and `hipMemoryTypeDevice` since HIP 6.
+pub const MEMORY_TYPE_DEVICE: c_uint = 2;
+
+/// Side of a [`Memcpy3d`].
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Memcpy3dSide<R> {
     /// Origin of the copy in an array: byte within the row, row, slice. 0 for memory.
     pub offset: [usize; 3],
+    /// 0.
+    pub level_of_detail: usize,
+    /// [`MEMORY_TYPE_HOST`], [`MEMORY_TYPE_DEVICE`] or the vendor's number of arrays. The fields of the other types are 0.
+    pub memory_type: c_uint,
+    /// Host memory.
+    pub host: *mut c_void,
+    /// Linear device memory.
+    pub device: DeviceAddress,
+    /// Array.
+    pub array: Handle,
+    /// 0: bytes that only NVIDIA's struct has.
+    pub reserved: R,
     /// Row pitch of memory in bytes. 0 for an array.
     pub pitch: usize,
     /// Slice pitch of memory in rows. 0 for an array.
     pub height: usize,
 }
 
-/// Location of a side of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// Host memory.
-    Host(*mut u8),
-    /// Linear device memory.
-    Device(DevicePtr),
-    /// Array.
-    Array(RawArray),
+/// `CUDA_MEMCPY3D` if `R` is `usize`, `HIP_MEMCPY3D` of HIP 6 and later if `R` is `[usize; 0]`. Both sides have the same
+/// fields.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Memcpy3d<R> {
+    /// Side that is read.
+    pub src: Memcpy3dSide<R>,
+    /// Side that is written.
+    pub dst: Memcpy3dSide<R>,
+    /// Bytes per row, rows, slices.
+    pub extent: [usize; 3],
 }
 
-/// Converts a copy.
-///
-/// # Errors
-/// `InvalidArgument` for extents that exceed the address space.
-pub fn copy(operation: &'static str, copy: &ArrayCopy) -> Result<Copy3d> {
-    let extent = sizes(operation, copy.extent)?;
-    let side = |of| side(operation, of, extent[1] == 1 && extent[2] > 1);
-    Ok(Copy3d { src: side(copy.src)?, dst: side(copy.dst)?, extent })
+impl<R: Default> Memcpy3d<R> {
+    /// Encodes a copy. `array` is the vendor's `memory_type` of arrays.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for extents that exceed the address space.
+    pub fn new(operation: &'static str, copy: &ArrayCopy, array: c_uint) -> Result<Self> {
+        let extent = sizes(operation, copy.extent)?;
+        let side = |of| side(operation, of, array, extent[1] == 1 && extent[2] > 1);
+        Ok(Self { src: side(copy.src)?, dst: side(copy.dst)?, extent })
+    }
 }
 
-fn side(operation: &'static str, side: ArrayCopySide, single_rows: bool) -> Result<Side> {
-    let memory = |place, row_pitch, rows| {
-        let [pitch, height] = pitch_and_height(operation, row_pitch, rows, single_rows)?;
-        Ok(Side { place, offset: [0; 3], pitch, height })
+fn side<R: Default>(
+    operation: &'static str,
+    side: ArrayCopySide,
+    array_type: c_uint,
+    single_rows: bool,
+) -> Result<Memcpy3dSide<R>> {
+    let mut encoded = Memcpy3dSide {
+        offset: [0; 3],
+        level_of_detail: 0,
+        memory_type: array_type,
+        host: ptr::null_mut(),
+        device: 0,
+        array: 0,
+        reserved: R::default(),
+        pitch: 0,
+        height: 0,
     };
     match side {
-        ArrayCopySide::Host { ptr, row_pitch, rows } => memory(Place::Host(ptr), row_pitch, rows),
-        ArrayCopySide::Linear { ptr, row_pitch, rows } => memory(Place::Device(ptr), row_pitch, rows),
+        ArrayCopySide::Host { ptr, row_pitch, rows } => {
+            (encoded.memory_type, encoded.host) = (MEMORY_TYPE_HOST, ptr.cast());
+            [encoded.pitch, encoded.height] = pitch_and_height(operation, row_pitch, rows, single_rows)?;
+        }
+        ArrayCopySide::Linear { ptr, row_pitch, rows } => {
+            (encoded.memory_type, encoded.device) = (MEMORY_TYPE_DEVICE, ptr.get());
+            [encoded.pitch, encoded.height] = pitch_and_height(operation, row_pitch, rows, single_rows)?;
+        }
         ArrayCopySide::Array { raw, offset } => {
-            Ok(Side { place: Place::Array(raw), offset: sizes(operation, offset)?, pitch: 0, height: 0 })
+            (encoded.array, encoded.offset) = (raw.get(), sizes(operation, offset)?);
         }
     }
+    Ok(encoded)
 }
 
 /// Returns the row pitch of memory in bytes and its slice pitch in rows.
@@ -87,23 +120,29 @@ pub fn sizes(operation: &'static str, extent: [u64; 3]) -> Result<[usize; 3]> {
 
 #[cfg(test)]
 mod tests {
+    use gpu_interop_core::backend::{DevicePtr, RawArray};
+
     use super::*;
 
     #[test]
-    fn each_side_of_a_copy_is_converted() {
+    fn each_side_of_a_copy_is_encoded() {
         let mut byte = 0_u8;
         let array = ArrayCopySide::Array { raw: RawArray::new(7), offset: [8, 2, 3] };
         let linear = ArrayCopySide::Linear { ptr: DevicePtr::new(0x1000), row_pitch: 64, rows: 5 };
         let host = ArrayCopySide::Host { ptr: &raw mut byte, row_pitch: 20, rows: 3 };
-        let of_array = Side { place: Place::Array(RawArray::new(7)), offset: [8, 2, 3], pitch: 0, height: 0 };
-        let of_linear = Side { place: Place::Device(DevicePtr::new(0x1000)), offset: [0; 3], pitch: 64, height: 5 };
-        let of_host = Side { place: Place::Host(&raw mut byte), offset: [0; 3], pitch: 20, height: 3 };
-        for (dst, src, expected) in [(linear, array, (of_linear, of_array)), (array, host, (of_array, of_host))] {
-            let prepared = copy("op", &ArrayCopy { dst, src, extent: [20, 3, 2] }).expect("converts");
-            assert_eq!(prepared.extent, [20, 3, 2]);
-            assert_eq!((prepared.dst, prepared.src), expected);
-        }
-        let prepared = copy("op", &ArrayCopy { dst: array, src: linear, extent: [20, 1, 2] }).expect("converts");
-        assert_eq!((prepared.src.pitch, prepared.src.height), (5 * 64, 1), "layers of one row");
+        let encode =
+            |dst, src, extent| Memcpy3d::<usize>::new("op", &ArrayCopy { dst, src, extent }, 3).expect("encodes");
+        let Memcpy3d { src, dst, extent } = encode(linear, array, [20, 3, 2]);
+        assert_eq!(extent, [20, 3, 2]);
+        assert_eq!((src.memory_type, src.array, src.device, src.host), (3, 7, 0, ptr::null_mut()));
+        assert_eq!((src.offset, src.pitch, src.height), ([8, 2, 3], 0, 0));
+        assert_eq!((dst.memory_type, dst.array, dst.device, dst.host), (2, 0, 0x1000, ptr::null_mut()));
+        assert_eq!((dst.offset, dst.pitch, dst.height), ([0; 3], 64, 5));
+        let Memcpy3d { src, dst, .. } = encode(array, host, [20, 3, 2]);
+        assert_eq!((src.memory_type, src.array, src.device, src.host), (1, 0, 0, (&raw mut byte).cast()));
+        assert_eq!((src.offset, src.pitch, src.height), ([0; 3], 20, 3));
+        assert_eq!(dst.array, 7);
+        let layers = encode(array, linear, [20, 1, 2]);
+        assert_eq!((layers.src.pitch, layers.src.height), (5 * 64, 1), "layers of one row");
     }
 }

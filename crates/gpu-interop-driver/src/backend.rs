@@ -7,9 +7,9 @@ use gpu_interop_core::{Backend, BackendDevice, BackendInfo, DeviceIdentity, Erro
 
 use crate::device::VendorDevice;
 use crate::driver::Driver;
+use crate::driver::{CallPurpose, Vendor};
 use crate::functions::DeviceNumber;
 use crate::status::Status;
-use crate::vendor::{Doing, Vendor};
 
 /// Loaded and initialised driver of a vendor.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl<V: Vendor> Backend for VendorBackend<V> {
         let count = self.count()?;
         let Some(number) = c_int::try_from(ordinal).ok().filter(|number| *number < count) else {
             let message = match count {
-                0 => V::meaning(Doing::Initialising, Status::NO_DEVICE).1.to_owned(),
+                0 => V::meaning(CallPurpose::Initialising, Status::NO_DEVICE).1.to_owned(),
                 _ => format!("no device has this ordinal; the driver reports {count} devices"),
             };
             let operation = self.driver.functions.device_get.operation;

@@ -3,8 +3,8 @@
 use gpu_interop_core::{Capabilities, Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
 
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::functions::DeviceNumber;
-use crate::vendor::Vendor;
 
 /// Combines two requirements. The first one that is not met supplies the reason.
 #[must_use]

@@ -8,9 +8,9 @@
 use std::ffi::c_uint;
 
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::status::Status;
 use crate::trace::DriverFunction;
-use crate::vendor::Vendor;
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`, `hipStreamCaptureModeRelaxed`.
 pub(crate) const RELAXED: c_uint = 2;

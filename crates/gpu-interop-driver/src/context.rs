@@ -9,11 +9,11 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::capture_mode;
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::functions::{DeviceNumber, Handle};
 use crate::late_release::Late;
 use crate::status::Status;
 use crate::trace::DriverFunction;
-use crate::vendor::Vendor;
 
 /// Greatest handle of a default stream, which names a stream of the current context: the null stream, the legacy default
 /// stream (1) and that of the calling thread (2).
@@ -132,7 +132,7 @@ impl<V: Vendor> Context<V> {
     ) -> Result<()> {
         self.check_not_reset()?;
         let stream = stream.get();
-        if !V::STREAMS_NAME_CONTEXTS || stream <= LAST_DEFAULT_STREAM {
+        if !V::STREAM_IMPLIES_CONTEXT || stream <= LAST_DEFAULT_STREAM {
             let call = SemaphoreCall { operation, stream, function, semaphores, params, count };
             // SAFETY: the caller's promise.
             return unsafe { self.enqueue_in_context(&call) };

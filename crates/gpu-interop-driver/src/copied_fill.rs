@@ -7,9 +7,9 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::call::call;
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::functions::{DeviceAddress, DeviceNumber, Handle};
 use crate::progress;
-use crate::vendor::Vendor;
 
 /// Bytes per value.
 const RUN: usize = 256;

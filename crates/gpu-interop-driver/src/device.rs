@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpu_interop_core::backend::{DevicePtr, RawStream};
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Capabilities, DeviceIdentity, Result};
 
 use crate::call::call;
@@ -12,6 +13,7 @@ use crate::capabilities;
 use crate::context::Context;
 use crate::copied_fill::{self, Values};
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::exportable::Allocation;
 use crate::functions::DeviceNumber;
 use crate::graph::Graphs;
@@ -20,7 +22,6 @@ use crate::levels::Levels;
 use crate::mapping::Imports;
 use crate::signal_memory::Spare;
 use crate::unfenced::Unfenced;
-use crate::vendor::Vendor;
 
 /// Calls a function of the driver with the device current, like `call`. Expands inside an `unsafe` block.
 macro_rules! current {
@@ -152,7 +153,7 @@ impl<V: Vendor> VendorDevice<V> {
     }
 
     fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Arc<Allocation<V>>>> {
-        self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.allocations)
     }
 }
 

@@ -9,11 +9,11 @@ use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
 use crate::call::call;
 use crate::context::Context;
+use crate::driver::{CallPurpose, Vendor};
 use crate::driver::{Driver, null};
 use crate::functions::{DeviceAddress, DeviceNumber};
 use crate::late_release::{report, unreserve};
 use crate::trace::DriverFunction;
-use crate::vendor::{Doing, Vendor};
 
 /// Structs and constants of virtual memory management, which are identical in both headers.
 pub mod abi {
@@ -197,7 +197,7 @@ impl<V: Vendor> Allocation<V> {
         let (import, operation) = (entry.require(&driver.version)?, entry.operation);
         // SAFETY: the pointer is valid for the call, and the handle is open; the driver validates its type.
         let result = unsafe { import.traced(operation, (&raw mut handle, exported, MEM_HANDLE_TYPE)) };
-        driver.check_for(Doing::ImportingMemory, operation, result)?;
+        driver.check_for(CallPurpose::ImportingMemory, operation, result)?;
         self.physical = Some(NonZeroU64::new(handle).ok_or_else(|| null(operation))?);
         Ok(())
     }

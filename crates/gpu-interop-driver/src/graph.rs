@@ -4,19 +4,20 @@
 use std::collections::HashMap;
 use std::ffi::c_uint;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use gpu_interop_core::backend::{RawGraph, RawGraphNode, RawSignal, RawStream, RawWait};
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::abi::SemaphoreNodeParams;
 use crate::batch::{one_call, with_signals, with_waits};
 use crate::call::call;
 use crate::capture_mode::RELAXED;
+use crate::driver::Vendor;
 use crate::driver::{Driver, not_null, null};
 use crate::functions::Handle;
 use crate::launch_order::Launches;
-use crate::vendor::Vendor;
 
 /// Resources of an executable graph.
 #[derive(Debug)]
@@ -134,7 +135,7 @@ pub(crate) unsafe fn check_array_copy<V: Vendor>(
 impl Graphs {
     /// Locks the map, which a panic cannot leave inconsistent.
     fn recorded(&self) -> MutexGuard<'_, HashMap<Handle, Recorded>> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.recorded)
     }
 
     /// Ends a capture, also on failure.

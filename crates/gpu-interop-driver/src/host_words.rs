@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use gpu_interop_core::Result;
 use gpu_interop_core::backend::{DevicePtr, RawStream, SignalMemory};
+use gpu_interop_core::sync::lock;
 
 use crate::call::call;
 use crate::driver::Driver;
-use crate::vendor::Vendor;
+use crate::driver::Vendor;
 
 /// Signal memory of a device, by first device address.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ impl Value {
 impl HostWords {
     /// Locks the map, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, SignalMemory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn add(&self, memory: SignalMemory) -> SignalMemory {

@@ -8,13 +8,13 @@ use gpu_interop_core::{MemoryImport, Result, SemaphoreImport};
 
 use crate::arguments::no_number;
 use crate::context::Context;
+use crate::driver::{CallPurpose, Vendor};
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
 use crate::functions::Handle;
 use crate::lending::Lend;
 use crate::status::Status;
 use crate::trace::DriverFunction;
-use crate::vendor::{Doing, Vendor};
 
 /// Imports memory that the same driver exported with `cuMemImportFromShareableHandle` or
 /// `hipMemImportFromShareableHandle`, on the current device. Returns `None` for other memory and for drivers without
@@ -47,7 +47,7 @@ pub(crate) fn memory<V: Vendor>(driver: &Driver<V>, request: &MemoryImport) -> R
         let mut memory = 0;
         // SAFETY: the descriptor is fully initialised, and the request it borrows from outlives the call.
         let result = unsafe { import.traced(operation, (&raw mut memory, &raw const desc)) };
-        driver.check_for(Doing::ImportingMemory, operation, result)?;
+        driver.check_for(CallPurpose::ImportingMemory, operation, result)?;
         not_null(operation, memory)
     })
 }
@@ -68,7 +68,7 @@ pub(crate) fn semaphore<V: Vendor>(driver: &Driver<V>, request: &SemaphoreImport
             // If both attempts fail, the first error is reported: it concerns the handle's actual kind.
             result = if call(&other) == Status::SUCCESS { Status::SUCCESS } else { result };
         }
-        driver.check_for(Doing::ImportingSemaphore, operation, result)?;
+        driver.check_for(CallPurpose::ImportingSemaphore, operation, result)?;
         not_null(operation, semaphore)
     })
 }

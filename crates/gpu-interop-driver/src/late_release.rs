@@ -6,17 +6,18 @@
 
 use std::ffi::c_void;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::call::call;
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::functions::{DeviceAddress, DeviceNumber, Handle};
 use crate::progress;
 use crate::trace::DriverFunction;
-use crate::vendor::Vendor;
 
 /// Time limit for the host function. Its stream has no other work, but other streams may block the hardware queue.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -55,7 +56,7 @@ impl Pending {
 impl Late {
     /// Locks the state, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

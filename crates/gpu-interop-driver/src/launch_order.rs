@@ -5,8 +5,8 @@
 use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::functions::Handle;
-use crate::vendor::Vendor;
 
 /// Last launch of a graph.
 #[derive(Debug, Clone, Copy)]

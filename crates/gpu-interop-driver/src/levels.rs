@@ -1,17 +1,18 @@
-//! Mipmap level arrays that are destroyed separately from their image ([`Vendor::LEVELS_END_APART`]).
+//! Mipmap level arrays that are destroyed separately from their image ([`Vendor::LEVELS_OWNED_SEPARATELY`]).
 //!
 //! Some drivers create a new array for each query of a level. The array keeps the image and its memory alive until it
 //! is destroyed. Each level is therefore queried once, and its array is destroyed before the image.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use gpu_interop_core::Result;
 use gpu_interop_core::backend::RawMipmappedArray;
+use gpu_interop_core::sync::lock;
 
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::functions::Handle;
-use crate::vendor::Vendor;
 
 /// Level arrays of a device, by image and level.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Levels {
 
     /// Locks the map, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, BTreeMap<u32, Handle>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

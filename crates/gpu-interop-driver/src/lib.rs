@@ -59,15 +59,13 @@ pub mod texture;
 mod trace;
 mod trusted_environment;
 mod unfenced;
-mod vendor;
 
 pub use backend::VendorBackend;
 pub use batch::{with_signals, with_waits};
 pub use capabilities::both;
-pub use driver::{Driver, text_at, text_in};
+pub use driver::{CallPurpose, Driver, IMPORT_REJECTED, Vendor, WordWait, text_at, text_in};
 pub use functions::{DeviceAddress, DeviceNumber, Handle, Naming};
 pub use library::{DriverLibrary, LibrarySearch};
-pub use status::{LOST, Status};
+pub use status::{DEVICE_LOST, Status};
 pub use symbol::{ApiVersion, MissingSymbol, OptionalFunction};
 pub use trace::{DRIVER_CALL, DriverFunction, Shown};
-pub use vendor::{Doing, REFUSED, Vendor, WordWait};

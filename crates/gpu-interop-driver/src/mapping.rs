@@ -8,9 +8,10 @@
 //! the mapping is kept until the import is destroyed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use gpu_interop_core::backend::RawMemory;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, Result};
 
 use crate::functions::DeviceAddress;
@@ -91,11 +92,6 @@ impl Imports {
     fn get(&self, memory: RawMemory) -> Option<Arc<Import>> {
         lock(&self.0).get(&memory.get()).cloned()
     }
-}
-
-/// Locks a mutex whose contents a panic cannot leave inconsistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

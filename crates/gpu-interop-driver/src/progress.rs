@@ -10,10 +10,10 @@ use gpu_interop_core::{ErrorKind, Result};
 
 use crate::call::status;
 use crate::driver::Driver;
+use crate::driver::Vendor;
 use crate::functions::Handle;
 use crate::graph::Recording;
 use crate::status::Status;
-use crate::vendor::Vendor;
 
 /// First and longest pause between two queries of an event.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];

@@ -5,14 +5,15 @@
 //! bridge's thread would read unmapped memory.
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use gpu_interop_core::backend::SignalMemory;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{DevicePtr, Error, ErrorKind, Result};
 
 use crate::call::call;
 use crate::driver::Driver;
-use crate::vendor::Vendor;
+use crate::driver::Vendor;
 
 /// Size in bytes. Drivers pin whole pages, so a smaller one costs the same.
 const SIZE: usize = 4096;
@@ -36,7 +37,7 @@ pub(crate) struct Spare(Mutex<Vec<Page>>);
 impl Spare {
     /// Locks the list, which a panic cannot leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, Vec<Page>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -52,7 +52,7 @@ pub(crate) const NO_KERNEL: (ErrorKind, &str) = (
 );
 
 /// Meaning of the codes of [`Status::says_lost`].
-pub const LOST: (ErrorKind, &str) = (
+pub const DEVICE_LOST: (ErrorKind, &str) = (
     ErrorKind::DeviceLost,
     "an earlier operation on the device failed, and no further work can run; restart the process",
 );

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use gpu_interop_core::sync::lock;
 
 use crate::functions::Handle;
 
@@ -24,7 +26,7 @@ pub(crate) struct Fill(u64);
 
 impl Unfenced {
     fn change<T>(&self, change: impl FnOnce(&mut HashMap<Handle, Fill>) -> T) -> T {
-        let mut streams: MutexGuard<'_, _> = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams: MutexGuard<'_, _> = lock(&self.streams);
         let result = change(&mut streams);
         // Relaxed: a signal that must follow another thread's fill is already ordered after that call.
         self.count.store(streams.len(), Ordering::Relaxed);

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::fmt;
 use std::rc::Rc;
 
+use gpu_interop_core::handle::HandleType;
 use gpu_interop_core::{
     DeviceIdentity, Error, ErrorKind, IdentityMatch, MemoryHandleKind, Result, SemaphoreHandleKind, Support, Uuid,
 };
@@ -147,7 +148,7 @@ impl GlInterop {
     #[must_use]
     pub fn memory_support(&self, kind: MemoryHandleKind) -> Support {
         let functions = &self.shared.functions;
-        if let Some(reason) = other_platform(kind.platform().is_current()) {
+        if let Some(reason) = other_platform(kind.handle_type().is_current()) {
             return reason;
         }
         use MemoryHandleKind as Kind;
@@ -155,12 +156,9 @@ impl GlInterop {
             Kind::OpaqueFd => both(&functions.memory_object, &functions.memory_fd),
             Kind::DmaBufFd => Support::no("OpenGL does not import dma-bufs as memory; use an EGLImage"),
             Kind::NvSciBuf => Support::no("OpenGL does not import NvSciBuf objects"),
-            Kind::OpaqueWin32
-            | Kind::OpaqueWin32Kmt
-            | Kind::D3d12Heap
-            | Kind::D3d12Resource
-            | Kind::D3d11Resource
-            | Kind::D3d11ResourceKmt => both(&functions.memory_object, &functions.memory_win32),
+            _ if matches!(kind.handle_type(), HandleType::Win32 | HandleType::Kmt) => {
+                both(&functions.memory_object, &functions.memory_win32)
+            }
             _ => unknown(),
         }
     }
@@ -169,7 +167,7 @@ impl GlInterop {
     #[must_use]
     pub fn semaphore_support(&self, kind: SemaphoreHandleKind) -> Support {
         let functions = &self.shared.functions;
-        if let Some(reason) = other_platform(kind.platform().is_current()) {
+        if let Some(reason) = other_platform(kind.handle_type().is_current()) {
             return reason;
         }
         use SemaphoreHandleKind as Kind;

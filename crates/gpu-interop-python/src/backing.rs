@@ -1,7 +1,8 @@
 //! Memory behind tensors: an import, an allocation, or a copy.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use gpu_interop::sync::lock;
 use gpu_interop::{BufferSlice, Error, ExportableMemory, ExternalMemory, MappedBuffer, MemoryHandleKind, Result};
 
 use crate::device::Shared;
@@ -98,7 +99,7 @@ impl Backing {
         if let Some(mapped) = mapping.get() {
             return Ok(mapped);
         }
-        let _one_at_a_time = mapper.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&mapper);
         if let Some(mapped) = mapping.get() {
             return Ok(mapped);
         }

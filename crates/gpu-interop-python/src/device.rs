@@ -1,7 +1,8 @@
 //! Devices of compute backends.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use gpu_interop::sync::lock;
 use gpu_interop::{BackendName, Device, Error, Feature, LoadAttempt, MemoryHandleKind, Result, Support};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -87,7 +88,7 @@ impl PyDevice {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Shared>>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared)
     }
 }
 
@@ -136,7 +137,8 @@ impl PyDevice {
         let shared = self.shared("Device.capabilities")?;
         let capabilities = shared.device.capabilities();
         let table = PyDict::new(py);
-        for (name, kind) in export::KINDS {
+        for kind in export::kinds() {
+            let name = kind.name();
             table.set_item(name, support(&capabilities.memory(kind)))?;
         }
         for feature in Feature::ALL {
@@ -221,7 +223,7 @@ impl PyDevice {
     fn collect(&self, py: Python<'_>) -> PyResult<()> {
         let shared = self.shared("Device.collect")?;
         py.detach(|| {
-            let lent = std::mem::take(&mut *shared.lent.lock().unwrap_or_else(PoisonError::into_inner));
+            let lent = std::mem::take(&mut *lock(&shared.lent));
             drop(lent);
             shared.device.collect();
         });

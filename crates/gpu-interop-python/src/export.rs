@@ -1,37 +1,27 @@
 //! Exported handles of memory.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use gpu_interop::handle::HandleType;
+use gpu_interop::sync::lock;
 use gpu_interop::{Error, MemoryHandle, MemoryHandleKind, MemoryImport};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::error::{closed, exception};
 
-/// Names of the kinds of memory handles, as in `Device.import_memory(kind=...)`.
-pub(crate) const KINDS: [(&str, MemoryHandleKind); 8] = [
-    ("opaque_fd", MemoryHandleKind::OpaqueFd),
-    ("dma_buf_fd", MemoryHandleKind::DmaBufFd),
-    ("opaque_win32", MemoryHandleKind::OpaqueWin32),
-    ("opaque_win32_kmt", MemoryHandleKind::OpaqueWin32Kmt),
-    ("d3d12_heap", MemoryHandleKind::D3d12Heap),
-    ("d3d12_resource", MemoryHandleKind::D3d12Resource),
-    ("d3d11_resource", MemoryHandleKind::D3d11Resource),
-    ("d3d11_resource_kmt", MemoryHandleKind::D3d11ResourceKmt),
-];
+/// The kinds of memory handles of `Device.import_memory(kind=...)`: Python has no NvSci objects.
+pub(crate) fn kinds() -> impl Iterator<Item = MemoryHandleKind> {
+    MemoryHandleKind::ALL.iter().copied().filter(|kind| kind.handle_type() != HandleType::NvSciBuf)
+}
 
 /// The kind with this name.
 pub(crate) fn kind(operation: &'static str, name: &str) -> PyResult<MemoryHandleKind> {
-    KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
-        let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
+    kinds().find(|kind| kind.name() == name).ok_or_else(|| {
+        let names: Vec<_> = kinds().map(MemoryHandleKind::name).collect();
         let message = format!("unknown kind of handle; use one of {}", names.join(", "));
         exception(&Error::invalid(operation, message).with_context("given", name))
     })
-}
-
-/// The name of a kind.
-pub(crate) fn name(kind: MemoryHandleKind) -> &'static str {
-    KINDS.iter().find(|(_, known)| *known == kind).map_or("other", |(name, _)| name)
 }
 
 /// An exported handle of memory, with what an importer must know. Owns the handle, until an import or ``detach``.
@@ -47,7 +37,7 @@ pub(crate) struct PyExport {
 
 impl PyExport {
     pub(crate) fn new(request: MemoryImport) -> Self {
-        let (kind, size) = (name(request.handle().kind()), request.size());
+        let (kind, size) = (request.handle().kind().name(), request.size());
         let (dedicated, native) = (request.is_dedicated(), request.is_native());
         Self { request: Mutex::new(Some(request)), kind, size, dedicated, native }
     }
@@ -70,7 +60,7 @@ impl PyExport {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<MemoryImport>> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.request)
     }
 }
 

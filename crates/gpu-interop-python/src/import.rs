@@ -1,6 +1,6 @@
 //! Imports of memory from numbers and names.
 
-use gpu_interop::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
+use gpu_interop::handle::{FdHandle, HandleObject, HandleType, KmtHandle, NtHandle, ObjectName, Win32Object};
 use gpu_interop::{DeviceIdentity, Error, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
 use pyo3::prelude::*;
 
@@ -71,33 +71,28 @@ fn request(described: Described) -> Result<MemoryImport> {
 }
 
 fn handle(described: &Described) -> Result<MemoryHandle> {
-    use MemoryHandleKind as Kind;
-    let kind = described.kind.unwrap_or(if cfg!(windows) { Kind::OpaqueWin32 } else { Kind::OpaqueFd });
-    match (described.fd, described.handle, &described.name) {
-        (Some(fd), None, None) => from_fd(kind, fd),
-        (None, Some(number), None) => match kind {
-            Kind::OpaqueWin32Kmt => Ok(MemoryHandle::OpaqueWin32Kmt(kmt(number)?)),
-            Kind::D3d11ResourceKmt => Ok(MemoryHandle::D3d11ResourceKmt(kmt(number)?)),
-            _ => of_object(kind, || nt(number)),
-        },
-        (None, None, Some(name)) => of_object(kind, || ObjectName::new(name).map(Win32Object::from)),
-        _ => Err(Error::invalid(OPERATION, "pass exactly one of an Export, fd, handle and name")),
-    }
+    let default = if cfg!(windows) { MemoryHandleKind::OpaqueWin32 } else { MemoryHandleKind::OpaqueFd };
+    let kind = described.kind.unwrap_or(default);
+    let handle_type = kind.handle_type();
+    let object: HandleObject = match (described.fd, described.handle, &described.name) {
+        (Some(fd), None, None) if cfg!(not(unix)) || handle_type == HandleType::Fd => from_fd(fd)?.into(),
+        (Some(_), None, None) => return Err(wrong_kind(kind, "file descriptor")),
+        (None, Some(number), None) if handle_type == HandleType::Kmt => kmt(number)?.into(),
+        (None, Some(number), None) if handle_type == HandleType::Win32 => nt(number)?.into(),
+        (None, None, Some(name)) if handle_type == HandleType::Win32 => {
+            Win32Object::from(ObjectName::new(name)?).into()
+        }
+        (None, Some(_), None) | (None, None, Some(_)) => {
+            return Err(wrong_kind(kind, "Windows handle or name of this form"));
+        }
+        _ => return Err(Error::invalid(OPERATION, "pass exactly one of an Export, fd, handle and name")),
+    };
+    MemoryHandle::new(kind, object).map_err(|_| wrong_kind(kind, "handle of this type"))
 }
 
-fn of_object(kind: MemoryHandleKind, object: impl FnOnce() -> Result<Win32Object>) -> Result<MemoryHandle> {
-    use MemoryHandleKind as Kind;
-    Ok(match kind {
-        Kind::OpaqueWin32 => MemoryHandle::OpaqueWin32(object()?),
-        Kind::D3d12Heap => MemoryHandle::D3d12Heap(object()?),
-        Kind::D3d12Resource => MemoryHandle::D3d12Resource(object()?),
-        Kind::D3d11Resource => MemoryHandle::D3d11Resource(object()?),
-        _ => {
-            let message =
-                "memory of this kind has no Windows handle or name of this form; pass fd=, handle= or another kind";
-            return Err(Error::invalid(OPERATION, message).with_context("kind", kind));
-        }
-    })
+fn wrong_kind(kind: MemoryHandleKind, what: &str) -> Error {
+    let message = format!("memory of this kind has no {what}; pass fd=, handle= or another kind");
+    Error::invalid(OPERATION, message).with_context("kind", kind)
 }
 
 fn kmt(number: u64) -> Result<KmtHandle> {
@@ -111,29 +106,15 @@ fn nt(number: u64) -> Result<Win32Object> {
 }
 
 #[cfg(unix)]
-fn from_fd(kind: MemoryHandleKind, fd: i64) -> Result<MemoryHandle> {
+fn from_fd(fd: i64) -> Result<FdHandle> {
     let number = i32::try_from(fd).unwrap_or(-1);
     // SAFETY: the descriptor is the caller's, who gives it to the import; a failed import leaves it open (`give_back`). A
     // number that is not open is rejected.
     let opaque = unsafe { MemoryHandle::opaque_from_raw_fd(number) }?;
-    match kind {
-        MemoryHandleKind::OpaqueFd => Ok(opaque),
-        MemoryHandleKind::DmaBufFd => opaque.into_fd().map(MemoryHandle::DmaBufFd).map_err(wrong_kind),
-        _ => Err(wrong_kind(opaque)),
-    }
-}
-
-/// Leaves the descriptor with the caller.
-#[cfg(unix)]
-fn wrong_kind(handle: MemoryHandle) -> Error {
-    use std::os::fd::IntoRawFd;
-    if let Ok(fd) = handle.into_fd() {
-        let _: i32 = fd.into_raw_fd();
-    }
-    Error::invalid(OPERATION, "memory of this kind has no file descriptor; pass kind=\"opaque_fd\" or \"dma_buf_fd\"")
+    opaque.into_fd().map_err(|_| Error::invalid(OPERATION, "the handle has no descriptor"))
 }
 
 #[cfg(not(unix))]
-fn from_fd(_kind: MemoryHandleKind, _fd: i64) -> Result<MemoryHandle> {
+fn from_fd(_fd: i64) -> Result<FdHandle> {
     Err(Error::unsupported(OPERATION, "memory has no file descriptors on this system; pass handle= or name="))
 }

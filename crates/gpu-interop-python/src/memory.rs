@@ -1,8 +1,9 @@
 //! Imported and exportable memory.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use gpu_interop::Error;
+use gpu_interop::sync::{lock, unpoisoned};
+use gpu_interop::{Error, MemoryHandleKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
@@ -11,7 +12,7 @@ use crate::backing::Backing;
 use crate::convert::detached_drop;
 use crate::device::PyDevice;
 use crate::error::{Raise, closed, exception};
-use crate::export::{self, PyExport};
+use crate::export::PyExport;
 
 /// Memory of a device that another API shares: imported, or allocated for export.
 ///
@@ -34,7 +35,7 @@ impl PyMemory {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Backing>>> {
-        self.backing.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.backing)
     }
 }
 
@@ -49,7 +50,7 @@ impl PyMemory {
     /// Kind of the imported handle; ``None`` for memory that was allocated here.
     #[getter]
     fn kind(&self) -> PyResult<Option<&'static str>> {
-        Ok(self.backing("Memory.kind")?.kind().map(export::name))
+        Ok(self.backing("Memory.kind")?.kind().map(MemoryHandleKind::name))
     }
 
     /// Address of the first byte in the device's address space. Maps an import at the first use.
@@ -124,7 +125,7 @@ impl PyMemory {
 
     fn __repr__(&self) -> String {
         let Ok(backing) = self.backing("") else { return "<gpu_interop.Memory closed>".into() };
-        let origin = backing.kind().map_or("allocated", export::name);
+        let origin = backing.kind().map_or("allocated", MemoryHandleKind::name);
         let device = &backing.device.device;
         format!(
             "<gpu_interop.Memory {} bytes, {origin}, on {} {}>",
@@ -137,7 +138,7 @@ impl PyMemory {
 
 impl Drop for PyMemory {
     fn drop(&mut self) {
-        let backing = self.backing.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let backing = unpoisoned(self.backing.get_mut()).take();
         detached_drop(backing);
     }
 }

@@ -1,8 +1,9 @@
 //! Streams of this library, and streams of others.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use gpu_interop::backend::{RawEvent, RawStream};
+use gpu_interop::sync::lock;
 use gpu_interop::{Error, ErrorKind, Event, Result, Stream};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -32,7 +33,7 @@ impl Flow {
         if self.stream.as_raw() == consumer {
             return Ok(());
         }
-        let mut event = self.event.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut event = lock(&self.event);
         let event = match &mut *event {
             Some(event) => event,
             empty => empty.insert(device.create_event()?),
@@ -84,7 +85,7 @@ pub(crate) fn resolve(operation: &'static str, shared: &Arc<Shared>, object: &Bo
     }
     // Dropped after the lock is released: the owner of a stream may run code of Python.
     let _evicted;
-    let mut lent = shared.lent.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lent = lock(&shared.lent);
     if let Some(position) = lent.iter().position(|known| known.raw == raw) {
         // The most recently used one is the last.
         let known = lent.remove(position);
@@ -183,7 +184,7 @@ impl PyStream {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Flow>>> {
-        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.flow)
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gpu_interop::sync::lock;
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, TimelineWaiter};
 use gpu_interop_core::{FORKED, ProcessMark};
 
@@ -85,7 +86,7 @@ pub(crate) fn end_notices() {
 
 impl Watcher {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Registers a notice, and starts the thread. Returns its number.

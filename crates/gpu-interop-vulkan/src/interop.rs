@@ -4,9 +4,10 @@ use std::any::Any;
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, FORKED, FirstUse, ProcessMark, Result};
 
 use crate::handles::{self, Functions};
@@ -222,7 +223,7 @@ impl VulkanInterop {
 
     fn pending_work(&self) -> MutexGuard<'_, Vec<Weak<dyn PendingWork>>> {
         // The list is valid after every step, so a poisoned lock is usable.
-        self.shared.pending_work.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.pending_work)
     }
 
     /// The usages that buffers of the device may have.

@@ -5,10 +5,11 @@
 //! 03259).
 
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, ErrorKind, Result, in_host_function};
 
 use crate::interop::VulkanInterop;
@@ -41,7 +42,7 @@ struct Signal {
 impl PendingSignals {
     fn lock(&self) -> MutexGuard<'_, Vec<Queue>> {
         // The data is valid after every step, so a poisoned lock is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Records a wait for `value` that is about to be submitted to a queue. Returns the greatest value that earlier

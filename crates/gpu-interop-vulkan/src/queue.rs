@@ -1,11 +1,12 @@
 //! Kinds of queues, and the order of their waits for binary semaphores.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use ash::vk;
 use gpu_interop_core::Result;
+use gpu_interop_core::sync::lock;
 
 use crate::interop::VulkanInterop;
 
@@ -113,7 +114,7 @@ struct Wait {
 impl QueueWaits {
     fn lock(&self) -> MutexGuard<'_, Waits> {
         // The list is valid after every step, so a poisoned lock is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Records the waits of a submission that was made.

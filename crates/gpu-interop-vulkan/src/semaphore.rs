@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, Result, SemaphorePayload};
 
 use crate::error::{self, Checked};
@@ -470,7 +471,7 @@ pub(crate) struct BinaryState(Mutex<Binary>);
 impl BinaryState {
     fn lock(&self) -> MutexGuard<'_, Binary> {
         // The state is valid after every step, so a poisoned lock is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn get(&self) -> Binary {

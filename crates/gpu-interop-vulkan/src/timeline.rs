@@ -1,10 +1,11 @@
 //! Timeline semaphores as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
 
 use std::any::Any;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     Device, Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload,
     Timeline, TimelineWaiter,
@@ -142,7 +143,7 @@ impl Waiter {
     }
 
     fn interruptions(&self) -> std::sync::MutexGuard<'_, Interruptions> {
-        self.interruptions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.interruptions)
     }
 }
 

@@ -7,10 +7,11 @@ mod common;
 
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use common::{Checked, USAGE, vulkan};
 use gpu_interop_core::handle::{FdKind, classify_fd};
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     DeviceIdentity, ErrorKind, ImportError, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport, Uuid,
 };
@@ -22,7 +23,7 @@ const SIZE: u64 = 64 << 10;
 /// Serialises the tests, because they count the process's descriptors.
 fn serialised() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
-    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&LOCK)
 }
 
 fn open_descriptors() -> usize {

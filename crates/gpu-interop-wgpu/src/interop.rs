@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
+
+use gpu_interop::sync::lock;
 
 use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, IdentityMatch, Result};
 
@@ -196,7 +198,7 @@ impl Interop {
 
 impl Inner {
     fn hand_over_timelines(&self) -> MutexGuard<'_, Vec<HandOverTimeline>> {
-        self.hand_over_timelines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hand_over_timelines)
     }
 
     pub(crate) fn create_timeline(&self, initial: u64) -> Result<Arc<TimelineInner>> {

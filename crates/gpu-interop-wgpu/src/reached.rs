@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use gpu_interop::sync::lock;
 
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, Timeline, TimelineWaiter};
 
@@ -115,7 +117,7 @@ const CHECK: Duration = Duration::from_millis(100);
 
 impl Watcher {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Registers a future, or changes its waker, and starts the thread.

@@ -112,6 +112,8 @@ pub use gpu_interop_core::{
 };
 // Links to the core's pages. Copies of them would link to its source files by paths that are right at the top level only.
 #[doc(no_inline)]
+#[doc(hidden)]
+pub use gpu_interop_core::sync;
 pub use gpu_interop_core::{array, backend, capability, format, handle, rules};
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;

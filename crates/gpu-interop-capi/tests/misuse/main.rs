@@ -15,9 +15,10 @@ mod calls;
 mod world;
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use gpu_interop::sync::lock;
 use gpu_interop_capi::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -67,7 +68,7 @@ fn input() -> impl Strategy<Value = Input> {
 
 #[test]
 fn random_calls_neither_crash_nor_leak() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&ALONE);
     static SUCCEEDED: AtomicUsize = AtomicUsize::new(0);
     let config = Config { cases: 400, failure_persistence: None, ..Config::default() };
     let inputs = proptest::collection::vec(input(), 1..80);
@@ -83,7 +84,7 @@ fn random_calls_neither_crash_nor_leak() {
 /// Every call with every kind of wrong handle, once.
 #[test]
 fn every_call_rejects_every_wrong_handle() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&ALONE);
     let mut world = World::new();
     let ids = world.wrong_handles();
     let mut names = BTreeSet::new();

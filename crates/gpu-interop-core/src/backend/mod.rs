@@ -18,7 +18,6 @@
 //! * all methods may be called from any thread, and restore the calling thread's current context.
 
 pub mod bytes;
-mod raw;
 mod types;
 
 use std::ffi::{CStr, c_void};
@@ -26,7 +25,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use raw::{
+pub use crate::raw::{
     DevicePtr, RawAllocation, RawArray, RawContext, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
     RawMipmappedArray, RawModule, RawSemaphore, RawStream, RawSurface, RawTexture,
 };

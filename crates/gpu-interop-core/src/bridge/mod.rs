@@ -25,26 +25,23 @@ mod forecast;
 mod models;
 mod pace;
 mod pending;
-mod process;
 mod side;
-mod threads;
 mod words;
 mod worker;
 
 use std::sync::{Arc, Weak};
 
-pub(crate) use forecast::Forecast;
 pub(crate) use pending::Request;
-pub(crate) use side::Side;
-pub(crate) use threads::Threads;
+pub(crate) use side::{BridgedTimeline, StreamFaults};
 pub(crate) use words::{Ticket, Words};
-pub(crate) use worker::Behind;
+pub(crate) use worker::SkipUntilWake;
+pub(crate) use worker::Threads;
 use worker::Worker;
 
 use crate::backend::{BackendDevice, SignalMemory};
 use crate::error::{Error, Result};
-use crate::object::StreamFaults;
-use crate::sync::{Mutex, lock};
+
+use crate::sync::{Mutex, unpoisoned};
 use crate::timeline::ExporterTimeline;
 
 /// Bridges of a device.
@@ -70,7 +67,7 @@ impl Bridges {
             Some(worker) => worker.clone(),
             None => {
                 let worker = Arc::new(Worker::new(timeline.waiter()?, self.words.clone()));
-                let mut workers = lock(&self.workers);
+                let mut workers = unpoisoned(self.workers.lock());
                 workers.retain(|worker| worker.strong_count() > 0);
                 workers.push(Arc::downgrade(&worker));
                 worker
@@ -130,7 +127,7 @@ impl Bridges {
     }
 
     fn live(&self) -> Vec<Arc<Worker>> {
-        lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
+        unpoisoned(self.workers.lock()).iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -147,13 +144,13 @@ impl Bridge {
     ///
     /// # Errors
     /// [`ErrorKind::System`](crate::ErrorKind::System) if the thread cannot be started.
-    pub(crate) fn prepare(&self, stream: &Arc<StreamFaults>) -> Result<Option<Behind>> {
+    pub(crate) fn prepare(&self, stream: &Arc<StreamFaults>) -> Result<Option<SkipUntilWake>> {
         self.worker.ensure_running(stream, || worker::spawn(self.worker.clone(), &self.threads))
     }
 
     /// Adds a request, after [`Bridge::prepare`].
-    pub(crate) fn submit(&self, request: Request, behind: Option<Behind>) {
-        self.worker.submit(request, behind);
+    pub(crate) fn submit(&self, request: Request, skip: Option<SkipUntilWake>) {
+        self.worker.submit(request, skip);
     }
 
     /// Wakes the bridge to query its timelines.

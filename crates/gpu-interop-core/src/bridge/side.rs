@@ -1,19 +1,21 @@
-//! Exporter's side of a timeline, with its failure.
+//! Exporter's side of a timeline with its failure, the process that signals it, and the faults of a stream that its driver
+//! does not know.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::forecast::Forecast;
-use super::process::Watched;
 use crate::callback::caught;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, unpoisoned};
 use crate::sys::Guarded;
 use crate::timeline::ExporterTimeline;
 
+pub(crate) use watched::Watched;
+
 /// An exporter's timeline, shared by its object and the bridge's thread.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct BridgedTimeline {
     pub(crate) exporter: Guarded<Arc<dyn ExporterTimeline>>,
     /// Reason of its failure, returned by every later operation.
     failure: OnceLock<Error>,
@@ -32,7 +34,7 @@ pub(crate) struct Side {
     pub(super) forecast: Forecast,
 }
 
-impl Side {
+impl BridgedTimeline {
     /// The side of an exporter's timeline, which is at `value`.
     pub(crate) fn new(exporter: Arc<dyn ExporterTimeline>, value: u64) -> Self {
         Self {
@@ -145,6 +147,7 @@ impl Side {
     ///
     /// # Errors
     /// Errors of the exporter; [`ErrorKind::Overtaken`] if it rejects the signal because pending work may signal a
+
     /// greater value first. Streams are then released by that work, or by a later call.
     pub(crate) fn release_waits(&self) -> Result<bool> {
         self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
@@ -174,4 +177,164 @@ pub(super) fn catch_panics<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(call).unwrap_or_else(|| {
         Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
     })
+}
+
+/// First fault of a stream since the last report. Shared with the sources of faults: host functions and bridges of
+/// timelines.
+#[derive(Debug, Default)]
+pub(crate) struct StreamFaults {
+    any: AtomicBool,
+    /// Latencies of its signals over bridges.
+    pub(crate) forecast: Forecast,
+    state: Mutex<FaultState>,
+}
+
+#[derive(Debug, Default)]
+struct FaultState {
+    first: Option<Error>,
+    /// Timeline whose failure was recorded last.
+    failed: Weak<BridgedTimeline>,
+}
+
+impl StreamFaults {
+    /// Records a fault for the stream's next synchronisation.
+    pub(crate) fn report(&self, error: Error) {
+        unpoisoned(self.state.lock()).first.get_or_insert(error);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Records the failure of a timeline, once for each timeline, however many waits and signals it affects.
+    pub(crate) fn report_timeline(&self, timeline: &Arc<BridgedTimeline>, error: &Error) {
+        {
+            let mut state = unpoisoned(self.state.lock());
+            if std::ptr::eq(state.failed.as_ptr(), Arc::as_ptr(timeline)) {
+                return;
+            }
+            state.failed = Arc::downgrade(timeline);
+        }
+        self.report(error.with_message(error.message()));
+    }
+
+    /// Returns the recorded fault, once.
+    pub(crate) fn take(&self) -> Result<()> {
+        if !self.any.swap(false, Ordering::Acquire) {
+            return Ok(());
+        }
+        unpoisoned(self.state.lock()).first.take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod watched {
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    /// A pidfd, readable once the process has ended.
+    #[derive(Debug)]
+    pub(crate) struct Watched(OwnedFd);
+
+    impl Watched {
+        /// Opens the process with this id (`pidfd_open`).
+        pub(super) fn open(id: u32) -> std::io::Result<Self> {
+            let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
+            Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
+        }
+
+        pub(super) fn has_ended(&self) -> bool {
+            let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+            let now = Timespec::try_from(Duration::ZERO).ok();
+            poll(&mut polled, now.as_ref()).is_ok_and(|ready| ready > 0)
+        }
+    }
+}
+
+#[cfg(windows)]
+mod watched {
+    use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+
+    use windows_sys::Win32::Foundation::WAIT_OBJECT_0;
+    use windows_sys::Win32::System::Threading::{OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject};
+
+    /// A process handle, signalled once the process has ended.
+    #[derive(Debug)]
+    pub(crate) struct Watched(OwnedHandle);
+
+    impl Watched {
+        /// Opens the process with this id (`OpenProcess`).
+        pub(super) fn open(id: u32) -> std::io::Result<Self> {
+            // SAFETY: the call takes no pointers.
+            let process = unsafe { OpenProcess(PROCESS_SYNCHRONIZE, 0, id) };
+            if process.is_null() {
+                return Err(std::io::Error::last_os_error());
+            }
+            // SAFETY: a new handle that this function owns.
+            Ok(Self(unsafe { OwnedHandle::from_raw_handle(process) }))
+        }
+
+        pub(super) fn has_ended(&self) -> bool {
+            // SAFETY: the handle is open, with the right to wait for it.
+            unsafe { WaitForSingleObject(self.0.as_raw_handle(), 0) == WAIT_OBJECT_0 }
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
+mod watched {
+    /// Uninhabited: processes cannot be watched on this system.
+    #[derive(Debug)]
+    pub(crate) enum Watched {}
+
+    impl Watched {
+        pub(super) fn open(_id: u32) -> std::io::Result<Self> {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
+
+        pub(super) fn has_ended(&self) -> bool {
+            match *self {}
+        }
+    }
+}
+
+const OPERATION: &str = "Timeline::watch_process";
+
+impl BridgedTimeline {
+    /// Fails the timeline once process `id` has ended.
+    pub(crate) fn watch_process(&self, id: u32) -> Result<()> {
+        let process = Watched::open(id).map_err(|error| {
+            let (kind, message) = match error.kind() {
+                std::io::ErrorKind::Unsupported => {
+                    (ErrorKind::Unsupported, "processes can be watched on Linux and Windows only")
+                }
+                _ => (ErrorKind::System, "the process cannot be watched; it may have ended"),
+            };
+            Error::new(kind, OPERATION, message).with_context("id", id).with_source(error)
+        })?;
+        self.process
+            .set(process)
+            .map_err(|_| Error::invalid(OPERATION, "the timeline already watches a process").with_context("id", id))
+    }
+
+    /// `true` if a process is watched.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.process.get().is_some()
+    }
+
+    /// Fails the timeline if the watched process has ended, unless it has signalled a value since the last observation:
+    /// a process may signal its last value and end.
+    pub(crate) fn check_process(&self) {
+        if self.process.get().is_some_and(Watched::has_ended) {
+            let seen = self.seen();
+            if self.value().is_ok_and(|value| value > seen) {
+                return;
+            }
+            self.fail(&Error::new(
+                ErrorKind::Cancelled,
+                OPERATION,
+                "the process that signals the timeline has ended; import a timeline of a new one",
+            ));
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::backend::{BackendDevice, DevicePtr, SignalMemory};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, unpoisoned};
 
 /// Spacing of words in bytes: one cache line each, because each has its own writer.
 const SPACING: usize = 64;
@@ -226,7 +226,7 @@ impl Words {
     }
 
     fn lock(&self) -> MutexGuard<'_, Pool> {
-        lock(&self.pool)
+        unpoisoned(self.pool.lock())
     }
 }
 

@@ -1,21 +1,22 @@
-//! Worker thread of a bridge: its state, sleep and end.
+//! Worker thread of a bridge: its state, sleep and end, and the count of these threads.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::StreamFaults;
 use super::pace::{Pace, Step};
 use super::pending::{Pending, Request};
 use super::side::catch_panics;
-use super::threads::Threads;
 use super::words::Words;
 use crate::callback::caught;
-use crate::error::Result;
-use crate::object::StreamFaults;
-use crate::sync::{AtomicBool, Condvar, Instant, Mutex, MutexGuard, lock, sleep, yield_now};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{
+    AtomicBool, AtomicUsize, Builder, Condvar, Instant, Mutex, MutexGuard, sleep, unpoisoned, yield_now,
+};
 use crate::sys::Guarded;
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
-/// State of the thread, for threads that change its requests.
+/// WorkerState of the thread, for threads that change its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Sleep {
     /// It reads the requests before it sleeps.
@@ -27,13 +28,12 @@ enum Sleep {
     Waiting,
 }
 
-/// A sleep of the thread during which a stream's requests need no look, because an earlier wait of the stream is
-/// pending.
+/// Number of a sleep of the thread. The stream's earlier wait is pending, so its requests are not polled during the sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Behind(u64);
+pub(crate) struct SkipUntilWake(u64);
 
 #[derive(Debug, Default)]
-struct State {
+struct WorkerState {
     requests: Vec<Request>,
     /// Number of timelines that use this bridge.
     users: usize,
@@ -57,7 +57,7 @@ struct State {
 pub(crate) struct Worker {
     waiter: Guarded<Box<dyn TimelineWaiter>>,
     words: Arc<Words>,
-    state: Mutex<State>,
+    state: Mutex<WorkerState>,
     parked: Condvar,
     /// Set when the state has changed, so that a spinning thread need not lock the state. Written under its lock, so
     /// that the thread that clears it observes the change.
@@ -81,7 +81,7 @@ impl Worker {
 
     /// Adds a timeline that uses this bridge.
     pub(super) fn join(&self) {
-        lock(&self.state).users += 1;
+        unpoisoned(self.state.lock()).users += 1;
     }
 
     /// Undoes [`Worker::join`].
@@ -98,21 +98,21 @@ impl Worker {
         &self,
         stream: &Arc<StreamFaults>,
         spawn: impl FnOnce() -> Result<()>,
-    ) -> Result<Option<Behind>> {
-        let mut state = lock(&self.state);
+    ) -> Result<Option<SkipUntilWake>> {
+        let mut state = unpoisoned(self.state.lock());
         if !state.running {
             spawn()?;
             state.running = true;
         }
-        Ok(state.behind(stream))
+        Ok(state.skip(stream))
     }
 
-    /// Adds a request. The thread runs, and the caller uses the bridge. `behind` is from before the request's work was
+    /// Adds a request. The thread runs, and the caller uses the bridge. `skip` is from before the request's work was
     /// enqueued: another thread may have enqueued a wait in between.
-    pub(super) fn submit(&self, request: Request, behind: Option<Behind>) {
+    pub(super) fn submit(&self, request: Request, skip: Option<SkipUntilWake>) {
         {
-            let mut state = lock(&self.state);
-            if behind.is_some() && state.behind(request.stream()) == behind {
+            let mut state = unpoisoned(self.state.lock());
+            if skip.is_some() && state.skip(request.stream()) == skip {
                 state.requests.push(request);
                 self.changed.store(true, Ordering::Relaxed);
                 return;
@@ -138,9 +138,9 @@ impl Worker {
     }
 
     /// Changes the state and wakes the thread.
-    fn update(&self, change: impl FnOnce(&mut State)) {
+    fn update(&self, change: impl FnOnce(&mut WorkerState)) {
         let sleep = {
-            let mut state = lock(&self.state);
+            let mut state = unpoisoned(self.state.lock());
             change(&mut state);
             self.changed.store(true, Ordering::Relaxed);
             // One wake-up is enough.
@@ -197,7 +197,7 @@ impl Worker {
 
     /// Takes new requests; waits for them if nothing is pending.
     fn take(&self, pending: &mut Pending) -> Take {
-        let mut state = lock(&self.state);
+        let mut state = unpoisoned(self.state.lock());
         loop {
             self.changed.store(false, Ordering::Relaxed);
             state.requests.drain(..).for_each(|request| pending.add(request));
@@ -213,28 +213,36 @@ impl Worker {
             }
             state.sleep = Sleep::Parked;
             state.blocked.clear();
-            state = self.parked.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = unpoisoned(self.parked.wait(state));
             state.sleep = Sleep::Awake;
         }
     }
 
     /// Parks until this thread is woken or the pause has elapsed.
     #[cfg(not(loom))]
-    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, pause: std::time::Duration) -> MutexGuard<'a, State> {
-        self.parked.wait_timeout(state, pause).unwrap_or_else(std::sync::PoisonError::into_inner).0
+    fn nap<'a>(
+        &'a self,
+        state: MutexGuard<'a, WorkerState>,
+        pause: std::time::Duration,
+    ) -> MutexGuard<'a, WorkerState> {
+        unpoisoned(self.parked.wait_timeout(state, pause)).0
     }
 
     /// Loom does not model time: the pause ends once other threads have run.
     #[cfg(loom)]
-    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, _pause: std::time::Duration) -> MutexGuard<'a, State> {
+    fn nap<'a>(
+        &'a self,
+        state: MutexGuard<'a, WorkerState>,
+        _pause: std::time::Duration,
+    ) -> MutexGuard<'a, WorkerState> {
         drop(state);
         yield_now();
-        lock(&self.state)
+        unpoisoned(self.state.lock())
     }
 
     /// Begins a sleep unless the state has changed: a change made while the thread was awake interrupts nothing.
-    fn begin_sleep(&self, pending: &Pending, sleep: Sleep) -> Option<MutexGuard<'_, State>> {
-        let mut state = lock(&self.state);
+    fn begin_sleep(&self, pending: &Pending, sleep: Sleep) -> Option<MutexGuard<'_, WorkerState>> {
+        let mut state = unpoisoned(self.state.lock());
         if self.changed.load(Ordering::Relaxed) {
             return None;
         }
@@ -263,7 +271,7 @@ impl Worker {
             return;
         }
         let waited = catch_panics(|| self.waiter.wait_any(&wanted, pause));
-        lock(&self.state).sleep = Sleep::Awake;
+        unpoisoned(self.state.lock()).sleep = Sleep::Awake;
         if let Err(error) = waited {
             // A failed timeline returns its error at the next query. The pause covers the case that none has failed.
             log!(debug, %error, "waiting for an exporter's timelines failed; retrying");
@@ -272,11 +280,11 @@ impl Worker {
     }
 }
 
-impl State {
+impl WorkerState {
     /// The current sleep, if it began while the stream waited.
-    fn behind(&self, stream: &Arc<StreamFaults>) -> Option<Behind> {
+    fn skip(&self, stream: &Arc<StreamFaults>) -> Option<SkipUntilWake> {
         let sleeps = self.sleep != Sleep::Awake && self.blocked.contains(&Arc::as_ptr(stream).addr());
-        sleeps.then_some(Behind(self.sleeps))
+        sleeps.then_some(SkipUntilWake(self.sleeps))
     }
 }
 
@@ -292,10 +300,77 @@ enum Take {
 /// [`ErrorKind::System`](crate::ErrorKind::System) if the process cannot start another thread.
 pub(super) fn spawn(worker: Arc<Worker>, threads: &Threads) -> Result<()> {
     threads.spawn("gpu-interop bridge", move || {
-        crate::object::without_driver_calls(move || {
+        crate::callback::without_driver_calls(move || {
             worker.run();
             // May drop the last reference, and with it the exporter's waiter.
             drop(worker);
         });
     })
+}
+
+/// Number of such threads. A thread counts until it has dropped all its references.
+#[derive(Debug, Clone)]
+pub(crate) struct Threads {
+    count: Arc<AtomicUsize>,
+    process: u32,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { count: Arc::default(), process: std::process::id() }
+    }
+}
+
+/// Counts one thread until dropped.
+#[derive(Debug)]
+struct Counted(Threads);
+
+impl Threads {
+    /// `true` if the threads belong to this process, not to a parent that forked.
+    pub(crate) fn belong_to_this_process(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// `true` if all threads have ended: nothing is pending and no exporter is in use.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Starts a thread that runs `work`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if the process cannot start another thread.
+    pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let counted = self.count();
+        let started = Builder::new().name(name.into()).spawn(move || {
+            #[cfg(target_os = "linux")]
+            precise_sleeps();
+            work();
+            drop(counted);
+        });
+        started.map(drop).map_err(|error| {
+            Error::new(ErrorKind::System, "Timeline", "cannot start the thread that transfers its values")
+                .with_source(error)
+        })
+    }
+
+    fn count(&self) -> Counted {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Counted(self.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Reduces the timer slack: by default Linux extends sleeps by up to 50 microseconds to coalesce wake-ups.
+#[cfg(target_os = "linux")]
+fn precise_sleeps() {
+    let slack = std::num::NonZeroU64::new(1_000);
+    if let Err(errno) = rustix::thread::set_current_timer_slack(slack) {
+        log!(debug, %errno, "a timeline's sleeps are less precise");
+    }
 }

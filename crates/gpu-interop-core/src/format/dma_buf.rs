@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::SeekFrom;
 
 use super::drm::DrmFourcc;
+use super::drm::DrmModifier;
 use super::mapped::MappedPlanes;
-use super::modifier::DrmModifier;
 use super::plane::PlaneLayout;
 use super::table::TexelRow;
 use super::video::VideoFormat;

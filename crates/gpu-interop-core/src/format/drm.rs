@@ -1,4 +1,4 @@
-//! Format codes of DRM.
+//! Format codes and format modifiers of DRM.
 
 use std::fmt;
 
@@ -38,9 +38,111 @@ impl fmt::Debug for DrmFourcc {
     }
 }
 
+/// A `DRM_FORMAT_MOD_*` of `drm_fourcc.h`: the layout of texels in memory. The highest byte is the vendor's; the meaning
+/// of the others is the vendor's own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DrmModifier(pub u64);
+
+/// Vendors of `drm_fourcc.h`.
+const VENDORS: [(u8, &str); 12] = [
+    (0x00, "NONE"),
+    (0x01, "INTEL"),
+    (0x02, "AMD"),
+    (0x03, "NVIDIA"),
+    (0x04, "SAMSUNG"),
+    (0x05, "QCOM"),
+    (0x06, "VIVANTE"),
+    (0x07, "BROADCOM"),
+    (0x08, "ARM"),
+    (0x09, "ALLWINNER"),
+    (0x0a, "AMLOGIC"),
+    (0x0b, "MTK"),
+];
+
+/// Modifiers with a name and a constant number.
+const NAMES: [(u64, &str); 27] = [
+    (0, "LINEAR"),
+    (0x00ff_ffff_ffff_ffff, "INVALID"),
+    (0x0100_0000_0000_0001, "INTEL_X_TILED"),
+    (0x0100_0000_0000_0002, "INTEL_Y_TILED"),
+    (0x0100_0000_0000_0003, "INTEL_YF_TILED"),
+    (0x0100_0000_0000_0004, "INTEL_Y_TILED_CCS"),
+    (0x0100_0000_0000_0005, "INTEL_YF_TILED_CCS"),
+    (0x0100_0000_0000_0006, "INTEL_Y_TILED_GEN12_RC_CCS"),
+    (0x0100_0000_0000_0007, "INTEL_Y_TILED_GEN12_MC_CCS"),
+    (0x0100_0000_0000_0008, "INTEL_Y_TILED_GEN12_RC_CCS_CC"),
+    (0x0100_0000_0000_0009, "INTEL_4_TILED"),
+    (0x0100_0000_0000_000a, "INTEL_4_TILED_DG2_RC_CCS"),
+    (0x0100_0000_0000_000b, "INTEL_4_TILED_DG2_MC_CCS"),
+    (0x0100_0000_0000_000c, "INTEL_4_TILED_DG2_RC_CCS_CC"),
+    (0x0100_0000_0000_000d, "INTEL_4_TILED_MTL_RC_CCS"),
+    (0x0100_0000_0000_000e, "INTEL_4_TILED_MTL_MC_CCS"),
+    (0x0100_0000_0000_000f, "INTEL_4_TILED_MTL_RC_CCS_CC"),
+    (0x0300_0000_0000_0001, "NVIDIA_TEGRA_TILED"),
+    (0x0400_0000_0000_0001, "SAMSUNG_64_32_TILE"),
+    (0x0400_0000_0000_0002, "SAMSUNG_16_16_TILE"),
+    (0x0500_0000_0000_0001, "QCOM_COMPRESSED"),
+    (0x0600_0000_0000_0001, "VIVANTE_TILED"),
+    (0x0600_0000_0000_0002, "VIVANTE_SUPER_TILED"),
+    (0x0600_0000_0000_0003, "VIVANTE_SPLIT_TILED"),
+    (0x0600_0000_0000_0004, "VIVANTE_SPLIT_SUPER_TILED"),
+    (0x0700_0000_0000_0001, "BROADCOM_VC4_T_TILED"),
+    (0x0900_0000_0000_0001, "ALLWINNER_TILED"),
+];
+
+impl DrmModifier {
+    /// `DRM_FORMAT_MOD_LINEAR`: row after row.
+    pub const LINEAR: Self = Self(0);
+    /// `DRM_FORMAT_MOD_INVALID`: the layout is unknown, and only its producer's driver may know it.
+    pub const INVALID: Self = Self(0x00ff_ffff_ffff_ffff);
+
+    /// The name without its prefix, if `drm_fourcc.h` has one for the number. Modifiers with parameters have none.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
+    }
+
+    /// The vendor's name; `None` for a vendor unknown to this version.
+    #[must_use]
+    pub fn vendor(self) -> Option<&'static str> {
+        let vendor = self.0.to_be_bytes()[0];
+        VENDORS.iter().find(|(number, _)| *number == vendor).map(|(_, name)| *name)
+    }
+
+    /// The parameters of NVIDIA's `DRM_FORMAT_MOD_NVIDIA_BLOCK_LINEAR_2D`: compression, sector layout, kind generation,
+    /// page kind, logarithm of the block's height.
+    fn block_linear(self) -> Option<[u64; 5]> {
+        let is_block_linear = self.0 >> 56 == 0x03 && self.0 >> 4 & 1 == 1;
+        let bits = |from: u32, count: u32| self.0 >> from & ((1 << count) - 1);
+        is_block_linear.then(|| [bits(23, 3), bits(22, 1), bits(20, 2), bits(12, 8), bits(0, 4)])
+    }
+}
+
+/// The name, with parameters or as a number of the vendor, and the number.
+impl fmt::Display for DrmModifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            f.write_str(name)?;
+        } else if let Some([c, s, g, k, h]) = self.block_linear() {
+            write!(f, "NVIDIA_BLOCK_LINEAR_2D(c={c},s={s},g={g},k={k:#x},h={h})")?;
+        } else {
+            f.write_str(self.vendor().unwrap_or("unknown vendor"))?;
+        }
+        write!(f, " ({:#018x})", self.0)
+    }
+}
+
+impl fmt::Debug for DrmModifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DrmModifier({self})")
+    }
+}
+
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::format::{ChannelOrder, TexelRow, VideoFormat};
 
@@ -98,5 +200,32 @@ mod tests {
             );
         }
         assert_eq!(VideoFormat::all().filter(|format| format.drm().is_some()).count(), video.len());
+    }
+
+    #[test]
+    fn modifiers_are_shown_by_name_and_number() {
+        let cases = [
+            (0, "LINEAR (0x0000000000000000)"),
+            (0x00ff_ffff_ffff_ffff, "INVALID (0x00ffffffffffffff)"),
+            (0x0100_0000_0000_0002, "INTEL_Y_TILED (0x0100000000000002)"),
+            // fourcc_mod_code(NVIDIA, 0x10 | h 4 | k 0x06 << 12 | g 2 << 20 | s 1 << 22 | c 0 << 23).
+            (0x0300_0000_0060_6014, "NVIDIA_BLOCK_LINEAR_2D(c=0,s=1,g=2,k=0x6,h=4) (0x0300000000606014)"),
+            (0x0200_0000_0000_0901, "AMD (0x0200000000000901)"),
+            (0x0800_0000_0000_0041, "ARM (0x0800000000000041)"),
+            (0xee00_0000_0000_0041, "unknown vendor (0xee00000000000041)"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(DrmModifier(number).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_begin_with_their_vendor() {
+        let (numbers, names): (HashSet<_>, HashSet<_>) = NAMES.into_iter().unzip();
+        assert_eq!((numbers.len(), names.len()), (NAMES.len(), NAMES.len()));
+        for (number, name) in NAMES.into_iter().skip(2) {
+            let vendor = DrmModifier(number).vendor().expect("a vendor");
+            assert!(name.starts_with(vendor) && vendor != "NONE", "{name}");
+        }
     }
 }

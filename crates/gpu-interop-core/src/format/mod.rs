@@ -18,7 +18,6 @@
 mod dma_buf;
 mod drm;
 mod mapped;
-mod modifier;
 mod plane;
 mod table;
 mod texel;
@@ -27,8 +26,8 @@ mod video;
 #[cfg(unix)]
 pub use dma_buf::{DmaBufPicture, DmaBufPlane};
 pub use drm::DrmFourcc;
+pub use drm::DrmModifier;
 pub use mapped::MappedPlanes;
-pub use modifier::DrmModifier;
 pub use plane::PlaneLayout;
 pub use table::TexelRow;
 pub use texel::{ChannelOrder, ColorEncoding};

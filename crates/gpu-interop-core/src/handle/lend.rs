@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rustix::process::Resource;
 
 use super::fd::cannot_duplicate;
 use crate::error::Result;
+use crate::sync::lock;
 use crate::{process, sys};
 
 /// Numbers of duplicates that a driver may have closed. No two live [`LentFd`]s share a number, even if a driver closed
@@ -15,7 +16,7 @@ use crate::{process, sys};
 static UNSETTLED: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 
 fn unsettled() -> MutexGuard<'static, BTreeSet<RawFd>> {
-    UNSETTLED.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&UNSETTLED)
 }
 
 /// Lowest number for duplicates. `open` and similar calls return the lowest free number, so a number this high is not

@@ -1,5 +1,5 @@
 //! Windows handles. The types exist on every system, so that requests can be built and tested anywhere;
-//! [`super::HandlePlatform`] states where they can be imported.
+//! [`super::HandleType::is_current`] states where they can be imported.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::device_state::DeviceInner;
+use super::device_state::{InFlight, Owned};
+use super::lifetime::Resource;
 use super::memory::{ExternalMemory, MemoryInner};
-use super::owned::{InFlight, Owned};
-use super::resource::Resource;
 use super::validate;
 use crate::array::{ArrayUsage, MipmappedArrayDesc};
 use crate::backend::{RawArray, RawMipmappedArray};

@@ -3,16 +3,23 @@
 //! While only the batch signals them, it holds these values in one array, or as one number if they are equal. That is
 //! faster than a value in each semaphore: 64 semaphores are 64 cache lines, which the driver's call evicts.
 //! Another signal of one of the semaphores ends it.
+//!
+//! Semaphores may leave at the same time: threads that signal different timelines need no order. Each of them is ordered
+//! after the batch's last signal. Leaving therefore sets one bit and writes no values, and the values stay until all have
+//! left.
+//!
+//! Nothing here is atomic across calls: the application must order signals of one timeline from several threads, and
+//! each thread then observes the other's value.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
-use super::held_values::{EACH, HeldValues, ONE};
-use super::last_signalled::LastSignalled;
+use crate::error::{Error, Result};
+use crate::sync::{AtomicU8, AtomicU64, lock};
 
 /// How the values of signals were recorded, to revert that.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Begun {
+pub(super) enum RecordedValues {
     /// The common value was replaced: the previous one.
     One(u64),
     /// The value of each timeline was replaced, in the array.
@@ -66,38 +73,42 @@ impl BatchValues {
     /// `true` while the batch holds one value for all timelines.
     #[inline]
     pub(super) fn is_one(&self) -> bool {
-        self.held.is(ONE)
+        self.held.is(HELD_AS_ONE)
     }
 
     /// `true` while the batch holds the values of its timelines.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_holding(&self) -> bool {
-        self.held.is(ONE) || self.held.is(EACH)
+        self.held.is(HELD_AS_ONE) || self.held.is(HELD_EACH)
     }
 
     /// Records a greater value for all timelines, of which the batch holds one value ([`is_one`](Self::is_one)).
     #[inline]
-    pub(super) fn grow_one(&mut self, next: u64) -> Result<Begun, NotGreater> {
+    pub(super) fn grow_one(&mut self, next: u64) -> Result<RecordedValues, NotGreater> {
         let last = self.held.one.load(Ordering::Relaxed);
         if next <= last {
             return Err(NotGreater { value: next, last });
         }
         self.held.one.store(next, Ordering::Relaxed);
-        Ok(Begun::One(last))
+        Ok(RecordedValues::One(last))
     }
 
     /// Records a greater value for each timeline. `one` is the value if all are equal.
-    pub(super) fn grow(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
-        if self.held.is(EACH) { self.grow_held(next, one) } else { self.grow_rarely(next, one) }
+    pub(super) fn grow(
+        &mut self,
+        next: impl Iterator<Item = u64>,
+        one: Option<u64>,
+    ) -> Result<RecordedValues, NotGreater> {
+        if self.held.is(HELD_EACH) { self.grow_held(next, one) } else { self.grow_rarely(next, one) }
     }
 
     /// As [`grow`](Self::grow), the first times, and after a value for all.
     // Not inlined: the common case would save more registers.
     #[inline(never)]
-    fn grow_rarely(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
-        if self.held.is(ONE) {
+    fn grow_rarely(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<RecordedValues, NotGreater> {
+        if self.held.is(HELD_AS_ONE) {
             self.held.spread();
-            self.held.set_state(EACH);
+            self.held.set_state(HELD_EACH);
             return self.grow_held(next, one);
         }
         self.grow_in_semaphores(next, one)
@@ -106,7 +117,7 @@ impl BatchValues {
     // Both replace all values and compare afterwards, because a loop without exits takes half of the time.
 
     #[inline]
-    fn grow_held(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
+    fn grow_held(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<RecordedValues, NotGreater> {
         let held = &*self.held;
         let mut grow = true;
         for ((last, previous), next) in held.each.iter().zip(&mut self.previous).zip(next) {
@@ -119,9 +130,9 @@ impl BatchValues {
         }
         if let Some(one) = one {
             held.one.store(one, Ordering::Relaxed);
-            held.set_state(ONE);
+            held.set_state(HELD_AS_ONE);
         }
-        Ok(Begun::Held)
+        Ok(RecordedValues::Held)
     }
 
     /// Reverts values that the batch holds, and returns the first one that was not greater.
@@ -129,11 +140,15 @@ impl BatchValues {
     fn rejected(&self) -> NotGreater {
         let next = self.held.each.iter().map(|value| value.load(Ordering::Relaxed));
         let error = first_not_greater(next, &self.previous);
-        self.undo(Begun::Held);
+        self.undo(RecordedValues::Held);
         error
     }
 
-    fn grow_in_semaphores(&mut self, next: impl Iterator<Item = u64>, one: Option<u64>) -> Result<Begun, NotGreater> {
+    fn grow_in_semaphores(
+        &mut self,
+        next: impl Iterator<Item = u64>,
+        one: Option<u64>,
+    ) -> Result<RecordedValues, NotGreater> {
         let (mut grow, mut only_here) = (true, true);
         let values = self.previous.iter_mut().zip(&mut self.signalled);
         for ((semaphore, (previous, signalled)), next) in self.semaphores.iter().zip(values).zip(next) {
@@ -144,14 +159,14 @@ impl BatchValues {
         }
         if !grow {
             let error = first_not_greater(self.signalled.iter().copied(), &self.previous);
-            self.undo(Begun::Each);
+            self.undo(RecordedValues::Each);
             return Err(error);
         }
         // Twice in a row, because semaphores that other signals change each time would join each time.
         if only_here && self.may_hold {
             self.hold(one);
         }
-        Ok(Begun::Each)
+        Ok(RecordedValues::Each)
     }
 
     /// Takes over the values of the semaphores.
@@ -159,24 +174,24 @@ impl BatchValues {
         let Self { held, semaphores, signalled, .. } = self;
         held.each.iter().zip(signalled).for_each(|(held, value)| held.store(*value, Ordering::Relaxed));
         held.one.store(one.unwrap_or(0), Ordering::Relaxed);
-        held.set_state(if one.is_some() { ONE } else { EACH });
+        held.set_state(if one.is_some() { HELD_AS_ONE } else { HELD_EACH });
         semaphores.iter().enumerate().for_each(|(index, semaphore)| semaphore.join(held, index));
     }
 
     /// Reverts signals, in reverse order, for a semaphore that is in the batch twice.
     #[cold]
-    pub(super) fn undo(&self, begun: Begun) {
-        match begun {
-            Begun::One(previous) => self.held.one.store(previous, Ordering::Relaxed),
-            Begun::Held => {
+    pub(super) fn undo(&self, recorded: RecordedValues) {
+        match recorded {
+            RecordedValues::One(previous) => self.held.one.store(previous, Ordering::Relaxed),
+            RecordedValues::Held => {
                 self.held.each.iter().zip(&self.previous).for_each(|(held, previous)| {
                     held.store(*previous, Ordering::Relaxed);
                 });
-                if self.held.is(ONE) {
-                    self.held.set_state(EACH);
+                if self.held.is(HELD_AS_ONE) {
+                    self.held.set_state(HELD_EACH);
                 }
             }
-            Begun::Each => {
+            RecordedValues::Each => {
                 let semaphores = self.semaphores.iter().zip(&self.previous);
                 semaphores.rev().for_each(|(semaphore, previous)| semaphore.set(*previous));
             }
@@ -218,4 +233,127 @@ mod models {
             });
         }
     }
+}
+
+/// Each semaphore has its own value.
+const NOT_HELD: u8 = 0;
+/// All timelines have the same value.
+pub(super) const HELD_AS_ONE: u8 = 1;
+/// Each timeline has a value in the array.
+pub(super) const HELD_EACH: u8 = 2;
+/// Bit in addition to `HELD_AS_ONE` or `HELD_EACH`: a semaphore has left, and the others are to leave.
+const LEAVING: u8 = 4;
+
+/// The values that a batch holds for its semaphores.
+#[derive(Debug)]
+pub(super) struct HeldValues {
+    /// Mode bits, plus `LEAVING`.
+    state: AtomicU8,
+    /// The value of all.
+    pub(super) one: AtomicU64,
+    /// The value of each.
+    pub(super) each: Box<[AtomicU64]>,
+}
+
+impl HeldValues {
+    /// Of `count` semaphores that still have their own values.
+    pub(super) fn new(count: usize) -> Self {
+        let each = (0..count).map(|_| AtomicU64::new(0)).collect();
+        Self { state: AtomicU8::new(NOT_HELD), one: AtomicU64::new(0), each }
+    }
+
+    /// The value at `index`. From now on the batch does not change its values.
+    pub(super) fn release(&self, index: usize) -> u64 {
+        if self.state.fetch_or(LEAVING, Ordering::Relaxed) & HELD_AS_ONE != 0 {
+            return self.one.load(Ordering::Relaxed);
+        }
+        self.each.get(index).map_or(0, |value| value.load(Ordering::Relaxed))
+    }
+
+    /// Writes the common value to the array.
+    pub(super) fn spread(&self) {
+        let one = self.one.load(Ordering::Relaxed);
+        self.each.iter().for_each(|value| value.store(one, Ordering::Relaxed));
+    }
+
+    #[inline]
+    pub(super) fn is(&self, state: u8) -> bool {
+        self.state.load(Ordering::Relaxed) == state
+    }
+
+    pub(super) fn set_state(&self, state: u8) {
+        self.state.store(state, Ordering::Relaxed);
+    }
+}
+
+/// Marks a semaphore whose value a batch holds. No value is greater.
+const IN_BATCH: u64 = u64::MAX;
+
+/// Greatest value signalled through a semaphore object; the exporter may have signalled greater ones. Shared with graphs
+/// and prepared batches.
+#[derive(Debug, Default)]
+pub(super) struct LastSignalled {
+    value: AtomicU64,
+    /// The batch that stores this value, and its index there. If present, `value` is [`IN_BATCH`].
+    holder: Mutex<Option<(Arc<HeldValues>, usize)>>,
+}
+
+impl LastSignalled {
+    /// Records a greater value. Returns the previous one.
+    ///
+    /// # Errors
+    /// If the value is not greater.
+    #[inline(always)]
+    pub(super) fn grow(&self, operation: &'static str, value: u64) -> Result<u64> {
+        let mut previous = self.value.load(Ordering::Relaxed);
+        if value <= previous {
+            previous = self.leave_batch();
+            if value <= previous {
+                return Err(backwards(operation, value, previous));
+            }
+        }
+        self.value.store(value, Ordering::Relaxed);
+        Ok(previous)
+    }
+
+    /// Restores or sets the value.
+    pub(super) fn set(&self, value: u64) {
+        self.leave_batch();
+        self.value.store(value, Ordering::Relaxed);
+    }
+
+    /// Sets the value and returns the previous one.
+    #[inline]
+    pub(super) fn replace(&self, value: u64) -> u64 {
+        let mut previous = self.value.load(Ordering::Relaxed);
+        if previous == IN_BATCH {
+            previous = self.leave_batch();
+        }
+        self.value.store(value, Ordering::Relaxed);
+        previous
+    }
+
+    /// The value. If a batch holds it, the semaphore has one of its own from now on.
+    #[cold]
+    fn leave_batch(&self) -> u64 {
+        if let Some((held, index)) = lock(&self.holder).take() {
+            // A different value comes from an unordered thread; it is kept.
+            let _ = self.value.compare_exchange(IN_BATCH, held.release(index), Ordering::Relaxed, Ordering::Relaxed);
+        }
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// Gives the value to a batch, as the one with this index.
+    pub(super) fn join(&self, held: &Arc<HeldValues>, index: usize) {
+        let mut holder = lock(&self.holder);
+        self.value.store(IN_BATCH, Ordering::Relaxed);
+        *holder = Some((held.clone(), index));
+    }
+}
+
+#[cold]
+pub(super) fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
+    Error::invalid(operation, "a timeline only grows; signal a greater value")
+        .with_context("value", value)
+        .with_context("already signalled", last)
 }

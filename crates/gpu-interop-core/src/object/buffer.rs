@@ -4,9 +4,9 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::device_state::DeviceInner;
+use super::device_state::{InFlight, Owned};
+use super::lifetime::Resource;
 use super::memory::{ExternalMemory, MemoryInner};
-use super::owned::{InFlight, Owned};
-use super::resource::Resource;
 use super::validate;
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{DevicePtr, RawMemory};
@@ -14,7 +14,7 @@ use crate::capability::Feature;
 use crate::error::Result;
 use crate::import::check_buffer;
 use crate::kernel::KernelArg;
-use crate::range::byte_range;
+use crate::mapping::byte_range;
 
 /// A range of imported memory, mapped into the device's address space. Keeps the import alive.
 ///

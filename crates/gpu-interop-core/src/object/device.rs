@@ -4,12 +4,12 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::device_state::DeviceInner;
-use super::exportable::ExportableMemory;
+use super::memory::ExportableMemory;
 use super::memory::ExternalMemory;
 use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
-use super::{Event, same_gpu, validate};
+use super::{Event, device_state, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawContext, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
@@ -94,7 +94,7 @@ impl Device {
             process: ProcessMark::of_this_process(),
             dropping: None,
         };
-        Self { inner: same_gpu::shared(&raw, new) }
+        Self { inner: device_state::shared(&raw, new) }
     }
 
     /// Identity of the device.

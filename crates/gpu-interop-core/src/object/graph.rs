@@ -6,16 +6,16 @@ use smallvec::SmallVec;
 
 use super::device::Device;
 use super::device_state::DeviceInner;
-use super::lock::lock;
-use super::owned::Owned;
-use super::recording::{INLINE, Semaphores, check_signals, check_waits};
-use super::resource::Resource;
+use super::device_state::Owned;
+use super::lifetime::Resource;
+use super::semaphore::{INLINE, Semaphores, check_signals, check_waits};
 use super::semaphore::{SemaphoreSignal, SemaphoreWait, User};
 use super::stream::Stream;
 use super::validate;
 use crate::backend::RawGraph;
 use crate::capability::Feature;
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// Recorded work that can be launched repeatedly (`CUgraphExec`, `hipGraphExec_t`). Created by [`Device::record`].
 ///

@@ -20,31 +20,34 @@
 //! retained and those waits have been satisfied. No lock is held during a driver call, except one that prevents a
 //! stream from being destroyed during the call.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::lock::lock;
-use super::owned::{report_unfreed, was_reset};
-use super::progress::{self, is_lost};
-use super::resource::{Borrower, Resource};
-use super::retired::{Retired, RetiredObjects, Wait};
+use super::device_state::{report_unfreed, was_reset};
+use super::progress::is_lost;
 use super::slots::{LiveStream, PassedMarkers, PendingWaits, Slots, User};
-use super::{driver_calls, same_gpu};
-use crate::backend::{BackendDevice, RawStream};
+use super::{device_state, progress};
+use crate::backend::{
+    BackendDevice, DevicePtr, ExportableAllocation, RawEvent, RawGraph, RawMemory, RawMipmappedArray, RawModule,
+    RawSemaphore, RawStream, RawSurface, RawTexture,
+};
 use crate::bridge::{Bridges, Threads};
+use crate::callback::calls_are_forbidden;
 use crate::error::Result;
 use crate::handle::Owner;
+use crate::sync::lock;
 use crate::sys::Guarded;
 
-/// Time that closing a device waits for work to complete, and once more after cancelling pending work. Longer in tests, whose
-/// threads a busy machine may stop.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 1 });
+/// Timeout of closing a device. Waited twice: before and after cancelling pending work. Longer in tests, whose threads a busy
+/// machine may stop.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 1 });
 /// Time that closing waits for abandoned threads to end.
-const MOMENT: Duration = Duration::from_millis(50);
+const THREAD_EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Streams of a device and its retired objects.
 #[derive(Debug, Default)]
@@ -95,7 +98,7 @@ impl Lifetimes {
 
     /// Frees `resource` now if the streams in `used` are idle, else later.
     pub(super) fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
-        if driver_calls::are_forbidden() {
+        if calls_are_forbidden() {
             // Its parent may be dropped before this object is adopted.
             lock(&self.retired).add(&resource);
             let mut deferred = lock(&self.deferred);
@@ -141,7 +144,8 @@ impl Lifetimes {
         retired: usize,
         external: &mut Option<PendingWaits>,
     ) -> Option<PendingWaits> {
-        const MANY: usize = 64;
+        /// Retired objects from which freeing may wait for satisfied waits.
+        const MAX_RETIRED: usize = 64;
         if !device.frees_wait_for_streams() || !entry.resource.free_may_wait() {
             return None;
         }
@@ -155,7 +159,7 @@ impl Lifetimes {
         let follows = |now: PassedMarkers, then: PassedMarkers| now.zip(then).is_some_and(|(now, then)| now > then + 1);
         let has_passed =
             |(stream, then): &((u64, usize), PassedMarkers)| find(stream).is_none_or(|now| follows(now, *then));
-        if retired >= MANY && blocked_by.iter().all(has_passed) {
+        if retired >= MAX_RETIRED && blocked_by.iter().all(has_passed) {
             return None;
         }
         // Streams without a pending wait are removed; unknown progress is counted from now on.
@@ -166,7 +170,7 @@ impl Lifetimes {
     /// Pending external waits on which a free would block, of all devices on this hardware.
     fn external_waits(&self, device: &dyn BackendDevice) -> Option<PendingWaits> {
         let mut all = self.slots.waiting(device);
-        all.extend(same_gpu::waiting(device, &self.slots));
+        all.extend(device_state::waiting(device, &self.slots));
         (!all.is_empty()).then_some(all)
     }
 
@@ -187,11 +191,12 @@ impl Lifetimes {
     /// Collects, unless many objects are retired and few were added, so that dropping n objects behind busy work takes
     /// O(n) steps instead of O(n²).
     fn collect_if_due(&self, device: &dyn BackendDevice) {
-        const FEW: usize = 32;
+        /// Retired objects up to which every drop collects.
+        const ALWAYS_COLLECTED: usize = 32;
         // Unconditionally: a mapping dropped inside a host function must be retired before its memory.
         self.adopt_deferred(device);
         let retired = lock(&self.retired).entries.len();
-        if retired <= FEW || retired >= self.due.load(Ordering::Relaxed) {
+        if retired <= ALWAYS_COLLECTED || retired >= self.due.load(Ordering::Relaxed) {
             self.collect(device);
             self.due.store(2 * lock(&self.retired).entries.len(), Ordering::Relaxed);
         }
@@ -232,7 +237,7 @@ impl Lifetimes {
 
     /// Frees all retired objects whose events have completed.
     pub(super) fn collect(&self, device: &dyn BackendDevice) {
-        if driver_calls::are_forbidden() {
+        if calls_are_forbidden() {
             return;
         }
         self.adopt_deferred(device);
@@ -339,7 +344,7 @@ impl Lifetimes {
     /// backend and the bridges and waits again.
     pub(super) fn drain(&self, raw: &Arc<dyn BackendDevice>, bridges: &Bridges) {
         /// Shorter in tests, which close many devices whose streams never become idle.
-        const UNCANCELLED: Duration = if cfg!(test) { Duration::from_millis(20) } else { PATIENCE };
+        const CANCEL_AFTER: Duration = if cfg!(test) { Duration::from_millis(20) } else { CLOSE_TIMEOUT };
         let device = &**raw;
         // Pending signals over bridges never arrive after another library's reset of the device.
         if !bridges.are_idle()
@@ -348,12 +353,12 @@ impl Lifetimes {
         {
             bridges.set_lost(error);
         }
-        let mut collected = self.collected_within(device, bridges, UNCANCELLED);
+        let mut collected = self.collected_within(device, bridges, CANCEL_AFTER);
         if !collected {
             // SAFETY: the device is being closed: no object is left that could enqueue work.
             unsafe { device.cancel_pending_work() };
             bridges.cancel();
-            collected = self.collected_within(device, bridges, PATIENCE);
+            collected = self.collected_within(device, bridges, CLOSE_TIMEOUT);
         }
         if collected {
             // SAFETY: every stream was idle and has been freed.
@@ -365,7 +370,7 @@ impl Lifetimes {
             // Leaked objects still refer to the owners.
             std::mem::forget(std::mem::take(&mut *lock(&self.owners)));
             // Memory that the threads read is leaked; this only lets most of them end before the exporter is destroyed.
-            let deadline = Instant::now() + MOMENT;
+            let deadline = Instant::now() + THREAD_EXIT_TIMEOUT;
             while !self.bridges_are_idle(bridges) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -374,19 +379,19 @@ impl Lifetimes {
         }
     }
 
-    /// `true` if all retired objects were freed within `patience` and the bridges are idle. Once all objects are freed,
-    /// threads that only have to end get [`PATIENCE`].
-    fn collected_within(&self, device: &dyn BackendDevice, bridges: &Bridges, patience: Duration) -> bool {
+    /// `true` if all retired objects were freed within `timeout` and the bridges are idle. Once all objects are freed,
+    /// threads that only have to end get [`CLOSE_TIMEOUT`].
+    fn collected_within(&self, device: &dyn BackendDevice, bridges: &Bridges, timeout: Duration) -> bool {
         let start = Instant::now();
         loop {
             self.collect(device);
             let freed = lock(&self.retired).is_empty();
             // The words are freed next, which may wait for streams, too.
-            let blocks = device.frees_wait_for_streams() && !same_gpu::waiting(device, &self.slots).is_empty();
+            let blocks = device.frees_wait_for_streams() && !device_state::waiting(device, &self.slots).is_empty();
             if freed && self.bridges_are_idle(bridges) && !blocks {
                 return true;
             }
-            if start.elapsed() >= if freed { PATIENCE } else { patience } {
+            if start.elapsed() >= if freed { CLOSE_TIMEOUT } else { timeout } {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -469,6 +474,179 @@ unsafe fn wait_entry(device: &dyn BackendDevice, raw: RawStream, slot: usize) ->
         Err(error) => {
             log!(warn, %error, "recording an event failed; the object is freed once the stream is idle");
             Some(Wait::Idle(slot))
+        }
+    }
+}
+
+/// Condition for freeing a retired object.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    /// An event recorded after the last use, owned by the entry.
+    Event { event: RawEvent, slot: usize },
+    /// The stream in this slot is idle (where no event could be recorded), or the graph in it is destroyed.
+    Idle(usize),
+}
+
+#[derive(Debug)]
+pub(super) struct Retired {
+    pub(super) resource: Resource,
+    pub(super) waits: SmallVec<[Wait; 2]>,
+    /// External waits that were pending when the object could first have been freed, and on which the free would have
+    /// blocked.
+    pub(super) blocked_by: Option<PendingWaits>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RetiredObjects {
+    /// Objects in drop order.
+    pub(super) entries: Vec<Retired>,
+    /// Number of dropped children of each parent, including those that a thread is freeing.
+    children: BTreeMap<Parent, usize>,
+    /// Number of threads that check entries, which they have taken out of `entries`, and free them.
+    pub(super) active_threads: usize,
+}
+
+impl RetiredObjects {
+    pub(super) fn add(&mut self, resource: &Resource) {
+        for parent in resource.parents().into_iter().flatten() {
+            *self.children.entry(parent).or_default() += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, resource: &Resource) {
+        for parent in resource.parents().into_iter().flatten() {
+            if let Entry::Occupied(mut count) = self.children.entry(parent) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// Ends the work of a thread, which has freed `freed`. Returns whether a parent of a freed object may be freed now.
+    pub(super) fn finish(&mut self, freed: &[Resource]) -> bool {
+        self.active_threads -= 1;
+        let was_parent = |parent| freed.iter().any(|resource| resource.parents().contains(&Some(parent)));
+        let may_go =
+            |entry: &Retired| entry.resource.as_parent().is_some_and(was_parent) && !self.has_children(&entry.resource);
+        self.entries.iter().any(|entry| entry.waits.is_empty() && entry.blocked_by.is_none() && may_go(entry))
+    }
+
+    /// `true` if every retired object is freed, and every child of a deferred one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.children.is_empty() && self.active_threads == 0
+    }
+
+    /// `true` if a child of `resource` is not freed yet.
+    pub(super) fn has_children(&self, resource: &Resource) -> bool {
+        resource.as_parent().is_some_and(|parent| self.children.contains_key(&parent))
+    }
+}
+
+/// A driver object that is freed exactly once.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Resource {
+    Memory(RawMemory),
+    Buffer {
+        ptr: DevicePtr,
+        memory: RawMemory,
+    },
+    MipmappedArray {
+        raw: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Surface {
+        raw: RawSurface,
+        array: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Texture {
+        raw: RawTexture,
+        array: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Semaphore(RawSemaphore),
+    Allocation(ExportableAllocation),
+    /// Memory of the application, or a range of a mapping, by its number.
+    Borrowed(u64),
+    Module(RawModule),
+    Event(RawEvent),
+    /// `owned` is false for a stream of the application.
+    Stream {
+        raw: RawStream,
+        slot: usize,
+        owned: bool,
+    },
+    /// A stream used only for a recording.
+    Recorder(RawStream),
+    Graph {
+        raw: RawGraph,
+        slot: usize,
+    },
+}
+
+/// A resource with children, which must be freed before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Parent {
+    Memory(RawMemory),
+    Array(RawMipmappedArray),
+}
+
+/// A resource that may refer to an object of the exporter or the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Borrower {
+    Memory(RawMemory),
+    Semaphore(RawSemaphore),
+    /// A stream of the application, by its slot.
+    Stream(usize),
+    /// Memory of the application, by its number.
+    Borrowed(u64),
+}
+
+impl Resource {
+    /// A borrowed range with a new number: one address may be borrowed several times.
+    pub(super) fn next_borrowed() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::Borrowed(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The resource as a borrower, if it may be one.
+    pub(super) fn borrower(&self) -> Option<Borrower> {
+        match self {
+            Self::Memory(raw) => Some(Borrower::Memory(*raw)),
+            Self::Semaphore(raw) => Some(Borrower::Semaphore(*raw)),
+            Self::Stream { slot, owned: false, .. } => Some(Borrower::Stream(*slot)),
+            Self::Borrowed(number) => Some(Borrower::Borrowed(*number)),
+            _ => None,
+        }
+    }
+
+    /// `true` if some drivers wait for all streams before they free it.
+    pub(super) fn free_may_wait(&self) -> bool {
+        !matches!(
+            self,
+            Self::Event(_) | Self::Borrowed(_) | Self::Stream { .. } | Self::Recorder(_) | Self::Graph { .. }
+        )
+    }
+
+    /// Parents of the resource.
+    pub(super) fn parents(&self) -> [Option<Parent>; 2] {
+        match self {
+            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => [Some(Parent::Memory(*memory)), None],
+            Self::Surface { array, memory, .. } | Self::Texture { array, memory, .. } => {
+                [Some(Parent::Memory(*memory)), Some(Parent::Array(*array))]
+            }
+            _ => [None, None],
+        }
+    }
+
+    /// The resource as a parent, if it may have children.
+    pub(super) fn as_parent(&self) -> Option<Parent> {
+        match self {
+            Self::Memory(raw) => Some(Parent::Memory(*raw)),
+            Self::MipmappedArray { raw, .. } => Some(Parent::Array(*raw)),
+            _ => None,
         }
     }
 }

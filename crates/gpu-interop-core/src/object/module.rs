@@ -4,8 +4,8 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::device_state::DeviceInner;
-use super::owned::Owned;
-use super::resource::Resource;
+use super::device_state::Owned;
+use super::lifetime::Resource;
 use crate::backend::{RawKernel, RawModule};
 use crate::error::{Error, Result};
 

@@ -3,13 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::batch_values::{BatchValues, Begun, NotGreater};
-use super::device_state::DeviceInner;
-use super::last_signalled::backwards;
-use super::owned::InFlight;
-use super::prepared_form::{Form, Valued};
-use super::recording::Recording;
-use super::semaphore::{ExternalSemaphore, empty};
+use super::batch_values::{BatchValues, NotGreater, RecordedValues, backwards};
+use super::device_state::{DeviceInner, InFlight};
+use super::semaphore::{ExternalSemaphore, Recording, empty};
 use super::stream::Stream;
 use crate::backend::{BlockLayout, RawSemaphore, RawSignal, RawWait, SemaphoreBlocks};
 use crate::error::{Error, Result};
@@ -262,18 +258,18 @@ impl<S: SemaphoreRef> SignalBatch<S> {
 
     /// Validates the signals and records their values.
     #[inline]
-    fn begin(&mut self) -> Result<Begun> {
-        let begun = match self.next_of_all() {
+    fn begin(&mut self) -> Result<RecordedValues> {
+        let recorded = match self.next_of_all() {
             Some(next) if self.last.is_one() => self.last.grow_one(next),
             one => self.begin_each(one),
         };
-        begun.map_err(|NotGreater { value, last }| backwards(SIGNAL, value, last))
+        recorded.map_err(|NotGreater { value, last }| backwards(SIGNAL, value, last))
     }
 
     /// As [`begin`](Self::begin), with the last value of each timeline.
     // Not inlined: its stack frame would slow down signals with a common value.
     #[inline(never)]
-    fn begin_each(&mut self, one: Option<u64>) -> std::result::Result<Begun, NotGreater> {
+    fn begin_each(&mut self, one: Option<u64>) -> std::result::Result<RecordedValues, NotGreater> {
         let (batch, last) = (&self.batch, &mut self.last);
         match &batch.form {
             // The common case: one value in each block.
@@ -361,7 +357,7 @@ impl Stream {
         if let Some(recording) = self.recording() {
             return self.record_signals(recording, &batch.batch);
         }
-        let begun = batch.begin()?;
+        let recorded = batch.begin()?;
         batch.batch.mark(self.slot());
         let Batch { handles, form, .. } = &batch.batch;
         // SAFETY: the batch keeps its semaphores, which belong to this device, as does the live stream. The blocks have
@@ -373,7 +369,7 @@ impl Stream {
             }
         };
         if enqueued.is_err() {
-            batch.last.undo(begun);
+            batch.last.undo(recorded);
         }
         enqueued
     }
@@ -420,5 +416,91 @@ impl Stream {
     fn record_waits<S: SemaphoreRef>(&self, recording: &Recording, batch: &Batch<S, RawWait>) -> Result<()> {
         let waits = batch.operations(ExternalSemaphore::wait_value, ExternalSemaphore::wait);
         recording.wait(self.as_raw(), self.user(WAIT), &waits)
+    }
+}
+
+/// Parameters of a batch.
+#[derive(Debug)]
+pub(super) enum Form<R> {
+    /// The driver's blocks, one for each semaphore.
+    Blocks(Box<[u64]>),
+    /// For backends without blocks.
+    Raw(Box<[R]>),
+}
+
+/// A signal or a wait with a timeline's value.
+pub(super) trait Valued {
+    fn set(&mut self, value: u64);
+    fn value(&self) -> u64;
+}
+
+impl Valued for RawSignal {
+    fn set(&mut self, value: u64) {
+        self.params = SignalParams::Value(value);
+    }
+
+    fn value(&self) -> u64 {
+        if let SignalParams::Value(value) = self.params { value } else { 0 }
+    }
+}
+
+impl Valued for RawWait {
+    fn set(&mut self, value: u64) {
+        self.params = WaitParams::Value(value);
+    }
+
+    fn value(&self) -> u64 {
+        if let WaitParams::Value(value) = self.params { value } else { 0 }
+    }
+}
+
+impl<R: Valued> Form<R> {
+    /// Sets the value at a place; `None` if there is none.
+    #[inline]
+    pub(super) fn set(&mut self, place: usize, value: u64) -> Option<()> {
+        match self {
+            Self::Blocks(blocks) => blocks.get_mut(place).map(|word| *word = value),
+            Self::Raw(all) => all.get_mut(place).map(|raw| raw.set(value)),
+        }
+    }
+}
+
+/// Words of a block of CUDA and HIP.
+const VENDORS_WORDS: usize = 18;
+
+impl BlockLayout {
+    /// The blocks of CUDA and HIP: 144 bytes, of which the first 8 are the value. A constant layout needs fewer
+    /// instructions for each block.
+    pub(super) const VENDORS: Self = Self { words: VENDORS_WORDS, value: 0 };
+
+    /// Sets the value of each block, in order, until there are no more blocks or values. A block is not empty
+    /// (`Batch::new`).
+    #[inline]
+    pub(super) fn set_values(self, mut blocks: &mut [u64], values: impl Iterator<Item = u64>) {
+        if self == Self::VENDORS {
+            let (blocks, _) = blocks.as_chunks_mut::<VENDORS_WORDS>();
+            blocks.iter_mut().zip(values).for_each(|(block, value)| block[0] = value);
+            return;
+        }
+        // Without `chunks_exact_mut`, whose length needs a division.
+        for value in values {
+            let Some((block, rest)) = blocks.split_at_mut_checked(self.words) else { return };
+            if let Some(word) = block.get_mut(self.value) {
+                *word = value;
+            }
+            blocks = rest;
+        }
+    }
+
+    /// The value of each of the vendors' blocks ([`VENDORS`](Self::VENDORS)).
+    #[inline]
+    pub(super) fn vendors_values(blocks: &[u64]) -> impl Iterator<Item = u64> {
+        blocks.as_chunks::<VENDORS_WORDS>().0.iter().map(|block| block[0])
+    }
+
+    /// The values of the first `count` blocks.
+    #[inline]
+    pub(super) fn values(self, blocks: &[u64], count: usize) -> impl Iterator<Item = u64> {
+        (0..count).map(move |block| blocks.get(block * self.words + self.value).copied().unwrap_or(0))
     }
 }

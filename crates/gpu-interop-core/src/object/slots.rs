@@ -1,13 +1,13 @@
 //! Slots of a device's streams and graphs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, RwLock, TryLockError};
 
 use smallvec::SmallVec;
 
-use super::lock::lock;
 use super::progress;
 use crate::backend::{BackendDevice, RawEvent, RawStream};
+use crate::sync::{lock, unpoisoned};
 
 /// A stream that may be queried.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl LiveStream {
     /// Calls the driver with the stream, unless it is destroyed. Its destruction waits for the call, which must not
     /// destroy it.
     pub(super) fn with<T>(&self, call: impl FnOnce(RawStream) -> T) -> Option<T> {
-        let destroyed = self.destroyed.read().unwrap_or_else(PoisonError::into_inner);
+        let destroyed = unpoisoned(self.destroyed.read());
         if *destroyed { None } else { Some(call(self.raw)) }
     }
 
@@ -33,7 +33,7 @@ impl LiveStream {
     }
 
     fn end(&self) {
-        *self.destroyed.write().unwrap_or_else(PoisonError::into_inner) = true;
+        *unpoisoned(self.destroyed.write()) = true;
     }
 }
 
@@ -110,7 +110,7 @@ impl ExternalWaits {
 
     /// Destroys the marker before the stream.
     fn end(&self, device: &dyn BackendDevice) {
-        let event = self.marker.lock().unwrap_or_else(PoisonError::into_inner).event.take();
+        let event = lock(&self.marker).event.take();
         if let Some(event) = event {
             progress::destroy(device, event);
         }

@@ -1,28 +1,29 @@
-//! Streams: queues of asynchronous work.
+//! Streams: queues of asynchronous work. Events, host functions, and batches of semaphore operations on them.
 
-use std::sync::{Arc, MutexGuard};
+use std::ffi::c_void;
+use std::fmt;
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::awaited::Awaited;
 use super::buffer::BufferSlice;
-use super::device_state::DeviceInner;
-use super::event::Event;
-use super::fault::StreamFaults;
-use super::lock::lock;
+use super::device_state::{DeviceInner, Owned};
+use super::lifetime::Resource;
 use super::module::Kernel;
-use super::owned::Owned;
-use super::progress;
-use super::recording::{Recording, Semaphores};
-use super::resource::Resource;
+use super::semaphore::{INLINE, Recording, SemaphoreSignal, SemaphoreWait, Semaphores, User, empty};
 use super::slots::LiveStream;
-use super::validate;
-use crate::backend::RawStream;
+use super::{progress, validate};
+use crate::backend::{RawEvent, RawSignal, RawStream, RawWait};
+use crate::bridge::{BridgedTimeline, StreamFaults};
+use crate::callback::{caught, without_driver_calls};
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Owner;
 use crate::kernel::{KernelArg, LaunchConfig};
+use crate::sync::lock;
 
 /// A queue of work that runs in order, asynchronously to the host.
 ///
@@ -384,5 +385,303 @@ impl Stream {
             self.device().raw.identity(),
             device.raw.identity(),
         ))
+    }
+}
+
+/// A marker in a stream's work that other streams can wait for and the host can query.
+#[doc(alias("CUevent", "cudaEvent_t", "hipEvent_t", "cuEventDestroy", "cudaEventDestroy", "hipEventDestroy"))]
+#[derive(Debug)]
+pub struct Event {
+    // Uses are not tracked: drivers keep the resources of a pending event until it has completed.
+    pub(super) owned: Owned,
+    pub(super) raw: RawEvent,
+}
+
+impl Event {
+    pub(super) fn new(device: Arc<DeviceInner>, raw: RawEvent) -> Self {
+        Self { owned: Owned::new(device, Resource::Event(raw)), raw }
+    }
+
+    /// The driver's event, valid while `self` lives.
+    #[must_use]
+    pub fn as_raw(&self) -> RawEvent {
+        self.raw
+    }
+
+    /// `true` if all work before the last [`Stream::record`](super::Stream::record) has completed; `true` if it was
+    /// never recorded. Does not block.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`](crate::ErrorKind::System) in a forked process; otherwise the driver's error.
+    #[doc(alias("cuEventQuery", "cudaEventQuery", "hipEventQuery"))]
+    pub fn is_complete(&self) -> Result<bool> {
+        let device = &self.owned.device;
+        device.check_process("Event::is_complete")?;
+        // SAFETY: the event is live.
+        unsafe { device.raw.query_event(self.raw) }.map_err(|error| device.decorate(error))
+    }
+}
+
+struct HostCall {
+    function: Box<dyn FnOnce() + Send>,
+    faults: Arc<StreamFaults>,
+}
+
+/// Entry point for the driver's thread. Never unwinds into the driver.
+///
+/// # Safety
+/// `data` must be a box that [`Stream::launch_host_function`] leaked for this call.
+unsafe extern "C" fn run(data: *mut c_void) {
+    // SAFETY: the caller guarantees the box; drivers call the function once.
+    let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
+    let HostCall { function, faults } = *call;
+    // Also drops the captured values.
+    if without_driver_calls(|| caught(function)).is_none() {
+        faults.report(Error::new(
+            ErrorKind::HostFunctionPanicked,
+            "Stream::synchronize",
+            "a host function enqueued on this stream panicked",
+        ));
+        log!(error, "a host function panicked; the stream's next synchronisation reports it");
+    }
+}
+
+impl Stream {
+    /// Calls `function` on a driver thread in stream order: after all work enqueued before, and before work enqueued
+    /// later (`cuLaunchHostFunc`).
+    ///
+    /// The function must not call a GPU API and must not wait for other work: drivers may serialise the functions of
+    /// independent streams, so a waiting one can deadlock the process. If the device is closed first, the function is
+    /// neither called nor dropped. A panic is caught and returned by the next [`Stream::synchronize`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where host functions are not supported;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) on a recording stream, because the function is
+    /// called once; otherwise the driver's error.
+    #[doc(alias(
+        "cuLaunchHostFunc",
+        "cudaLaunchHostFunc",
+        "hipLaunchHostFunc",
+        "cudaStreamAddCallback",
+        "hipStreamAddCallback"
+    ))]
+    pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
+        let device = self.device();
+        self.check_not_recording("Stream::launch_host_function")?;
+        device.check_process("Stream::launch_host_function")?;
+        validate::feature("Stream::launch_host_function", device.raw.capabilities(), Feature::HostFunctions)
+            .and_then(|()| {
+                let call = HostCall { function: Box::new(function), faults: self.faults().clone() };
+                let data = Box::into_raw(Box::new(call)).cast::<c_void>();
+                // SAFETY: the stream is live; `run` fits the box and does not unwind.
+                let launched = unsafe { device.raw.launch_host_function(self.as_raw(), run, data) };
+                if launched.is_err() {
+                    // SAFETY: after a failure the function is never called, so this is the only owner of the box.
+                    drop(unsafe { Box::from_raw(data.cast::<HostCall>()) });
+                }
+                launched
+            })
+            .map_err(|error| device.decorate(error))
+    }
+}
+
+const SIGNAL: &str = "Stream::signal";
+const WAIT: &str = "Stream::wait";
+
+impl Stream {
+    /// Signals semaphores after all work enqueued before has completed (`cuSignalExternalSemaphoresAsync`).
+    ///
+    /// Does not allocate for up to 8 signals; for a batch that is signalled repeatedly, a
+    /// [`SignalBatch`](crate::SignalBatch) is faster. The application must order threads that signal one timeline; otherwise
+    /// its values may arrive out of order.
+    ///
+    /// NVIDIA's programming guide requires that the wait for this signal is issued in the exporting API (Vulkan,
+    /// Direct3D), after this call. The library cannot check that. In the conformance suite streams also wait for
+    /// signals of their own device.
+    ///
+    /// Drivers may let a signal overtake a fill. Backends prevent this for [`Stream::fill`] and [`Stream::fill_u32`],
+    /// but not for fills that the application enqueues with driver functions.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
+    /// device, parameters of the wrong type, or a timeline value not greater than the last one signalled through the
+    /// same [`ExternalSemaphore`](crate::ExternalSemaphore) (in a graph: when it is launched). Otherwise the driver's
+    /// error. After an error nothing is enqueued.
+    #[doc(alias(
+        "cuSignalExternalSemaphoresAsync",
+        "cudaSignalExternalSemaphoresAsync",
+        "hipSignalExternalSemaphoresAsync"
+    ))]
+    #[inline(always)]
+    pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
+        self.device().check_process(SIGNAL)?;
+        let signalled = match (self.recording(), signals) {
+            (Some(recording), _) => recording.signal(self.as_raw(), self.user(SIGNAL), signals),
+            (None, [signal]) => self.signal_one(signal),
+            _ => self.signal_batch(signals),
+        };
+        signalled.map_err(|error| self.device().decorate(error))
+    }
+
+    #[inline(always)]
+    pub(super) fn user(&self, operation: &'static str) -> User<'_> {
+        User { operation, device: self.device(), slot: self.slot() }
+    }
+
+    /// The common case, without copies: the overhead is comparable to that of the driver binding.
+    #[inline(always)]
+    fn signal_one(&self, signal: &SemaphoreSignal<'_>) -> Result<()> {
+        let previous = signal.begin(self.user(SIGNAL))?;
+        // SAFETY: semaphore and stream are live and belong to this device, and the parameters match the payload.
+        let enqueued = unsafe { self.device().raw.signal_semaphores(self.as_raw(), std::slice::from_ref(&signal.raw)) };
+        if enqueued.is_err() {
+            signal.undo(previous);
+        }
+        enqueued
+    }
+
+    fn signal_batch(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
+        if signals.is_empty() {
+            return Err(empty(SIGNAL));
+        }
+        let mut previous: SmallVec<[u64; INLINE]> = SmallVec::new();
+        let mut raw: SmallVec<[RawSignal; INLINE]> = SmallVec::new();
+        // One allocation instead of repeated growth.
+        previous.reserve_exact(signals.len());
+        raw.reserve_exact(signals.len());
+        let begun = signals.iter().try_for_each(|signal| {
+            previous.push(signal.begin(self.user(SIGNAL))?);
+            raw.push(signal.raw);
+            Ok(())
+        });
+        // SAFETY: as in `signal_one`, for each of them.
+        let enqueued = begun.and_then(|()| unsafe { self.device().raw.signal_semaphores(self.as_raw(), &raw) });
+        if enqueued.is_err() {
+            // In reverse order, for a semaphore that is in the batch twice. Signals that were not begun have no
+            // previous value.
+            for (signal, previous) in signals.iter().zip(&previous).rev() {
+                signal.undo(*previous);
+            }
+        }
+        enqueued
+    }
+
+    /// Makes later work wait for semaphores (`cuWaitExternalSemaphoresAsync`).
+    ///
+    /// NVIDIA's programming guide requires that the signal is issued in the exporting API (Vulkan, Direct3D), before
+    /// this call. The library cannot check that. The conformance suite also enqueues waits first;
+    /// [`Timeline`](crate::Timeline) describes which other work such a wait may block.
+    ///
+    /// Does not allocate for up to 8 waits; for a batch that is waited for repeatedly, a [`WaitBatch`](crate::WaitBatch)
+    /// is faster. The wait itself has no timeout (except for keyed mutexes); bound it with
+    /// [`Stream::synchronize_timeout`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
+    /// device, or parameters of the wrong type. Otherwise the driver's error. After an error nothing is enqueued.
+    #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
+    #[inline(always)]
+    pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
+        self.device().check_process(WAIT)?;
+        self.about_to_wait();
+        let waited = match (self.recording(), waits) {
+            (Some(recording), _) => recording.wait(self.as_raw(), self.user(WAIT), waits),
+            (None, [wait]) => wait.begin(self.user(WAIT)).and_then(|()| {
+                // SAFETY: semaphore and stream are live and belong to this device, and the parameters match the
+                // payload.
+                unsafe { self.device().raw.wait_semaphores(self.as_raw(), std::slice::from_ref(&wait.raw)) }
+            }),
+            _ => self.wait_batch(waits),
+        };
+        self.note_external_wait();
+        waited.map_err(|error| self.device().decorate(error))
+    }
+
+    fn wait_batch(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
+        if waits.is_empty() {
+            return Err(empty(WAIT));
+        }
+        let mut raw: SmallVec<[RawWait; INLINE]> = SmallVec::new();
+        raw.reserve_exact(waits.len());
+        for wait in waits {
+            wait.begin(self.user(WAIT))?;
+            raw.push(wait.raw);
+        }
+        // SAFETY: as in `wait`, for each of them.
+        unsafe { self.device().raw.wait_semaphores(self.as_raw(), &raw) }
+    }
+}
+
+/// Most timelines that are remembered: those of the last waits.
+const MOST: usize = 4;
+/// Longest description of an exporter's timeline, bytes.
+const LONGEST_NAME: usize = 80;
+
+/// The last waits of a stream. Keeps no timeline alive, and does not allocate.
+#[derive(Debug, Default)]
+pub(super) struct Awaited(Mutex<SmallVec<[Wait; MOST]>>);
+
+#[derive(Debug)]
+struct Wait {
+    side: Weak<BridgedTimeline>,
+    /// The first value that is not known to be reached.
+    first: u64,
+    last: u64,
+}
+
+impl Awaited {
+    /// Records a wait, after it was enqueued.
+    pub(super) fn note(&self, side: &Arc<BridgedTimeline>, value: u64) {
+        let mut waits = lock(&self.0);
+        if let Some(wait) = waits.iter_mut().find(|wait| std::ptr::eq(wait.side.as_ptr(), Arc::as_ptr(side))) {
+            if wait.first <= side.seen() {
+                wait.first = value;
+            }
+            wait.last = value;
+            return;
+        }
+        if waits.len() == MOST {
+            waits.remove(0);
+        }
+        waits.push(Wait { side: Arc::downgrade(side), first: value, last: value });
+    }
+
+    /// Adds the pending waits to an error.
+    pub(super) fn describe(&self, error: Error) -> Error {
+        // Unlocked before exporters are called and timelines dropped.
+        let waits: SmallVec<[_; MOST]> =
+            lock(&self.0).iter().filter_map(|wait| Some((wait.side.upgrade()?, wait.first, wait.last))).collect();
+        waits.into_iter().fold(error, |error, (side, first, last)| {
+            let now = caught(|| side.exporter.value());
+            let (wanted, now) = match now {
+                Some(Ok(now)) if now >= first.max(last) => return error,
+                Some(Ok(now)) => (if first > now { first } else { last }, now.to_string()),
+                Some(Err(error)) => (first, format!("unknown ({})", error.message())),
+                None => (first, "unknown (the exporter panicked)".into()),
+            };
+            let mut name = Bounded(String::new());
+            if caught(|| write!(name, "{:?}", *side.exporter)).is_none_or(|written| written.is_err()) {
+                name.0.push_str("...");
+            }
+            let signalled = side.last_signalled.load(Ordering::Relaxed);
+            let text = format!("{}: value {wanted}; it is {now}, and was last signalled here to {signalled}", name.0);
+            error.with_context("waits for", text)
+        })
+    }
+}
+
+/// Text that ends at its greatest length.
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let left = LONGEST_NAME - self.0.len();
+        if text.len() <= left {
+            self.0.push_str(text);
+            return Ok(());
+        }
+        let end = (0..=left).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        self.0.push_str(&text[..end]);
+        Err(fmt::Error)
     }
 }

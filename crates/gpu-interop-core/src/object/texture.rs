@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::array::{ArrayInner, MappedMipmappedArray};
-use super::owned::Owned;
-use super::resource::Resource;
+use super::device_state::Owned;
+use super::lifetime::Resource;
 use super::transfer::READ_ONLY;
 use super::validate;
 use crate::array::ArrayUsage;

@@ -1,6 +1,9 @@
 //! Timelines: counters shared by streams and the exporting API, on every platform.
-
-mod work;
+//!
+//! A failed native timeline blocks streams that wait for it. The host raises the timeline to the greatest value that a stream
+//! waits for. Signals enqueued earlier on streams then set the timeline to smaller values (CUDA allows that), and waits
+//! behind them would block forever. A thread therefore raises the timeline repeatedly until all enqueued work has completed
+//! ([`Raiser`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,12 +11,16 @@ use std::time::{Duration, Instant};
 
 use super::device::Device;
 use super::device_state::DeviceInner;
-use super::raiser::Raiser;
+use super::lifetime::Lifetimes;
 use super::semaphore::ExternalSemaphore;
 use super::validate;
-use crate::bridge::{Bridge, Side};
+use crate::backend::{BackendDevice, WaitCondition};
+use crate::bridge::{Bridge, BridgedTimeline, Request, Ticket};
+use crate::callback::without_driver_calls;
 use crate::capability::{Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
+use crate::object::stream::Stream;
+use crate::sync::{Mutex, sleep, unpoisoned};
 use crate::timeline::{ExporterTimeline, TimelineStrategy};
 
 const NEW: &str = "Timeline::new";
@@ -84,7 +91,7 @@ impl Path {
 /// [`Stream::is_idle`]: crate::Stream::is_idle
 #[derive(Debug)]
 pub struct Timeline {
-    side: Arc<Side>,
+    side: Arc<BridgedTimeline>,
     /// Dropped before the device, which waits for its bridges when it is closed.
     path: Path,
     /// That of the exporter.
@@ -142,7 +149,7 @@ impl Timeline {
     fn build(device: &Device, exporter: Arc<dyn ExporterTimeline>, value: u64, path: Path) -> Self {
         Self {
             max_difference: exporter.max_difference(),
-            side: Arc::new(Side::new(exporter, value)),
+            side: Arc::new(BridgedTimeline::new(exporter, value)),
             path,
             device: device.inner.clone(),
         }
@@ -434,5 +441,252 @@ impl Device {
     pub fn timeline_support(&self) -> Support {
         use crate::handle::SemaphoreHandleKind::{TimelineFd, TimelineWin32};
         self.capabilities().timeline(Some(if cfg!(windows) { TimelineWin32 } else { TimelineFd }))
+    }
+}
+
+impl Stream {
+    /// Makes later work wait until a timeline is at least `value`. The signal may be enqueued later. The wait itself
+    /// has no timeout; bound it with [`Stream::synchronize_timeout`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value further above the current one than the
+    /// exporter allows ([`ExporterTimeline::max_difference`]); the failure of the timeline, if any;
+    /// [`ErrorKind::Unsupported`] over a bridge to a driver without stream memory operations, unless the value has been
+    /// reached: wait for it on the host first ([`Timeline::wait`]). Otherwise the driver's error. After an error
+    /// nothing is enqueued.
+    ///
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+    /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
+    /// [`ExporterTimeline::max_difference`]: crate::ExporterTimeline::max_difference
+    #[doc(alias("cuWaitExternalSemaphoresAsync", "cudaWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"))]
+    #[inline]
+    pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
+        self.check_not_recording(WAIT)?;
+        self.check_device(WAIT, "timeline", &timeline.device)?;
+        timeline.checked(timeline.check_difference(value).and_then(|()| timeline.side.begin_wait(value)))?;
+        match &timeline.path {
+            Path::Native { semaphore, .. } => self.wait(&[semaphore.wait_value(value)]),
+            Path::HostBridge(bridge) => {
+                self.wait_bridged(timeline, bridge, value).map_err(|error| self.device().decorate(error))
+            }
+        }?;
+        self.awaited().note(&timeline.side, value);
+        Ok(())
+    }
+
+    /// Raises a timeline to `value` after all work enqueued before has completed.
+    ///
+    /// The value must be greater than the timeline's value at that time; the application must order the signals. It is
+    /// compared with values signalled through the same [`Timeline`], but not with later signals of the exporter,
+    /// another process or another `Timeline`, which would require a call of the exporter for every signal. If such a
+    /// signal has passed the value:
+    /// * Over a bridge the timeline keeps its value, and the stream's next synchronisation after the transfer fails
+    ///   with [`ErrorKind::Overtaken`].
+    /// * Natively it depends on the driver. CUDA **lowers** the timeline to `value`, so later waits for values already
+    ///   reached block again. [`Stream::synchronize_timeout`] then times out, and [`Timeline::value`] and
+    ///   [`Timeline::wait`] return [`ErrorKind::Overtaken`] if one of them observed the greater value. With the host
+    ///   backend the timeline keeps its value, and the stream's next synchronisation fails.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than the last one
+    /// signalled through the same [`Timeline`] and the exporter's value at its creation; the failure of the timeline,
+    /// if any; otherwise the driver's error. After an error nothing is enqueued.
+    ///
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+    /// [`ErrorKind::Overtaken`]: crate::ErrorKind::Overtaken
+    #[doc(alias(
+        "cuSignalExternalSemaphoresAsync",
+        "cudaSignalExternalSemaphoresAsync",
+        "hipSignalExternalSemaphoresAsync"
+    ))]
+    #[inline]
+    pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
+        self.check_not_recording(SIGNAL)?;
+        self.check_device(SIGNAL, "timeline", &timeline.device)?;
+        timeline.side.check().map_err(|error| self.device().decorate(error))?;
+        match &timeline.path {
+            Path::Native { semaphore, .. } => {
+                let last = timeline.begin_signal(SIGNAL, value).map_err(|error| self.device().decorate(error))?;
+                let signalled = self.signal(&[semaphore.signal_value(value)]);
+                if signalled.is_err() {
+                    timeline.undo_signal(last);
+                }
+                if timeline.side.has_failed() {
+                    // A concurrent release may have missed this signal, which lowers the timeline.
+                    timeline.release_waits_or_log();
+                }
+                signalled
+            }
+            Path::HostBridge(bridge) => {
+                self.signal_bridged(timeline, bridge, value).map_err(|error| self.device().decorate(error))
+            }
+        }
+    }
+
+    fn wait_bridged(&self, timeline: &Timeline, bridge: &Bridge, value: u64) -> Result<()> {
+        // Reached and observed by the host, so later work is ordered after it.
+        if timeline.side.value()? >= value {
+            return Ok(());
+        }
+        let device = self.device();
+        let wide = device.raw.capabilities().has_feature(Feature::StreamMemoryOperations64);
+        if !wide && !device.raw.capabilities().has_feature(Feature::StreamMemoryOperations32) {
+            return Err(Error::unsupported(
+                WAIT,
+                "this driver's streams cannot wait for words in memory; wait for the value on the host first \
+                 (Timeline::wait)",
+            )
+            .with_context("value", value));
+        }
+        self.about_to_wait();
+        let behind = bridge.prepare(self.faults())?;
+        let ticket = device.bridges.take(&*device.raw)?;
+        // SAFETY: the stream is live; the word is aligned, and live until every stream is idle.
+        let enqueued = unsafe {
+            let (word, reached) = (ticket.ptr(), WaitCondition::GreaterOrEqual);
+            if wide {
+                device.raw.wait_value_u64(self.as_raw(), word, ticket.number(), reached)
+            } else {
+                device.raw.wait_value_u32(self.as_raw(), word, low(&ticket), reached)
+            }
+        };
+        if let Err(error) = enqueued {
+            device.bridges.put(ticket);
+            return Err(error);
+        }
+        self.note_external_wait();
+        let (side, faults) = (timeline.side.clone(), self.faults().clone());
+        bridge.submit(Request::Wait { side, value, ticket, faults }, behind);
+        Ok(())
+    }
+
+    fn signal_bridged(&self, timeline: &Timeline, bridge: &Bridge, value: u64) -> Result<()> {
+        let behind = bridge.prepare(self.faults())?;
+        let last = timeline.begin_signal(SIGNAL, value)?;
+        let enqueued = self.enqueue_signal(bridge).inspect_err(|_| timeline.undo_signal(last));
+        let (ticket, notified) = enqueued?;
+        let (side, faults) = (timeline.side.clone(), self.faults().clone());
+        bridge.submit(Request::Signal { side, value, ticket, faults, notified }, behind);
+        Ok(())
+    }
+
+    /// Enqueues the signal of a ticket. Also returns whether a host function wakes the bridge.
+    fn enqueue_signal(&self, bridge: &Bridge) -> Result<(Ticket, bool)> {
+        let device = self.device();
+        let capabilities = device.raw.capabilities();
+        let ticket = device.bridges.take(&*device.raw)?;
+        let (stream, word) = (self.as_raw(), ticket.ptr());
+        // SAFETY: the stream is live; the word is aligned, and live until it has been written.
+        let enqueued = unsafe {
+            if capabilities.has_feature(Feature::StreamMemoryOperations64) {
+                device.raw.write_value_u64(stream, word, ticket.number()).map(|()| false)
+            } else if capabilities.has_feature(Feature::StreamMemoryOperations32) {
+                device.raw.write_value_u32(stream, word, low(&ticket)).map(|()| false)
+            } else {
+                let (remote, notify) = (ticket.remote(), bridge.notifier());
+                let notification = move || {
+                    remote.reach();
+                    notify();
+                };
+                self.launch_host_function(notification).map(|()| true)
+            }
+        };
+        match enqueued {
+            Ok(notified) => Ok((ticket, notified)),
+            Err(error) => {
+                device.bridges.put(ticket);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Ticket number for 32-bit words, which it always fits.
+fn low(ticket: &Ticket) -> u32 {
+    u32::try_from(ticket.number()).unwrap_or(u32::MAX)
+}
+
+/// Thread that keeps a failed timeline raised.
+#[derive(Debug, Default)]
+pub(super) struct Raiser {
+    state: Mutex<RaiserState>,
+}
+
+#[derive(Debug, Default)]
+struct RaiserState {
+    /// Streams not queried yet, one bit for each slot.
+    streams: u64,
+    running: bool,
+}
+
+/// Shortest pause between two queries; pauses double while nothing changes.
+const SHORTEST: Duration = Duration::from_micros(20);
+const LONGEST: Duration = Duration::from_millis(4);
+
+impl Raiser {
+    /// Raises the failed timeline and keeps it raised until all `streams` are idle, the device is closed or the
+    /// exporter fails.
+    ///
+    /// # Errors
+    /// Errors of the exporter; [`ErrorKind::System`] if the process cannot start another thread. After
+    /// [`ErrorKind::Overtaken`] the thread runs.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        side: &Arc<BridgedTimeline>,
+        device: &DeviceInner,
+        streams: u64,
+    ) -> Result<()> {
+        let released = side.release_waits().map(drop);
+        // Overtaken: the thread tries again.
+        if let Err(error) = &released
+            && error.kind() != ErrorKind::Overtaken
+        {
+            return released;
+        }
+        let mut state = unpoisoned(self.state.lock());
+        state.streams |= streams;
+        if state.running || state.streams == 0 {
+            return released;
+        }
+        let (this, side) = (self.clone(), side.clone());
+        let (lifetimes, raw) = (device.lifetimes.clone(), device.raw.clone());
+        device.lifetimes.raisers.spawn("gpu-interop raiser", move || {
+            this.run(&side, &lifetimes, &*raw);
+            // The destructor is application code and may close the device, which waits for this thread.
+            without_driver_calls(move || drop(side));
+        })?;
+        state.running = true;
+        released
+    }
+
+    fn run(&self, side: &BridgedTimeline, lifetimes: &Lifetimes, device: &dyn BackendDevice) {
+        let mut streams = 0;
+        let mut pause = SHORTEST;
+        loop {
+            streams |= std::mem::take(&mut unpoisoned(self.state.lock()).streams);
+            // Queried before the timeline is raised: idle streams no longer lower it.
+            streams = lifetimes.busy(device, streams);
+            let raised = match side.release_waits() {
+                Err(error) if error.kind() == ErrorKind::Overtaken => Ok(false),
+                raised => raised,
+            };
+            let mut state = unpoisoned(self.state.lock());
+            match raised {
+                Ok(_) if streams | state.streams == 0 => {
+                    state.running = false;
+                    return;
+                }
+                Ok(raised) => pause = if raised { SHORTEST } else { (pause * 2).min(LONGEST) },
+                Err(error) => {
+                    // For the next call of `start`.
+                    *state = RaiserState { streams: streams | state.streams, running: false };
+                    drop(state);
+                    log!(error, %error, "streams blocked on a failed timeline could not be released");
+                    return;
+                }
+            }
+            drop(state);
+            sleep(pause);
+        }
     }
 }

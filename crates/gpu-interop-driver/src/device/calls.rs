@@ -16,9 +16,11 @@ use gpu_interop_core::{
 
 use super::VendorDevice;
 use crate::arguments::{count, kernel_arguments, number};
+use crate::array::Memcpy3d;
 use crate::batch::{self, one_call, with_signals, with_waits};
 use crate::call::call;
 use crate::driver::not_null;
+use crate::driver::{CallPurpose, Vendor, WordWait};
 use crate::graph;
 use crate::host_words::Value;
 use crate::import;
@@ -26,7 +28,6 @@ use crate::progress;
 use crate::signal_memory;
 use crate::texture;
 use crate::trace::DriverFunction;
-use crate::vendor::{Doing, Vendor, WordWait};
 
 // SAFETY: the drivers document the trait's contract: pinned memory lives until it is freed, a query returns success
 // once the work has completed, and only codes of a lost context become `DeviceLost`. In the unsafe methods the caller
@@ -94,7 +95,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
             let (array, operation) = unsafe { create!(self.mipmapped_array_get_level(array.get(), level)) }?;
             not_null(operation, array)
         };
-        if V::LEVELS_END_APART { self.levels.get(array, level, get) } else { get() }.map(RawArray::new)
+        if V::LEVELS_OWNED_SEPARATELY { self.levels.get(array, level, get) } else { get() }.map(RawArray::new)
     }
 
     unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
@@ -287,7 +288,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
         let operation = self.context.driver.functions.memcpy_3d_async.operation;
-        let desc = V::copy_desc(operation, copy)?;
+        let desc = Memcpy3d::<V::CopyReserved>::new(operation, copy, V::MEMORY_TYPE_ARRAY)?;
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live, by contract; the device is current.
         unsafe { graph::check_array_copy(driver, operation, stream) }?;
@@ -394,7 +395,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let mut kernel = 0;
         // SAFETY: live, by contract.
         let found = unsafe { find.traced(operation, (&raw mut kernel, module.get(), name.as_ptr())) };
-        driver.check_for(Doing::FindingKernel, operation, found)?;
+        driver.check_for(CallPurpose::FindingKernel, operation, found)?;
         not_null(operation, kernel).map(RawKernel::new)
     }
 
@@ -438,7 +439,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
             // SAFETY: as in `last_captured`.
             unsafe { self.graphs.end(driver, stream) }
         });
-        ended.inspect_err(|_| V::spoilt(&self.context.driver, self.context.device, stream.get()))
+        ended.inspect_err(|_| V::mark_capture_failed(&self.context.driver, self.context.device, stream.get()))
     }
 
     unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {

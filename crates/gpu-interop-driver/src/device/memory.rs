@@ -9,10 +9,10 @@ use super::VendorDevice;
 use crate::abi::MemoryBufferDesc;
 use crate::arguments::{count, number};
 use crate::call::call;
+use crate::driver::Vendor;
 use crate::exportable::Allocation;
 use crate::functions::DeviceAddress;
 use crate::import;
-use crate::vendor::Vendor;
 
 impl<V: Vendor> VendorDevice<V> {
     /// Imports memory natively if the request and the driver allow it, otherwise as external memory.

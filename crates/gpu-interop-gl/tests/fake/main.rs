@@ -113,14 +113,14 @@ fn handles_of_other_platforms_are_unsupported() {
     for kind in MemoryHandleKind::ALL {
         let supported = gl.memory_support(*kind).is_supported();
         let importable_nowhere = matches!(kind, MemoryHandleKind::DmaBufFd | MemoryHandleKind::NvSciBuf);
-        assert_eq!(supported, kind.platform().is_current() && !importable_nowhere, "{kind}");
+        assert_eq!(supported, kind.handle_type().is_current() && !importable_nowhere, "{kind}");
     }
     for kind in SemaphoreHandleKind::ALL {
         use SemaphoreHandleKind as K;
         let supported = gl.semaphore_support(*kind).is_supported();
         let importable_nowhere =
             [K::NvSciSync, K::D3d11Fence, K::D3d11KeyedMutex, K::D3d11KeyedMutexKmt].contains(kind);
-        assert_eq!(supported, kind.platform().is_current() && !importable_nowhere, "{kind}");
+        assert_eq!(supported, kind.handle_type().is_current() && !importable_nowhere, "{kind}");
     }
 }
 

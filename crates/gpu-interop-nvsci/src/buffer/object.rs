@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use gpu_interop_core::handle::NvSciBufObject;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     ArrayShape, Error, ErrorKind, HostMapping, MemoryHandle, MemoryImport, MipmappedArrayDesc, NvSciBufProperties,
     Result,
@@ -188,7 +189,7 @@ impl Buffer {
         const NAME: &str = "NvSciBufObjGetConstCpuPtr";
         const OPERATION: &str = "Buffer::read";
         self.check_range(OPERATION, offset, target.len())?;
-        let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = lock(&self.inner.cpu);
         let mut base = std::ptr::null();
         let function = self.inner.module.functions().obj_get_const_cpu_ptr;
         // SAFETY: the object is live; the pointer is valid for the call.
@@ -215,7 +216,7 @@ impl Buffer {
             return Err(Error::invalid(OPERATION, "the buffer is read-only; write to the original of the duplicate"));
         }
         self.check_range(OPERATION, offset, source.len())?;
-        let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = lock(&self.inner.cpu);
         let mut base = std::ptr::null_mut();
         let function = self.inner.module.functions().obj_get_cpu_ptr;
         // SAFETY: the object is live; the pointer is valid for the call.

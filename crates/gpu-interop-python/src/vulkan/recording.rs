@@ -1,7 +1,8 @@
 //! Commands for one submission.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use gpu_interop::sync::lock;
 use gpu_interop::vulkan::{
     HeadlessContext, OwnedBuffer, OwnedImage, OwnedSemaphore, Recording, SemaphoreOp, Submission,
 };
@@ -115,7 +116,7 @@ impl PyRecording {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.commands)
     }
 
     fn push(this: PyRef<'_, Self>, command: Command) -> PyRef<'_, Self> {
@@ -226,7 +227,7 @@ pub(crate) struct PySubmission {
 
 impl PySubmission {
     fn lock(&self) -> MutexGuard<'_, Submission> {
-        self.submission.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.submission)
     }
 }
 

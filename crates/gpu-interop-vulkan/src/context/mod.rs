@@ -2,7 +2,6 @@
 
 pub(crate) mod hand_over;
 mod image;
-mod lock;
 mod owner;
 mod recording;
 mod select;
@@ -17,12 +16,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
 use crate::interop::{PendingWork, VulkanInterop};
 use crate::queue::QueueKind;
 pub use hand_over::BufferCopy;
-use lock::lock;
 use owner::{DeviceOwner, InstanceOwner};
 pub use recording::Recording;
 pub use select::DeviceChoice;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use ash::vk;
 use gpu_interop_core::Result;
 
-use super::lock::lock;
 use crate::error::Checked;
 use crate::interop::VulkanInterop;
+use gpu_interop_core::sync::lock;
 
 /// Number of objects kept. More are in use only while that many submissions are pending.
 const MOST: usize = 16;

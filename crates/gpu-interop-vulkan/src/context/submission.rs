@@ -1,13 +1,13 @@
 //! Submitted work of a context's queue.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ash::vk;
+use gpu_interop_core::sync::{lock, unpoisoned};
 use gpu_interop_core::{Error, Result, SemaphorePayload};
 
-use super::lock::lock;
 use super::spare::{Parts, Spare};
 use crate::buffer::OwnedBuffer;
 use crate::context::hand_over::SubmissionGuard;
@@ -272,7 +272,7 @@ impl PendingWork for Abandoned {
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
-        drop_in_use(std::mem::take(self.flights.get_mut().unwrap_or_else(PoisonError::into_inner)));
+        drop_in_use(std::mem::take(unpoisoned(self.flights.get_mut())));
     }
 }
 

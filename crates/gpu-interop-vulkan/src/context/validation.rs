@@ -1,9 +1,10 @@
 //! Reports of the validation layer.
 
 use std::ffi::{CStr, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Error, Result, caught};
 
 use crate::error::Checked;
@@ -23,12 +24,12 @@ impl ValidationLog {
     /// The text of every error so far, in order of arrival.
     #[must_use]
     pub fn errors(&self) -> Vec<String> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.errors).clone()
     }
 
     fn push(&self, error: String) {
         tracing::error!(%error, "Vulkan validation");
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        lock(&self.errors).push(error);
     }
 
     /// Creation parameters of a messenger that reports into this log. The log must stay at its address and live until

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use ash::vk;
-use gpu_interop_core::handle::LentFd;
+use gpu_interop_core::handle::{HandleType, LentFd};
 use gpu_interop_core::{
     Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind,
 };
@@ -24,7 +24,7 @@ pub(super) const IMPORTABLE: &str = "file descriptors";
 
 /// Reports whether this crate exports memory as this kind.
 pub(crate) fn exports(kind: MemoryHandleKind) -> bool {
-    matches!(kind, MemoryHandleKind::OpaqueFd | MemoryHandleKind::DmaBufFd)
+    kind.handle_type() == HandleType::Fd
 }
 
 /// State of an object's exports: empty, because each export makes a new descriptor.
@@ -45,10 +45,7 @@ pub(crate) fn export_memory(
     let fd = unsafe { interop.functions().memory.get_memory_fd(&info) }.checked(OPERATION)?;
     // SAFETY: a successful export makes a new descriptor, which the caller owns.
     let fd = unsafe { take_over(OPERATION, fd) }?;
-    Ok(match kind {
-        MemoryHandleKind::DmaBufFd => MemoryHandle::DmaBufFd(fd),
-        _ => MemoryHandle::OpaqueFd(fd),
-    })
+    MemoryHandle::new(kind, fd).map_err(|_| nothing_exported(OPERATION))
 }
 
 /// Exports a semaphore that was created for this kind, as a new descriptor.
@@ -65,10 +62,7 @@ pub(crate) fn export_semaphore(
     let fd = unsafe { functions.get_semaphore_fd(&info) }.checked(OPERATION)?;
     // SAFETY: a successful export makes a new descriptor, which the caller owns.
     let fd = unsafe { take_over(OPERATION, fd) }?;
-    Ok(match kind {
-        SemaphoreHandleKind::TimelineFd => SemaphoreHandle::TimelineFd(fd),
-        _ => SemaphoreHandle::OpaqueFd(fd),
-    })
+    SemaphoreHandle::new(kind, fd).map_err(|_| nothing_exported(OPERATION))
 }
 
 /// Takes ownership of an exported descriptor and sets close-on-exec, which not every driver sets.

@@ -6,10 +6,11 @@
 
 use std::marker::PhantomData;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use ash::vk;
-use gpu_interop_core::handle::{KmtHandle, Win32Object};
+use gpu_interop_core::handle::{HandleObjectRef, KmtHandle, Win32Object};
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{
     Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind,
 };
@@ -42,7 +43,7 @@ impl Exported {
         operation: &'static str,
         get: impl FnOnce() -> ash::prelude::VkResult<vk::HANDLE>,
     ) -> Result<Win32Object> {
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = lock(&self.0);
         let handle = match first.take() {
             Some(handle) => handle,
             None => {
@@ -133,14 +134,9 @@ pub(crate) use Importable as Incoming;
 
 impl<'a> Importable<'a> {
     pub(crate) fn new(operation: &'static str, handle: &'a MemoryHandle) -> Result<Self> {
-        match handle {
-            MemoryHandle::OpaqueWin32(object)
-            | MemoryHandle::D3d12Heap(object)
-            | MemoryHandle::D3d12Resource(object)
-            | MemoryHandle::D3d11Resource(object) => Ok(Self(Location::of(object))),
-            MemoryHandle::OpaqueWin32Kmt(handle) | MemoryHandle::D3d11ResourceKmt(handle) => {
-                Ok(Self(Location::kmt(handle)))
-            }
+        match handle.object() {
+            HandleObjectRef::Win32(object) => Ok(Self(Location::of(object))),
+            HandleObjectRef::Kmt(handle) => Ok(Self(Location::kmt(handle))),
             _ => Err(not_importable(operation)),
         }
     }

@@ -1,9 +1,10 @@
 //! Buffers of a heap.
 
 use std::ops::RangeBounds;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use gpu_interop_core::sync::{lock, unpoisoned};
 use gpu_interop_core::{BufferSlice, DevicePtr, Error, ErrorKind, MappedRange, Result, SemaphorePayload};
 
 use crate::buffer::OwnedBuffer;
@@ -166,7 +167,7 @@ impl Deferred {
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         // The list is valid after every step, so a poisoned lock is usable.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
 }
 
@@ -184,6 +185,6 @@ impl InUse for Entry {
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        drop_in_use(std::mem::take(&mut self.entries.get_mut().unwrap_or_else(PoisonError::into_inner).list));
+        drop_in_use(std::mem::take(&mut unpoisoned(self.entries.get_mut()).list));
     }
 }

@@ -3,9 +3,10 @@
 mod buffer;
 pub(crate) mod space;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ash::vk;
+use gpu_interop_core::sync::lock;
 use gpu_interop_core::{Device, Error, MappedBuffer, MemoryHandleKind, Result};
 
 use self::space::{Lease, Space, Units};
@@ -62,11 +63,6 @@ pub struct SharedHeapUsage {
     pub size: u64,
     /// Number of buffers that are allocated, including dropped ones whose work is pending.
     pub buffers: usize,
-}
-
-/// Locks a mutex whose data is valid after every step, so that a poisoned one is usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SharedHeap {

@@ -1,9 +1,10 @@
 //! Allocation of ranges of one `VkDeviceMemory`.
 
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use gpu_interop_core::HostMapping;
+use gpu_interop_core::sync::lock;
 use offset_allocator::{Allocation, Allocator};
 
 use crate::memory::Memory;
@@ -83,7 +84,7 @@ impl Space {
     pub(super) fn allocate(self: &Arc<Self>, size: u64, alignment: u64) -> Option<Arc<Lease>> {
         let count = self.units.needed(size, alignment)?;
         let allocation = {
-            let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ranges = lock(&self.ranges);
             let allocation = ranges.allocator.allocate(count)?;
             ranges.live += 1;
             allocation
@@ -94,7 +95,7 @@ impl Space {
 
     /// Number of ranges that are allocated.
     pub(super) fn live(&self) -> usize {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).live
+        lock(&self.ranges).live
     }
 }
 
@@ -139,7 +140,7 @@ impl std::fmt::Debug for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut ranges = self.space.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = lock(&self.space.ranges);
         ranges.allocator.free(self.allocation);
         ranges.live -= 1;
     }

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use gpu_interop_core::sync::{lock, unpoisoned};
 use gpu_interop_core::{Error, ErrorKind, Result, Timeline};
 
 use super::memory::FrameMemory;
@@ -149,7 +150,7 @@ impl Slots {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // The state is valid after every step, so a poisoned lock is usable.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Takes the free frame that was returned first among those without pending work, and its number.
@@ -172,7 +173,7 @@ impl Slots {
             }
             let pause = if state.free.is_empty() { Some(left) } else { pause(elapsed).map(|pause| pause.min(left)) };
             state = match pause {
-                Some(pause) => self.returned.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0,
+                Some(pause) => unpoisoned(self.returned.wait_timeout(state, pause)).0,
                 None => {
                     drop(state);
                     std::hint::spin_loop();

@@ -1,6 +1,8 @@
 //! One test at a time with the validation layer.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use gpu_interop_core::sync::lock;
 
 /// Waits until no other test of this process uses the validation layer, and keeps them waiting until this test's thread
 /// ends. Version 1.3.239 of the layer crashes now and then if one thread creates or destroys a device while another
@@ -8,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) fn alone_with_the_layer() {
     static LAYER: Mutex<()> = Mutex::new(());
     thread_local! {
-        static TURN: MutexGuard<'static, ()> = LAYER.lock().unwrap_or_else(PoisonError::into_inner);
+        static TURN: MutexGuard<'static, ()> = lock(&LAYER);
     }
     TURN.with(|_| ());
 }

@@ -6,11 +6,11 @@ use loom::thread;
 
 use super::exporter::Mock;
 use super::{Exporter, Item, Memory, check};
+use crate::bridge::StreamFaults;
 use crate::bridge::pending::{Pending, Request};
-use crate::bridge::side::Side;
+use crate::bridge::side::BridgedTimeline;
 use crate::bridge::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
-use crate::object::StreamFaults;
 use crate::timeline::ExporterTimeline;
 
 /// Words taken and returned concurrently have one user at a time, and only grow.
@@ -45,7 +45,9 @@ fn signals_behind_a_cancelled_wait_are_discarded() {
         let item = |ticket: &Ticket| Item { word: memory.word(ticket.ptr()), number: ticket.number() };
         let (wait, signal) = (item(&waited), item(&written));
         let [waited_for, signalled] = [Exporter::new().timeline(), Exporter::new().timeline()];
-        let request = |timeline: &Arc<Mock>| (Arc::new(Side::new(timeline.clone(), 0)), Arc::<StreamFaults>::default());
+        let request = |timeline: &Arc<Mock>| {
+            (Arc::new(BridgedTimeline::new(timeline.clone(), 0)), Arc::<StreamFaults>::default())
+        };
         let (mut first, mut second) = (Pending::default(), Pending::default());
         let (side, faults) = request(&waited_for);
         first.add(Request::Wait { side, value: 1, ticket: waited, faults });
@@ -72,7 +74,7 @@ fn signals_behind_a_cancelled_wait_are_discarded() {
 fn a_wait_concurrent_with_the_release_fails_or_is_covered() {
     check(3, || {
         let mock = Exporter::new().timeline();
-        let side = Arc::new(Side::new(mock.clone(), 0));
+        let side = Arc::new(BridgedTimeline::new(mock.clone(), 0));
         let failing = side.clone();
         let thread = thread::spawn(move || {
             failing.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "no signal will come"));

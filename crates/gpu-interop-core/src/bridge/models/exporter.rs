@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{Condvar, Mutex, lock, yield_now};
+use crate::sync::{Condvar, Mutex, unpoisoned, yield_now};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Exporter {
 
     /// A new timeline, at 0.
     pub(super) fn timeline(self: &Arc<Self>) -> Arc<Mock> {
-        let mut state = lock(&self.state);
+        let mut state = unpoisoned(self.state.lock());
         state.values.push(0);
         Arc::new(Mock { exporter: self.clone(), index: state.values.len() - 1 })
     }
@@ -42,7 +42,7 @@ impl Exporter {
 impl Mock {
     /// Blocks until the timeline has reached `value`.
     pub(super) fn wait_for(&self, value: u64) {
-        let mut state = lock(&self.exporter.state);
+        let mut state = unpoisoned(self.exporter.state.lock());
         while state.values[self.index] < value {
             state = self.exporter.changed.wait(state).expect("loom poisons nothing");
         }
@@ -51,11 +51,11 @@ impl Mock {
 
 impl ExporterTimeline for Mock {
     fn value(&self) -> Result<u64> {
-        Ok(lock(&self.exporter.state).values[self.index])
+        Ok(unpoisoned(self.exporter.state.lock()).values[self.index])
     }
 
     fn signal(&self, value: u64) -> Result<()> {
-        let mut state = lock(&self.exporter.state);
+        let mut state = unpoisoned(self.exporter.state.lock());
         if value <= state.values[self.index] {
             return Err(Error::invalid("Mock::signal", "a timeline only grows"));
         }
@@ -93,13 +93,13 @@ impl TimelineWaiter for Waiter {
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
         let waits: Vec<_> =
             waits.iter().map(|(timeline, value)| (self.of(*timeline).expect("served").index, *value)).collect();
-        let mut state = lock(&self.exporter.state);
+        let mut state = unpoisoned(self.exporter.state.lock());
         while !state.interrupted && waits.iter().all(|(index, value)| state.values[*index] < *value) {
             // Short timeouts end at once. Long ones never do: a thread that relies on one has lost a wake-up.
             if timeout < Duration::from_secs(1) {
                 drop(state);
                 yield_now();
-                state = lock(&self.exporter.state);
+                state = unpoisoned(self.exporter.state.lock());
                 break;
             }
             state = self.exporter.changed.wait(state).expect("loom poisons nothing");
@@ -109,7 +109,7 @@ impl TimelineWaiter for Waiter {
     }
 
     fn interrupt(&self) {
-        lock(&self.exporter.state).interrupted = true;
+        unpoisoned(self.exporter.state.lock()).interrupted = true;
         self.exporter.changed.notify_all();
     }
 }

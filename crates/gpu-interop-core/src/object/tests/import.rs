@@ -150,7 +150,7 @@ fn the_dedicated_flag_is_required_for_resources_and_passed_on_otherwise() {
     for kind in Kind::ALL {
         let resource = matches!(kind, Kind::D3d12Resource | Kind::D3d11Resource | Kind::D3d11ResourceKmt);
         assert_eq!(kind.requires_dedicated(), resource, "{kind}");
-        assert!(!resource || !kind.platform().is_current(), "{kind}: test the rejection here");
+        assert!(!resource || !kind.handle_type().is_current(), "{kind}: test the rejection here");
     }
     for dedicated in [false, true] {
         let (recorder, device) = open();

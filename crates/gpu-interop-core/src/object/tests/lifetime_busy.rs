@@ -6,14 +6,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::forms::Form;
 use super::lifetime::{drop_in_order, orders};
+use super::prepared_batch::Form;
 use super::recorder::{Call, Recorder};
 use super::{SIZE, binary, import, mapped, open};
 use crate::backend::RawStream;
+use crate::callback::without_driver_calls;
 use crate::error::ErrorKind;
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
-use crate::object::{Device, MappedBuffer, Stream, without_driver_calls};
+use crate::object::{Device, MappedBuffer, Stream};
 
 const LONG: Duration = Duration::from_secs(9);
 

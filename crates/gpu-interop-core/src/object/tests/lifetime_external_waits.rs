@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::forms::Form;
+use super::prepared_batch::Form;
 use super::recorder::{Call, Recorder, gpu};
 use super::{binary, import, mapped, open, open_on, timeline};
 use crate::backend::WaitCondition;
@@ -128,7 +128,7 @@ fn the_next_wait_frees_retained_objects_if_none_is_pending() {
 }
 
 /// While a wait of another device on the same hardware is always pending, the number of retained objects is bounded,
-/// too. A collection leaves fewer than 64 (`MANY` in `Lifetimes::blocks`), and drops collect again at twice that number.
+/// too. A collection leaves fewer than 64 (`MAX_RETIRED` in `Lifetimes::blocks`), and drops collect again at twice that number.
 #[test]
 fn retained_objects_are_bounded_beside_another_busy_device() {
     let open = || {

@@ -2,7 +2,7 @@
 
 use super::exported::{memory_request, semaphore_request, with_dedicated};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::recorder::gpu;
 use super::{SIZE, memfd, open};
@@ -12,13 +12,14 @@ use crate::format::{DmaBufPicture, DmaBufPlane, DrmFourcc, DrmModifier, MappedPl
 use crate::handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle};
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::object::Device;
+use crate::sync::lock;
 
 static OWN_NUMBER: Mutex<()> = Mutex::new(());
 
 /// Runs `test` with `fd` at a number that no other thread gets, even while it is closed: the kernel returns the lowest
 /// free number, and duplicates for drivers have higher ones.
 pub(super) fn at_own_number(fd: OwnedFd, test: impl FnOnce(OwnedFd)) {
-    let _guard = OWN_NUMBER.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = lock(&OWN_NUMBER);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(8192);
     let number = RawFd::try_from((limit / 4).min(2048)).expect("small");
     let moved = rustix::io::fcntl_dupfd_cloexec(&fd, number).expect("dup");

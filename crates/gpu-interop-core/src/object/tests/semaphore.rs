@@ -4,7 +4,7 @@ use super::exported::semaphore_request;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use super::forms::Form;
+use super::prepared_batch::Form;
 use super::recorder::{Call, Recorder, gpu};
 use super::{assert_error, assert_invalid, binary, open, open_on, timeline};
 use crate::backend::{BackendDevice, RawSignal, RawWait};

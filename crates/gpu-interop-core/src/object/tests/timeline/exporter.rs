@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::SemaphoreHandleKind;
 use crate::import::SemaphoreImport;
 use crate::object::tests::exported::{self, TIMELINE, semaphore_request};
+use crate::sync::lock;
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// Behaviour of calls.
@@ -62,7 +63,7 @@ pub(super) struct Exported {
 
 impl Exporter {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.state.0)
     }
 
     /// A timeline that cannot be exported.

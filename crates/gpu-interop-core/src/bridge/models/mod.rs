@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use self::exporter::{Exporter, Mock};
-use super::side::Side;
+use super::StreamFaults;
+use super::side::BridgedTimeline;
 use super::words::Ticket;
-use super::{Behind, Bridge, Bridges, Request};
+use super::{Bridge, Bridges, Request, SkipUntilWake};
 use crate::backend::{DevicePtr, SignalMemory};
-use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
 
 /// Explores `model` with at most `preemptions` preemptions; `LOOM_MAX_PREEMPTIONS` overrides it. Each additional one
@@ -100,7 +100,7 @@ impl Device {
     fn timeline(&self, exporter: &Arc<Exporter>) -> Timeline {
         let mock = exporter.timeline();
         let bridge = self.bridges.bridge(&*mock).expect("a bridge");
-        Timeline { side: Arc::new(Side::new(mock.clone(), 0)), mock, bridge }
+        Timeline { side: Arc::new(BridgedTimeline::new(mock.clone(), 0)), mock, bridge }
     }
 
     fn ticket(&self) -> (Ticket, Item) {
@@ -117,36 +117,43 @@ impl Device {
 
     /// Enqueues a wait on the stream with these faults.
     fn wait_on(&self, faults: &Arc<StreamFaults>, timeline: &Timeline, value: u64) -> Item {
-        let behind = timeline.bridge.prepare(faults).expect("a thread");
+        let skip = timeline.bridge.prepare(faults).expect("a thread");
         let (ticket, item) = self.ticket();
         let side = timeline.side.clone();
-        timeline.bridge.submit(Request::Wait { side, value, ticket, faults: faults.clone() }, behind);
+        timeline.bridge.submit(Request::Wait { side, value, ticket, faults: faults.clone() }, skip);
         item
     }
 
     /// Enqueues a signal by a write of a word.
     fn signal(&self, timeline: &Timeline, value: u64) -> Item {
-        let behind = timeline.bridge.prepare(&self.faults).expect("a thread");
+        let skip = timeline.bridge.prepare(&self.faults).expect("a thread");
         let (ticket, item) = self.ticket();
-        self.submit_signal(timeline, value, ticket, false, behind);
+        self.submit_signal(timeline, value, ticket, false, skip);
         item
     }
 
     /// Enqueues a signal by a host function, and returns that function.
     fn signal_by_function(&self, timeline: &Timeline, value: u64) -> impl FnOnce() + Send + 'static {
-        let behind = timeline.bridge.prepare(&self.faults).expect("a thread");
+        let skip = timeline.bridge.prepare(&self.faults).expect("a thread");
         let (ticket, _) = self.ticket();
         let (remote, notify) = (ticket.remote(), timeline.bridge.notifier());
-        self.submit_signal(timeline, value, ticket, true, behind);
+        self.submit_signal(timeline, value, ticket, true, skip);
         move || {
             remote.reach();
             notify();
         }
     }
 
-    fn submit_signal(&self, timeline: &Timeline, value: u64, ticket: Ticket, notified: bool, behind: Option<Behind>) {
+    fn submit_signal(
+        &self,
+        timeline: &Timeline,
+        value: u64,
+        ticket: Ticket,
+        notified: bool,
+        skip: Option<SkipUntilWake>,
+    ) {
         let (side, faults) = (timeline.side.clone(), self.faults.clone());
-        timeline.bridge.submit(Request::Signal { side, value, ticket, faults, notified }, behind);
+        timeline.bridge.submit(Request::Signal { side, value, ticket, faults, notified }, skip);
     }
 
     /// Closes the device once the bridges are idle. Its timelines are dropped, and no signal was overtaken.
@@ -160,7 +167,7 @@ impl Device {
 
 /// The bridge's view of a `Timeline`.
 struct Timeline {
-    side: Arc<Side>,
+    side: Arc<BridgedTimeline>,
     mock: Arc<Mock>,
     bridge: Bridge,
 }

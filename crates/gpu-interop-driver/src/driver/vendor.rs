@@ -4,15 +4,15 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 use std::path::Path;
 
-use gpu_interop_core::backend::{ArrayCopy, DevicePtr, RawStream, SignalMemory};
+use gpu_interop_core::backend::{DevicePtr, RawStream, SignalMemory};
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
     Error, ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, NvSciSyncUse,
     PciAddress, Result, SemaphoreHandle, SemaphoreHandleKind, Support, Uuid, WaitCondition,
 };
 
+use super::Driver;
 use crate::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
-use crate::driver::Driver;
 use crate::functions::{DeviceAddress, DeviceNumber, Handle, Naming};
 use crate::library::{DriverLibrary, LibrarySearch};
 use crate::status::Status;
@@ -20,7 +20,7 @@ use crate::symbol::{ApiVersion, MissingSymbol};
 
 /// Purpose of a call, where the meaning of its status code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum CallPurpose {
     /// Initialising the driver, counting its devices, or opening one.
     Initialising,
     /// Looking up a kernel by name.
@@ -34,7 +34,7 @@ pub enum Doing {
 }
 
 /// Meaning of a status code if a driver rejects a handle.
-pub const REFUSED: (ErrorKind, &str) = (
+pub const IMPORT_REJECTED: (ErrorKind, &str) = (
     ErrorKind::ImportRejected,
     "the driver rejected the handle; check that it is of the stated kind and size, and exported by this GPU",
 );
@@ -90,7 +90,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     const KEEPS_MAPPINGS: bool = false;
 
     /// True if each mipmap level is an object that [`Vendor::destroy_level`] must destroy before the image.
-    const LEVELS_END_APART: bool = false;
+    const LEVELS_OWNED_SEPARATELY: bool = false;
 
     /// True if image copies on a capturing stream become part of the graph. Otherwise such copies are rejected.
     const RECORDS_ARRAY_COPIES: bool = true;
@@ -101,7 +101,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
 
     /// True if semaphores are signalled and waited for whichever context is current, because a stream's handle names its
     /// own. Otherwise, and on default streams, the device is made current first.
-    const STREAMS_NAME_CONTEXTS: bool = false;
+    const STREAM_IMPLIES_CONTEXT: bool = false;
 
     /// First major API version with unknown struct layouts. Such a driver is rejected.
     const UNKNOWN_SINCE: Option<u32> = None;
@@ -120,8 +120,10 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     type Previous: Copy + fmt::Debug;
     /// Image descriptor that `get_mapped_mipmapped_array` takes.
     type ImageDesc;
-    /// Copy descriptor that `memcpy_3d_async` takes.
-    type CopyDesc;
+    /// Reserved bytes of each side of the struct that `memcpy_3d_async` takes ([`Memcpy3d`](crate::array::Memcpy3d)).
+    type CopyReserved: Copy + Default;
+    /// `memory_type` of arrays in that struct.
+    const MEMORY_TYPE_ARRAY: c_uint;
 
     /// Looks up the vendor's own functions.
     ///
@@ -145,7 +147,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     fn describe(functions: &Self::Functions, code: Status) -> [Option<String>; 2];
 
     /// Meaning of a status code other than success.
-    fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str);
+    fn meaning(purpose: CallPurpose, code: Status) -> (ErrorKind, &'static str);
 
     /// Prepares a device for [`Vendor::enter`].
     ///
@@ -247,7 +249,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Destroys an array of `mipmapped_array_get_level`. Called for vendors with [`Vendor::LEVELS_END_APART`] only.
+    /// Destroys an array of `mipmapped_array_get_level`. Called for vendors with [`Vendor::LEVELS_OWNED_SEPARATELY`] only.
     ///
     /// # Errors
     /// The driver's error.
@@ -272,7 +274,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     }
 
     /// Notes that a capture on a stream of [`Vendor::create_stream`] ended with an error.
-    fn spoilt(_driver: &Driver<Self>, _device: DeviceNumber, _stream: Handle) {}
+    fn mark_capture_failed(_driver: &Driver<Self>, _device: DeviceNumber, _stream: Handle) {}
 
     /// Destroys a stream of [`Vendor::create_stream`], or keeps it for reuse.
     ///
@@ -309,12 +311,6 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unsupported` for images without an encoding in the API.
     fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<Self::ImageDesc>;
-
-    /// Encodes a copy.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for extents that exceed the address space.
-    fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<Self::CopyDesc>;
 
     /// Address of a module's code; `None` for kinds that the driver does not load.
     fn module_data(image: ModuleImage<'_>) -> Option<*const c_void>;

@@ -1,5 +1,7 @@
 //! [`Driver`]: a loaded driver, its functions and the conversion of its status codes to errors.
 
+mod vendor;
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 
@@ -11,7 +13,7 @@ use crate::library::DriverLibrary;
 use crate::status::{NO_KERNEL, Status};
 use crate::symbol::ApiVersion;
 use crate::trace::DriverFunction;
-use crate::vendor::{Doing, Vendor};
+pub use vendor::{CallPurpose, IMPORT_REJECTED, Vendor, WordWait};
 
 /// Symbol that simulators, shims, fakes and mocks export, so that reports made with them are marked as simulated. Its
 /// value states the processor that does the work.
@@ -63,7 +65,7 @@ impl<V: Vendor> Driver<V> {
         first_use.check(init.operation)?;
         // SAFETY: the pointer is valid for the call, and the function may be called before initialisation.
         let status = unsafe { version.get().traced(version.operation, (&raw mut number,)) };
-        driver.check_for(Doing::Initialising, version.operation, status).map_err(|error| {
+        driver.check_for(CallPurpose::Initialising, version.operation, status).map_err(|error| {
             let unversioned = format!("{}, which does not report its version", V::NAMING.api());
             error.with_context("driver", unversioned).with_context("library", driver.file.display())
         })?;
@@ -80,7 +82,7 @@ impl<V: Vendor> Driver<V> {
         }
         // SAFETY: the only precondition of the function is that its flags are 0.
         let status = unsafe { init.get().traced(init.operation, (0,)) };
-        driver.check_for(Doing::Initialising, init.operation, status).map_err(|error| {
+        driver.check_for(CallPurpose::Initialising, init.operation, status).map_err(|error| {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
         first_use.note();
@@ -99,7 +101,7 @@ impl<V: Vendor> Driver<V> {
     /// The meaning of every code but success.
     #[inline]
     pub fn check(&self, operation: &'static str, code: Status) -> Result<()> {
-        self.check_for(Doing::Other, operation, code)
+        self.check_for(CallPurpose::Other, operation, code)
     }
 
     /// Counterpart of [`Driver::check`] for codes whose meaning depends on the purpose of the call.
@@ -107,15 +109,15 @@ impl<V: Vendor> Driver<V> {
     /// # Errors
     /// As for [`Driver::check`].
     #[inline]
-    pub fn check_for(&self, doing: Doing, operation: &'static str, code: Status) -> Result<()> {
-        if code == Status::SUCCESS { Ok(()) } else { Err(self.error(doing, operation, code)) }
+    pub fn check_for(&self, purpose: CallPurpose, operation: &'static str, code: Status) -> Result<()> {
+        if code == Status::SUCCESS { Ok(()) } else { Err(self.error(purpose, operation, code)) }
     }
 
     #[cold]
-    fn error(&self, doing: Doing, operation: &'static str, code: Status) -> Error {
-        let (kind, message) = match (doing, code) {
-            (Doing::FindingKernel, Status::NOT_FOUND) => NO_KERNEL,
-            _ => V::meaning(doing, code),
+    fn error(&self, purpose: CallPurpose, operation: &'static str, code: Status) -> Error {
+        let (kind, message) = match (purpose, code) {
+            (CallPurpose::FindingKernel, Status::NOT_FOUND) => NO_KERNEL,
+            _ => V::meaning(purpose, code),
         };
         let [name, text] = V::describe(&self.own, code);
         let error = Error::new(kind, operation, message).with_code(i64::from(code.0), name);
@@ -301,7 +303,7 @@ impl<V: Vendor> Driver<V> {
         let mut count: c_int = 0;
         // SAFETY: the pointer is valid for the call.
         let (operation, status) = unsafe { status!(self.device_get_count(&raw mut count)) };
-        self.check_for(Doing::Initialising, operation, status)?;
+        self.check_for(CallPurpose::Initialising, operation, status)?;
         Ok(count)
     }
 

@@ -1,13 +1,10 @@
 //! Tests of the safe objects on a backend that records and checks every call.
 
-mod borrowed;
 mod capability;
 mod device;
 mod exported;
-mod foreign_objects;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod forked;
-mod forms;
 mod graph;
 mod host_function;
 mod image;
@@ -20,7 +17,6 @@ mod lifetime_busy;
 mod lifetime_external_waits;
 mod lifetime_race;
 mod map;
-mod mapped_range;
 mod nv_sci;
 #[cfg(unix)]
 mod ownership;

@@ -3,23 +3,21 @@
 
 mod call;
 mod device;
-mod graph;
-mod object;
-mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 pub(super) use self::call::{Call, Side};
-use self::graph::Graphs;
-use self::queue::{Item, Queue, Words};
+use self::device::Graphs;
+use self::device::{Item, Queue, Words};
 use crate::backend::{HostFunction, RawArray, RawStream};
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 use crate::identity::{DeviceIdentity, DeviceKind, Uuid};
+use crate::sync::{lock, unpoisoned};
 
 /// Unique over all recorders, so that values of one device are invalid on others.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -234,7 +232,7 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Every call so far, in order.
@@ -375,7 +373,7 @@ impl Drop for Recorder {
         if std::thread::panicking() {
             return;
         }
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = unpoisoned(self.state.get_mut());
         let written_after_free = state.words.written_after_free();
         assert_eq!(written_after_free, [0; 0], "signal memory was written after it was freed");
         assert!(state.violations.is_empty(), "the contract was violated: {:#?}\n{:#?}", state.violations, state.calls);

@@ -6,7 +6,6 @@ mod failure;
 mod lifetime;
 mod native;
 mod polled;
-mod raiser;
 
 use std::sync::Arc;
 use std::time::Duration;
