@@ -59,7 +59,7 @@ impl Source {
             #[cfg(windows)]
             Self::Events(log) => {
                 let message = |entry: Entry| match entry {
-                    Entry::Event(document) => crate::evidence::kernel_log::event::message(&document),
+                    Entry::Event(document) => super::windows::message(&document),
                     Entry::Lost => Some((LOST.to_owned(), None)),
                 };
                 log.read().into_iter().filter_map(message).collect()
