@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gpu_interop_core::backend::HostFunction;
+use gpu_interop_core::handle::HandleType;
+use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
@@ -229,13 +231,13 @@ impl<T: 'static> Shown for *mut T {
 
 impl<T: 'static> Shown for *const T {
     unsafe fn argument(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        /// Displays the file descriptor in a handle, for kinds that have one.
-        struct Fd(u32, Handle);
+        /// Displays the file descriptor in a handle of this type, if it is one.
+        struct Fd(Option<HandleType>, Handle);
         impl fmt::Display for Fd {
             fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 match self.0 {
-                    // SAFETY: 1 and 9 are file descriptors in both numberings, of memory and of semaphores.
-                    1 | 9 => write!(f, ", fd {}", unsafe { self.1.fd }),
+                    // SAFETY: the handle is of this type.
+                    Some(HandleType::Fd) => write!(f, ", fd {}", unsafe { self.1.fd }),
                     _ => Ok(()),
                 }
             }
@@ -243,7 +245,11 @@ impl<T: 'static> Shown for *const T {
         // SAFETY: the caller's promise, here and below.
         if let Some(desc) = unsafe { at::<T, MemoryHandleDesc>(*self) } {
             let MemoryHandleDesc { kind, handle, size, flags, .. } = desc;
-            return write!(f, "{{type {kind}{}, size {size}, flags {flags}}}", Fd(kind, handle));
+            return write!(
+                f,
+                "{{type {kind}{}, size {size}, flags {flags}}}",
+                Fd(MemoryHandleKind::from_number(kind).map(MemoryHandleKind::handle_type), handle)
+            );
         }
         // SAFETY: as above.
         if let Some(MemoryBufferDesc { offset, size, flags, .. }) = unsafe { at(*self) } {
@@ -251,7 +257,11 @@ impl<T: 'static> Shown for *const T {
         }
         // SAFETY: as above.
         if let Some(SemaphoreHandleDesc { kind, handle, flags, .. }) = unsafe { at(*self) } {
-            return write!(f, "{{type {kind}{}, flags {flags}}}", Fd(kind, handle));
+            return write!(
+                f,
+                "{{type {kind}{}, flags {flags}}}",
+                Fd(SemaphoreHandleKind::from_number(kind).map(SemaphoreHandleKind::handle_type), handle)
+            );
         }
         // Batches: the first element. The length is a separate argument.
         // SAFETY: as above.
