@@ -19,7 +19,7 @@ const VERSIONS: &[&str] = &["_v2", "R0600"];
 const TABLES: &[&str] = &[
     "crates/gpu-interop-driver/src/functions.rs",
     "backends/cuda/src/sys.rs",
-    "backends/hip/src/sys.rs",
+    "backends/hip/src/sys/mod.rs",
     "crates/gpu-interop-gl/src/sys.rs",
 ];
 

@@ -116,7 +116,6 @@ mod import;
 mod memory;
 mod properties;
 mod queues;
-mod sentinel;
 mod sys;
 mod vendor;
 

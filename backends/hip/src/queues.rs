@@ -26,7 +26,7 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Handle};
 
 use crate::Hip;
-use crate::sentinel::Sentinel;
+use crate::memory::Sentinel;
 
 const CREATE: &str = "hipExtStreamCreateWithCUMask";
 /// Environment variable for the number of shared queues, read by the runtime at initialisation.

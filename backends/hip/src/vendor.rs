@@ -14,7 +14,7 @@ use gpu_interop_driver::{
 };
 
 use crate::Hip;
-use crate::sentinel::Sentinel;
+use crate::memory::Sentinel;
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
 use crate::{capabilities, code_object, image, import, memory, properties, queues};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpu_interop_core::{Backend, BackendDevice, BackendInfo, DeviceIdentity, DeviceKind, Error, ErrorKind, Result};
 
 use crate::device::HostDevice;
-use crate::exporter_header::ExporterHeader;
+use crate::imported::ExporterHeader;
 use crate::kernel::{self, HostKernel, KernelCall};
 
 /// Host backend, with exactly one device: the CPU.

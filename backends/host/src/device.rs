@@ -16,16 +16,16 @@ use gpu_interop_core::{
     MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreImport, Support, WaitCondition,
 };
 
-use crate::argument::HostArg;
-use crate::event::EventState;
-use crate::exporter_header::ExporterHeader;
-use crate::graph::{self, Graph};
+use crate::imported::ExporterHeader;
 use crate::imported::{Allocation, ImportedMemory};
+use crate::kernel::HostArg;
 use crate::kernel::HostKernel;
 use crate::mapping::Mapping;
 use crate::op::{Carried, Launch, Op, Word, carried, length};
 use crate::shared_semaphore::SharedSemaphore;
+use crate::stream::EventState;
 use crate::stream::StreamState;
+use crate::stream::{self, Graph};
 use crate::sys;
 
 /// Why images are not mapped.
@@ -422,7 +422,7 @@ unsafe impl BackendDevice for HostDevice {
 
     unsafe fn last_captured(&self, stream: RawStream) -> Result<RawGraphNode> {
         // SAFETY: live, by contract.
-        Ok(graph::last(unsafe { borrow::<StreamState>(stream.get()) }))
+        Ok(stream::last(unsafe { borrow::<StreamState>(stream.get()) }))
     }
 
     unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {

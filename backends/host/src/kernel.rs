@@ -4,13 +4,12 @@ use std::any::type_name;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_interop_core::{DevicePtr, LaunchConfig};
+use gpu_interop_core::{ByValue, DevicePtr, Error, KernelArg, LaunchConfig, Result};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN, pattern_word};
-
-use crate::argument::HostArg;
 
 type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
 
@@ -208,6 +207,60 @@ pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
     ]
     .map(|kernel| (kernel.0.name.clone(), kernel))
     .into()
+}
+
+/// The strictest alignment of an argument: that of CUDA's and HIP's vector types.
+type Block = MaybeUninit<u128>;
+
+/// Declares the arguments: numbers and addresses as in [`KernelArg`], and copies of everything else.
+macro_rules! host_args {
+    ($($variant:ident($value:ty))+) => {
+        /// An argument that outlives the call which enqueued the kernel.
+        #[derive(Debug, Clone)]
+        pub(crate) enum HostArg { $($variant($value),)+ Value(Value) }
+
+        impl HostArg {
+            pub(crate) fn new(operation: &'static str, arg: KernelArg<'_>) -> Result<Self> {
+                Ok(match arg {
+                    $(KernelArg::$variant(value) => Self::$variant(value),)+
+                    KernelArg::Value(value) => Self::Value(Value::copy(operation, value)?),
+                    _ => return Err(Error::unsupported(operation, "there are no kernel arguments of this sort")),
+                })
+            }
+        }
+    };
+}
+
+host_args! { Ptr(DevicePtr) U8(u8) U16(u16) U32(u32) U64(u64) I8(i8) I16(i16) I32(i32) I64(i64) F32(f32) F64(f64) }
+
+/// A copy of a struct or an array.
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    blocks: Box<[Block]>,
+    size: usize,
+    align: usize,
+}
+
+impl Value {
+    fn copy(operation: &'static str, value: ByValue<'_>) -> Result<Self> {
+        let (size, align) = (value.size(), value.align());
+        if align > align_of::<Block>() {
+            return Err(Error::invalid(operation, "kernel arguments of this alignment are not supported")
+                .with_context("alignment", align));
+        }
+        let mut blocks = vec![Block::uninit(); size.div_ceil(size_of::<Block>())].into_boxed_slice();
+        // SAFETY: the value has this many bytes, and the blocks have at least as many; they are a new allocation.
+        unsafe { value.as_ptr().copy_to_nonoverlapping(blocks.as_mut_ptr().cast(), size) };
+        Ok(Self { blocks, size, align })
+    }
+
+    /// # Safety
+    /// The argument was of this type.
+    pub(crate) unsafe fn read<T: Copy>(&self) -> Option<T> {
+        // SAFETY: as many bytes as `T` has, of a `T`, aligned to 16 bytes, which was seen to be enough for it.
+        (self.size == size_of::<T>() && self.align == align_of::<T>())
+            .then(|| unsafe { self.blocks.as_ptr().cast::<T>().read() })
+    }
 }
 
 #[cfg(test)]

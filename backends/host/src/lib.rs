@@ -50,12 +50,8 @@
 
 #![doc(html_root_url = "../")]
 
-mod argument;
 mod backend;
 mod device;
-mod event;
-mod exporter_header;
-mod graph;
 mod imported;
 mod kernel;
 mod mapping;
@@ -67,6 +63,6 @@ mod sys;
 mod timeline;
 
 pub use backend::{HostBackend, HostBackendBuilder};
-pub use exporter_header::ExporterHeader;
+pub use imported::ExporterHeader;
 pub use kernel::{HostKernel, KernelCall};
 pub use semaphore::HostSemaphore;

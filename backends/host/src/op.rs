@@ -7,10 +7,10 @@ use std::time::Duration;
 use gpu_interop_core::backend::{HostFunction, bytes};
 use gpu_interop_core::{DevicePtr, Error, ErrorKind, LaunchConfig, Result, SignalParams, WaitCondition, WaitParams};
 
-use crate::argument::HostArg;
-use crate::event::Record;
+use crate::kernel::HostArg;
 use crate::kernel::{HostKernel, KernelCall, host_ptr};
 use crate::shared_semaphore::SharedSemaphore;
+use crate::stream::Record;
 
 /// Value of a word that a stream waits for or writes.
 #[derive(Debug, Clone, Copy)]

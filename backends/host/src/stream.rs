@@ -1,13 +1,14 @@
-//! Streams, each with a queue and a thread.
+//! Streams, each with a queue and a thread; their events, and graphs: recorded operations that can be enqueued repeatedly.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
+use gpu_interop_core::backend::RawGraphNode;
 use gpu_interop_core::sync::{lock, unpoisoned};
 use gpu_interop_core::{Error, ErrorKind, Result, caught};
 
-use crate::event::{EventState, Record};
 use crate::op::Op;
 
 /// Number of operations that fit before the queue allocates.
@@ -184,6 +185,99 @@ impl StreamState {
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.work.notify_one();
+    }
+}
+
+/// Event: its latest record.
+#[derive(Debug, Default)]
+pub(crate) struct EventState {
+    last: Mutex<Option<Arc<Record>>>,
+}
+
+impl EventState {
+    /// Sets the latest record, which is already enqueued.
+    pub(crate) fn set(&self, record: Arc<Record>) {
+        *lock(&self.last) = Some(record);
+    }
+
+    /// Returns the latest record, if any.
+    pub(crate) fn last_record(&self) -> Option<Arc<Record>> {
+        lock(&self.last).clone()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.last_record().is_none_or(|record| *lock(&record.passed))
+    }
+}
+
+/// Record of an event. Waits refer to a record, because a later record of the same event on another stream is
+/// independent of it.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    passed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Record {
+    /// Marks the record as passed.
+    pub(crate) fn pass(&self) {
+        *lock(&self.passed) = true;
+        self.changed.notify_all();
+    }
+
+    /// Blocks until the record has passed.
+    pub(crate) fn wait(&self, cancelled: &AtomicBool) -> Result<()> {
+        const SLICE: Duration = Duration::from_millis(20);
+        let mut passed = lock(&self.passed);
+        while !*passed {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "HostBackend::wait_event",
+                    "the device was closed while a stream waited",
+                ));
+            }
+            passed = unpoisoned(self.changed.wait_timeout(passed, SLICE)).0;
+        }
+        Ok(())
+    }
+}
+
+/// Recorded operations.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    ops: Mutex<Vec<Op>>,
+}
+
+/// Returns the node of the operation recorded last: the number of operations recorded so far.
+pub(crate) fn last(stream: &StreamState) -> RawGraphNode {
+    RawGraphNode::new(stream.recorded())
+}
+
+impl Graph {
+    /// Ends a stream's recording and returns the graph.
+    pub(crate) fn of(stream: &StreamState) -> Self {
+        Self { ops: Mutex::new(stream.end_recording()) }
+    }
+
+    /// Locks the operations, which a panic cannot leave inconsistent.
+    fn ops(&self) -> MutexGuard<'_, Vec<Op>> {
+        lock(&self.ops)
+    }
+
+    /// Enqueues the operations on a stream.
+    pub(crate) fn launch(&self, stream: &StreamState) {
+        stream.enqueue(self.ops().iter().cloned());
+    }
+
+    /// Replaces the operations that end with `node`.
+    pub(crate) fn replace(&self, node: RawGraphNode, new: impl ExactSizeIterator<Item = Op>) -> Result<()> {
+        let mut ops = self.ops();
+        let batch = node.get().checked_sub(new.len()).and_then(|first| ops.get_mut(first..node.get()));
+        let batch = batch
+            .ok_or_else(|| Error::invalid("HostBackend::graph", "the graph has no batch of this length at the node"))?;
+        batch.iter_mut().zip(new).for_each(|(op, new)| *op = new);
+        Ok(())
     }
 }
 

@@ -1,4 +1,9 @@
 //! [`Context`]: an open device, and making it current on the calling thread.
+//!
+//! While a thread captures a graph in *global* mode, as PyTorch does, queries, synchronisations and frees on every
+//! other thread return 900 (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`) and invalidate the capture. A thread in relaxed
+//! mode is exempt (`cuThreadExchangeStreamCaptureMode`, `hipThreadExchangeStreamCaptureMode`) and leaves the capture
+//! valid: calls of this crate enqueue nothing on a stream that another thread captures.
 
 use std::ffi::c_uint;
 use std::sync::Arc;
@@ -7,11 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpu_interop_core::backend::RawStream;
 use gpu_interop_core::{Error, ErrorKind, Result};
 
-use crate::capture_mode;
-use crate::driver::Driver;
-use crate::driver::Vendor;
+use crate::driver::{Driver, Vendor};
+use crate::exportable::Late;
 use crate::functions::{DeviceNumber, Handle};
-use crate::late_release::Late;
 use crate::status::Status;
 use crate::trace::DriverFunction;
 
@@ -35,7 +38,7 @@ pub(crate) struct Context<V: Vendor> {
 impl<V: Vendor> Context<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
         // Opening may allocate memory.
-        let vendor = capture_mode::relaxed(&driver, || V::open(&driver, device))?;
+        let vendor = relaxed(&driver, || V::open(&driver, device))?;
         Ok(Self {
             driver,
             device,
@@ -92,7 +95,7 @@ impl<V: Vendor> Context<V> {
     #[inline]
     pub(crate) fn enter(&self) -> Result<(&Driver<V>, CurrentRelaxed<'_, V>)> {
         let (driver, current) = self.enter_to_enqueue()?;
-        let mode = capture_mode::relax(driver);
+        let mode = relax(driver);
         Ok((driver, CurrentRelaxed { mode, current }))
     }
 
@@ -214,7 +217,7 @@ impl<V: Vendor> Drop for Context<V> {
         // Also after a reset of the device.
         match self.make_current() {
             Ok((driver, _current)) => {
-                capture_mode::relaxed(driver, || V::close(driver, self.device, &self.vendor, may_wait));
+                relaxed(driver, || V::close(driver, self.device, &self.vendor, may_wait));
             }
             Err(error) => {
                 tracing::warn!(%error, "a device that is closed cannot be made current");
@@ -245,7 +248,7 @@ impl<V: Vendor> Drop for CurrentRelaxed<'_, V> {
     #[inline]
     fn drop(&mut self) {
         if let Some(mode) = self.mode {
-            capture_mode::restore(self.current.driver, mode);
+            restore(self.current.driver, mode);
         }
     }
 }
@@ -258,5 +261,51 @@ impl<V: Vendor> Drop for Current<'_, V> {
             // nest.
             V::leave(self.driver, previous);
         }
+    }
+}
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`, `hipStreamCaptureModeRelaxed`.
+pub(crate) const RELAXED: c_uint = 2;
+
+/// Puts the thread in relaxed mode. Returns the mode to restore, `None` if it did not change.
+#[inline]
+pub(crate) fn relax<V: Vendor>(driver: &Driver<V>) -> Option<c_uint> {
+    exchange(driver, RELAXED).filter(|before| *before != RELAXED)
+}
+
+/// Restores the mode that [`relax`] returned.
+#[inline]
+pub(crate) fn restore<V: Vendor>(driver: &Driver<V>, mode: c_uint) {
+    exchange(driver, mode);
+}
+
+/// Runs `call` with the thread in relaxed mode.
+pub(crate) fn relaxed<V: Vendor, R>(driver: &Driver<V>, call: impl FnOnce() -> R) -> R {
+    let mode = relax(driver);
+    let result = call();
+    if let Some(mode) = mode {
+        restore(driver, mode);
+    }
+    result
+}
+
+#[inline]
+fn exchange<V: Vendor>(driver: &Driver<V>, mut mode: c_uint) -> Option<c_uint> {
+    let entry = &driver.functions.thread_exchange_capture_mode;
+    // Drivers without the function have no capture modes.
+    let function = entry.function.get()?;
+    // SAFETY: the pointer is valid for the call.
+    let status = unsafe { function.traced(entry.operation, (&raw mut mode,)) };
+    if status == Status::SUCCESS {
+        return Some(mode);
+    }
+    report(driver, entry.operation, status);
+    None
+}
+
+#[cold]
+fn report<V: Vendor>(driver: &Driver<V>, operation: &'static str, status: Status) {
+    if let Err(error) = driver.check(operation, status) {
+        tracing::debug!(%error, "the thread's capture mode is unchanged; another thread's stream capture may make calls fail");
     }
 }

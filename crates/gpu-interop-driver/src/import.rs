@@ -1,18 +1,17 @@
-//! Imports of memory and semaphores.
+//! Imports of memory and semaphores, with duplicates of file descriptors lent to the driver.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 
 #[cfg(windows)]
 use gpu_interop_core::handle::Win32Object;
-use gpu_interop_core::{MemoryImport, Result, SemaphoreImport};
+use gpu_interop_core::{MemoryHandle, MemoryImport, Result, SemaphoreHandle, SemaphoreImport};
 
-use crate::arguments::no_number;
+use crate::call::no_number;
 use crate::context::Context;
-use crate::driver::{CallPurpose, Vendor};
-use crate::driver::{Driver, not_null};
+use crate::driver::{CallPurpose, Driver, Vendor, not_null};
 use crate::exportable::Allocation;
 use crate::functions::Handle;
-use crate::lending::Lend;
 use crate::status::Status;
 use crate::trace::DriverFunction;
 
@@ -72,3 +71,38 @@ pub(crate) fn semaphore<V: Vendor>(driver: &Driver<V>, request: &SemaphoreImport
         not_null(operation, semaphore)
     })
 }
+
+/// Handle that may be a file descriptor.
+pub(crate) trait Lend {
+    /// Runs an import with a duplicate of the file descriptor, or with -1 for other handles, and closes the duplicate
+    /// afterwards unless the driver has. `consumes` is true if the driver closes it on success; on failure drivers
+    /// differ.
+    fn lend<T>(&self, consumes: bool, import: impl FnOnce(c_int) -> Result<T>) -> Result<T>;
+}
+
+macro_rules! lend {
+    ($handle:ty) => {
+        impl Lend for $handle {
+            #[cfg(unix)]
+            fn lend<T>(&self, consumes: bool, import: impl FnOnce(c_int) -> Result<T>) -> Result<T> {
+                let Some(fd) = self.as_fd() else { return import(-1) };
+                let loan = gpu_interop_core::handle::LentFd::new(fd)?;
+                let imported = import(loan.as_raw_fd());
+                if consumes && imported.is_ok() {
+                    loan.consumed();
+                } else {
+                    loan.settle();
+                }
+                imported
+            }
+
+            #[cfg(not(unix))]
+            fn lend<T>(&self, _consumes: bool, import: impl FnOnce(c_int) -> Result<T>) -> Result<T> {
+                import(-1)
+            }
+        }
+    };
+}
+
+lend!(MemoryHandle);
+lend!(SemaphoreHandle);

@@ -28,37 +28,27 @@
 #![doc(html_root_url = "../")]
 
 pub mod abi;
-mod arguments;
 pub mod array;
 mod backend;
 mod batch;
 mod call;
 mod capabilities;
-mod capture_mode;
 mod context;
-mod copied_fill;
 mod device;
 mod driver;
 pub mod exportable;
+mod fills;
 mod functions;
 mod graph;
-mod host_words;
 mod import;
-mod late_release;
-mod launch_order;
-mod lending;
-mod levels;
 mod library;
 mod mapping;
 mod progress;
 mod signal_memory;
 mod status;
 mod symbol;
-mod table;
 pub mod texture;
 mod trace;
-mod trusted_environment;
-mod unfenced;
 
 pub use backend::VendorBackend;
 pub use batch::{with_signals, with_waits};

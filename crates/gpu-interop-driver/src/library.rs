@@ -1,13 +1,14 @@
 //! Search for a driver's library.
+//!
+//! A process with more privileges than its caller (setuid, setgid, file capabilities) must not load libraries that the
+//! caller names. As the dynamic linker does with its own variables, this module ignores these in such a process.
 
+use std::env;
 use std::error::Error as StdError;
-use std::ffi::{CStr, OsStr, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_void};
 use std::path::{Path, PathBuf};
 
 use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
-
-use crate::trusted_environment;
-
 #[cfg(unix)]
 use libloading::os::unix::Library;
 #[cfg(windows)]
@@ -48,7 +49,7 @@ impl DriverLibrary {
     /// [`ErrorKind::DriverNotFound`] with every path tried and the reason why it did not load.
     pub fn find(search: &LibrarySearch) -> Result<Self> {
         let mut attempts = Vec::new();
-        let named = trusted_environment::variable(search.variable);
+        let named = trusted_variable(search.variable);
         let found = match &named {
             Some(file) => Self::open(file, &mut attempts),
             None => (search.names.iter().find_map(|name| Self::already_loaded(name)))
@@ -71,7 +72,7 @@ impl DriverLibrary {
             let folders = search.folders.iter().filter_map(|(variable, _)| *variable);
             std::iter::once(search.variable)
                 .chain(folders)
-                .filter(|name| trusted_environment::is_ignored(name))
+                .filter(|name| is_ignored(name))
                 .fold(error, |error, name| {
                     error.with_context("ignored in a process with more privileges than its caller", name)
                 })
@@ -125,7 +126,7 @@ impl DriverLibrary {
 /// Existing library files in the folders of a search.
 fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
     let folder = |(variable, folder): &(Option<&'static str>, &'static str)| match variable {
-        Some(variable) => trusted_environment::variable(variable).map(|value| (PathBuf::from(value), *folder)),
+        Some(variable) => trusted_variable(variable).map(|value| (PathBuf::from(value), *folder)),
         None => Some((PathBuf::new(), *folder)),
     };
     search
@@ -257,6 +258,41 @@ mod sys {
     pub(super) fn file_of(_address: *const c_void) -> Option<PathBuf> {
         None
     }
+}
+
+/// Returns the value of a variable if it is set, not empty and not ignored.
+fn trusted_variable(name: &str) -> Option<OsString> {
+    value(name).filter(|_| !is_elevated())
+}
+
+/// Returns whether a variable is set and ignored.
+fn is_ignored(name: &str) -> bool {
+    value(name).is_some() && is_elevated()
+}
+
+fn value(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns whether the process has more privileges than its caller.
+#[cfg(target_os = "linux")]
+fn is_elevated() -> bool {
+    // SAFETY: takes a number and reads no memory of the caller. Linux has `AT_SECURE` since 2.6; without it the result
+    // is 0.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Version for other Unix systems, which have no file capabilities.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn is_elevated() -> bool {
+    // SAFETY: these functions have no preconditions.
+    unsafe { libc::getuid() != libc::geteuid() || libc::getgid() != libc::getegid() }
+}
+
+/// Version for Windows, which has no setuid: a program has its caller's privileges, or is elevated by a prompt.
+#[cfg(windows)]
+fn is_elevated() -> bool {
+    false
 }
 
 #[cfg(test)]

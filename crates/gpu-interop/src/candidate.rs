@@ -5,7 +5,7 @@ use std::sync::Arc;
 use enum_dispatch::enum_dispatch;
 use gpu_interop_core::{Backend, Error, Result};
 
-use crate::backend_name::BackendName;
+use crate::selection::BackendName;
 
 /// Backend that may be loaded.
 #[enum_dispatch]

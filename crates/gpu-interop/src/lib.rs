@@ -89,14 +89,12 @@
 
 #![doc(html_root_url = "../")]
 
-mod backend_name;
 mod candidate;
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
 pub mod guide;
 mod selection;
 
-pub use backend_name::BackendName;
 pub use gpu_interop_core::{
     AddressMode, ArrayFormat, ArrayRegion, ArrayShape, ArrayUsage, Backend, BackendDevice, BackendInfo, BinaryImage,
     BorrowedMemory, BufferSlice, ByValue, Capabilities, ChannelOrder, ChannelType, ColorEncoding, Device,
@@ -131,4 +129,4 @@ pub use gpu_interop_nvsci as nvsci;
 pub use gpu_interop_vulkan as vulkan;
 #[cfg(feature = "host")]
 pub use selection::device_for_with_host;
-pub use selection::{BACKEND_VARIABLE, BackendChoice, Selection, available, device_for, load, select};
+pub use selection::{BACKEND_VARIABLE, BackendChoice, BackendName, Selection, available, device_for, load, select};

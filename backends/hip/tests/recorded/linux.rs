@@ -20,7 +20,7 @@ use gpu_interop_test_support::recorded::{
     STREAM,
 };
 
-const SYS: &str = include_str!("../../src/sys.rs");
+const SYS: &str = include_str!("../../src/sys/mod.rs");
 const VARIABLE: &str = "GPU_INTEROP_HIP_LIBRARY";
 const HIP_7_2: &[&str] = &["-DHIP", "-DVERSION=70226015"];
 /// Releases late.

@@ -15,17 +15,17 @@ use gpu_interop_core::{
 };
 
 use super::VendorDevice;
-use crate::arguments::{count, kernel_arguments, number};
 use crate::array::Memcpy3d;
 use crate::batch::{self, one_call, with_signals, with_waits};
 use crate::call::call;
+use crate::call::{count, kernel_arguments, number};
 use crate::driver::not_null;
 use crate::driver::{CallPurpose, Vendor, WordWait};
 use crate::graph;
-use crate::host_words::Value;
 use crate::import;
 use crate::progress;
 use crate::signal_memory;
+use crate::signal_memory::Value;
 use crate::texture;
 use crate::trace::DriverFunction;
 

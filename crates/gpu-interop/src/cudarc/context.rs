@@ -6,8 +6,8 @@ use ::cudarc::driver::{CudaContext, result};
 use gpu_interop_core::{Backend, Device, DeviceIdentity, Error, ErrorKind, Result, Uuid};
 use gpu_interop_cuda::CudaBackend;
 
-use super::error::error;
 use super::sys;
+use super::sys::error;
 
 /// Opens the device of a context. The device retains the primary context itself: either may be dropped first.
 ///

@@ -87,15 +87,11 @@
 //! ```
 
 mod context;
-mod element;
-mod error;
-mod launch;
 mod slice;
 mod stream;
 mod sys;
 
 pub use ::cudarc;
 pub use context::{context_for, context_of, device};
-pub use element::AnyBits;
-pub use slice::SharedSlice;
+pub use slice::{AnyBits, SharedSlice};
 pub use stream::SharedStream;

@@ -5,16 +5,17 @@ use std::mem::ManuallyDrop;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use ::cudarc::driver::sys::CUdeviceptr;
 use ::cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys::CUdeviceptr,
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, LaunchArgs,
+    PushKernelArg, SyncOnDrop,
 };
 use gpu_interop_core::{BorrowedMemory, BufferSlice, Error, MappedBuffer, Result, byte_range};
 
 use super::context::check_same;
-use super::element::AnyBits;
-use super::error::error;
 use super::stream::SharedStream;
 use super::sys;
+use super::sys::error;
 
 /// Device memory of `len` elements that cudarc and the streams of this crate use: a range of a [`MappedBuffer`], or a
 /// `CudaSlice` of cudarc.
@@ -211,6 +212,41 @@ impl<T: AnyBits> DevicePtr<T> for SharedSlice<T> {
 impl<T: AnyBits> DevicePtrMut<T> for SharedSlice<T> {
     fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
         self.view.device_ptr_mut(stream)
+    }
+}
+
+/// Elements that any contents of memory are a value of: the exporter may have written anything. Integers, floats, and
+/// arrays of them; not `bool`, which cudarc's `DeviceRepr` includes.
+///
+/// # Safety
+/// Every bit pattern is a value of the type, and it has no padding, references or pointers that Rust code follows.
+pub unsafe trait AnyBits: DeviceRepr + 'static {}
+
+macro_rules! any_bits {
+    ($($number:ty),+) => { $(
+        // SAFETY: every bit pattern is a number.
+        unsafe impl AnyBits for $number {}
+    )+ };
+}
+
+any_bits!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
+
+// SAFETY: an array is its elements, without padding.
+unsafe impl<T: AnyBits, const N: usize> AnyBits for [T; N] {}
+
+// SAFETY: pushes the argument of the slice's view, which lives as long: the address of its device pointer.
+unsafe impl<'a, 'b: 'a, T: AnyBits> PushKernelArg<&'b SharedSlice<T>> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, arg: &'b SharedSlice<T>) -> &mut Self {
+        self.arg(arg.view())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'a, 'b: 'a, T: AnyBits> PushKernelArg<&'b mut SharedSlice<T>> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, arg: &'b mut SharedSlice<T>) -> &mut Self {
+        self.arg(arg.view_mut())
     }
 }
 

@@ -8,7 +8,7 @@ use gpu_interop_core::backend::RawStream;
 use gpu_interop_core::{Device, Result, Stream};
 
 use super::context::check_same;
-use super::error::error;
+use super::sys::error;
 
 /// A stream of cudarc that is also a [`Stream`] of this crate, by `Deref`. Cheap to clone.
 ///

@@ -6,12 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ::cudarc::driver::sys::{self as cuda, CUuuid};
-use ::cudarc::driver::{CudaSlice, CudaStream};
+use ::cudarc::driver::{CudaSlice, CudaStream, DriverError};
 use gpu_interop_core::backend::DevicePtr;
 use gpu_interop_core::{BorrowedMemory, Device, Error, ErrorKind, Result, Uuid};
 
-use super::element::AnyBits;
-use super::error::error;
+use super::slice::AnyBits;
 
 /// The oldest version of CUDA that cudarc supports, as `cuDriverGetVersion` reports it.
 const OLDEST: i32 = 11_040;
@@ -82,4 +81,17 @@ pub(super) unsafe fn borrow(
 ) -> Result<BorrowedMemory> {
     // SAFETY: the caller's promise.
     unsafe { device.borrow_memory(DevicePtr::new(address), size, owner) }
+}
+
+/// Converts an error of cudarc.
+#[cold]
+pub(super) fn error(operation: &'static str, error: DriverError) -> Error {
+    let name = format!("{:?}", error.0);
+    let kind = match &*name {
+        "CUDA_ERROR_OUT_OF_MEMORY" => ErrorKind::OutOfMemory,
+        "CUDA_ERROR_NO_DEVICE" => ErrorKind::NoDevice,
+        _ => ErrorKind::Driver,
+    };
+    // The discriminants are the driver's numbers.
+    Error::new(kind, operation, "the driver reported a failure to cudarc").with_code(error.0 as i64, Some(name))
 }

@@ -170,7 +170,7 @@ fn the_owner_of_a_range_lives_until_its_work_has_completed() {
 #[cfg(target_os = "linux")]
 fn a_device_closed_in_a_host_function_without_threads_leaks_its_owners() {
     const CHILD: &str = "GPU_INTEROP_TEST_WITHOUT_THREADS";
-    let name = "object::tests::mapped_range::a_device_closed_in_a_host_function_without_threads_leaks_its_owners";
+    let name = "object::tests::exported::a_device_closed_in_a_host_function_without_threads_leaks_its_owners";
     if std::env::var_os(CHILD).is_none() {
         let mut child = std::process::Command::new(std::env::current_exe().expect("this program"));
         child
