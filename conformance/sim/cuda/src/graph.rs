@@ -4,14 +4,14 @@
 //! with driver 580. A forbidden call returns 900 and invalidates the captures that forbid it.
 
 use std::ffi::c_uint;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::thread::ThreadId;
 
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim_device::graph::{GLOBAL, GRAPHS, READY, RELAXED};
 use gpu_interop_sim_device::stream::{Recording, Stream};
-use gpu_interop_sim_device::{entries, graph};
+use gpu_interop_sim_device::{entries, graph, lock};
 
 use crate::external::batch;
 use crate::{code, driver, give};
@@ -112,23 +112,18 @@ struct Capture {
 
 static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
 
-fn captures() -> MutexGuard<'static, Vec<Capture>> {
-    // A panic does not invalidate the data under the lock.
-    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Sets this thread's mode and returns the previous one.
 pub(crate) fn exchange_mode(mode: u32) -> Result<u32, u32> {
     if mode > RELAXED { Err(code::INVALID_VALUE) } else { Ok(graph::exchange_capture_mode(mode)) }
 }
 
 /// Fails and invalidates the captures, if one forbids this thread to query progress, to allocate and to free.
-pub(crate) fn allow() -> Result<(), u32> {
+pub(crate) fn check_permitted() -> Result<(), u32> {
     let (here, mode) = (thread::current().id(), graph::capture_mode());
     if mode == RELAXED {
         return Ok(());
     }
-    let captures = captures();
+    let captures = lock(&CAPTURES);
     let forbids = |capture: &&Capture| match capture.mode {
         GLOBAL => mode == GLOBAL || capture.thread == here,
         RELAXED => false,
@@ -146,13 +141,13 @@ pub(crate) fn allow() -> Result<(), u32> {
 pub(crate) fn begin_capture(stream: usize, mode: u32) -> Result<(), u32> {
     graph::begin(stream, mode)?;
     let recording = Stream::of(stream).and_then(|stream| stream.recording()).ok_or(code::ILLEGAL_STATE)?;
-    captures().push(Capture { stream, mode, thread: thread::current().id(), recording });
+    lock(&CAPTURES).push(Capture { stream, mode, thread: thread::current().id(), recording });
     Ok(())
 }
 
 /// `cuStreamEndCapture`: the graph.
 pub(crate) fn end_capture(stream: usize) -> Result<usize, u32> {
-    let mut captures = captures();
+    let mut captures = lock(&CAPTURES);
     if let Some(place) = captures.iter().position(|capture| capture.stream == stream) {
         if captures[place].mode != RELAXED && captures[place].thread != thread::current().id() {
             return Err(WRONG_THREAD);
@@ -165,5 +160,5 @@ pub(crate) fn end_capture(stream: usize) -> Result<usize, u32> {
 
 /// Ends the capture of a stream that is being destroyed.
 pub(crate) fn forget_capture(stream: usize) {
-    captures().retain(|capture| capture.stream != stream);
+    lock(&CAPTURES).retain(|capture| capture.stream != stream);
 }

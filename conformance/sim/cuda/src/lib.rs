@@ -9,7 +9,6 @@
 #![doc(html_root_url = "../")]
 #![cfg(any(target_os = "linux", windows))]
 
-pub mod array;
 pub mod code;
 pub mod driver;
 pub mod external;

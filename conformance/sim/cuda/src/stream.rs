@@ -33,12 +33,12 @@ entries! {
     }
 
     fn cuStreamSynchronize(stream: usize) {
-        graph::allow()?;
+        graph::check_permitted()?;
         work::stream_of(stream)?.synchronize()
     }
 
     fn cuStreamQuery(stream: usize) {
-        graph::allow()?;
+        graph::check_permitted()?;
         work::query_stream(stream)
     }
 
@@ -60,12 +60,12 @@ entries! {
     }
 
     fn cuEventQuery(event: usize) {
-        graph::allow()?;
+        graph::check_permitted()?;
         work::query_event(event)
     }
 
     fn cuEventSynchronize(event: usize) {
-        graph::allow()?;
+        graph::check_permitted()?;
         if let Some(record) = work::event_of(event)?.last() {
             record.wait();
         }
@@ -126,7 +126,7 @@ entries! {
     }
 
     fn cuModuleUnload(module: usize) {
-        graph::allow()?;
+        graph::check_permitted()?;
         driver::drain();
         MODULES.remove(module).map(drop).ok_or(code::INVALID_HANDLE)
     }

@@ -27,6 +27,6 @@ pub mod work;
 
 #[cfg(target_os = "linux")]
 pub use gpu_interop_sim_abi::descriptor;
-pub use gpu_interop_sim_abi::{code, entries, faults, kernels_of_ptx, nvsci, objects, report, settings};
+pub use gpu_interop_sim_abi::{code, entries, faults, kernels_of_ptx, lock, nvsci, objects, report, settings};
 
 pub use crate::system::die;

@@ -17,7 +17,7 @@ use crate::{address, give, graph, memory, streams};
 /// Allocates memory; a size of 0 gives a null address.
 fn allocate(size: usize, kind: Kind) -> Result<*mut c_void, u32> {
     need()?;
-    graph::allow()?;
+    graph::check_permitted()?;
     memory::allocate(size, kind).map(to)
 }
 
@@ -30,7 +30,7 @@ fn free(pointer: usize, function: FreeFunction) -> Result<(), u32> {
         return Ok(());
     }
     need()?;
-    graph::allow()?;
+    graph::check_permitted()?;
     memory::free(pointer, function)
 }
 
@@ -173,7 +173,7 @@ entries! {
     fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         need()?;
         code::reject_if(pointer.is_null())?;
-        graph::allow()?;
+        graph::check_permitted()?;
         // Every later failure writes a null result.
         give(pointer, std::ptr::null_mut())?;
         check_host_flags(flags)?;
@@ -182,14 +182,14 @@ entries! {
 
     fn hipHostRegister(pointer: *mut c_void, size: usize, flags: c_uint) {
         need()?;
-        graph::allow()?;
+        graph::check_permitted()?;
         code::reject_if(pointer.is_null() || size == 0 || flags & !0xf != 0)?;
         memory::pin(pointer.expose_provenance(), size)
     }
 
     fn hipHostUnregister(pointer: *mut c_void) {
         need()?;
-        graph::allow()?;
+        graph::check_permitted()?;
         memory::unpin(pointer.expose_provenance())
     }
 

@@ -117,7 +117,7 @@ impl Runtime for Sim {
     }
 
     fn synchronize(&self) -> Result<(), u32> {
-        graph::allow_device()?;
+        graph::check_device_permitted()?;
         streams::synchronize_all()
     }
 

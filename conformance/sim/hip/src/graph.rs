@@ -161,11 +161,11 @@ static EVENTS_CAPTURED: Mutex<BTreeMap<usize, Captured>> = Mutex::new(BTreeMap::
 
 /// Fails, and since HIP 6 invalidates the graph, if a capture forbids the call on this thread: allocating or freeing
 /// memory, waiting for another stream.
-pub(crate) fn allow() -> Result<(), u32> {
-    allow_in(graph::capture_mode())
+pub(crate) fn check_permitted() -> Result<(), u32> {
+    check_permitted_in(graph::capture_mode())
 }
 
-fn allow_in(mode: u32) -> Result<(), u32> {
+fn check_permitted_in(mode: u32) -> Result<(), u32> {
     let here = thread::current().id();
     let own = |capture: &Capture| capture.mode != RELAXED && capture.thread == here;
     let forbids = |capture: &&Capture| match mode {
@@ -176,8 +176,8 @@ fn allow_in(mode: u32) -> Result<(), u32> {
     forbidden(&lock(&CAPTURES).iter().filter(forbids).collect::<Vec<_>>())
 }
 
-/// As [`allow`], for calls that wait for the whole device: forbidden in every mode since HIP 6.
-pub(crate) fn allow_device() -> Result<(), u32> {
+/// As [`check_permitted`], for calls that wait for the whole device: forbidden in every mode since HIP 6.
+pub(crate) fn check_device_permitted() -> Result<(), u32> {
     if Era::now() < Era::Six { Ok(()) } else { forbidden(&lock(&CAPTURES).iter().collect::<Vec<_>>()) }
 }
 
@@ -192,14 +192,14 @@ fn forbidden(captures: &[&Capture]) -> Result<(), u32> {
 }
 
 /// `true` if a stream can be waited for and queried, by a handle that is neither NULL nor of the default stream.
-pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
+pub(crate) fn check_stream_permitted(stream: &Stream) -> Result<(), u32> {
     match (Era::now(), stream.recording()) {
         (Era::Early, _) => Ok(()),
         // As if all threads had the default mode.
-        (Era::Five, None) => allow_in(GLOBAL),
+        (Era::Five, None) => check_permitted_in(GLOBAL),
         // As if there were only two modes.
-        (Era::Six, None) if graph::capture_mode() == THREAD_LOCAL => allow_in(GLOBAL),
-        (_, None) => allow(),
+        (Era::Six, None) if graph::capture_mode() == THREAD_LOCAL => check_permitted_in(GLOBAL),
+        (_, None) => check_permitted(),
         (era, Some(recording)) => {
             if era >= Era::Six {
                 recording.invalidate();
@@ -270,13 +270,13 @@ fn captured(event: usize) -> Option<(Captured, Arc<Recording>)> {
 }
 
 /// Fails for a query of an event that is part of a graph.
-pub(crate) fn allow_query(event: usize) -> Result<(), u32> {
+pub(crate) fn check_query_permitted(event: usize) -> Result<(), u32> {
     match captured(event) {
         Some((_, recording)) if Era::now() >= Era::Six => {
             recording.invalidate();
             Err(CAPTURED_EVENT)
         }
-        _ if Era::now() >= Era::Seven => allow(),
+        _ if Era::now() >= Era::Seven => check_permitted(),
         _ => Ok(()),
     }
 }

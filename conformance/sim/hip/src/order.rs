@@ -141,7 +141,7 @@ entries! {
     fn hipStreamSynchronize(stream: usize) {
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
-            graph::allow_stream(&found)?;
+            graph::check_stream_permitted(&found)?;
         }
         if found.recording().is_some() {
             found.drain();
@@ -156,7 +156,7 @@ entries! {
     fn hipStreamQuery(stream: usize) {
         let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
-            graph::allow_stream(&found)?;
+            graph::check_stream_permitted(&found)?;
         }
         streams::query_queue(here, &found);
         let idle = match found.recording() {
@@ -222,13 +222,13 @@ entries! {
 
     fn hipEventQuery(event: usize) {
         let it = self::event(event)?;
-        graph::allow_query(event)?;
+        graph::check_query_permitted(event)?;
         if it.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
     }
 
     fn hipEventSynchronize(event: usize) {
         let it = self::event(event)?;
-        graph::allow_query(event)?;
+        graph::check_query_permitted(event)?;
         if let Some(record) = it.last() {
             record.wait();
         }

@@ -65,7 +65,7 @@ entries! {
     }
 
     fn cuDestroyExternalMemory(memory: usize) {
-        graph::allow()?;
+        graph::check_permitted()?;
         IMPORTED.remove(memory).unwrap_or_else(|| die());
         Ok(())
     }
@@ -92,7 +92,7 @@ entries! {
     }
 
     fn cuDestroyExternalSemaphore(semaphore: usize) {
-        graph::allow()?;
+        graph::check_permitted()?;
         if nvsci::SYNCS.remove(semaphore).is_none() {
             SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
         }
