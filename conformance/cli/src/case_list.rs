@@ -101,7 +101,7 @@ impl CaseList {
 
     /// `true` if the list has this case.
     pub(crate) fn has(&self, scenario: &Scenario, exporter: Option<ExporterName>) -> bool {
-        scenario.names().any(|id| self.lines.contains_key(id) || self.lines.contains_key(&case_name(id, exporter)))
+        self.lines.contains_key(scenario.id) || self.lines.contains_key(&case_name(scenario.id, exporter))
     }
 
     /// Its name and checksum, for the report.
@@ -112,11 +112,9 @@ impl CaseList {
 
 /// `true` if a line names this scenario, or one of its cases.
 fn exists(scenario: &Scenario, case: &str) -> bool {
-    let with_exporter = |id| match scenario.exporters {
-        Exporters::None => false,
-        Exporters::Any => ExporterName::ALL.iter().any(|exporter| case_name(id, Some(*exporter)) == case),
-    };
-    scenario.names().any(|id| id == case || with_exporter(id))
+    let id = scenario.id;
+    let has_exporter = || ExporterName::ALL.iter().any(|exporter| case_name(id, Some(*exporter)) == case);
+    id == case || (scenario.exporters == Exporters::Any && has_exporter())
 }
 
 #[cfg(test)]

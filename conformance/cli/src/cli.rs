@@ -154,7 +154,7 @@ pub(crate) fn main(suite: &Suite, hash: CommandHash) -> ExitCode {
         #[cfg(unix)]
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),
-        Command::Diff(args) => diff::run(suite, &args),
+        Command::Diff(args) => diff::run(&args),
         Command::Expectations(args) => expectations_from::run(&args).map(|()| 0),
         Command::Package(args) => package::pack(&args).map(|()| 0),
         Command::Verify(args) => package::verify(&args),
@@ -199,8 +199,8 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
     let mut count = 0;
     for scenario in suite.scenarios() {
         let wanted = |filter: &GlobMatcher| {
-            let cases = |id| ExporterName::ALL.iter().any(|name| filter.is_match(case_name(id, Some(*name))));
-            scenario.names().any(|id| filter.is_match(id) || cases(id))
+            let id = scenario.id;
+            filter.is_match(id) || ExporterName::ALL.iter().any(|name| filter.is_match(case_name(id, Some(*name))))
         };
         if !filter.as_ref().is_none_or(wanted) {
             continue;
@@ -214,9 +214,6 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
         let needs: Vec<String> = scenario.requirements().map(|need| need.to_string()).collect();
         if !needs.is_empty() {
             say!("{:<36} needs: {}", "", needs.join("; "));
-        }
-        if let Some(alias) = scenario.alias {
-            say!("{:<36} formerly: {alias}", "");
         }
     }
     if count == 0 {

@@ -49,13 +49,9 @@ pub fn markdown(scenarios: &[Scenario]) -> String {
                 Exporters::Any => "each",
             };
             let mirrors = scenario.source.map(cell).unwrap_or_default();
-            let id = match scenario.alias {
-                Some(alias) => format!("`{}`, formerly `{alias}`", scenario.id),
-                None => format!("`{}`", scenario.id),
-            };
             let needs: Vec<String> = scenario.requirements().map(|need| need.to_string()).collect();
             let (purpose, needs) = (cell(scenario.purpose), cell(&needs.join("; ")));
-            let _ = writeln!(page, "| {id} | {purpose} | {exporters} | {needs} | {mirrors} |");
+            let _ = writeln!(page, "| `{}` | {purpose} | {exporters} | {needs} | {mirrors} |", scenario.id);
         }
     }
     page.push_str(NOT_COVERED_BEGINNING);

@@ -79,29 +79,24 @@ pub fn run(
         end = ran;
         Ok(())
     };
-    let group = run_group(under_test, &[scenario], exporter, device, seeds, || Ok(()), report);
+    let group = run_group(under_test, &[scenario], exporter, device, seeds, report);
     end.verdict = end.verdict.and(group);
     end
 }
 
 /// Runs scenarios in this process, one after another, until one fails, and reports each. They share device and
-/// exporter, because opening these takes a GPU's drivers longer than most scenarios. Calls `opened` in between.
+/// exporter, because opening these takes a GPU's drivers longer than most scenarios.
 pub fn run_group(
     under_test: &Arc<BackendUnderTest>,
     scenarios: &[&Scenario],
     exporter: Option<ExporterName>,
     device: usize,
     seeds: Seeds,
-    opened: impl FnOnce() -> Verdict,
     report: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
     // The same for all scenarios of a group.
     let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
-    let open = || {
-        let context = Context::open_for(under_test.clone(), exporter, device, seeds.first, signals_by_host)?;
-        opened()?;
-        Ok(context)
-    };
+    let open = || Context::open_for(under_test.clone(), exporter, device, seeds.first, signals_by_host);
     run_opened(open, scenarios, seeds, report)
 }
 

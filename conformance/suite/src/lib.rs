@@ -81,7 +81,7 @@ pub use need::{Need, Setup};
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};
-pub use scenario::{Beside, Exporters, Scenario};
+pub use scenario::{Concurrency, Exporters, Scenario};
 pub use service::{CONNECTIONS_VARIABLE, SUBCOMMAND};
 pub use suite::{BACKEND_NAMES, Suite};
 pub use system::{BorrowedOsHandle, OsHandle};

@@ -83,14 +83,14 @@ impl Suite {
         }
     }
 
-    /// The scenario with this id or former id.
+    /// The scenario with this id.
     ///
     /// # Errors
     /// If it does not exist.
     pub fn scenario(&self, id: &str) -> Verdict<&Scenario> {
         self.scenarios
             .iter()
-            .find(|scenario| scenario.names().any(|name| name == id))
+            .find(|scenario| scenario.id == id)
             .ok_or_else(|| Stop::Failed(format!("unknown scenario `{id}`")))
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_interop_conformance::{Outcome, Stop, Suite, Verdict};
+use gpu_interop_conformance::{Outcome, Stop, Verdict};
 
 use super::machine;
 use super::noise::{Rule, Speed, Timed};
 use super::reason::{steady, without_history, without_numbers};
 use super::report::{Change, DIFF_SCHEMA, Difference, Kind, NOT_COMPARED, State};
-use crate::report::{CaseReport, Merged, Report, Sourced, Tool, case_name};
+use crate::report::{CaseReport, Merged, Report, Sourced, Tool};
 
 /// `true` if the durations of cases are compared, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +22,12 @@ type Key = (String, String);
 /// The results of each case, one a run.
 type Cases<'a> = BTreeMap<Key, Vec<&'a CaseReport>>;
 
-/// Compares runs before a change with those after it. Cases are matched by name, or former name, and the reports of
-/// several devices by their sources.
+/// Compares runs before a change with those after it. Cases are matched by name, and the reports of several devices by
+/// their sources.
 ///
 /// # Errors
 /// If a side has no report of a run, or the sides have no source in common.
-pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timing: Timing) -> Verdict<Difference> {
+pub(crate) fn compare(before: &[&Merged], after: &[&Merged], timing: Timing) -> Verdict<Difference> {
     let sources = |side| by_source(side, |merged: &Merged| &merged.reports, "run");
     let (old, new) = (sources(before)?, sources(after)?);
     if old.keys().all(|source| !new.contains_key(source)) {
@@ -44,7 +44,7 @@ pub(crate) fn compare(suite: &Suite, before: &[&Merged], after: &[&Merged], timi
         .filter_map(|(source, reports)| Some((reports.first()?, new.get(source)?.first()?)))
         .flat_map(|(old, new)| machine::differences(old, new))
         .collect();
-    let (old_cases, new_cases) = (cases(suite, &old), cases(suite, &new));
+    let (old_cases, new_cases) = (cases(&old), cases(&new));
     let runs = (before.len(), after.len());
     let comparable = match timing {
         Timing::Ignored => Err(NOT_COMPARED.to_owned()),
@@ -109,13 +109,12 @@ pub(super) fn by_source<'a, T>(
     Ok(all)
 }
 
-/// The results of every case, by its present name.
-fn cases<'a>(suite: &Suite, reports: &BTreeMap<String, Vec<&'a Report>>) -> Cases<'a> {
+/// The results of every case, by its name.
+fn cases<'a>(reports: &BTreeMap<String, Vec<&'a Report>>) -> Cases<'a> {
     let mut all = Cases::new();
     for (source, reports) in reports {
         for case in reports.iter().flat_map(|report| &report.results) {
-            let id = suite.scenario(&case.id).map_or(case.id.as_str(), |scenario| scenario.id);
-            all.entry((source.clone(), case_name(id, case.exporter))).or_default().push(case);
+            all.entry((source.clone(), case.name())).or_default().push(case);
         }
     }
     all

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use gpu_interop_conformance::{Stop, Suite, Verdict};
+use gpu_interop_conformance::{Stop, Verdict};
 use serde::Serialize;
 
 use crate::exit_status::FAILED;
@@ -90,7 +90,7 @@ fn gates<K: ValueEnum>(args: &DiffArgs, of: &str) -> Verdict<Vec<K>> {
 }
 
 /// Compares reports, prints the differences, and returns the exit status.
-pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
+pub(crate) fn run(args: &DiffArgs) -> Verdict<u8> {
     let (before, after) = args.sides()?;
     for path in args.json.iter().chain(&args.html) {
         check_writable(path)?;
@@ -110,7 +110,7 @@ pub(crate) fn run(suite: &Suite, args: &DiffArgs) -> Verdict<u8> {
         difference.figures.iter().filter_map(|figure| figure.kind).any(|kind| gates.contains(&kind))
     } else {
         let gates = gates::<Kind>(args, "runs")?;
-        let found = compare(suite, &old, &new, Timing::Compared).map_err(of_files)?;
+        let found = compare(&old, &new, Timing::Compared).map_err(of_files)?;
         let difference = Difference { before, after, ..found };
         write(args, &text::render(&difference), &difference, || html::render(&difference))?;
         difference.changes.iter().any(|change| gates.contains(&change.kind))

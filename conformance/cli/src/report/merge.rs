@@ -170,16 +170,6 @@ pub(crate) fn within(file: &str, source: String) -> String {
     }
 }
 
-/// The runs in a report of `run` or `merge`.
-pub(crate) fn runs(path: &Path) -> Result<Vec<Report>, String> {
-    let mut merged = Merged::empty();
-    add(&mut merged, path, String::new())?;
-    if merged.reports.is_empty() {
-        return Err("this is no report of a run".into());
-    }
-    Ok(merged.reports.into_iter().map(|sourced| sourced.report).collect())
-}
-
 /// Parses a report of this version or an older one.
 fn parse<T: DeserializeOwned>(value: Value, version: u32) -> Result<T, String> {
     match value.get("schema").and_then(Value::as_u64) {

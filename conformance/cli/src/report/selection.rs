@@ -25,8 +25,6 @@ pub struct Shard {
     pub total: usize,
     /// SHA-256 of the names of the cases of all shards, in order, each followed by a newline; hexadecimal.
     pub cases_sha256: String,
-    /// SHA-256 of the durations by which the cases were distributed; hexadecimal.
-    pub durations_sha256: String,
     /// The place of each result among the cases of all shards, from 0.
     pub positions: Vec<usize>,
 }

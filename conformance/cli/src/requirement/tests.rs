@@ -90,7 +90,6 @@ fn a_shard_may_have_nothing_to_run() {
             count: 2,
             total: 2,
             cases_sha256: String::new(),
-            durations_sha256: String::new(),
             positions: vec![0],
         };
         run.shard = Some(shard);

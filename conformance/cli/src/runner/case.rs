@@ -1,11 +1,16 @@
-//! A case, and how it ended.
+//! A case, how it ended, and how expectations match it.
 
 use std::time::{Duration, Instant};
 
-use gpu_interop_conformance::{ExporterName, Outcome, Recorded, Scenario, Stop, Verdict, execution};
+use gpu_interop_conformance::{
+    ExporterName, ExporterReport, Machine, Outcome, Place, Recorded, Scenario, Stop, Verdict, Version, execution,
+};
 
 use crate::evidence::{Around, KernelLine};
-use crate::report::{Attempt, CallTrace, CaseReport, case_name};
+use crate::report::{Attempt, CallTrace, CaseReport, Emulated, Environment, case_name};
+
+/// The exporter's name in expectations for scenarios without one.
+pub(super) const NO_EXPORTER: &str = "none";
 
 /// One scenario with one exporter.
 #[derive(Debug, Clone, Copy)]
@@ -14,10 +19,15 @@ pub(crate) struct Case<'a> {
     pub(crate) exporter: Option<ExporterName>,
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
     /// `id@exporter`, or `id` alone.
     pub(crate) fn name(&self) -> String {
         case_name(self.scenario.id, self.exporter)
+    }
+
+    /// The part of the scenario's id before the first dot.
+    pub(super) fn group(&self) -> &'a str {
+        self.scenario.id.split('.').next().unwrap_or_default()
     }
 }
 
@@ -133,4 +143,42 @@ impl Ended {
 /// A duration in microseconds, as reports have it.
 pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The known driver versions of a run.
+pub(super) struct Drivers {
+    backend: Option<Version>,
+    exporters: Vec<(ExporterName, Option<Version>)>,
+}
+
+impl Drivers {
+    pub(super) fn of(environment: &Environment) -> Self {
+        let version = |report: &ExporterReport| {
+            (report.name, report.available.as_ref().and_then(|found| Version::of_driver(&found.driver)))
+        };
+        let exporters = environment.exporters.iter().map(version).collect();
+        // The release of an emulated runtime is more precise than the backend's description.
+        let release = environment.emulated.as_ref().and_then(Emulated::version).and_then(Version::of_driver);
+        Self { backend: release.or_else(|| Version::of_driver(&environment.backend.driver)), exporters }
+    }
+
+    pub(super) fn machine<'a>(&'a self, environment: &'a Environment) -> Machine<'a> {
+        Machine {
+            backend: &environment.backend.name,
+            driver: self.backend.as_ref(),
+            emulated: environment.emulated.is_some(),
+            device: &environment.device.name,
+            os: std::env::consts::OS,
+        }
+    }
+
+    pub(super) fn place<'a>(&'a self, environment: &'a Environment, case: &Case<'a>) -> Place<'a> {
+        let exporter = self.exporters.iter().find(|(name, _)| Some(*name) == case.exporter);
+        Place {
+            machine: self.machine(environment),
+            scenario: case.scenario,
+            exporter: case.exporter.map_or(NO_EXPORTER, ExporterName::name),
+            exporter_driver: exporter.and_then(|(_, version)| version.as_ref()),
+        }
+    }
 }

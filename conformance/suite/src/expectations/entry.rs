@@ -109,7 +109,7 @@ impl Entry {
 
     pub(super) fn matches(&self, place: &Place<'_>) -> bool {
         self.is_for(&place.machine)
-            && place.scenario.names().any(|id| self.names(id, place.exporter))
+            && self.names(place.scenario.id, place.exporter)
             && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
     }
 

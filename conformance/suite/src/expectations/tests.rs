@@ -4,7 +4,7 @@ use crate::scenario::{Exporters, Scenario};
 use crate::suite::Suite;
 
 const MACHINE: Machine<'_> = Machine { backend: "host", driver: None, emulated: false, device: "CPU", os: "linux" };
-const OFFSETS: Scenario = scenario("map.offsets").alias("map.places");
+const OFFSETS: Scenario = scenario("map.offsets");
 const FILL: Scenario = scenario("memory.fill");
 const PLACE: Place<'_> = Place { machine: MACHINE, scenario: &OFFSETS, exporter: "vulkan", exporter_driver: None };
 
@@ -96,13 +96,6 @@ fn the_first_entry_counts() {
 }
 
 #[test]
-fn an_entry_may_name_a_scenario_by_its_former_id() {
-    let all = parse("[[unsupported]]\nscenario = 'map.places'\nreason = 'r'").expect("valid");
-    assert_eq!(all.unsupported(&PLACE).as_deref(), Some("r"));
-    assert_eq!(all.unsupported(&Place { scenario: &FILL, ..PLACE }), None);
-}
-
-#[test]
 fn misspelt_and_missing_fields_are_errors() {
     for text in [
         "[[unsupported]]\nscenario = 'x'\nreson = 'r'",
@@ -182,8 +175,8 @@ fn what_the_command_knows_is_of_one_backend_and_of_scenarios_that_exist() {
         for entry in all.entries() {
             assert_eq!(entry.backend.text(), backend, "an entry of {backend}.toml says so: {}", entry.why());
             let exists = suite.scenarios().iter().any(|scenario| match scenario.exporters {
-                Exporters::None => scenario.names().any(|id| entry.names(id, "none")),
-                Exporters::Any => scenario.names().any(|id| exporters.iter().any(|exporter| entry.names(id, exporter))),
+                Exporters::None => entry.names(scenario.id, "none"),
+                Exporters::Any => exporters.iter().any(|exporter| entry.names(scenario.id, exporter)),
             });
             assert!(exists, "{backend}.toml: no scenario is `{}` with this exporter", entry.scenario.text());
         }

@@ -10,7 +10,7 @@ scenarios! {
     all need [driver VisibleDevices];
     "environment.visible_devices", None,
         "A process that sees each device alone, and all in reverse order if there are several, finds the same devices.",
-        visible_devices, mostly_waits;
+        visible_devices;
     "environment.no_visible_device", None,
         "A process that sees no device gets a typed error that names the variable.", no_visible_device;
 }

@@ -37,7 +37,7 @@ scenarios! {
     "gl.bad_input", Any,
         "Malformed import requests are rejected before OpenGL's driver is called; the handle works afterwards.", bad_input;
     "gl.cycles", Any, "200 imports into OpenGL, with the objects made from them, leak nothing.", cycles, counts_resources,
-        beside_waiting, within(60);
+        within(60);
 }
 
 const SIZE: usize = 64 << 10;

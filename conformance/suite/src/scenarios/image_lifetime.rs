@@ -21,11 +21,11 @@ scenarios! {
     "image_lifetime.mapped_twice", Any, "An image mapped twice is the same memory; each mapping ends by itself.",
         mapped_twice;
     "image_lifetime.100_cycles", Any, "100 imports, mappings, copies and frees of images leak nothing.", cycles, within(60);
-    // Alone: processes that start or end change the free memory of the GPU by more than the bound.
+    // Exclusive: processes that start or end change the free memory of the GPU by more than the bound.
     "image_lifetime.device_memory", Any,
         "1,000 images are imported and mapped, each level taken twice, written, read and closed; the device's free memory is \
          as before.",
-        device_memory, needs [driver FreeMemory], alone, within(120),
+        device_memory, needs [driver FreeMemory], exclusive, within(120),
         mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterDuplicateGetLevel");
 }
 

@@ -22,13 +22,13 @@ scenarios! {
     "lifetime.device_dropped_first", Any, "Objects outlive the device that they were created on.", device_dropped_first;
     "lifetime.drop_with_work_pending", Any,
         "A mapping dropped with pending work is written as enqueued, and freed afterwards.", drop_with_work_pending,
-        needs [StreamMemoryOperations32], mostly_waits;
+        needs [StreamMemoryOperations32];
     "lifetime.free_while_a_stream_waits", Any,
         "Dropping unused objects while a stream has a pending external wait does not block; all are freed afterwards.",
-        free_while_a_stream_waits, needs [StreamMemoryOperations32], last_in_process, mostly_waits;
+        free_while_a_stream_waits, needs [StreamMemoryOperations32], last_in_process;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
-        drop_everything_with_work_pending, needs [StreamMemoryOperations32], last_in_process, mostly_waits;
+        drop_everything_with_work_pending, needs [StreamMemoryOperations32], last_in_process;
 }
 
 const SIZE: usize = 64 << 10;

@@ -6,12 +6,12 @@ use crate::{Channel, Context, ExportedBuffer, Stop, Verdict, ensure_eq, system};
 scenarios! {
     "process.import_sent_fd", Any,
         "Another process imports a descriptor that it was sent, verifies every byte and writes back.", import_sent_fd,
-        mirrors("cuda-samples: dmabufInterop, between processes"), mostly_waits;
+        mirrors("cuda-samples: dmabufInterop, between processes");
     "process.exporter_killed", Any,
         "The exporting process is killed during work on its memory: the data stays, reads and writes work.",
-        exporter_killed, mostly_waits;
+        exporter_killed;
     "process.importer_killed", Any,
-        "The importing process is killed during its work: the exporter's memory stays usable.", importer_killed, mostly_waits;
+        "The importing process is killed during its work: the exporter's memory stays usable.", importer_killed;
     "process.handles_not_inherited", Any, "Child processes do not inherit exported descriptors.", handles_not_inherited;
 }
 

@@ -21,9 +21,9 @@ scenarios! {
         device_to_exporter, needs [shared timelines],
         mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore");
     "semaphore.wait_before_signal", Any, "A wait enqueued long before its signal is met by it.", wait_before_signal,
-        needs [shared timelines], mostly_waits;
+        needs [shared timelines];
     "semaphore.timeout", Any, "A synchronisation behind an unmet wait times out on time and can be repeated.", timeout,
-        needs [shared timelines], mostly_waits;
+        needs [shared timelines];
     "semaphore.batches", Any, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches,
         needs [shared timelines],
         mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Multiple_Semaphores; \
@@ -34,10 +34,9 @@ scenarios! {
     "semaphore.two_streams", Any, "Two streams of the device hand work over by a timeline, 500 times.", two_streams,
         needs [shared timelines],
         mirrors("OpenCL-CTS: external_semaphores_cross_queues_io, external_semaphores_cross_queues_ooo");
-    // Each of many turns would wait for the time slices of busy processes.
     "semaphore.1000_frames", Any,
         "1,000 frames go back and forth between exporter and device, with the data verified on both sides.",
-        thousand_frames, needs [shared timelines], beside_waiting, within(60), mirrors("OpenCL-CTS: external_semaphores_reuse");
+        thousand_frames, needs [shared timelines], within(60), mirrors("OpenCL-CTS: external_semaphores_reuse");
     "semaphore.large_values", Any, "Values around 2^32 and up to 2^64 - 1 work.", large_values,
         needs [shared timelines];
     "semaphore.smaller_wait", Any, "A wait for a value that was reached does not block.", smaller_wait,

@@ -12,12 +12,12 @@ use crate::{Channel, Context, ExportedSemaphore, PATIENCE, Stop, Verdict, WATCH,
 scenarios! {
     "semaphore.cross_process_timeline", Any,
         "Streams of two processes take 200 turns on one buffer, with the data verified each time.",
-        cross_process_timeline, needs [shared timelines], mostly_waits;
+        cross_process_timeline, needs [shared timelines];
     "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.", cross_process_binary,
-        needs [shared binaries], mostly_waits;
+        needs [shared binaries];
     "semaphore.peer_killed", Any,
         "A wait for a killed process times out instead of hanging, and the semaphore still works.", peer_killed,
-        needs [shared timelines], last_in_process, mostly_waits;
+        needs [shared timelines], last_in_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =

@@ -16,15 +16,14 @@ scenarios! {
     "stream.asynchronous", Any, "Enqueuing behind a wait returns at once, and nothing runs before the wait is met.",
         asynchronous, needs [StreamMemoryOperations32];
     "stream.timeout", Any, "A bounded synchronisation times out on time with a typed error, and can be repeated.", timeout,
-        needs [StreamMemoryOperations32], mostly_waits;
+        needs [StreamMemoryOperations32];
     "stream.wait_value_32", Any,
         "The exporter's write meets a 32-bit wait under each condition, and across the wrap-around where it is defined.",
         wait_value_32, needs [StreamMemoryOperations32], mirrors("CUDA driver API: cuStreamWaitValue32");
     "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64,
         needs [StreamMemoryOperations64], mirrors("CUDA driver API: cuStreamWaitValue64");
-    // Each of many copies would wait for the time slices of busy processes.
     "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value,
-        needs [StreamMemoryOperations32, StreamMemoryOperations64], beside_waiting,
+        needs [StreamMemoryOperations32, StreamMemoryOperations64],
         mirrors("CUDA driver API: cuStreamWriteValue32, cuStreamWriteValue64");
     "stream.events", Any, "A stream waits for an event of another stream.", events, needs [StreamMemoryOperations32];
     "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",

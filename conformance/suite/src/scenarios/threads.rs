@@ -6,7 +6,7 @@ use crate::{Context, ExportedBuffer, Pattern, ResourceSnapshot, Stop, Verdict, e
 scenarios! {
     "threads.import_map_free", Any,
         "8 threads import, map, write, verify and free 200 times each, beside a thread that opens and closes files.",
-        import_map_free, counts_resources, beside_waiting;
+        import_map_free, counts_resources;
     "threads.other_thread", Any, "Objects created on one thread work and end on another.", other_thread;
     "threads.one_stream", Any, "8 threads enqueue on one stream, and all work arrives.", one_stream;
 }

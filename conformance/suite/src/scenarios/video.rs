@@ -35,12 +35,11 @@ scenarios! {
         |context| formats(context, &[
             VideoFormat::Yuv444, VideoFormat::Yuv444Bits10, VideoFormat::Yuv444Bits12, VideoFormat::Yuv444Bits16,
         ]), needs [MappedBuffer];
-    // Each of many copies would wait for the time slices of busy processes, here and in the next one.
     "video.sizes", Any, "Pictures of random sizes, odd ones too, go both ways in every format.", sizes,
-        needs [MappedBuffer], beside_waiting, within(120);
+        needs [MappedBuffer], within(120);
     "video.one_image", Any,
         "Multi-planar images, in one allocation and in one for each plane, go both ways where the exporter has them.",
-        one_image, needs [MappedBuffer], beside_waiting;
+        one_image, needs [MappedBuffer];
     "video.host_visible", Any, "Pictures in host-visible memory go both ways.", host_visible, needs [MappedBuffer];
     "video.compressible", Any, "Texels that GPUs compress go both ways in every plane.", compressible,
         needs [MappedBuffer];

@@ -18,7 +18,7 @@ scenarios! {
     "misbehaviour.semaphore_as_memory", Any, "A semaphore descriptor relabelled as memory is harmless.",
         semaphore_as_memory, needs [semaphore OpaqueFd, exporter BinarySemaphores];
     "misbehaviour.semaphore_kinds", Any, "A timeline relabelled as a binary semaphore, and the reverse, are harmless.",
-        semaphore_kinds, alias("misbehaviour.semaphore_sorts"), needs [semaphore OpaqueFd, semaphore TimelineFd,
+        semaphore_kinds, needs [semaphore OpaqueFd, semaphore TimelineFd,
             exporter BinarySemaphores, exporter TimelineSemaphores];
 }
 

@@ -13,10 +13,10 @@ use crate::{Context, ExportedBuffer, PATIENCE, PROMPT, Stop, Verdict, WATCH, ens
 by_strategy! {
     "dropped_pending",
         "Work that waits when its timeline, stream and device are dropped runs as enqueued once the value is reached.",
-        dropped_pending, mostly_waits;
+        dropped_pending;
     "dropped_for_ever",
         "Dropping everything with a wait that is never met ends in bounded time, and the exporter's value is unchanged.",
-        dropped_for_ever, last_in_process, mostly_waits;
+        dropped_for_ever, last_in_process;
 }
 
 const SIZE: usize = 4096;

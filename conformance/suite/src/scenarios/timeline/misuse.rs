@@ -24,7 +24,7 @@ pub(crate) const OTHERS: &[Scenario] = {
     scenarios! {
         "timeline.environment", Any,
             "GPU_INTEROP_TIMELINE selects the strategy or fails; an unknown value is an error.", environment,
-            signals_by_host, within(60), mostly_waits;
+            signals_by_host, within(60);
     }
     SCENARIOS
 };

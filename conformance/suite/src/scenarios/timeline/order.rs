@@ -13,13 +13,13 @@ by_strategy! {
     // Each of many turns would wait for the time slices of busy processes.
     "ping_pong",
         "The exporter's queue and a stream take 10,000 turns on one buffer; each finds the other's data.",
-        ping_pong, beside_waiting,
+        ping_pong,
         within(60), mirrors("intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore");
     "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame has its own data on both sides.", frames_in_flight;
     "wait_before_signal", "A wait enqueued more than a second before its signal is met by it, and not before.",
-        wait_before_signal, mostly_waits;
+        wait_before_signal;
     "timeout", "Host waits and synchronisations behind an unmet wait time out on time, and can be repeated.",
-        timeout, mostly_waits;
+        timeout;
     "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work; no smaller value meets them.", large_values;
 }
 

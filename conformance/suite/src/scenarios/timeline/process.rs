@@ -16,11 +16,11 @@ use crate::{
 by_strategy! {
     "two_processes",
         "The queue of an exporter in another process and a stream take 200 turns, with the data verified by both.",
-        two_processes, mostly_waits;
+        two_processes;
     "exporter_killed",
         "Killing an exporter with pending work fails its timeline in bounded time, hangs no stream with many enqueued turns, \
          and keeps its data.",
-        exporter_killed, last_in_process, mostly_waits;
+        exporter_killed, last_in_process;
 }
 
 pub(crate) const ROLES: &[(&str, Role)] =

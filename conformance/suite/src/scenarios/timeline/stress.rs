@@ -20,7 +20,7 @@ by_strategy! {
     "create_and_destroy",
         "8 threads create, use and drop timelines 50 times each, then devices 25 times; descriptors, threads and mappings \
          are as before.",
-        create_and_destroy, beside_waiting;
+        create_and_destroy;
 }
 
 /// Numbers derived from a seed.
