@@ -59,7 +59,7 @@ impl CaseList {
     /// If it cannot be read, names an unknown case, or is empty.
     pub(crate) fn read(path: &Path, scenarios: &[Scenario]) -> Verdict<Self> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Stop::Failed(format!("--cases {}: {error}", path.display())))?;
+            .map_err(|error| Stop::failed(format!("--cases {}: {error}", path.display())))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         Self::parse(&name, &text, scenarios)
     }
@@ -87,13 +87,13 @@ impl CaseList {
         if !unknown.is_empty() {
             let more = if unknown.len() > 5 { format!(", and {} more", unknown.len() - 5) } else { String::new() };
             unknown.truncate(5);
-            return Err(Stop::Failed(format!(
+            return Err(Stop::failed(format!(
                 "{name}: unknown cases: {}{more}; `conformance list` shows the ids",
                 unknown.join(", ")
             )));
         }
         if lines.is_empty() {
-            return Err(Stop::Failed(format!("{name}: the list has no case for this system")));
+            return Err(Stop::failed(format!("{name}: the list has no case for this system")));
         }
         let about = report::CaseList { name: name.into(), sha256: sha256::of(text.as_bytes()) };
         Ok(Self { about, lines })

@@ -42,7 +42,7 @@ impl DriverArgs {
     pub(crate) fn backend(&self, named: Option<&str>) -> Verdict<Option<String>> {
         match (self.implied(), named) {
             (Some((option, backend)), Some(named)) if named != backend => {
-                Err(Stop::Failed(format!("{option} is for the backend {backend}; --backend names {named}")))
+                Err(Stop::failed(format!("{option} is for the backend {backend}; --backend names {named}")))
             }
             (Some((_, backend)), _) => Ok(Some(backend.into())),
             (None, named) => Ok(named.map(ToOwned::to_owned)),

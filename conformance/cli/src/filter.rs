@@ -8,6 +8,6 @@ use gpu_interop_conformance::{Stop, Verdict};
 /// # Errors
 /// If the pattern is invalid.
 pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
-    let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
+    let glob = Glob::new(text).map_err(|error| Stop::failed(format!("--filter: {error}")))?;
     Ok(glob.compile_matcher())
 }

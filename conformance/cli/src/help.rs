@@ -48,7 +48,7 @@ pub(crate) fn page(command: &Command, args: &ManArgs) -> Verdict {
         Some(name) => command
             .find_subcommand(name)
             .cloned()
-            .ok_or_else(|| Stop::Failed(format!("unknown subcommand `{name}`; `conformance help` lists them")))?,
+            .ok_or_else(|| Stop::failed(format!("unknown subcommand `{name}`; `conformance help` lists them")))?,
     };
     let mut text = Vec::new();
     Man::new(page).render(&mut text)?;

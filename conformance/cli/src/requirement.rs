@@ -22,7 +22,7 @@ pub(crate) fn parse(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>
                 return if ExporterName::of_this_system().contains(&exporter) {
                     Ok(Requirement::Exporter(exporter))
                 } else {
-                    Err(Stop::Failed(format!(
+                    Err(Stop::failed(format!(
                         "--require {name}: Direct3D is part of Windows, and this is another system"
                     )))
                 };
@@ -31,7 +31,7 @@ pub(crate) fn parse(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>
             if known || suite.backend(name).is_ok() {
                 return Ok(Requirement::Backend(name.clone()));
             }
-            Err(Stop::Failed(format!("--require {name}: unknown backend or exporter")))
+            Err(Stop::failed(format!("--require {name}: unknown backend or exporter")))
         })
         .collect()
 }
@@ -46,7 +46,7 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
                     || format!("choose it with --backend {name} or GPU_INTEROP_BACKEND={name}"),
                     |attempt| attempt.reason.clone(),
                 );
-                return Err(Stop::Failed(format!(
+                return Err(Stop::failed(format!(
                     "--require {name}: this run would use the backend {}; {why}",
                     environment.backend.name
                 )));
@@ -55,10 +55,10 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
                 Some(exporter) if exporter.available.is_some() => {}
                 Some(exporter) => {
                     let why = exporter.stop.as_ref().map_or("no reason", Stop::reason);
-                    return Err(Stop::Failed(format!("--require {name}: the exporter cannot be used: {why}")));
+                    return Err(Stop::failed(format!("--require {name}: the exporter cannot be used: {why}")));
                 }
                 None => {
-                    return Err(Stop::Failed(format!("--require {name}: --exporter excludes it from this run")));
+                    return Err(Stop::failed(format!("--require {name}: --exporter excludes it from this run")));
                 }
             },
             Requirement::Backend(_) => {}
@@ -75,7 +75,7 @@ pub(crate) fn status_of(report: &Report, required: &[Requirement], flakes: Flake
         return Ok(FAILED);
     }
     if let Some(stopped) = &report.stopped {
-        return Err(Stop::Failed(format!("{stopped}; remaining scenarios count as skipped")));
+        return Err(Stop::failed(format!("{stopped}; remaining scenarios count as skipped")));
     }
     let has_run = |exporter: Option<ExporterName>| {
         let is_of = |case: &&CaseReport| exporter.is_none() || case.exporter == exporter;
@@ -92,7 +92,7 @@ pub(crate) fn status_of(report: &Report, required: &[Requirement], flakes: Flake
     for requirement in required {
         let Requirement::Exporter(name) = requirement else { continue };
         if !has_run(Some(*name)) {
-            return Err(Stop::Failed(format!("--require {name}: no scenario ran with this exporter")));
+            return Err(Stop::failed(format!("--require {name}: no scenario ran with this exporter")));
         }
     }
     Ok(0)

@@ -175,7 +175,7 @@ pub(crate) fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop
     let filter = filter.map(|filter| format!(" matches `{filter}`")).unwrap_or_default();
     let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
     let with = if names.is_empty() { String::new() } else { format!(" with the exporter {}", names.join(" or ")) };
-    Stop::Failed(format!(
+    Stop::failed(format!(
         "no scenario{filter}{with}; `conformance list`, without a filter, shows their ids and exporters"
     ))
 }
@@ -312,10 +312,10 @@ pub(crate) fn run(suite: &Suite, args: &RunArgs, hash: CommandHash) -> Verdict<u
     }
     let status = merge::judge(&judged, &required, args.flaky);
     if let Some(missing) = judged.missing().filter(|_| matches!(status, Ok(0) | Err(_))) {
-        return Err(Stop::Failed(format!("the run was impossible on {missing}, for the reasons above")));
+        return Err(Stop::failed(format!("the run was impossible on {missing}, for the reasons above")));
     }
     if interrupt::is_interrupted() && matches!(status, Ok(0) | Err(_)) {
-        return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
+        return Err(Stop::failed("interrupted: remaining scenarios count as skipped".into()));
     }
     if let (Ok(status), false) = (&status, args.quiet) {
         say!("next: {}", next_step(args, &backend, &judged, *status));

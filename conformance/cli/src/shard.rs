@@ -40,7 +40,7 @@ pub(crate) fn select<'a>(cases: &[Case<'a>], number: ShardNumber) -> Verdict<(Ve
         let total = cases.len();
         let message =
             format!("--shard {index}/{count}: the shard is empty, because there are {total} cases; use fewer shards");
-        return Err(Stop::Failed(message));
+        return Err(Stop::failed(message));
     }
     let selected = positions.iter().map(|position| cases[*position]).collect();
     let shard = report::Shard {

@@ -45,18 +45,18 @@ impl Context {
     /// scenario whose requirements are not met is unsupported.
     pub fn run(&mut self, scenario: &Scenario, seeds: Seeds) -> Verdict {
         if let Some(reason) = scenario.unsupported(&self.setup()) {
-            return Err(Stop::Unsupported(reason));
+            return Err(Stop::unsupported(reason));
         }
         for number in 0..seeds.count.get() {
             self.seed = seeds.first.wrapping_add(number);
             // Only the records of the last run are kept.
             drop(self.observations().take());
-            (scenario.run)(self).map_err(|stop| match stop {
-                Stop::Failed(reason) if seeds.count.get() > 1 => {
+            (scenario.run)(self).map_err(|mut stop| {
+                if stop.is_failure() && seeds.count.get() > 1 {
                     let number = number + 1;
-                    Stop::Failed(format!("{reason} [run {number} of {}, --seed {}]", seeds.count, self.seed))
+                    stop.reason.push_str(&format!(" [run {number} of {}, --seed {}]", seeds.count, self.seed));
                 }
-                stop => stop,
+                stop
             })?;
         }
         if let Some(unseen) = self.exporter().ok().and_then(Exporter::unchecked) {
@@ -132,7 +132,7 @@ fn run_opened(
         let complained = no_complaints(&complaints[heard.min(complaints.len())..]);
         heard = complaints.len();
         let verdict = and_around_it(verdict, [left_behind, complained]);
-        let failed = matches!(verdict, Err(Stop::Failed(_)));
+        let failed = verdict.as_ref().is_err_and(Stop::is_failure);
         report(Ran { verdict, recorded: observations.take(), took })?;
         if failed {
             break;
@@ -144,7 +144,7 @@ fn run_opened(
 /// The verdict of a scenario and of the checks around it: a failed check counts even if the scenario could not run. It
 /// may concern earlier scenarios.
 fn and_around_it<const N: usize>(verdict: Verdict, around: [Verdict; N]) -> Verdict {
-    if matches!(verdict, Err(Stop::Failed(_))) {
+    if verdict.as_ref().is_err_and(Stop::is_failure) {
         return verdict;
     }
     around.into_iter().find(Result::is_err).unwrap_or(verdict)
@@ -158,14 +158,14 @@ fn caught<T>(action: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
             .cloned()
             .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .unwrap_or_else(|| "without a message".into());
-        Err(Stop::Failed(format!("panicked: {message}")))
+        Err(Stop::failed(format!("panicked: {message}")))
     })
 }
 
 fn no_complaints(complaints: &[String]) -> Verdict {
     match complaints {
         [] => Ok(()),
-        complaints => Err(Stop::Failed(format!("the exporter's own checks reported: {}", complaints.join(" | ")))),
+        complaints => Err(Stop::failed(format!("the exporter's own checks reported: {}", complaints.join(" | ")))),
     }
 }
 
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn what_goes_wrong_around_a_scenario_counts_whatever_its_own_end() {
-        let (failed, complaint) = (Err(Stop::Failed("wrong".into())), no_complaints(&["a leak".into()]));
-        let unsupported = Err(Stop::Unsupported("not here".into()));
-        let skipped = Err(Stop::Skipped("not installed".into()));
+        let (failed, complaint) = (Err(Stop::failed("wrong".into())), no_complaints(&["a leak".into()]));
+        let unsupported = Err(Stop::unsupported("not here".into()));
+        let skipped = Err(Stop::skipped("not installed".into()));
         for own in [Ok(()), unsupported.clone(), skipped] {
             assert_eq!(and_around_it(own.clone(), [Ok(()), complaint.clone()]), complaint, "{own:?}");
             assert_eq!(and_around_it(own.clone(), [Ok(()), Ok(())]), own);

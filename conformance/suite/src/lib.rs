@@ -78,7 +78,7 @@ pub use exporter::{
 };
 pub use leak_check::{ResourceSnapshot, leak_check};
 pub use need::{Need, Setup};
-pub use outcome::{Outcome, Stop, Verdict};
+pub use outcome::{ErrorReport, Outcome, Stop, StopKind, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};
 pub use scenario::{Concurrency, Exporters, Scenario};

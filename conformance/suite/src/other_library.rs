@@ -32,7 +32,7 @@ impl OtherLibrary {
     pub(crate) fn of(context: &Context) -> Verdict<Self> {
         let api = context.driver_api()?;
         let Some(file) = &context.backend().info().library else {
-            return Err(Stop::Unsupported("a reset of the device: the driver's library is not known".into()));
+            return Err(Stop::unsupported("a reset of the device: the driver's library is not known".into()));
         };
         // SAFETY: the backend has loaded this file, so no initialiser runs.
         let driver = unsafe { Library::new(file) }?;

@@ -55,7 +55,7 @@ fn run_self<T: DeserializeOwned>(
         // The result counts only if the process also exited successfully: a crash at exit is a crash.
         Some(status) if status.success() => ChildEnd::Answered(
             serde_json::from_str(&read_from(&mut answer, 0)?)
-                .map_err(|error| Stop::Failed(format!("the scenario's process left no valid result: {error}")))?,
+                .map_err(|error| Stop::failed(format!("the scenario's process left no valid result: {error}")))?,
         ),
         Some(status) => ChildEnd::Exited(status),
     };
@@ -85,7 +85,7 @@ fn read_from(file: &mut File, start: u64) -> Verdict<String> {
 /// # Errors
 /// If it cannot be written.
 pub fn answer<T: Serialize>(answer: &Verdict<T>) -> Verdict {
-    let bytes = serde_json::to_vec(answer).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))?;
+    let bytes = serde_json::to_vec(answer).map_err(|error| Stop::failed(format!("cannot write JSON: {error}")))?;
     Ok(File::from(system::standard_input()?).write_all(&bytes)?)
 }
 
@@ -102,10 +102,10 @@ pub fn ask<T: DeserializeOwned>(
     match run_self::<Result<T, Stop>>(arguments, environment, limit)? {
         (ChildEnd::Answered(answer), _) => answer,
         (ChildEnd::TimedOut, log) => {
-            Err(Stop::Failed(format!("{what} did not end within {limit:?}; {SEE_CALLS}\n{log}")))
+            Err(Stop::failed(format!("{what} did not end within {limit:?}; {SEE_CALLS}\n{log}")))
         }
         (ChildEnd::Exited(status), log) => {
-            Err(Stop::Failed(format!("{what} failed: {}; {SEE_CALLS}\n{log}", describe(status))))
+            Err(Stop::failed(format!("{what} failed: {}; {SEE_CALLS}\n{log}", describe(status))))
         }
     }
 }

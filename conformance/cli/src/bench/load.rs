@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use gpu_interop::Device;
 use gpu_interop_conformance::system::set_variable;
-use gpu_interop_conformance::{Stop, Suite, Verdict, process};
+use gpu_interop_conformance::{Stop, StopKind, Suite, Verdict, process};
 
 use super::machine::Machine;
 use super::record::{Comparison, Recorder, TIME};
@@ -54,7 +54,7 @@ pub(crate) fn once(suite: &Suite, args: &LoadArgs) -> Verdict<f64> {
             let named = set_variable(super::CUDA_LIBRARY_VARIABLE);
             let file = named.unwrap_or_else(|| OsString::from("libcuda.so.1"));
             let _device = match (RawCuda::open(&file, 0), &args.driver) {
-                (Err(Stop::Skipped(_)), Some(driver)) => RawCuda::open(driver.as_os_str(), 0)?,
+                (Err(Stop { kind: StopKind::Skipped, .. }), Some(driver)) => RawCuda::open(driver.as_os_str(), 0)?,
                 (opened, _) => opened?,
             };
             start.elapsed()

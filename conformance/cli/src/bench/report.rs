@@ -72,8 +72,7 @@ pub struct Measurement {
     /// Samples on a busy core, where fewer than 15 rounds were on a free one: every round is a sample.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub on_busy_cores: Option<usize>,
-    /// Durations of frames in the order of measurement, at most the first [`SERIES`]. Empty for other measurements, and in
-    /// older reports.
+    /// Durations of frames in the order of measurement, at most the first [`SERIES`]. Empty for other measurements.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub series: Vec<f64>,
 }
@@ -213,7 +212,7 @@ mod tests {
             }],
             not_measured: vec![NotMeasured {
                 what: "frame.transfer".into(),
-                stop: Stop::Skipped("there is no such queue".into()),
+                stop: Stop::skipped("there is no such queue".into()),
             }],
             duration_us: 7,
         };

@@ -32,7 +32,7 @@ pub(crate) fn compare(before: &[&Merged], after: &[&Merged], timing: Timing) -> 
     let (old, new) = (sources(before)?, sources(after)?);
     if old.keys().all(|source| !new.contains_key(source)) {
         let list = |all: &BTreeMap<String, Vec<&Report>>| all.keys().cloned().collect::<Vec<_>>().join(", ");
-        return Err(Stop::Failed(format!(
+        return Err(Stop::failed(format!(
             "the sides have reports of different sources: {} before, {} after; compare the report of one device with \
              that of another by passing single reports",
             list(&old),
@@ -97,7 +97,7 @@ pub(super) fn by_source<'a, T>(
     let mut all = BTreeMap::<String, Vec<&T>>::new();
     for merged in side {
         match reports(merged).as_slice() {
-            [] => return Err(Stop::Failed(format!("a file has no report of `conformance {command}`"))),
+            [] => return Err(Stop::failed(format!("a file has no report of `conformance {command}`"))),
             [only] => all.entry(String::new()).or_default().push(&only.report),
             several => {
                 for Sourced { source, report } in several {
@@ -178,8 +178,14 @@ fn kind(before: &[&CaseReport], after: &[&CaseReport]) -> Option<Kind> {
     }
 }
 
-/// `true` if no result after equals one before. Parts that differ between equal runs are not compared.
+/// `true` if no result after equals one before. The errors of the library are compared by kind, operation and code. Other
+/// results are compared by their reasons, without the parts that differ between equal runs.
 fn has_changed(before: &[&CaseReport], after: &[&CaseReport]) -> bool {
+    if before.iter().chain(after).all(|case| case.error.is_some()) {
+        let distinct =
+            |side: &[&CaseReport]| side.iter().map(|case| (case.outcome, case.error.clone())).collect::<BTreeSet<_>>();
+        return distinct(before).is_disjoint(&distinct(after));
+    }
     let distinct = |side: &[&CaseReport], form: fn(&str) -> String| {
         side.iter().map(|case| signature(case, form)).collect::<BTreeSet<_>>()
     };
@@ -225,6 +231,9 @@ fn states(side: &[&CaseReport]) -> Vec<State> {
 
 #[cfg(test)]
 mod tests {
+    use gpu_interop::ErrorKind;
+    use gpu_interop_conformance::ErrorReport;
+
     use super::*;
 
     /// The kind of a difference between runs of `case` with these outcomes.
@@ -284,5 +293,20 @@ mod tests {
         ] {
             assert_eq!(between(case, before, after), expected, "{before:?} -> {after:?}");
         }
+    }
+    #[test]
+    fn errors_are_compared_by_kind_operation_and_code() {
+        let failed = |reason: &str, code: i64| CaseReport {
+            outcome: Outcome::Failed,
+            reason: Some(reason.into()),
+            error: Some(ErrorReport { kind: ErrorKind::Driver, operation: "cuMemAlloc".into(), code: Some(code) }),
+            ..crate::report::example().results[0].clone()
+        };
+        let (before, reworded, other) = (failed("a reason", 1), failed("in other words", 1), failed("a reason", 2));
+        assert_eq!(kind(&[&before], &[&reworded]), None);
+        assert_eq!(kind(&[&before], &[&other]), Some(Kind::Changed));
+        let untyped = CaseReport { error: None, ..before.clone() };
+        assert_eq!(kind(&[&untyped], &[&before]), None, "the reasons are equal");
+        assert_eq!(kind(&[&untyped], &[&reworded]), Some(Kind::Changed));
     }
 }

@@ -11,7 +11,7 @@ use crate::report::{Emulated, Report};
 
 /// The properties that differ.
 pub(super) fn differences(before: &Report, after: &Report) -> Vec<Setting> {
-    // Reports of earlier versions do not describe the computer.
+    // A report without the computer is compared in everything else.
     let with_host = before.host.is_some() && after.host.is_some();
     let (old, new) = (settings(before, with_host), settings(after, with_host));
     let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));

@@ -29,14 +29,14 @@ pub(super) fn find(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
     // Separators of the libraries in LD_PRELOAD.
     if file.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         let message = "the dynamic loader preloads no file with a space or a colon in its path";
-        return Err(Stop::Failed(format!("{}: {message}; copy it, and name the copy with {VARIABLE}", file.display())));
+        return Err(Stop::failed(format!("{}: {message}; copy it, and name the copy with {VARIABLE}", file.display())));
     }
     Ok(file)
 }
 
 fn missing(program: &Path) -> Stop {
     let folder = program.parent().unwrap_or(program).display();
-    Stop::Failed(format!(
+    Stop::failed(format!(
         "the emulated kernel driver, {FILE}, is not in {folder}; build it with the same profile as this program: cargo \
          build --release -p gpu-interop-emulated-amdgpu; or name its file with {VARIABLE}"
     ))

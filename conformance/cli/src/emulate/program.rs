@@ -36,7 +36,7 @@ pub(super) fn copy_for(folder: &Path, program: &Path) -> Verdict<PathBuf> {
     if copy.is_file() {
         return Ok(copy);
     }
-    let cannot = |error: std::io::Error| Stop::Failed(format!("cannot write {}: {error}", copy.display()));
+    let cannot = |error: std::io::Error| Stop::failed(format!("cannot write {}: {error}", copy.display()));
     std::fs::create_dir_all(&copies).map_err(cannot)?;
     remove_old(&copies);
     // Renamed last, so that a file with this name is complete.
@@ -61,14 +61,14 @@ fn change(copy: &Path, folder: &Path, with_own_c_library: bool) -> Verdict {
     // RPATH instead of RUNPATH, because it also applies to the dependencies of libraries.
     command.arg("--force-rpath").arg("--set-rpath").arg(parts.join(&OsString::from(":"))).arg(copy);
     let output = command.output().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Stop::Failed("patchelf is not installed (Debian: patchelf)".into()),
-        _ => Stop::Failed(format!("patchelf: {error}")),
+        std::io::ErrorKind::NotFound => Stop::failed("patchelf is not installed (Debian: patchelf)".into()),
+        _ => Stop::failed(format!("patchelf: {error}")),
     })?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Stop::Failed(format!("patchelf: {}: {}", output.status, said.trim())))
+    Err(Stop::failed(format!("patchelf: {}: {}", output.status, said.trim())))
 }
 
 /// The version of this process's C library.

@@ -31,7 +31,7 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
         let session = Session { folder: folder.into() };
         return match detect::kernel_driver() {
             Some(_) => Ok(session),
-            None => Err(Stop::Failed(format!(
+            None => Err(Stop::failed(format!(
                 "{emulation}: the emulated kernel driver was not loaded; what the dynamic loader says above is why, or \
                  the file is none"
             ))),
@@ -57,5 +57,5 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
     let kept = folder.keep();
     let error = command.exec();
     drop(Session { folder: kept });
-    Err(Stop::Failed(format!("{emulation}: cannot start {}: {error}", command.get_program().display())))
+    Err(Stop::failed(format!("{emulation}: cannot start {}: {error}", command.get_program().display())))
 }

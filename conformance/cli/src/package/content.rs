@@ -95,12 +95,12 @@ pub(super) fn unpacked(bytes: &[u8]) -> Verdict<Contents> {
         let mut entry = entry?;
         let path = entry.path()?.to_string_lossy().into_owned();
         if entry.header().entry_type() != tar::EntryType::Regular {
-            return Err(Stop::Failed(format!("{path} is not a file")));
+            return Err(Stop::failed(format!("{path} is not a file")));
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes)?;
         if files.insert(path.clone(), bytes).is_some() {
-            return Err(Stop::Failed(format!("{path} is in the archive twice")));
+            return Err(Stop::failed(format!("{path} is in the archive twice")));
         }
     }
     Ok(files)

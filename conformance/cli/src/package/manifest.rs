@@ -53,7 +53,7 @@ pub(super) struct Summary {
     pub(super) started: Option<DateTime<Utc>>,
     /// The count of each outcome.
     pub(super) outcomes: BTreeMap<String, usize>,
-    /// SHA-256 of the command that made the report; absent from reports of earlier versions.
+    /// SHA-256 of the command that made the report.
     pub(super) command_sha256: Option<String>,
 }
 

@@ -85,11 +85,11 @@ fn sums<'a>(files: impl Iterator<Item = (&'a String, &'a Vec<u8>)>) -> String {
 }
 
 fn read(path: &Path) -> Verdict<Vec<u8>> {
-    files::read(path, files::MOST).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+    files::read(path, files::MOST).map_err(|error| Stop::failed(format!("{}: {error}", path.display())))
 }
 
 fn file_name(path: &Path) -> Verdict<String> {
-    let name = path.file_name().ok_or_else(|| Stop::Failed(format!("{} is not a file", path.display())))?;
+    let name = path.file_name().ok_or_else(|| Stop::failed(format!("{} is not a file", path.display())))?;
     Ok(name.to_string_lossy().into_owned())
 }
 

@@ -15,7 +15,7 @@ use crate::sha256::of_file;
 /// Prints the differences of an archive from its manifest, and returns the exit status.
 pub(crate) fn verify(args: &VerifyArgs) -> Verdict<u8> {
     let path = args.package.display();
-    let no_package = |reason: &str| Stop::Failed(format!("{path} is no package: {reason}"));
+    let no_package = |reason: &str| Stop::failed(format!("{path} is no package: {reason}"));
     let mut files = unpacked(&read(&args.package)?).map_err(|stop| no_package(stop.reason()))?;
     let manifest = files.get(MANIFEST).ok_or_else(|| no_package("it has no MANIFEST.json"))?;
     let manifest: Manifest =

@@ -1,6 +1,6 @@
 //! The runs of a case that failed and ran again.
 
-use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance::{ErrorReport, Outcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,9 @@ pub struct Attempt {
     /// The reason of an outcome other than `passed`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// The library's error behind a failure.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ErrorReport>,
     /// The end of its process's output.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     }
     shards::join(&mut merged);
     if merged.reports.is_empty() && merged.benches.is_empty() {
-        return Err(Stop::Failed("there is nothing to merge".into()));
+        return Err(Stop::failed("there is nothing to merge".into()));
     }
     let subject = |backend: &BackendInfo, emulated: &Option<Emulated>, device: &DeviceIdentity| {
         let mark = text::mark(backend, emulated.as_ref()).map(|mark| format!(" {mark}")).unwrap_or_default();
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     let status = if args.fail { judge(&merged, &[], args.flaky)? } else { 0 };
     match merged.missing() {
         Some(missing) if status == 0 => {
-            Err(Stop::Failed(format!("the rest was merged; missing or incomplete: {missing}")))
+            Err(Stop::failed(format!("the rest was merged; missing or incomplete: {missing}")))
         }
         _ => Ok(status),
     }
@@ -95,7 +95,7 @@ pub(crate) fn judge(merged: &Merged, required: &[Requirement], flakes: Flakes) -
         match status_of(report, required, flakes) {
             Ok(status) => worst = worst.max(status),
             Err(stop) if source.is_empty() => not_run = not_run.or(Some(stop)),
-            Err(stop) => not_run = not_run.or_else(|| Some(Stop::Failed(format!("{source}: {}", stop.reason())))),
+            Err(stop) => not_run = not_run.or_else(|| Some(Stop::failed(format!("{source}: {}", stop.reason())))),
         }
     }
     match not_run {
@@ -121,7 +121,7 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
 pub(crate) fn read(path: &Path) -> Verdict<Merged> {
     let mut merged = Merged::empty();
     add(&mut merged, path, String::new())
-        .map_err(|reason| Stop::Failed(one_line(&format!("{}: {reason}", path.display())).into_owned()))?;
+        .map_err(|reason| Stop::failed(one_line(&format!("{}: {reason}", path.display())).into_owned()))?;
     Ok(merged)
 }
 
@@ -170,13 +170,13 @@ pub(crate) fn within(file: &str, source: String) -> String {
     }
 }
 
-/// Parses a report of this version or an older one.
+/// Parses a report of this version.
 fn parse<T: DeserializeOwned>(value: Value, version: u32) -> Result<T, String> {
     match value.get("schema").and_then(Value::as_u64) {
-        Some(found) if (1..=u64::from(version)).contains(&found) => {
+        Some(found) if found == u64::from(version) => {
             serde_json::from_value(value).map_err(|error| format!("this is not a report of version {found}: {error}"))
         }
-        Some(found) => Err(format!("a report of version {found}; this command reads versions up to {version}")),
+        Some(found) => Err(format!("a report of version {found}; this command reads version {version}")),
         None => Err("this is not a report: it has no `schema`".into()),
     }
 }

@@ -6,17 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::{Report, Tool};
 use crate::bench::BenchReport;
 
-/// The schema version of merged reports. Incremented with each incompatible change; older versions are read.
-///
-/// * 2: reports of runs may have version 2.
-/// * 1: the first.
+/// The schema version of merged reports. Incremented with each incompatible change.
 pub const MERGED_SCHEMA: u32 = 2;
 
 /// Reports of several runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Merged {
-    /// The schema version. Files of version 2 may have reports of version 2; those of version 1 are read.
-    #[schemars(range(min = 1, max = MERGED_SCHEMA))]
+    /// The schema version.
+    #[schemars(range(min = MERGED_SCHEMA, max = MERGED_SCHEMA))]
     pub schema: u32,
     /// The program that merged them.
     pub tool: Tool,

@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
-use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
+use gpu_interop_conformance::{Discovery, ErrorReport, ExporterName, ExporterReport, NO_LAYER, Observation, Outcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,19 +33,14 @@ pub use stopped::{Cause, Stopped};
 use crate::emulate;
 use crate::evidence::{Around, Host, KernelLine};
 
-/// The schema version of reports. Incremented with each incompatible change; older versions are read.
-///
-/// * 2: the outcome `flaky`; `attempts` and `flake_rate` of a case; `stopped`, `resumed`, `cases`, `shard` and `shards`
-///   of a run.
-/// * 1: the first.
+/// The schema version of reports. Incremented with each incompatible change.
 pub const SCHEMA: u32 = 2;
 
 /// The report of a run on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// The schema version. Version 2 has the outcome `flaky`, `attempts`, `flake_rate`, `stopped`, `resumed`, `cases`,
-    /// `shard` and `shards`; reports of version 1 are read.
-    #[schemars(range(min = 1, max = SCHEMA))]
+    /// The schema version.
+    #[schemars(range(min = SCHEMA, max = SCHEMA))]
     pub schema: u32,
     /// The program that wrote the report.
     pub tool: Tool,
@@ -58,7 +53,6 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub build: Option<String>,
     /// The number of runs of each scenario, each with the next seed. A passed scenario passed every time.
-    #[serde(default = "once")]
     pub repeat: NonZeroU32,
     /// The backend under test.
     pub backend: BackendInfo,
@@ -67,7 +61,7 @@ pub struct Report {
     pub emulated: Option<Emulated>,
     /// The device under test.
     pub device: DeviceIdentity,
-    /// The computer; absent from reports of earlier versions.
+    /// The computer.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<Host>,
     /// The device's capabilities.
@@ -107,11 +101,6 @@ impl Report {
     }
 }
 
-/// The default for older reports.
-fn once() -> NonZeroU32 {
-    NonZeroU32::MIN
-}
-
 /// The program that made a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
@@ -140,6 +129,9 @@ pub struct CaseReport {
     /// The reason of an outcome other than `passed`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// The library's error behind a failure: its kind, operation and code.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ErrorReport>,
     /// Results of raw driver calls beside the library's. The outcome depends on the
     /// library's only.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -168,8 +160,7 @@ pub struct CaseReport {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flake_rate: Option<f64>,
     /// Duration, microseconds; of the last run of a flaky case. The start and the exit of the process are left out, unless the
-    /// case crashed, timed out or was stopped. Reports of earlier commits include them in the first and the last case of a
-    /// process.
+    /// case crashed, timed out or was stopped.
     pub duration_us: u64,
 }
 

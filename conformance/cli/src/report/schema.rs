@@ -41,7 +41,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Verdict {
     Ok(())
 }
 
-/// The schema that this version reads. Fields that older reports lack are not required.
+/// The schema that this version reads. Optional fields are not required.
 fn of<T: JsonSchema>(command: &str, version: u32) -> Schema {
     let mut schema = SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
     schema.insert("$id".into(), format!("urn:gpu-interop:conformance:{command}:{version}").into());

@@ -19,6 +19,7 @@ fn case(id: &str, exporter: Option<ExporterName>, outcome: Outcome) -> CaseRepor
         exporter,
         outcome,
         reason: None,
+        error: None,
         observed: Vec::new(),
         left_out: Vec::new(),
         log: None,
@@ -85,13 +86,7 @@ fn a_shard_may_have_nothing_to_run() {
     let native = [Requirement::Exporter(ExporterName::Native)];
     for outcome in Outcome::ALL {
         let mut run = report(vec![case("a.b", None, outcome)]);
-        let shard = Shard {
-            index: 1,
-            count: 2,
-            total: 2,
-            cases_sha256: String::new(),
-            positions: vec![0],
-        };
+        let shard = Shard { index: 1, count: 2, total: 2, cases_sha256: String::new(), positions: vec![0] };
         run.shard = Some(shard);
         let expected = if outcome == Outcome::Unsupported { 0 } else { alone(outcome) };
         for required in [&[], native.as_slice()] {
@@ -180,7 +175,7 @@ fn a_backend_or_exporter_that_is_required_must_be_the_one_that_is_used() {
         capabilities: Capabilities::none(),
         exporters: vec![
             exporter(ExporterName::Native, Some(detail), None),
-            exporter(ExporterName::Vulkan, None, Some(Stop::Skipped("no loader".into()))),
+            exporter(ExporterName::Vulkan, None, Some(Stop::skipped("no loader".into()))),
         ],
         passed_over: Vec::new(),
     };
@@ -188,7 +183,7 @@ fn a_backend_or_exporter_that_is_required_must_be_the_one_that_is_used() {
     assert_eq!(check(Requirement::Backend("host".into())), Ok(()));
     assert_eq!(check(Requirement::Exporter(ExporterName::Native)), Ok(()));
     let rejected = |requirement, part: &str| match check(requirement) {
-        Err(Stop::Failed(reason)) => assert!(reason.contains(part), "{reason}"),
+        Err(stop) if stop.is_failure() => assert!(stop.reason.contains(part), "{stop}"),
         other => panic!("{part}: {other:?}"),
     };
     rejected(Requirement::Backend("cuda".into()), "this run would use the backend host");

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use gpu_interop_conformance::{
-    ExporterName, ExporterReport, Machine, Outcome, Place, Recorded, Scenario, Stop, Verdict, Version, execution,
+    ErrorReport, ExporterName, ExporterReport, Machine, Outcome, Place, Recorded, Scenario, Stop, StopKind, Verdict,
+    Version, execution,
 };
 
 use crate::evidence::{Around, KernelLine};
@@ -36,6 +37,8 @@ impl<'a> Case<'a> {
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) reason: Option<String>,
+    /// The library's error behind a failure.
+    pub(super) error: Option<ErrorReport>,
     pub(super) log: Option<String>,
     pub(super) calls: Option<CallTrace>,
     pub(super) recorded: Recorded,
@@ -59,12 +62,13 @@ pub(super) struct Run {
 impl Run {
     /// As the journal has it: before expectations.
     pub(super) fn to_report(&self, case: &Case<'_>) -> CaseReport {
-        let Ended { outcome, reason, log, calls, recorded, kernel_log, sensors, .. } = &self.ended;
+        let Ended { outcome, reason, error, log, calls, recorded, kernel_log, sensors, .. } = &self.ended;
         CaseReport {
             id: case.scenario.id.into(),
             exporter: case.exporter,
             outcome: *outcome,
             reason: reason.clone(),
+            error: error.clone(),
             observed: recorded.observed.clone(),
             left_out: recorded.left_out.clone(),
             log: log.clone(),
@@ -79,20 +83,22 @@ impl Run {
 
     /// Reverses [`Run::to_report`].
     pub(super) fn of_report(report: CaseReport) -> Self {
-        let CaseReport { outcome, reason, observed, left_out, log, calls, kernel_log, sensors, duration_us, .. } =
-            report;
+        let CaseReport {
+            outcome, reason, error, observed, left_out, log, calls, kernel_log, sensors, duration_us, ..
+        } = report;
         let recorded = Recorded { observed, left_out };
         Self {
-            ended: Ended { log, calls, recorded, kernel_log, sensors, ..Ended::without_log(outcome, reason) },
+            ended: Ended { error, log, calls, recorded, kernel_log, sensors, ..Ended::without_log(outcome, reason) },
             took: Duration::from_micros(duration_us),
         }
     }
 
     pub(super) fn attempt(&self) -> Attempt {
-        let Ended { outcome, reason, log, calls, .. } = &self.ended;
+        let Ended { outcome, reason, error, log, calls, .. } = &self.ended;
         Attempt {
             outcome: *outcome,
             reason: reason.clone(),
+            error: error.clone(),
             log: log.clone().filter(|log| !log.is_empty()),
             calls: calls.clone().filter(|_| outcome.is_failure()),
             duration_us: micros(self.took),
@@ -114,6 +120,7 @@ impl Ended {
         Self {
             outcome,
             reason,
+            error: None,
             log: None,
             calls: None,
             recorded: Recorded::default(),
@@ -131,12 +138,13 @@ impl Ended {
     }
 
     pub(super) fn of(verdict: Verdict) -> Self {
-        match verdict {
-            Ok(()) => Self::without_log(Outcome::Passed, None),
-            Err(Stop::Failed(reason)) => Self::without_log(Outcome::Failed, Some(reason)),
-            Err(Stop::Unsupported(reason)) => Self::without_log(Outcome::Unsupported, Some(reason)),
-            Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
-        }
+        let Err(Stop { kind, reason, error }) = verdict else { return Self::without_log(Outcome::Passed, None) };
+        let outcome = match kind {
+            StopKind::Failed => Outcome::Failed,
+            StopKind::Unsupported => Outcome::Unsupported,
+            StopKind::Skipped => Outcome::Skipped,
+        };
+        Self { error, ..Self::without_log(outcome, Some(reason)) }
     }
 }
 

@@ -8,38 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpu_interop_conformance::{Outcome, Stop, Verdict};
+use gpu_interop::ErrorKind;
+use gpu_interop_conformance::{ErrorReport, Outcome, Stop, Verdict};
 
 use super::case::Ended;
 use crate::interrupt;
 use crate::report::{Cause, Environment, Stopped};
 
-/// Texts of failures after which the GPU may be lost: codes of CUDA, HIP, Vulkan and Direct3D for a lost context or
-/// device. The kernel's messages are evidence of their own ([`Ended::is_gpu_error`]).
-const SIGNS: [&str; 22] = [
-    "CUDA_ERROR_NOT_INITIALIZED",
-    "CUDA_ERROR_NO_DEVICE",
-    "CUDA_ERROR_INVALID_DEVICE",
-    "CUDA_ERROR_DEVICE_UNAVAILABLE",
-    "CUDA_ERROR_ECC_UNCORRECTABLE",
-    "CUDA_ERROR_NVLINK_UNCORRECTABLE",
-    "CUDA_ERROR_ILLEGAL_ADDRESS",
-    "CUDA_ERROR_LAUNCH_TIMEOUT",
-    "CUDA_ERROR_CONTEXT_IS_DESTROYED",
-    "CUDA_ERROR_ASSERT",
-    "CUDA_ERROR_HARDWARE_STACK_ERROR",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-    "CUDA_ERROR_MISALIGNED_ADDRESS",
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
-    "CUDA_ERROR_INVALID_PC",
-    "CUDA_ERROR_LAUNCH_FAILED",
-    "CUDA_ERROR_SYSTEM_NOT_READY",
-    "CUDA_ERROR_UNKNOWN",
-    "hipError",
-    "VK_ERROR_DEVICE_LOST",
-    "VK_ERROR_INITIALIZATION_FAILED",
-    "DXGI_ERROR_DEVICE_",
-];
+/// Codes after which the GPU may be lost, whatever the kind of the error. CUDA and HIP use the same numbers: not
+/// initialised (3), device unavailable (46), invalid device (101), uncorrectable errors of memory (214) and of `NVLink` (220),
+/// system not ready (802), unknown (999). Vulkan: initialisation failed (-3).
+const LOST_CODES: [i64; 8] = [3, 46, 101, 214, 220, 802, 999, -3];
+/// Kinds of errors after which the GPU may be lost.
+const LOST_KINDS: [ErrorKind; 2] = [ErrorKind::DeviceLost, ErrorKind::NoDevice];
 
 /// Pauses before the attempts to open the GPU: drivers need seconds for a reset.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(5)];
@@ -65,7 +46,7 @@ impl Halt {
         if interrupt::is_interrupted() {
             return Some(interrupt::stop());
         }
-        self.lock().as_ref().map(|stopped| Stop::Skipped(format!("not run: {stopped}")))
+        self.lock().as_ref().map(|stopped| Stop::skipped(format!("not run: {stopped}")))
     }
 
     /// The cause of the early end, if any.
@@ -111,8 +92,13 @@ pub(super) fn is_suspect(ended: &Ended) -> bool {
     match ended.outcome {
         Outcome::Crashed | Outcome::TimedOut => true,
         Outcome::Failed => {
-            let texts = [&ended.reason, &ended.log];
-            ended.is_gpu_error || texts.into_iter().flatten().any(|text| SIGNS.iter().any(|sign| text.contains(sign)))
+            let error = ended.error.as_ref();
+            let is_typed = error.is_some_and(|ErrorReport { kind, code, .. }| {
+                LOST_KINDS.contains(kind) || code.is_some_and(|code| LOST_CODES.contains(&code))
+            });
+            // Another process of the scenario printed its error.
+            let is_printed = |log: &str| LOST_KINDS.iter().any(|kind| log.contains(&format!(": {kind}: ")));
+            ended.is_gpu_error || is_typed || ended.log.as_deref().is_some_and(is_printed)
         }
         _ => false,
     }
@@ -129,8 +115,8 @@ pub(super) fn missing(before: &Environment, now: Verdict<Environment>) -> Option
     }
     let used = before.exporters.iter().filter(|exporter| exporter.available.is_some());
     used.filter_map(|exporter| now.exporter(exporter.name)).find_map(|exporter| match &exporter.stop {
-        Some(Stop::Failed(reason)) => {
-            Some(format!("a new process cannot open the exporter {}: {reason}", exporter.name))
+        Some(stop) if stop.is_failure() => {
+            Some(format!("a new process cannot open the exporter {}: {}", exporter.name, stop.reason))
         }
         _ => None,
     })
@@ -157,15 +143,33 @@ mod tests {
 
     #[test]
     fn lost_contexts_and_ends_of_processes_are_suspect() {
-        let ended = |outcome, reason: &str| is_suspect(&Ended::without_log(outcome, Some(reason.into())));
-        assert!(ended(Outcome::Failed, "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)"));
-        assert!(ended(Outcome::Failed, "vkQueueSubmit: VK_ERROR_DEVICE_LOST (-4)"));
-        assert!(ended(Outcome::Crashed, "signal 6") && ended(Outcome::TimedOut, "did not end"));
-        assert!(!ended(Outcome::Failed, "bytes differ"));
+        let ended = |outcome, reason: &str| Ended::without_log(outcome, Some(reason.into()));
+        let failed = |kind, code: Option<i64>| {
+            let error = Some(ErrorReport { kind, operation: "cuStreamSynchronize".into(), code });
+            Ended { error, ..ended(Outcome::Failed, "failed") }
+        };
+        assert!(
+            is_suspect(&failed(ErrorKind::DeviceLost, Some(719))) && is_suspect(&failed(ErrorKind::NoDevice, None))
+        );
+        assert!(
+            is_suspect(&failed(ErrorKind::Driver, Some(999)))
+                && is_suspect(&failed(ErrorKind::ImportRejected, Some(-3)))
+        );
+        assert!(
+            !is_suspect(&failed(ErrorKind::ImportRejected, Some(1))) && !is_suspect(&failed(ErrorKind::Timeout, None))
+        );
+        assert!(
+            is_suspect(&ended(Outcome::Crashed, "signal 6")) && is_suspect(&ended(Outcome::TimedOut, "did not end"))
+        );
+        assert!(!is_suspect(&ended(Outcome::Failed, "bytes differ")));
+        let with_log =
+            |log: &str| Ended { log: Some(log.into()), ..ended(Outcome::Failed, "the other process failed") };
+        assert!(is_suspect(&with_log("vkQueueSubmit: device lost: the device is lost")));
+        assert!(!is_suspect(&with_log("cuMemAlloc: out of memory: no device memory")));
         let with_message =
             |outcome| Ended { is_gpu_error: true, ..Ended::without_log(outcome, Some("bytes differ".into())) };
         assert!(is_suspect(&with_message(Outcome::Failed)) && !is_suspect(&with_message(Outcome::Passed)));
-        assert!(!ended(Outcome::Skipped, "no CUDA_ERROR_NO_DEVICE"));
+        assert!(!is_suspect(&Ended { outcome: Outcome::Skipped, ..failed(ErrorKind::NoDevice, Some(100)) }));
     }
 
     #[test]
@@ -198,17 +202,17 @@ mod tests {
             now.exporters[used].stop = Some(stop);
             missing(&found, Ok(now))
         };
-        assert!(without(Stop::Failed("broken".into())).is_some_and(|why| why.ends_with(": broken")));
-        assert_eq!(without(Stop::Skipped("not here".into())), None);
+        assert!(without(Stop::failed("broken".into())).is_some_and(|why| why.ends_with(": broken")));
+        assert_eq!(without(Stop::skipped("not here".into())), None);
         let mut other = found.clone();
         other.device.name = "another".into();
         assert!(missing(&found, Ok(other)).is_some_and(|why| why.contains("another device: another")));
-        assert!(missing(&found, Err(Stop::Failed("no device".into()))).is_some_and(|why| why.ends_with(": no device")));
+        assert!(missing(&found, Err(Stop::failed("no device".into()))).is_some_and(|why| why.ends_with(": no device")));
         // One that the run did not use may be broken.
         let mut unused = found.clone();
         unused.exporters[used].available = None;
         let mut now = unused.clone();
-        now.exporters[used].stop = Some(Stop::Failed("broken".into()));
+        now.exporters[used].stop = Some(Stop::failed("broken".into()));
         assert_eq!(missing(&unused, Ok(now)), None);
     }
 }

@@ -62,7 +62,7 @@ impl Journal {
     pub(crate) fn create(path: &Path) -> Verdict<Self> {
         if path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
             let text = "has the journal of another run; continue that with --resume, or remove the file";
-            return Err(Stop::Failed(format!("{} {text}", path.display())));
+            return Err(Stop::failed(format!("{} {text}", path.display())));
         }
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot(path, &error))?;
         Self::write_to(path, file, None, Vec::new())
@@ -74,7 +74,7 @@ impl Journal {
     /// If the file is not a journal, or cannot be read or written.
     pub(crate) fn resume(path: &Path) -> Verdict<Self> {
         let refused = |reason: &dyn std::fmt::Display| {
-            Stop::Failed(format!("--resume {}: {reason}; name a file that --journal wrote", path.display()))
+            Stop::failed(format!("--resume {}: {reason}; name a file that --journal wrote", path.display()))
         };
         let bytes = match files::read(path, files::MOST) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Self::create(path),
@@ -117,7 +117,7 @@ impl Journal {
                 self.add(&Line::Run { device, report: Box::new(report.clone()), cases: cases.to_vec() });
                 Ok(Earlier::default())
             }
-            Err(what) => Err(Stop::Failed(format!(
+            Err(what) => Err(Stop::failed(format!(
                 "--resume {}: the journal is of another run: {what}; use the options of that run, or start another with \
                  --journal and another file",
                 self.path.display()
@@ -198,7 +198,7 @@ fn sync_folder(path: &Path) {
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> Stop {
-    Stop::Failed(format!("cannot write the journal {}: {error}", path.display()))
+    Stop::failed(format!("cannot write the journal {}: {error}", path.display()))
 }
 
 /// The results of an earlier process of the run on one device.

@@ -42,14 +42,14 @@ pub(crate) fn record_calls() -> Verdict {
 /// Sends the result of a scenario to the parent.
 pub(crate) fn answer(ran: &Ran) -> Verdict {
     // Later calls free objects of the failed scenario and do not belong to its trace.
-    if matches!(ran.verdict, Err(Stop::Failed(_))) {
+    if ran.verdict.as_ref().is_err_and(Stop::is_failure) {
         call_trace::stop();
     } else {
         call_trace::next_scenario();
     }
     let mut ran = ran.clone();
-    if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut ran.verdict {
-        *reason = cut(reason, MESSAGE / 16);
+    if let Err(stop) = &mut ran.verdict {
+        stop.reason = cut(&stop.reason, MESSAGE / 16);
     }
     let Recorded { observed, left_out } = &mut ran.recorded;
     let most = MESSAGE / 24 / (3 * observed.len() + left_out.len()).max(1);
@@ -57,7 +57,7 @@ pub(crate) fn answer(ran: &Ran) -> Verdict {
     for text in observed.chain(left_out) {
         *text = cut(text, most);
     }
-    let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::Failed(error.to_string()))?;
+    let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::failed(error.to_string()))?;
     Connection::of_this_process()?.send(&bytes, &[])
 }
 
@@ -299,7 +299,7 @@ impl<'a> Process<'a> {
             Received::Gone => return Ok(Event::Ended),
         };
         let ran = serde_json::from_slice(&bytes)
-            .map_err(|error| Stop::Failed(format!("the scenario's process sent an invalid message: {error}")))?;
+            .map_err(|error| Stop::failed(format!("the scenario's process sent an invalid message: {error}")))?;
         Ok(Event::Ran(ran))
     }
 }

@@ -109,7 +109,7 @@ impl<'a> Results<'a> {
                 let failure = ended.reason.as_deref().unwrap_or("no reason");
                 let reason = format!("{} (it ran at that time, and {}: {failure})", stop.reason(), ended.outcome);
                 let Ended { kernel_log, sensors, .. } = ended;
-                Ended { kernel_log, sensors, ..Ended::left(Stop::Skipped(reason)) }
+                Ended { kernel_log, sensors, ..Ended::left(Stop::skipped(reason)) }
             }
             _ => ended,
         }
@@ -254,6 +254,7 @@ fn judge(expectations: &Expectations, place: &Place<'_>, case: &Case<'_>, mut ru
         exporter: case.exporter,
         outcome,
         reason,
+        error: ended.error,
         observed: ended.recorded.observed,
         left_out: ended.recorded.left_out,
         log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),

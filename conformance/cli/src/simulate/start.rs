@@ -27,7 +27,7 @@ pub(super) fn enter(session: &str, variables: impl FnOnce(&Path) -> Verdict<Vec<
     hidden_devices::remove_from(&mut command);
     match replace(&mut command) {
         Ok(never) => match never {},
-        Err(error) => Err(Stop::Failed(format!("{session}: cannot start {}: {error}", program.display()))),
+        Err(error) => Err(Stop::failed(format!("{session}: cannot start {}: {error}", program.display()))),
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Collected {
 /// If the folder cannot be read.
 pub(super) fn collect(folder: &Path) -> Verdict<Collected> {
     let mut paths = Vec::new();
-    walk(folder, &mut paths).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
+    walk(folder, &mut paths).map_err(|error| Stop::failed(format!("{}: {error}", folder.display())))?;
     paths.sort();
     let mut folders: BTreeMap<&Path, Merged> = BTreeMap::new();
     for path in &paths {

@@ -38,10 +38,10 @@ pub(crate) fn run(args: &SiteArgs) -> Verdict {
     }
     let machines = History::of(&collected);
     if machines.is_empty() {
-        return Err(Stop::Failed(format!("no report in {}", args.folder.display())));
+        return Err(Stop::failed(format!("no report in {}", args.folder.display())));
     }
     std::fs::create_dir_all(&args.output)
-        .map_err(|error| Stop::Failed(format!("cannot create {}: {error}", args.output.display())))?;
+        .map_err(|error| Stop::failed(format!("cannot create {}: {error}", args.output.display())))?;
     let write = |name: &str, page: String| write_file(&args.output.join(name), &page);
     write("index.html", index::render(&machines, &collected.not_read))?;
     write("scenarios.html", scenarios::render(&machines))?;

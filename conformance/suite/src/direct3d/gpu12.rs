@@ -77,7 +77,7 @@ impl Staging {
     /// The mapped bytes.
     pub(crate) fn bytes(&mut self, range: Range<usize>) -> Verdict<&mut [u8]> {
         if range.start > range.end || range.end > self.size {
-            return Err(Stop::Failed(format!("bytes {range:?} of {} that are staged", self.size)));
+            return Err(Stop::failed(format!("bytes {range:?} of {} that are staged", self.size)));
         }
         // SAFETY: the range is inside of the mapping, and the device does not use it while this is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address.add(range.start), range.len()) })
@@ -179,7 +179,7 @@ impl Gpu12 {
             let (memory, desc) = (&raw const memory, &raw const *desc);
             device.CreateCommittedResource(memory, D3D12_HEAP_FLAG_NONE, desc, state, None, &raw mut resource)?;
         }
-        resource.ok_or_else(|| Stop::Failed("CreateCommittedResource returned no resource".into()))
+        resource.ok_or_else(|| Stop::failed("CreateCommittedResource returned no resource".into()))
     }
 
     /// Returns staging memory that is no longer used.
@@ -232,7 +232,7 @@ impl Gpu12 {
     /// Waits for submitted work, and drops the objects it used.
     pub(crate) fn finish(&self, number: u64) -> Verdict {
         self.inner.done.wait(number, PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed("the exporter's queue timed out waiting for the device".into()),
+            ErrorKind::Timeout => Stop::failed("the exporter's queue timed out waiting for the device".into()),
             _ => error.into(),
         })?;
         let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -353,5 +353,5 @@ pub(crate) fn transition(
 
 pub(crate) fn fence(timeline: &Arc<dyn ExporterTimeline>) -> Verdict<&ExportableFence> {
     let timeline: &dyn Any = &**timeline;
-    timeline.downcast_ref().ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))
+    timeline.downcast_ref().ok_or_else(|| Stop::failed("the timeline is not this exporter's".into()))
 }

@@ -16,6 +16,6 @@ use crate::outcome::Stop;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
-        Self::Failed(format!("Direct3D failed with {:#010x}: {}", error.code().0, error.message()))
+        Self::failed(format!("Direct3D failed with {:#010x}: {}", error.code().0, error.message()))
     }
 }

@@ -30,11 +30,11 @@ impl Exporter for Strict {
     fn buffer(&self, _spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         // A call of a scenario that the exporter's checks reject.
         self.complaints.lock().expect("no panic").push("a wrong call".into());
-        Err(Stop::Unsupported("no buffers".into()))
+        Err(Stop::unsupported("no buffers".into()))
     }
 
     fn import(&self, _request: MemoryImport, _size: u64) -> Verdict<Box<dyn BufferAccess>> {
-        Err(Stop::Unsupported("no imports".into()))
+        Err(Stop::unsupported("no imports".into()))
     }
 
     fn complaints(&self) -> Complaints {
@@ -62,7 +62,7 @@ fn passes(_: &Context) -> Verdict {
 }
 
 fn fails(_: &Context) -> Verdict {
-    Err(Stop::Failed("wrong".into()))
+    Err(Stop::failed("wrong".into()))
 }
 
 fn panics(_: &Context) -> Verdict {
@@ -70,16 +70,16 @@ fn panics(_: &Context) -> Verdict {
 }
 
 fn unsupported(_: &Context) -> Verdict {
-    Err(Stop::Unsupported("not here".into()))
+    Err(Stop::unsupported("not here".into()))
 }
 
 fn skipped(_: &Context) -> Verdict {
-    Err(Stop::Skipped("not installed".into()))
+    Err(Stop::skipped("not installed".into()))
 }
 
 /// Passes, but the exporter's own checks report an error.
 fn careless(context: &Context) -> Verdict {
-    context.buffer(4096).map_or(Ok(()), |_| Err(Stop::Failed("a buffer".into())))
+    context.buffer(4096).map_or(Ok(()), |_| Err(Stop::failed("a buffer".into())))
 }
 
 const ONCE: Seeds = Seeds { first: 1, count: NonZeroU32::MIN };
@@ -104,13 +104,13 @@ fn run(scenarios: &[fn(&Context) -> Verdict], last: Option<&'static str>) -> Vec
 }
 
 fn failed(verdict: &Verdict, part: &str) -> bool {
-    matches!(verdict, Err(Stop::Failed(reason)) if reason.contains(part))
+    verdict.as_ref().is_err_and(|stop| stop.is_failure() && stop.reason.contains(part))
 }
 
 #[test]
 fn each_end_is_told_as_it_was_and_a_failure_is_the_last_of_its_process() {
     let ended = run(&[passes, unsupported, skipped, passes], None);
-    let (not_here, not_installed) = (Stop::Unsupported("not here".into()), Stop::Skipped("not installed".into()));
+    let (not_here, not_installed) = (Stop::unsupported("not here".into()), Stop::skipped("not installed".into()));
     assert_eq!(ended, [Ok(()), Err(not_here), Err(not_installed), Ok(())]);
     let ended = run(&[passes, fails, passes], None);
     assert!(ended.len() == 2 && failed(&ended[1], "wrong"), "{ended:?}");
@@ -150,7 +150,7 @@ fn what_the_exporter_did_not_check_is_left_out_of_every_pass() {
 
 #[test]
 fn a_context_that_does_not_open_is_the_end_of_every_scenario() {
-    for stop in [Stop::Failed("broken".into()), Stop::Skipped("absent".into()), Stop::Unsupported("never".into())] {
+    for stop in [Stop::failed("broken".into()), Stop::skipped("absent".into()), Stop::unsupported("never".into())] {
         let scenario = scenario("a.b", passes);
         let mut ended = Vec::new();
         let (open, report) = (
@@ -168,7 +168,7 @@ fn a_context_that_does_not_open_is_the_end_of_every_scenario() {
 #[test]
 fn every_repetition_counts() {
     fn fails_with_the_third_seed(context: &Context) -> Verdict {
-        if context.pattern().seed() == 3 { Err(Stop::Failed("wrong".into())) } else { Ok(()) }
+        if context.pattern().seed() == 3 { Err(Stop::failed("wrong".into())) } else { Ok(()) }
     }
     let scenario = scenario("a.b", fails_with_the_third_seed);
     for (count, fails) in [(1, false), (2, false), (3, true), (4, true)] {

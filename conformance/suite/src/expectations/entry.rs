@@ -130,5 +130,5 @@ impl Entry {
 
 /// An error of a file.
 pub(super) fn wrong(name: &str, error: &dyn std::fmt::Display) -> Stop {
-    Stop::Failed(format!("{name}: {error}"))
+    Stop::failed(format!("{name}: {error}"))
 }

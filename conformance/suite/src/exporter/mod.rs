@@ -187,27 +187,27 @@ pub trait Exporter: Send + Sync {
     /// Creates an exportable buffer.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter does not support such buffers.
+    /// [`Stop::unsupported`] if this exporter does not support such buffers.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>>;
 
     /// Creates an exportable image. Its contents are undefined.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter does not support such images.
+    /// [`Stop::unsupported`] if this exporter does not support such images.
     fn image(&self, _spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
-        Err(Stop::Unsupported(NO_IMAGES.into()))
+        Err(Stop::unsupported(NO_IMAGES.into()))
     }
 
     /// Imports memory that the device under test exported: the reverse direction.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if this exporter cannot import.
+    /// [`Stop::unsupported`] if this exporter cannot import.
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>>;
 
     /// Creates an exportable binary semaphore.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn binary_semaphore(&self) -> Verdict<Box<dyn ExportedSemaphore>> {
         Err(no_semaphores())
     }
@@ -215,7 +215,7 @@ pub trait Exporter: Send + Sync {
     /// Creates an exportable timeline semaphore with an initial value.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn timeline_semaphore(&self, _value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
         Err(no_semaphores())
     }
@@ -224,7 +224,7 @@ pub trait Exporter: Send + Sync {
     /// Exportable if the exporter supports it and the device imports such timelines.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn timeline(&self, _value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
@@ -237,7 +237,7 @@ pub trait Exporter: Send + Sync {
     /// A descriptor of one of its timelines, for another process.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it cannot be sent.
+    /// [`Stop::unsupported`] if it cannot be sent.
     fn send_timeline(&self, _timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
         Err(no_timelines())
     }
@@ -245,7 +245,7 @@ pub trait Exporter: Send + Sync {
     /// Opens a timeline sent by the exporter of another process.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it cannot be opened.
+    /// [`Stop::unsupported`] if it cannot be opened.
     fn open_timeline(&self, _timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
@@ -271,7 +271,7 @@ pub trait Exporter: Send + Sync {
     /// A binary semaphore, falsely declared as a timeline.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
+    /// [`Stop::unsupported`] if it has none.
     fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
@@ -294,7 +294,7 @@ pub trait Exporter: Send + Sync {
 }
 
 fn no_semaphores() -> Stop {
-    Stop::Unsupported("the suite has no semaphores of this exporter".into())
+    Stop::unsupported("the suite has no semaphores of this exporter".into())
 }
 
 /// The Vulkan exporter's description without a validation layer.

@@ -37,7 +37,7 @@ pub(super) struct NativeExporter {
 impl NativeExporter {
     pub(super) fn open(backend: &BackendUnderTest, importer: &Device) -> Verdict<Self> {
         if let Some(reason) = importer.capabilities().feature(Feature::ExportableMemory).reason() {
-            return Err(Stop::Unsupported(format!("the device has no exportable memory: {reason}")));
+            return Err(Stop::unsupported(format!("the device has no exportable memory: {reason}")));
         }
         let device = Device::open_matching(&*backend.load()?, importer.identity())?;
         let stream = Arc::new(device.create_stream()?);
@@ -58,7 +58,7 @@ impl NativeExporter {
     fn semaphore(&self, payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
         match self.semaphores {
             Some(make) => make(payload, value),
-            None => Err(Stop::Unsupported(NO_OWN_SEMAPHORES.into())),
+            None => Err(Stop::unsupported(NO_OWN_SEMAPHORES.into())),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Exporter for NativeExporter {
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         if spec.placement == Placement::HostVisible || spec.dedicated {
-            return Err(Stop::Unsupported(NATIVE_FORM.into()));
+            return Err(Stop::unsupported(NATIVE_FORM.into()));
         }
         let memory = self.device.allocate_exportable(spec.size).map_err(|error| too_great(spec.size, error))?;
         Ok(Box::new(NativeBuffer {
@@ -114,7 +114,7 @@ impl Exporter for NativeExporter {
         let timeline: &dyn Any = timeline;
         let kept = || timeline.downcast_ref().map(|kept: &Relabelled<HostSemaphore>| &kept.timeline);
         let timeline = timeline.downcast_ref().or_else(kept);
-        handle_of(timeline.ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))?.export()?)
+        handle_of(timeline.ok_or_else(|| Stop::failed("the timeline is not this exporter's".into()))?.export()?)
     }
 
     fn open_timeline(&self, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {

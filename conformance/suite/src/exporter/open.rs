@@ -14,8 +14,8 @@ use crate::outcome::Verdict;
 /// timeline while another waits for it.
 ///
 /// # Errors
-/// [`Stop::Unsupported`](crate::Stop::Unsupported) if the device does not support the exporter,
-/// [`Stop::Skipped`](crate::Stop::Skipped) with the packages to install if the machine lacks it.
+/// [`Stop::unsupported`](crate::Stop::unsupported) if the device does not support the exporter,
+/// [`Stop::skipped`](crate::Stop::skipped) with the packages to install if the machine lacks it.
 pub(crate) fn open(
     name: ExporterName,
     backend: &BackendUnderTest,
@@ -28,6 +28,6 @@ pub(crate) fn open(
         #[cfg(windows)]
         ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(backend, device)?)),
         #[cfg(not(windows))]
-        ExporterName::D3d12 => Err(Stop::Unsupported("Direct3D is part of Windows".into())),
+        ExporterName::D3d12 => Err(Stop::unsupported("Direct3D is part of Windows".into())),
     }
 }

@@ -32,11 +32,11 @@ pub trait Exchange: Send {
 }
 
 pub(super) fn handle_of(timeline: SemaphoreHandle) -> Verdict<OsHandle> {
-    system::into_semaphore(timeline).ok_or_else(|| Stop::Failed("the timeline was not exported as a handle".into()))
+    system::into_semaphore(timeline).ok_or_else(|| Stop::failed("the timeline was not exported as a handle".into()))
 }
 
 pub(super) fn no_timelines() -> Stop {
-    Stop::Unsupported("the suite has no timelines of this exporter".into())
+    Stop::unsupported("the suite has no timelines of this exporter".into())
 }
 
 /// A wrapper of a timeline.

@@ -66,13 +66,13 @@ impl VulkanExporter {
 /// The Vulkan device of the importing device.
 pub fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
     let devices = HeadlessContext::devices().map_err(|error| match error.kind() {
-        ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::Skipped(error.to_string()),
+        ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::skipped(error.to_string()),
         _ => Stop::from(error),
     })?;
     let same = |identity: &&DeviceIdentity| importer.identity().compare(identity) == IdentityMatch::Same;
     devices.iter().find(same).cloned().ok_or_else(|| {
         let present: Vec<String> = devices.iter().map(ToString::to_string).collect();
-        Stop::Skipped(format!(
+        Stop::skipped(format!(
             "Vulkan has no device that is {}; it has: {}. Install the Vulkan driver of this device{}",
             importer.identity(),
             if present.is_empty() { "none".into() } else { present.join("; ") },
@@ -87,7 +87,7 @@ impl VulkanExporter {
         make: impl FnOnce(&VulkanInterop) -> gpu_interop::Result<ExportableSemaphore>,
     ) -> Verdict<Box<dyn ExportedSemaphore>> {
         if let Some(reason) = self.no_semaphores {
-            return Err(Stop::Unsupported(reason.into()));
+            return Err(Stop::unsupported(reason.into()));
         }
         let exported = make(self.context.interop()).map_err(Stop::attempted)?;
         Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
@@ -109,7 +109,7 @@ impl Exporter for VulkanExporter {
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
             // SwiftShader rejects allocations of exactly its reported maximum. A smaller one fails only after a leak.
             ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
-                Stop::Unsupported(error.to_string())
+                Stop::unsupported(error.to_string())
             }
             ErrorKind::OutOfMemory => too_great(spec.size, error),
             _ => Stop::attempted(error),
@@ -131,7 +131,7 @@ impl Exporter for VulkanExporter {
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
         if let Some(reason) = self.no_imports {
-            return Err(Stop::Unsupported(reason.into()));
+            return Err(Stop::unsupported(reason.into()));
         }
         let options = BufferImportOptions::new(size, USAGE);
         let imported = ImportedBuffer::new(self.context.interop(), request, &options)?;

@@ -40,7 +40,7 @@ impl RawProcess {
     /// Creates the process object for the driver of the backend under test. The process starts with the first call.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] unless the backend is CUDA's.
+    /// [`Stop::unsupported`] unless the backend is CUDA's.
     pub(crate) fn new(context: &Context) -> Verdict<Self> {
         let backend = context.device().backend();
         match &backend.library {
@@ -53,7 +53,7 @@ impl RawProcess {
                 let peer = handed_on.filter(same).filter(answers).and_then(|process| process.peer);
                 Ok(Self { library, device, peer })
             }
-            _ => Err(Stop::Unsupported(format!(
+            _ => Err(Stop::unsupported(format!(
                 "raw calls are those of CUDA's driver; the backend {} does not use it",
                 backend.name
             ))),

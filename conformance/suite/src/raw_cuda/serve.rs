@@ -29,7 +29,7 @@ pub(crate) fn serve(library: &Path, device: c_int) -> Verdict {
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     let channel = Channel::of_this_process()?;
     let mut caller = Caller {
-        driver: Driver::open(library, device).map_err(Stop::Failed)?,
+        driver: Driver::open(library, device).map_err(Stop::failed)?,
         memory: ptr::null_mut(),
         semaphore: ptr::null_mut(),
     };
@@ -58,7 +58,7 @@ struct Caller {
 // this process exists to observe it. Nothing else depends on the process, and its parent expects a crash.
 impl Caller {
     fn perform(&mut self, call: &RawCall, fd: Option<OwnedFd>) -> Verdict<(String, Option<OwnedFd>)> {
-        let fd = || fd.ok_or_else(|| Stop::Failed("the call has no descriptor".into()));
+        let fd = || fd.ok_or_else(|| Stop::failed("the call has no descriptor".into()));
         let text = match *call {
             RawCall::ImportMemory { kind, size, flags } => {
                 let lent = Lent::new(fd()?)?;

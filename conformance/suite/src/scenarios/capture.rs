@@ -49,10 +49,7 @@ fn beside(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
         let worked = work(mode);
         // Finished even after a failure, because the capture uses the target.
         let ended = capture.finish();
-        let in_mode = |stop: Stop| match stop {
-            Stop::Failed(reason) => Stop::Failed(format!("during a capture in mode {mode:?}: {reason}")),
-            other => other,
-        };
+        let in_mode = |stop: Stop| stop.during(format_args!("during a capture in mode {mode:?}"));
         worked.map_err(in_mode)?;
         ended.map_err(in_mode)?;
         buffer.verify_all(value, &format!("the graph captured in mode {mode:?} does not fill"))?;

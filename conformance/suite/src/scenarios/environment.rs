@@ -84,7 +84,7 @@ fn no_visible_device(context: &Context) -> Verdict {
         let what = format!("with {}=`{hidden}`", visibility.variable);
         let found = discover(context.backend_name(), 0, &[(visibility.variable, hidden)]);
         let reason = match found {
-            Ok(found) => return Err(Stop::Failed(format!("{what} there are devices: {:?}", found.devices))),
+            Ok(found) => return Err(Stop::failed(format!("{what} there are devices: {:?}", found.devices))),
             Err(stop) => stop.reason().to_owned(),
         };
         let kind = ErrorKind::NoDevice.to_string();

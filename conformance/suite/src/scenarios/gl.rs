@@ -256,12 +256,12 @@ fn bad_input(context: &Context) -> Verdict {
     let (_, request) = rejected(gl.import_memory(foreign), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     let request = resized(request, size);
     let Ok(fd) = request.into_handle().into_fd() else {
-        return Err(Stop::Failed("the exporter returned no descriptor".into()));
+        return Err(Stop::failed("the exporter returned no descriptor".into()));
     };
     let request = request::memory(MemoryHandle::DmaBufFd(fd), size);
     let (_, request) = rejected(gl.import_memory(request), &[ErrorKind::Unsupported], "a dma-buf")?;
     let Ok(fd) = request.into_handle().into_fd() else {
-        return Err(Stop::Failed("the request did not come back".into()));
+        return Err(Stop::failed("the request did not come back".into()));
     };
     works(context, request::memory(MemoryHandle::OpaqueFd(fd), size))?;
 

@@ -115,7 +115,7 @@ impl<'a> ThreeWay<'a> {
         }
         self.gate.open()?;
         last.wait(PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed(format!("round {round}: Vulkan timed out waiting for OpenGL")),
+            ErrorKind::Timeout => Stop::failed(format!("round {round}: Vulkan timed out waiting for OpenGL")),
             _ => error.into(),
         })?;
         Ok(self.stream.synchronize_timeout(PATIENCE)?)

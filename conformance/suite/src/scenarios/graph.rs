@@ -204,7 +204,7 @@ fn device_works_on(context: &Context) -> Verdict {
             // The device's objects may be used from any thread.
             std::thread::scope(|scope| match scope.spawn(works).join() {
                 Ok(worked) => worked,
-                Err(_) => Err(Stop::Failed("the other thread panicked".into())),
+                Err(_) => Err(Stop::failed("the other thread panicked".into())),
             })
         });
         stream.copy(to.slice(4096..)?, from.slice(4096..)?)

@@ -34,7 +34,7 @@ const BLOCK: u64 = 1 << 20;
 
 fn vulkan(context: &Context) -> Verdict<&HeadlessContext> {
     let vulkan = context.exporter()?.vulkan();
-    vulkan.ok_or_else(|| Stop::Unsupported("the exporter is not Vulkan".into()))
+    vulkan.ok_or_else(|| Stop::unsupported("the exporter is not Vulkan".into()))
 }
 
 fn heap(context: &Context, block_size: u64) -> Verdict<SharedHeap> {

@@ -58,7 +58,7 @@ fn json(context: &Context) -> Verdict {
 }
 
 fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, what: &str) -> Verdict {
-    let failed = |error: serde_json::Error| Stop::Failed(error.to_string());
+    let failed = |error: serde_json::Error| Stop::failed(error.to_string());
     let text = serde_json::to_string(value).map_err(failed)?;
     let back: T = serde_json::from_str(&text).map_err(failed)?;
     ensure_eq!(&back, value, "{what} after {text}");
@@ -123,7 +123,7 @@ pub(super) fn open_second(context: &Context) -> Verdict<Device> {
     let listed = context.backend().devices()?;
     let Some(ordinal) = listed.iter().position(|other| this.compare(other) == IdentityMatch::Different) else {
         let count = listed.len();
-        return Err(Stop::Unsupported(format!("needs two devices that differ; the backend lists {count}")));
+        return Err(Stop::unsupported(format!("needs two devices that differ; the backend lists {count}")));
     };
     let second = Device::open(context.backend(), ordinal)?;
     ensure_eq!(second.identity(), &listed[ordinal], "the second device");

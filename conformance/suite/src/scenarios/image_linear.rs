@@ -188,7 +188,7 @@ fn optimal_is_no_buffer(context: &Context) -> Verdict {
         let optimal = context.exporter()?.image(ImageSpec { offset, ..spec })?;
         let request = optimal.import_request()?;
         let Some(start) = request.image().map(|image| image.offset) else {
-            return Err(Stop::Failed("the request lacks the image".into()));
+            return Err(Stop::failed("the request lacks the image".into()));
         };
         let memory = context.device().import_memory(request)?;
         let size = memory.size();

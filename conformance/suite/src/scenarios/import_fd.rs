@@ -71,7 +71,7 @@ fn closed(context: &Context) -> Verdict {
 
 /// The descriptor of a handle that was made from one.
 pub(super) fn descriptor<H>(fd: Result<OwnedFd, H>) -> Verdict<OwnedFd> {
-    fd.map_err(|_| Stop::Failed("the handle is not the descriptor that it should be".into()))
+    fd.map_err(|_| Stop::failed("the handle is not the descriptor that it should be".into()))
 }
 
 /// 0 is a valid descriptor; HIP's runtime treats it as "none" in places.

@@ -77,7 +77,7 @@ fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts:
         let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let witness = rustix::fs::fstat(&object)?;
         match device.import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object))) {
-            Ok(_) => return Err(Stop::Failed("an epoll descriptor was imported as a semaphore".into())),
+            Ok(_) => return Err(Stop::failed("an epoll descriptor was imported as a semaphore".into())),
             Err(failure) => came_back(failure, |request| request.into_handle().into_fd().ok(), &witness)?,
         }
         count(&counts.refused);
@@ -94,7 +94,7 @@ fn came_back<R: std::fmt::Debug>(
     let kinds = [ErrorKind::ImportRejected, ErrorKind::InvalidArgument, ErrorKind::Unsupported];
     let (error, request) = failure.into_parts();
     super::expect_kind(&error, &kinds, "an import that must fail")?;
-    let fd = fd(request).ok_or_else(|| Stop::Failed("the handle that came back is not a descriptor".into()))?;
+    let fd = fd(request).ok_or_else(|| Stop::failed("the handle that came back is not a descriptor".into()))?;
     let found = rustix::fs::fstat(&fd)?;
     ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
     Ok(())
@@ -124,7 +124,7 @@ impl Stranger for Descriptor {
     fn check(&self) -> Verdict {
         let number = self.fd.as_raw_fd();
         let closed =
-            |errno| Stop::Failed(format!("the descriptor {number} of another thread was closed elsewhere: {errno}"));
+            |errno| Stop::failed(format!("the descriptor {number} of another thread was closed elsewhere: {errno}"));
         let stat = rustix::fs::fstat(&self.fd).map_err(closed)?;
         let mut mark = [0; 8];
         let read = rustix::io::pread(&self.fd, &mut mark, 0).map_err(closed)?;

@@ -166,7 +166,7 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
 fn nvsci(context: &Context) -> Verdict {
     let kind = gpu_interop::MemoryHandleKind::NvSciBuf;
     if context.device().capabilities().memory(kind).is_supported() {
-        return Err(Stop::Skipped("the device imports NvSci objects, as `nvsci.*` shows".into()));
+        return Err(Stop::skipped("the device imports NvSci objects, as `nvsci.*` shows".into()));
     }
     // SAFETY: the object is never dereferenced: the device does not import this kind.
     let object = unsafe { NvSciBufObject::from_raw(NonNull::dangling()) };

@@ -69,7 +69,7 @@ fn rejected<T, R: std::fmt::Debug>(
     what: &str,
 ) -> Verdict<(gpu_interop::Error, R)> {
     match result {
-        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
+        Ok(_) => Err(Stop::failed(format!("{what} was accepted"))),
         Err(failure) => {
             expect_kind(failure.error(), kinds, what)?;
             Ok(failure.into_parts())
@@ -91,7 +91,7 @@ fn rejected_before_driver<T, R: std::fmt::Debug>(
 /// The error of a call that must fail with this kind.
 fn expect_error<T>(result: gpu_interop::Result<T>, kind: ErrorKind, what: &str) -> Verdict<gpu_interop::Error> {
     match result {
-        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
+        Ok(_) => Err(Stop::failed(format!("{what} was accepted"))),
         Err(error) => {
             expect_kind(&error, &[kind], what)?;
             Ok(error)
@@ -110,7 +110,8 @@ fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> V
     if kinds.contains(&error.kind()) {
         return Ok(());
     }
-    Err(Stop::Failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind())))
+    Err(Stop::failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind()))
+        .with_error(error))
 }
 
 /// A short time to watch a stream, for many checks in a row.

@@ -28,7 +28,7 @@ fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Ve
     let request = buffer.import_request()?;
     let size = request.size();
     let handle = system::of_memory(request.handle())
-        .ok_or_else(|| Stop::Unsupported("handles of this exporter cannot be sent to another process".into()))?;
+        .ok_or_else(|| Stop::unsupported("handles of this exporter cannot be sent to another process".into()))?;
     channel.send(what, size, &[handle])
 }
 
@@ -83,7 +83,7 @@ fn export_and_hang(context: &Context, channel: &Channel) -> Verdict {
 /// Waits for its own termination, for a limited time.
 fn hang() -> Verdict {
     std::thread::sleep(std::time::Duration::from_secs(60));
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }
 
 fn importer_killed(context: &Context) -> Verdict {
@@ -109,7 +109,7 @@ fn import_and_write_forever(context: &Context, channel: &Channel) -> Verdict {
         stream.fill(&mapped, 0xee)?;
         stream.synchronize()?;
     }
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }
 
 fn handles_not_inherited(context: &Context) -> Verdict {

@@ -78,7 +78,7 @@ fn backwards(context: &Context) -> Verdict {
 }
 
 fn wrong_kind(context: &Context) -> Verdict {
-    let lost = || Stop::Failed("another handle came back".into());
+    let lost = || Stop::failed("another handle came back".into());
     let import = |handle| context.device().import_semaphore(request::semaphore(handle));
     let binary = context.exporter()?.binary_semaphore()?;
     let handle = system::into_semaphore(binary.export()?).ok_or_else(lost)?;
@@ -119,7 +119,7 @@ pub(super) fn need_batches(context: &Context) -> Verdict {
     stream.synchronize_timeout(PATIENCE)?;
     match signalled {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            Err(Stop::Unsupported(format!("batches of semaphores: {error}")))
+            Err(Stop::unsupported(format!("batches of semaphores: {error}")))
         }
         signalled => Ok(signalled?),
     }

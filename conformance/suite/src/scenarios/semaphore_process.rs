@@ -29,7 +29,7 @@ const TURNS: u64 = 200;
 fn send_semaphore(channel: &Channel, what: &str, semaphore: &dyn ExportedSemaphore) -> Verdict {
     let handle = semaphore.export()?;
     let handle = system::of_semaphore(&handle)
-        .ok_or_else(|| Stop::Unsupported("semaphores of this exporter cannot be sent to another process".into()))?;
+        .ok_or_else(|| Stop::unsupported("semaphores of this exporter cannot be sent to another process".into()))?;
     channel.send(what, 0, &[handle])
 }
 
@@ -40,7 +40,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
     let peer = context.spawn_peer("take-turns")?;
     let request = buffer.import_request()?;
     let handle = system::of_memory(request.handle());
-    let handle = handle.ok_or_else(|| Stop::Unsupported("the memory cannot be sent to another process".into()))?;
+    let handle = handle.ok_or_else(|| Stop::unsupported("the memory cannot be sent to another process".into()))?;
     // Odd values are this process's signals, even ones the peer's.
     let mut found = vec![0; SIZE];
     for turn in 0..TURNS {
@@ -143,5 +143,5 @@ fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
     stream.wait(&[timeline.wait_value(1000)])?;
     channel.send("waiting", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }

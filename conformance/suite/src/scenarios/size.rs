@@ -54,7 +54,7 @@ fn one_gib(context: &Context) -> Verdict {
     let available = available_memory()?;
     if available < NEEDED {
         let mib = available >> 20;
-        return Err(Stop::Skipped(format!("needs 3 GiB of free memory; this machine has {mib} MiB")));
+        return Err(Stop::skipped(format!("needs 3 GiB of free memory; this machine has {mib} MiB")));
     }
     both_ways(context, 1 << 30)
 }

@@ -55,7 +55,7 @@ fn import_map_free(context: &Context) -> Verdict {
 
 /// The result of a thread; a panic is a failure.
 pub(super) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> Verdict<T> {
-    handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
+    handle.join().unwrap_or_else(|_| Err(Stop::failed("a thread panicked".into())))
 }
 
 fn other_thread(context: &Context) -> Verdict {

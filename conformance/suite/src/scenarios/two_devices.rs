@@ -68,7 +68,7 @@ fn pending(context: &Context) -> Verdict {
     for device in [first, &second] {
         for feature in [Feature::ExportableMemory, Feature::StreamMemoryOperations32] {
             if let Some(reason) = device.capabilities().feature(feature).reason() {
-                return Err(Stop::Unsupported(format!("{feature}: {reason}")));
+                return Err(Stop::unsupported(format!("{feature}: {reason}")));
             }
         }
     }

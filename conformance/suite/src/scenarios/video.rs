@@ -60,7 +60,7 @@ const SIZE: [u32; 2] = [198, 114];
 
 fn vulkan(context: &Context) -> Verdict<&HeadlessContext> {
     let vulkan = context.exporter()?.vulkan();
-    vulkan.ok_or_else(|| Stop::Unsupported("the exporter is not Vulkan".into()))
+    vulkan.ok_or_else(|| Stop::unsupported("the exporter is not Vulkan".into()))
 }
 
 fn spec(format: VideoFormat, size: [u32; 2]) -> Spec {

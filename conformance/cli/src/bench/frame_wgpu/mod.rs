@@ -53,7 +53,7 @@ impl Frame {
 #[cfg(not(feature = "wgpu"))]
 pub(super) fn run(_: &Machine, _: &mut Recorder, _: &str, _: Frame) -> Verdict {
     let reason = "this command was built without wgpu; build it with `--features gpu-interop-conformance-cli/wgpu`";
-    Err(gpu_interop_conformance::Stop::Unsupported(reason.into()))
+    Err(gpu_interop_conformance::Stop::unsupported(reason.into()))
 }
 
 #[cfg(feature = "wgpu")]

@@ -56,7 +56,7 @@ impl Way for Readback<'_> {
 
     fn finish(&self, number: u32) -> Verdict {
         let drawn = self.drawn.borrow_mut()[slot(number)].take();
-        self.side.wait_for(drawn.ok_or_else(|| Stop::Failed(format!("the frame {number} was not begun")))?)?;
+        self.side.wait_for(drawn.ok_or_else(|| Stop::failed(format!("the frame {number} was not begun")))?)?;
         let (texture, readable) = &self.frames[slot(number)];
         let own = self.texels.own()?;
         {

@@ -40,7 +40,7 @@ impl Way for Shared<'_> {
         let mapping = match (texture.array(), texture.linear(0, 0)) {
             (Some(array), _) => Mapping::Array(array),
             (None, Some((texels, layout))) => Mapping::Linear(texels, layout.row_pitch),
-            (None, None) => return Err(Stop::Failed("a texture without a mapping".into())),
+            (None, None) => return Err(Stop::failed("a texture without a mapping".into())),
         };
         self.texels.work(number, mapping)?;
         self.hand_backs.borrow_mut()[slot(number)] = Some(compute.signal()?);
@@ -49,7 +49,7 @@ impl Way for Shared<'_> {
 
     fn finish(&self, number: u32) -> Verdict {
         let back = self.hand_backs.borrow_mut()[slot(number)].take();
-        let back = back.ok_or_else(|| Stop::Failed(format!("the frame {number} was not begun")))?;
+        let back = back.ok_or_else(|| Stop::failed(format!("the frame {number} was not begun")))?;
         let compose = self.side.compose(self.textures[slot(number)].wgpu(), number);
         self.side.submitted(number, back.acquire_and_submit([compose])?);
         Ok(())

@@ -126,7 +126,7 @@ impl WgpuSide {
 impl Composer for WgpuSide {
     fn wait(&self, number: u32) -> Verdict {
         let index = self.submitted.borrow_mut()[slot(number)].take();
-        self.wait_for(index.ok_or_else(|| Stop::Failed(format!("the frame {number} was not composed")))?)
+        self.wait_for(index.ok_or_else(|| Stop::failed(format!("the frame {number} was not composed")))?)
     }
 
     fn parts(&self) -> Verdict<Vec<u8>> {
@@ -147,7 +147,7 @@ pub(super) fn buffer(interop: &Interop, size: u64, usage: BufferUsages) -> wgpu:
 }
 
 pub(super) fn failed(error: impl std::fmt::Display) -> Stop {
-    Stop::Failed(format!("wgpu: {error}"))
+    Stop::failed(format!("wgpu: {error}"))
 }
 
 /// The device of `context`.
@@ -164,7 +164,7 @@ fn open(context: &HeadlessContext, compute: &Device) -> Verdict<Interop> {
             return Interop::with_compute(&device, &queue, compute.clone()).map_err(too_much);
         }
     }
-    Err(Stop::Unsupported(format!("wgpu finds no device that shares and is {}", context.identity())))
+    Err(Stop::unsupported(format!("wgpu finds no device that shares and is {}", context.identity())))
 }
 
 /// The output of a future that native backends complete at once.

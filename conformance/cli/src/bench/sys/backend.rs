@@ -40,7 +40,7 @@ impl Lane {
     pub(crate) fn batch<const N: usize>(&self) -> Verdict<&[ExternalSemaphore; N]> {
         let count = self.semaphores.len();
         let all = self.semaphores.as_slice().try_into();
-        all.map_err(|_| Stop::Failed(format!("a batch of {N} needs as many timelines, not {count}")))
+        all.map_err(|_| Stop::failed(format!("a batch of {N} needs as many timelines, not {count}")))
     }
 
     /// Signals all timelines in one batch, `calls` times with rising values from `first` on. Returns the duration of

@@ -12,7 +12,7 @@ use gpu_interop_conformance::{Stop, Verdict, ensure};
 use super::Steps;
 
 fn failed(what: &str, error: DriverError) -> Stop {
-    Stop::Failed(format!("cudarc, {what}: CUDA error {}", error.0 as u32))
+    Stop::failed(format!("cudarc, {what}: CUDA error {}", error.0 as u32))
 }
 
 /// `cudarc` with a reference to the primary context of one device.
@@ -27,12 +27,12 @@ impl Cudarc {
         // SAFETY: it loads the driver's library, which is made for being loaded at run time.
         let present = catch_unwind(|| unsafe { cudarc::driver::sys::is_culib_present() });
         if !present.unwrap_or(false) {
-            return Err(Stop::Skipped("cudarc finds no CUDA driver; it looks for libcuda.so in its own way".into()));
+            return Err(Stop::skipped("cudarc finds no CUDA driver; it looks for libcuda.so in its own way".into()));
         }
         match catch_unwind(|| CudaContext::new(ordinal)) {
             Ok(Ok(context)) => Ok(Self { context }),
             Ok(Err(error)) => Err(failed("opening the device", error)),
-            Err(_) => Err(Stop::Skipped("cudarc panicked when it opened the device".into())),
+            Err(_) => Err(Stop::skipped("cudarc panicked when it opened the device".into())),
         }
     }
 

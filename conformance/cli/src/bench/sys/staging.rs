@@ -8,7 +8,7 @@ use gpu_interop_conformance::{Stop, Verdict, ensure};
 /// until the copy has completed. Vulkan must not write the buffer meanwhile.
 pub(crate) fn copy_from_staging(stream: &Stream, target: BufferSlice<'_>, staging: &OwnedBuffer) -> Verdict {
     let Some(source) = staging.mapped_ptr() else {
-        return Err(Stop::Failed("the staging buffer is not host-visible".into()));
+        return Err(Stop::failed("the staging buffer is not host-visible".into()));
     };
     ensure!(target.size() <= staging.size(), "the staging buffer is smaller than the frame");
     // SAFETY: mapped as long as the borrowed buffer lives, and at least this long; the copy has run, or never will,

@@ -25,8 +25,8 @@ impl Drop for Buffers<'_> {
 pub(crate) fn bound_buffers(whole: &ExportableBuffer, count: u32, size: u64) -> Verdict<[Duration; 2]> {
     let memory = whole.buffer();
     ensure!(!memory.is_dedicated(), "the memory is dedicated to another buffer");
-    let types = memory_handle_type(whole.handle_kind()).ok_or_else(|| Stop::Failed("no handle of Vulkan".into()))?;
-    let failed = |error: vk::Result| Stop::Failed(format!("Vulkan: {error}"));
+    let types = memory_handle_type(whole.handle_kind()).ok_or_else(|| Stop::failed("no handle of Vulkan".into()))?;
+    let failed = |error: vk::Result| Stop::failed(format!("Vulkan: {error}"));
     let capacity = usize::try_from(count)?;
     let mut buffers = Buffers { device: memory.interop().device(), list: Vec::with_capacity(capacity) };
     let mut taken = Duration::ZERO;

@@ -51,11 +51,11 @@ impl LibraryCounter {
     pub(in crate::bench) fn bridge(machine: &Machine, exporter: Exporter<'_>) -> Verdict<Self> {
         let capabilities = machine.device.capabilities();
         if let Some(reason) = capabilities.timeline(None).reason() {
-            return Err(Stop::Unsupported(format!("a bridge: {reason}")));
+            return Err(Stop::unsupported(format!("a bridge: {reason}")));
         }
         let words = [Feature::StreamMemoryOperations64, Feature::StreamMemoryOperations32];
         if !words.into_iter().any(|feature| capabilities.feature(feature).is_supported()) {
-            return Err(Stop::Unsupported("a bridge: streams cannot wait for a value that is not there yet".into()));
+            return Err(Stop::unsupported("a bridge: streams cannot wait for a value that is not there yet".into()));
         }
         let exported = exporter.timeline(machine, false)?;
         let strategy = TimelineStrategy::HostBridge;
@@ -77,7 +77,7 @@ impl RawCounter {
 /// A timeline that the device can import.
 fn exportable(machine: &Machine, exporter: Exporter<'_>) -> Verdict<ExportedTimeline> {
     match machine.device.capabilities().semaphore(SemaphoreHandleKind::TimelineFd).reason() {
-        Some(reason) => Err(Stop::Unsupported(format!("timeline semaphores: {reason}"))),
+        Some(reason) => Err(Stop::unsupported(format!("timeline semaphores: {reason}"))),
         None => exporter.timeline(machine, true),
     }
 }

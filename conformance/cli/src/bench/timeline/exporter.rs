@@ -25,7 +25,7 @@ impl Peer {
     pub(super) fn open(machine: &Machine) -> Verdict<Self> {
         let make = machine.under_test.semaphores();
         let make =
-            make.ok_or_else(|| Stop::Unsupported("this backend has no exportable semaphores of its own".into()))?;
+            make.ok_or_else(|| Stop::unsupported("this backend has no exportable semaphores of its own".into()))?;
         let device = Device::open_matching(&*machine.backend, machine.device.identity())?;
         Ok(Self { stream: device.create_stream()?, device, make })
     }
@@ -53,7 +53,7 @@ impl ExportedTimeline {
     pub(in crate::bench) fn op(&self, value: u64) -> Verdict<SemaphoreOp<'_>> {
         match &self.end {
             End::Vulkan(semaphore) => Ok(SemaphoreOp { semaphore, value }),
-            End::Own(_) => Err(Stop::Failed("a timeline of the backend's own in a submission of Vulkan".into())),
+            End::Own(_) => Err(Stop::failed("a timeline of the backend's own in a submission of Vulkan".into())),
         }
     }
 
@@ -61,7 +61,7 @@ impl ExportedTimeline {
     pub(super) fn imported(&self) -> Verdict<&ExternalSemaphore> {
         match &self.end {
             End::Own(semaphore) => Ok(semaphore),
-            End::Vulkan(_) => Err(Stop::Failed("a timeline of Vulkan on a stream of the exporter".into())),
+            End::Vulkan(_) => Err(Stop::failed("a timeline of Vulkan on a stream of the exporter".into())),
         }
     }
 }
@@ -71,7 +71,7 @@ impl Exporter<'_> {
     pub(super) fn timeline(self, machine: &Machine, export: bool) -> Verdict<ExportedTimeline> {
         match self {
             Self::Vulkan(_) if export && machine.under_test.semaphores().is_some() => {
-                Err(Stop::Unsupported("this backend does not import Vulkan's semaphores".into()))
+                Err(Stop::unsupported("this backend does not import Vulkan's semaphores".into()))
             }
             Self::Vulkan(context) if export => {
                 let semaphore = ExportableSemaphore::timeline(context.interop(), 0).map_err(missing)?;
@@ -87,7 +87,7 @@ impl Exporter<'_> {
                 let end = End::Own(peer.device.import_semaphore(semaphore.import_request()?)?);
                 let timeline = semaphore.as_timeline();
                 let timeline =
-                    timeline.ok_or_else(|| Stop::Unsupported("this backend's semaphores are no timelines".into()))?;
+                    timeline.ok_or_else(|| Stop::unsupported("this backend's semaphores are no timelines".into()))?;
                 Ok(ExportedTimeline { timeline, end })
             }
         }
@@ -97,7 +97,7 @@ impl Exporter<'_> {
 /// An unsupported feature is not a failure.
 fn missing(error: Error) -> Stop {
     match error.kind() {
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+        ErrorKind::Unsupported => Stop::unsupported(error.to_string()),
         _ => error.into(),
     }
 }

@@ -51,7 +51,7 @@ impl Queue {
         let (answer, answers) = channel();
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = jobs.as_ref().map(|jobs| jobs.send((job, answer)).is_ok());
-        if sent == Some(true) { Ok(Enqueued(answers)) } else { Err(Stop::Failed("the exporter's queue ended".into())) }
+        if sent == Some(true) { Ok(Enqueued(answers)) } else { Err(Stop::failed("the exporter's queue ended".into())) }
     }
 }
 
@@ -108,6 +108,6 @@ impl Exchange for Enqueued {
     fn finish(self: Box<Self>) -> Answer {
         self.0
             .recv_timeout(PATIENCE)
-            .map_err(|_| Stop::Failed("the exporter's queue timed out waiting for the device".into()))?
+            .map_err(|_| Stop::failed("the exporter's queue timed out waiting for the device".into()))?
     }
 }

@@ -105,7 +105,7 @@ impl VulkanAccess {
     }
 
     fn released(&self) -> Verdict<MutexGuard<'_, bool>> {
-        self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))
+        self.released.lock().map_err(|_| Stop::failed("another transfer panicked".into()))
     }
 }
 
@@ -209,7 +209,7 @@ struct Submitted {
 impl Exchange for Submitted {
     fn finish(self: Box<Self>) -> Verdict<Vec<u8>> {
         self.submission.wait(PATIENCE).map_err(|error| match error.kind() {
-            ErrorKind::Timeout => Stop::Failed("the exporter's queue timed out waiting for the device".into()),
+            ErrorKind::Timeout => Stop::failed("the exporter's queue timed out waiting for the device".into()),
             _ => error.into(),
         })?;
         let mut found = vec![0; self.size];

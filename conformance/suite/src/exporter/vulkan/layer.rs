@@ -14,7 +14,7 @@ pub(super) fn deadlocks() -> Verdict<Option<String>> {
     let entry = gpu_interop::vulkan::load_entry()?;
     // SAFETY: the entry is a Vulkan loader's.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }
-        .map_err(|code| Stop::Failed(format!("vkEnumerateInstanceLayerProperties: {code}")))?;
+        .map_err(|code| Stop::failed(format!("vkEnumerateInstanceLayerProperties: {code}")))?;
     let layer = layers.iter().find(|layer| layer.layer_name_as_c_str() == Ok(c"VK_LAYER_KHRONOS_validation"));
     let old = layer.map(|layer| layer.spec_version).filter(|version| *version < SOUND);
     Ok(old.map(|version| {

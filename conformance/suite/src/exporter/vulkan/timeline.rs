@@ -27,7 +27,7 @@ pub(super) fn send(timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
     let timeline: &dyn Any = timeline;
     let exportable = timeline.downcast_ref::<ExportableSemaphore>();
     let reason = "timelines of this exporter cannot be sent to another process";
-    handle_of(exportable.ok_or_else(|| Stop::Unsupported(reason.into()))?.export()?)
+    handle_of(exportable.ok_or_else(|| Stop::unsupported(reason.into()))?.export()?)
 }
 
 /// A timeline of another process, through Vulkan's import for the host; a driver may import the descriptor as well.
@@ -46,6 +46,6 @@ pub(super) fn operation<'a>(point: Point<'a>) -> Verdict<SemaphoreOp<'a>> {
     let timeline: &dyn Any = &**point.timeline;
     let exportable = timeline.downcast_ref().map(ExportableSemaphore::semaphore);
     let semaphore = exportable.or_else(|| timeline.downcast_ref());
-    let semaphore = semaphore.ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))?;
+    let semaphore = semaphore.ok_or_else(|| Stop::failed("the timeline is not this exporter's".into()))?;
     Ok(SemaphoreOp { semaphore, value: point.value })
 }

@@ -173,7 +173,7 @@ fn without_end(context: &Context) -> Verdict {
         stream.write(&shared.mapped, &pattern.bytes(0, SIZE))?;
         stream.signal(&[semaphore.release_key(9)])?;
         let acquired = waits.recv_timeout(PATIENCE);
-        acquired.map_err(|_| Stop::Failed("the wait does not end with the stream's release".into()))??;
+        acquired.map_err(|_| Stop::failed("the wait does not end with the stream's release".into()))??;
         pattern.verify(0, &shared.read()?, "the stream's data")?;
         shared.release(0)?;
     }
@@ -184,7 +184,7 @@ fn abandoned(context: &Context) -> Verdict {
     let shared = Shared::new(context, Sharing::NtHandleKeyedMutex)?;
     let other = Gpu11::open(context.device())?;
     let MemoryHandle::D3d11Resource(Win32Object::Handle(handle)) = shared.mutex.resource().export()? else {
-        return Err(Stop::Failed("the resource was not exported by NT handle".into()));
+        return Err(Stop::failed("the resource was not exported by NT handle".into()));
     };
     let opened = other.interop().open_resource(&handle)?;
     let held: IDXGIKeyedMutex = opened.cast()?;

@@ -22,7 +22,7 @@ scenarios! {
 
 /// The same identity with another LUID or node mask.
 fn other_devices(identity: &DeviceIdentity) -> Verdict<[DeviceIdentity; 2]> {
-    let luid = identity.luid.ok_or_else(|| Stop::Failed("Direct3D's device has no LUID".into()))?;
+    let luid = identity.luid.ok_or_else(|| Stop::failed("Direct3D's device has no LUID".into()))?;
     let mut bytes = luid.bytes;
     bytes[0] ^= 0xff;
     let with = |luid| identity.clone().with_luid(Some(luid));

@@ -72,7 +72,7 @@ impl Both<'_> {
         let shrunk = |n: u32| (n >> level).max(1);
         let depth = u32::from(depth_or_array_size);
         let (layers, slices) = if dimension == SrvDimension::TEXTURE3D { (1, shrunk(depth)) } else { (depth, 1) };
-        let width = u32::try_from(width).map_err(|error| crate::outcome::Stop::Failed(error.to_string()))?;
+        let width = u32::try_from(width).map_err(|error| crate::outcome::Stop::failed(error.to_string()))?;
         let layer = |layer| Subresource {
             texture: self.texture.resource(),
             number: u32::from(level) + layer * u32::from(levels),

@@ -83,7 +83,7 @@ fn texture(gpu: &Gpu11, spec: &VideoTextureSpec, format: DxgiFormat) -> Verdict<
         support => support?,
     };
     if support & needed != needed {
-        return Err(Stop::Unsupported(format!("the device has no textures of {format:?}")));
+        return Err(Stop::unsupported(format!("the device has no textures of {format:?}")));
     }
     let [width, height] = spec.extent();
     gpu.texture(&D3D11_TEXTURE2D_DESC {
@@ -111,7 +111,7 @@ fn rows(plane: &PlaneLayout) -> Verdict<(Vec<usize>, usize)> {
 
 /// A size or offset of a plane that is in memory, bytes.
 fn in_memory(plane: &PlaneLayout, bytes: Option<u64>) -> Verdict<usize> {
-    let bytes = bytes.ok_or_else(|| Stop::Failed(format!("a plane is larger than any memory: {plane:?}")))?;
+    let bytes = bytes.ok_or_else(|| Stop::failed(format!("a plane is larger than any memory: {plane:?}")))?;
     Ok(usize::try_from(bytes)?)
 }
 

@@ -76,7 +76,7 @@ fn texture(gpu: &Gpu12, spec: &VideoTextureSpec, format: DxgiFormat) -> Verdict<
     // SAFETY: the structure is that of the feature, and outlives the call.
     unsafe { device.CheckFeatureSupport(D3D12_FEATURE_FORMAT_SUPPORT, (&raw mut support).cast(), size) }?;
     if !support.Support1.contains(D3D12_FORMAT_SUPPORT1_TEXTURE2D) {
-        return Err(Stop::Unsupported(format!("the device has no textures of {format:?}")));
+        return Err(Stop::unsupported(format!("the device has no textures of {format:?}")));
     }
     let desc = D3D12_RESOURCE_DESC {
         Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,

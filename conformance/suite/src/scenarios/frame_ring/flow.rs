@@ -136,7 +136,7 @@ fn show_behind(rig: &Rig<'_>, gate: &Timeline, done: (&OwnedSemaphore, &Timeline
                 gate.signal(value)
             });
             let presented = present(frame);
-            opened.join().map_err(|_| Stop::Failed("the thread that opens the gate panicked".into()))??;
+            opened.join().map_err(|_| Stop::failed("the thread that opens the gate panicked".into()))??;
             presented
         })
     };

@@ -23,7 +23,7 @@ const USAGE: BufferUsageFlags =
 
 fn vulkan(context: &Context) -> Verdict<&HeadlessContext> {
     let vulkan = context.exporter()?.vulkan();
-    vulkan.ok_or_else(|| Stop::Unsupported("the exporter is not Vulkan".into()))
+    vulkan.ok_or_else(|| Stop::unsupported("the exporter is not Vulkan".into()))
 }
 
 /// The data of a frame.

@@ -84,7 +84,7 @@ fn of_an_event(context: &Context) -> Verdict {
 fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
     match context.device().import_memory(request(name)) {
         Err(failure) if REFUSED.contains(&failure.kind()) && !context.has_system_objects() => {
-            Err(Stop::Unsupported(format!("the device imports no sections of the system: {failure}")))
+            Err(Stop::unsupported(format!("the device imports no sections of the system: {failure}")))
         }
         imported => Ok(imported?),
     }

@@ -98,7 +98,7 @@ fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str)
         asked += 1;
     }
     if asked == 0 {
-        return Err(Stop::Unsupported("the device imports no NT handles".into()));
+        return Err(Stop::unsupported("the device imports no NT handles".into()));
     }
     Ok(handle)
 }
@@ -117,7 +117,7 @@ fn closed(context: &Context) -> Verdict {
     // are closed after it, whose numbers Windows assigns first.
     let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
     fillers.sort_by_key(|handle| handle.as_raw_handle().addr());
-    let Some(highest) = fillers.pop() else { return Err(Stop::Failed("no handles were made".into())) };
+    let Some(highest) = fillers.pop() else { return Err(Stop::failed("no handles were made".into())) };
     let number = highest.as_raw_handle();
     let closed_after = fillers.split_off(fillers.len() / 2);
     drop(fillers);
@@ -129,7 +129,7 @@ fn closed(context: &Context) -> Verdict {
     let (error, back) = match context.device().import_memory(request) {
         Ok(imported) => {
             std::mem::forget(imported);
-            return Err(Stop::Failed("a closed handle was accepted".into()));
+            return Err(Stop::failed("a closed handle was accepted".into()));
         }
         Err(failure) => failure.into_parts(),
     };
@@ -258,7 +258,7 @@ fn other_kinds(context: &Context) -> Verdict {
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
     }
     if asked == 0 {
-        return Err(Stop::Unsupported("the device imports every kind of handle".into()));
+        return Err(Stop::unsupported("the device imports every kind of handle".into()));
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ fn beyond(context: &Context) -> Verdict {
                 let back = came_back(back, number, &kept.witness, &format!("a size of {size}"))?;
                 works(context, kept.request_with(back, kept.size)?)?;
             }
-            Ok(_) if size > 1 << 57 => return Err(Stop::Failed(format!("{size} bytes were accepted"))),
+            Ok(_) if size > 1 << 57 => return Err(Stop::failed(format!("{size} bytes were accepted"))),
             // CUDA's driver trusts the caller.
             Ok(memory) => {
                 ensure!(memory.map_buffer(end..size).is_err(), "{size} bytes: a missing range was mapped");

@@ -73,11 +73,11 @@ fn duplicate(handle: &OwnedHandle) -> Verdict<OwnedHandle> {
     let number = handle.as_raw_handle();
     handle
         .try_clone()
-        .map_err(|error| Stop::Failed(format!("the caller's handle {number:?} was closed elsewhere: {error}")))
+        .map_err(|error| Stop::failed(format!("the caller's handle {number:?} was closed elsewhere: {error}")))
 }
 
 fn accepted() -> Stop {
-    Stop::Failed("an import that must fail was accepted".into())
+    Stop::failed("an import that must fail was accepted".into())
 }
 
 /// A section, and its content until it is closed here.
@@ -91,7 +91,7 @@ impl Section {
         let section = objects::section(None, 4096)?;
         let number = section.as_raw_handle();
         objects::write_section(&section, &mark.to_ne_bytes()).map_err(|error| {
-            Stop::Failed(format!("the new handle {number:?} of another thread was closed elsewhere: {error}"))
+            Stop::failed(format!("the new handle {number:?} of another thread was closed elsewhere: {error}"))
         })?;
         Ok(Self { section, mark })
     }

@@ -62,7 +62,7 @@ fn dma_buf(context: &Context) -> Verdict {
                     let fd = descriptor(failure.into_request().into_handle().into_fd())?;
                     match classify_fd(fd.as_fd()) {
                         FdKind::DmaBuf => Ok(format!("{text}; the descriptor came back open")),
-                        other => Err(Stop::Failed(format!("the returned descriptor is {other}"))),
+                        other => Err(Stop::failed(format!("the returned descriptor is {other}"))),
                     }
                 }
             }

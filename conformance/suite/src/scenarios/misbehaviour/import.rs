@@ -110,7 +110,7 @@ fn excess(context: &Context, request: MemoryImport) -> Verdict<String> {
     match context.device().import_memory(resized(request, size * 1024)) {
         Ok(memory) => {
             let Err(error) = memory.map_buffer(size..size * 1024) else {
-                return Err(Stop::Failed("missing memory was mapped".into()));
+                return Err(Stop::failed("missing memory was mapped".into()));
             };
             ensure!(
                 matches!(error.kind(), ErrorKind::Driver | ErrorKind::InvalidArgument | ErrorKind::OutOfMemory),

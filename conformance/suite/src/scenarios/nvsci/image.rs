@@ -34,13 +34,13 @@ fn attributes(rig: &Rig, image: ImageAttributes) -> BufferAttributes {
 }
 
 fn bytes(number: u64) -> Verdict<usize> {
-    usize::try_from(number).map_err(|error| Stop::Failed(error.to_string()))
+    usize::try_from(number).map_err(|error| Stop::failed(error.to_string()))
 }
 
 fn rows(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
     let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
-    let [plane] = buffer.properties().planes() else { return Err(Stop::Failed(format!("{:?}", buffer.properties()))) };
+    let [plane] = buffer.properties().planes() else { return Err(Stop::failed(format!("{:?}", buffer.properties()))) };
     ensure!(u64::from(plane.pitch) >= ROW as u64 && plane.aligned_height >= PLANE.height, "too small: {plane:?}");
     let (pattern, stream) = (context.pattern(), context.stream()?);
     let start = |row: u32| plane.offset + u64::from(row) * u64::from(plane.pitch);

@@ -26,15 +26,15 @@ impl Rig {
     /// Unsupported without the libraries, or if the device does not import their objects.
     fn open(context: &Context) -> Verdict<Self> {
         let nv_sci = NvSci::load().map_err(|error| match error.kind() {
-            ErrorKind::DriverNotFound => Stop::Unsupported(error.to_string()),
+            ErrorKind::DriverNotFound => Stop::unsupported(error.to_string()),
             _ => error.into(),
         })?;
         if nv_sci.is_simulated() && !context.device().backend().simulated {
-            return Err(Stop::Unsupported("NvSci is simulated here; a real driver does not import its objects".into()));
+            return Err(Stop::unsupported("NvSci is simulated here; a real driver does not import its objects".into()));
         }
         let uuid = context.device().identity().uuid;
         let gpu =
-            uuid.ok_or_else(|| Stop::Unsupported("the device has no UUID, by which NvSci identifies GPUs".into()))?;
+            uuid.ok_or_else(|| Stop::unsupported("the device has no UUID, by which NvSci identifies GPUs".into()))?;
         Ok(Self { buffers: nv_sci.open_buffers()?, syncs: nv_sci.open_syncs()?, gpu })
     }
 

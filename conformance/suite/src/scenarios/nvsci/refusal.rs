@@ -86,7 +86,7 @@ fn foreign_gpu(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
     let mut bytes = *rig.gpu.as_bytes();
     bytes[0] ^= 0xff;
-    let other = Uuid::from_bytes(bytes).ok_or_else(|| Stop::Failed("no other UUID".into()))?;
+    let other = Uuid::from_bytes(bytes).ok_or_else(|| Stop::failed("no other UUID".into()))?;
     let buffer = rig.allocate(&BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)))?;
     let result = context.device().import_memory(buffer.import_request());
     let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
@@ -109,7 +109,7 @@ fn bad_requests(context: &Context) -> Verdict {
     let image = |plane| ImageAttributes::new(ImageLayout::PitchLinear, plane);
     let gpu = GpuAttributes::new(rig.gpu);
     let other =
-        |byte| Uuid::from_bytes([byte; 16]).map(GpuAttributes::new).ok_or_else(|| Stop::Failed("a UUID".into()));
+        |byte| Uuid::from_bytes([byte; 16]).map(GpuAttributes::new).ok_or_else(|| Stop::failed("a UUID".into()));
     let many = (1..=17).try_fold(BufferAttributes::raw(1), |list, byte| Ok::<_, Stop>(list.gpu(other(byte)?)))?;
     for (attributes, what) in [
         (BufferAttributes::raw(0), "0 bytes"),

@@ -136,7 +136,7 @@ fn deterministic(context: &Context) -> Verdict {
     // The first signal reports the object's initial value.
     object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
     let Some((id, first)) = signalled.id_and_value()? else {
-        return Err(crate::Stop::Failed("the fence of a signal has no value".into()));
+        return Err(crate::Stop::failed("the fence of a signal has no value".into()));
     };
     stream.synchronize()?;
     for value in first + 1..first + 20 {

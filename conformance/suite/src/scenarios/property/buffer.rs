@@ -143,8 +143,8 @@ fn apply(stream: &Stream, mapped: &MappedBuffer, step: &Step, model: &mut [u8], 
 fn agreed<T>(done: gpu_interop::Result<()>, possible: Option<T>, step: &Step) -> Verdict<Option<T>> {
     match (done, possible) {
         (Ok(()), Some(range)) => Ok(Some(range)),
-        (Ok(()), None) => Err(Stop::Failed(format!("{step:?} was accepted"))),
-        (Err(error), Some(_)) => Err(Stop::Failed(format!("{step:?} was rejected: {error}"))),
+        (Ok(()), None) => Err(Stop::failed(format!("{step:?} was accepted"))),
+        (Err(error), Some(_)) => Err(Stop::failed(format!("{step:?} was rejected: {error}")).with_error(&error)),
         (Err(error), None) => {
             ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the error kind of {step:?}");
             Ok(None)

@@ -11,7 +11,7 @@ use rustix::event::EventfdFlags;
 use super::super::import_fd::descriptor;
 use super::{check, with_all_descriptors_back};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{Context, ExportedBuffer, Stop, StopKind, Verdict, ensure, ensure_eq, request};
 
 scenarios! {
     "property.imports", Any,
@@ -78,7 +78,7 @@ fn imports(context: &Context) -> Verdict {
     drop(context.device().import_memory(right)?);
     let semaphores = match context.exporter()?.binary_semaphore() {
         Ok(_) => true,
-        Err(Stop::Unsupported(reason)) => {
+        Err(Stop { kind: StopKind::Unsupported, reason, .. }) => {
             context.leave_out(format!("descriptors of semaphores: {reason}"));
             false
         }
@@ -129,7 +129,7 @@ fn import(
         }
         // Some drivers accept it, and nothing can be mapped.
         (Ok(memory), Sort::Semaphore) => Ok(memory.close()?),
-        (Ok(_), sort) => Err(Stop::Failed(format!("a descriptor of the sort {sort:?} was accepted as memory"))),
+        (Ok(_), sort) => Err(Stop::failed(format!("a descriptor of the sort {sort:?} was accepted as memory"))),
         (Err(failure), sort) => {
             let is_right = sort == Sort::Exported
                 && (request.size, request.dedicated, request.as_dma_buf) == (real, dedicated, false);
@@ -182,6 +182,9 @@ fn map(
         Err(_) if !inside(real) => Ok(()),
         // A driver may map a falsely dedicated allocation from its beginning only, and maps the whole declared size.
         Err(error) if !told_right && error.code().is_some() => Ok(()),
-        Err(error) => Err(Stop::Failed(format!("{length} bytes at {offset} of {real} cannot be mapped: {error}"))),
+        Err(error) => {
+            Err(Stop::failed(format!("{length} bytes at {offset} of {real} cannot be mapped: {error}"))
+                .with_error(&error))
+        }
     }
 }

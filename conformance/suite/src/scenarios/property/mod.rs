@@ -36,7 +36,8 @@ where
     S: Strategy<Value: Debug>,
 {
     let seed = context.pattern().seed();
-    let (passed, failed, lacking) = (Cell::new(0_u32), Cell::new(None::<Instant>), RefCell::new(None));
+    let (passed, failed) = (Cell::new(0_u32), Cell::new(None::<Instant>));
+    let (lacking, error) = (RefCell::new(None), RefCell::new(None));
     let ended = runner(requests, seed).run(strategy, |request| {
         // The shrinking time is over.
         if failed.get().is_some_and(|failed| failed.elapsed() > SHRINKING) {
@@ -47,9 +48,10 @@ where
                 passed.set(passed.get() + u32::from(failed.get().is_none()));
                 Ok(())
             }
-            Err(Stop::Failed(reason)) => {
+            Err(stop) if stop.is_failure() => {
                 failed.set(failed.get().or_else(|| Some(Instant::now())));
-                Err(TestCaseError::fail(reason))
+                error.replace(stop.error);
+                Err(TestCaseError::fail(stop.reason))
             }
             Err(other) => {
                 let reason = other.reason().to_owned();
@@ -62,10 +64,11 @@ where
         Ok(()) => Ok(()),
         Err(TestError::Fail(reason, smallest)) => {
             let number = passed.get() + 1;
-            Err(Stop::Failed(format!(
+            let reason = format!(
                 "{reason}; with {smallest:?}, the smallest like request {number} that fails; to see it again: --seed \
                  {seed} --filter {id}"
-            )))
+            );
+            Err(Stop { error: error.take(), ..Stop::failed(reason) })
         }
         Err(TestError::Abort(reason)) => match (lacking.into_inner(), passed.get()) {
             (Some(stop), 0) => Err(stop),
@@ -73,7 +76,7 @@ where
                 context.leave_out(format!("all but {passed} of {requests} requests: {}", stop.reason()));
                 Ok(())
             }
-            (None, _) => Err(Stop::Failed(format!("no requests could be made: {reason}"))),
+            (None, _) => Err(Stop::failed(format!("no requests could be made: {reason}"))),
         },
     }
 }

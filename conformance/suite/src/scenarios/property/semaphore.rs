@@ -62,9 +62,9 @@ fn semaphores(context: &Context) -> Verdict {
         for batch in batches {
             values = enqueued(&stream, &shared, batch, values)?;
         }
-        stream
-            .synchronize_timeout(PATIENCE)
-            .map_err(|error| Stop::Failed(format!("a wait for a value that was signalled is not met: {error}")))?;
+        stream.synchronize_timeout(PATIENCE).map_err(|error| {
+            Stop::failed(format!("a wait for a value that was signalled is not met: {error}")).with_error(&error)
+        })?;
         for ((exported, _), value) in shared.iter().zip(values) {
             ensure_eq!(exported.wait(value, PATIENCE)?, true, "whether the exporter sees {value}, of {values:?}");
             ensure_eq!(exported.wait(value + 1, GLANCE)?, false, "whether the exporter sees more, of {values:?}");
@@ -106,8 +106,10 @@ fn enqueued(stream: &Stream, shared: &[Shared], batch: &Batch, before: [u64; TIM
     let done = if batch.signals { stream.signal(&signals) } else { stream.wait(&waits) };
     match done {
         Ok(()) if right => Ok(if batch.signals { after } else { before }),
-        Ok(()) => Err(Stop::Failed(format!("{batch:?} was accepted at {before:?}"))),
-        Err(error) if right => Err(Stop::Failed(format!("{batch:?} was rejected at {before:?}: {error}"))),
+        Ok(()) => Err(Stop::failed(format!("{batch:?} was accepted at {before:?}"))),
+        Err(error) if right => {
+            Err(Stop::failed(format!("{batch:?} was rejected at {before:?}: {error}")).with_error(&error))
+        }
         Err(error) => {
             ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the error kind of {batch:?} at {before:?}");
             Ok(before)

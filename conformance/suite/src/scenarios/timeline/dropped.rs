@@ -92,7 +92,7 @@ fn drop_pending<S: Strategy>(context: &Context, what: Dropped, round: u8) -> Ver
         Ok(kept_stream.as_ref().map_or(Ok(()), |stream| stream.synchronize_timeout(PATIENCE))?)
     };
     let ran = ends();
-    Ok((ran, dropped.join().map_err(|_| Stop::Failed(format!("{what:?}: dropping panicked")))?))
+    Ok((ran, dropped.join().map_err(|_| Stop::failed(format!("{what:?}: dropping panicked")))?))
 }
 
 fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {

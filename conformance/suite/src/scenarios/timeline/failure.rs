@@ -11,7 +11,7 @@ use super::super::{expect_error, keeps_waiting};
 use super::{Bridge, Shared};
 use crate::exporter::{Unwrapping, Wrapper};
 use crate::scenario::scenarios;
-use crate::{Context, PATIENCE, Stop, Verdict, WATCH, ensure, ensure_eq};
+use crate::{Context, PATIENCE, Verdict, WATCH, ensure, ensure_eq};
 
 scenarios! {
     "timeline.failing_exporter.bridge", Any,
@@ -83,12 +83,9 @@ impl Wrapper for Failing {
 }
 
 fn failing_exporter(context: &Context) -> Verdict {
-    [Behaviour::Fails, Behaviour::Panics, Behaviour::FailsToSignal].into_iter().try_for_each(|behaviour| {
-        fails(context, behaviour).map_err(|stop| match stop {
-            Stop::Failed(reason) => Stop::Failed(format!("{behaviour:?}: {reason}")),
-            other => other,
-        })
-    })
+    [Behaviour::Fails, Behaviour::Panics, Behaviour::FailsToSignal]
+        .into_iter()
+        .try_for_each(|behaviour| fails(context, behaviour).map_err(|stop| stop.during(format_args!("{behaviour:?}"))))
 }
 
 fn fails(context: &Context, behaviour: Behaviour) -> Verdict {

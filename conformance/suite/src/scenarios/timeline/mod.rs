@@ -90,7 +90,7 @@ fn need<S: Strategy>(device: &Device, exporter: &dyn ExporterTimeline) -> Verdic
     let (capabilities, kind) = (device.capabilities(), exporter.handle_kind());
     let support = match (S::STRATEGY, kind) {
         (TimelineStrategy::Native, None) => {
-            return Err(Stop::Unsupported("the exporter has no timelines that can be exported".into()));
+            return Err(Stop::unsupported("the exporter has no timelines that can be exported".into()));
         }
         (TimelineStrategy::Native, Some(kind)) => capabilities.semaphore(kind),
         _ => capabilities.timeline(None),
@@ -108,7 +108,7 @@ pub(super) fn need_waits(device: &Device, strategy: TimelineStrategy) -> Verdict
 }
 
 fn unless(reason: Option<&str>, what: &str) -> Verdict {
-    reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
+    reason.map_or(Ok(()), |reason| Err(Stop::unsupported(format!("{what}: {reason}"))))
 }
 
 /// Waits for a stream that was released from a failed timeline. Its late signals decrease the timeline or fail,

@@ -40,7 +40,7 @@ fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
     let timeline = exporter.timeline(0)?;
     let request = buffer.import_request()?;
     let memory = system::of_memory(request.handle());
-    let memory = memory.ok_or_else(|| Stop::Failed("the memory cannot be sent to another process".into()))?;
+    let memory = memory.ok_or_else(|| Stop::failed("the memory cannot be sent to another process".into()))?;
     let sent = exporter.send_timeline(&*timeline)?;
     channel.send("shared", request.size(), &[memory, system::borrow_handle(&sent)])?;
     Ok((buffer, timeline))
@@ -50,7 +50,7 @@ fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
 fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedBuffer, Shared)> {
     let (size, handles) = channel.receive("shared")?;
     let [memory, timeline] = <[OsHandle; 2]>::try_from(handles)
-        .map_err(|handles| Stop::Failed(format!("{} handles came, not 2", handles.len())))?;
+        .map_err(|handles| Stop::failed(format!("{} handles came, not 2", handles.len())))?;
     let exporter = context.exporter()?;
     let mapped = context.device().import_memory(exporter.sent_memory(memory, size))?.map_buffer(0..SIZE as u64)?;
     Ok((mapped, Shared::with::<S>(context.device(), exporter.open_timeline(timeline)?)?))
@@ -155,5 +155,5 @@ fn export_a_frame_and_hang_in_the_next(context: &Context, channel: &Channel) -> 
     let _pending = buffer.exchange(at(2), &of_turn(context, 2).bytes(0, SIZE), at(3))?;
     channel.send("submitted", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("this process was not killed".into()))
+    Err(Stop::failed("this process was not killed".into()))
 }

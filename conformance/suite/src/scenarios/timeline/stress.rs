@@ -98,7 +98,9 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     ensure!(found.iter().all(|byte| *byte == 0), "something ran before the exporter signalled");
     gate.exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
-        stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
+        stream
+            .synchronize_timeout(PATIENCE)
+            .map_err(|error| Stop::from(error).during(format_args!("stream {number}")))?;
     }
     for task in &tasks {
         timelines[task.timeline].exporter.wait(task.value, PATIENCE)?;
@@ -141,7 +143,9 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
     }
     links[STREAMS].exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
-        stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
+        stream
+            .synchronize_timeout(PATIENCE)
+            .map_err(|error| Stop::from(error).during(format_args!("stream {number}")))?;
     }
     links[0].exporter.wait(1, PATIENCE)?;
     let found = buffer.contents()?;

@@ -139,7 +139,7 @@ pub fn thread_id() -> i32 {
 
 /// Number of handles of a program that this process starts, before it runs.
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
-    let untold = || Stop::Skipped("this system does not count the handles of a process, as Wine".into());
+    let untold = || Stop::skipped("this system does not count the handles of a process, as Wine".into());
     // Queried for this process first: if the system does not count handles, no process need be started.
     resource_count::handles_of(objects::current_process())?.ok_or_else(untold)?;
     let mut command = Command::new(std::env::current_exe()?);
