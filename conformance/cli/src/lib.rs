@@ -30,7 +30,6 @@
 mod baseline;
 mod bench;
 mod call_trace;
-mod case_list;
 mod cli;
 mod diff;
 mod doctor;
@@ -52,8 +51,8 @@ mod report;
 mod requirement;
 mod run;
 mod runner;
+mod selection;
 mod sha256;
-mod shard;
 mod simulate;
 mod site;
 mod subprocess;

@@ -11,7 +11,6 @@ use clap::Args;
 use gpu_interop_conformance::{BackendUnderTest, Expectations, ExporterName, Scenario, Seeds, Stop, Suite, Verdict};
 
 use crate::baseline::Baseline;
-use crate::case_list::{CaseList, Tier};
 use crate::drivers::DriverArgs;
 use crate::evidence::{self, Evidence, Hash, Host, KernelLog, Monitor};
 use crate::examined::System;
@@ -23,7 +22,7 @@ use crate::output::{complain, print, say};
 use crate::report::{Environment, Merged, NotRead, Report, Shard, Sourced, html, junit, merge, text};
 use crate::requirement;
 use crate::runner::{self, Case, Isolation, Journal, Plan, Progress};
-use crate::shard::{self, ShardNumber};
+use crate::selection::{self, CaseList, ShardNumber, Tier};
 
 /// The options of `conformance run`.
 #[derive(Debug, Args)]
@@ -165,7 +164,7 @@ impl RunArgs {
     /// The cases of one shard, if only that runs.
     fn shard<'a>(&self, cases: Vec<Case<'a>>) -> Verdict<(Vec<Case<'a>>, Option<Shard>)> {
         let Some(number) = self.shard else { return Ok((cases, None)) };
-        let (cases, shard) = shard::select(&cases, number)?;
+        let (cases, shard) = selection::select(&cases, number)?;
         Ok((cases, Some(shard)))
     }
 }

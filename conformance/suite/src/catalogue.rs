@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::scenario::{Exporters, Scenario};
 use crate::scenarios::{GROUPS, Group, NOT_COVERED};
-use crate::{Exporters, Scenario};
 
 /// The beginning of the page.
 const BEGINNING: &str = "\
@@ -80,7 +80,7 @@ mod tests {
     use gpu_interop_test_support::committed;
 
     use super::*;
-    use crate::Suite;
+    use crate::suite::Suite;
 
     /// The page is generated on Linux.
     #[cfg(unix)]

@@ -13,7 +13,7 @@ use crate::need::{Need, Setup};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
-use crate::service::{self, Request};
+use crate::process::{self, Request};
 
 /// The device under test, the exporter, and the seed of the data.
 pub struct Context {
@@ -317,7 +317,7 @@ impl Context {
             device: self.ordinal,
             signals_by_host: self.signals_by_host,
         };
-        Peer::start(&request, &[service::one_queue().as_slice(), environment].concat())
+        Peer::start(&request, &[process::one_queue().as_slice(), environment].concat())
     }
 
     /// Lists the errors of the exporter's own checks; outlives the context.

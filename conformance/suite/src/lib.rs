@@ -61,7 +61,6 @@ mod raw_cuda;
 pub mod request;
 mod scenario;
 mod scenarios;
-mod service;
 mod stream_capture;
 mod suite;
 #[doc(hidden)] // For the command only.
@@ -81,10 +80,7 @@ pub use need::{Need, Setup};
 pub use outcome::{ErrorReport, Outcome, Stop, StopKind, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};
+pub use process::{CONNECTIONS_VARIABLE, SUBCOMMAND};
 pub use scenario::{Concurrency, Exporters, Scenario};
-pub use service::{CONNECTIONS_VARIABLE, SUBCOMMAND};
 pub use suite::{BACKEND_NAMES, Suite};
 pub use system::{BorrowedOsHandle, OsHandle};
-
-pub(crate) use gate::Gate;
-pub(crate) use outcome::{PATIENCE, PROMPT, WATCH};

@@ -7,8 +7,9 @@ use libloading::Library;
 use crate::backend_under_test::DriverApi;
 use crate::context::Context;
 use crate::device_memory::call;
+use crate::ensure_eq;
 use crate::outcome::{Stop, Verdict};
-use crate::{Pattern, ensure_eq};
+use crate::pattern::Pattern;
 
 /// Number and size in bytes of its allocations. It gets the addresses that a reset has freed.
 const COUNT: usize = 64;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time
 /// limit, so that the scenario can report the failed wait before it is stopped.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(8);
 /// A call that took longer waited for something. Generous, as a busy machine may stop a process for seconds.
 pub(crate) const PROMPT: Duration = Duration::from_secs(20);
 /// The time that a scenario waits to verify that an event does *not* happen.

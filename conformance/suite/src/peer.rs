@@ -10,8 +10,8 @@ use wait_timeout::ChildExt;
 
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
+use crate::process::Request;
 use crate::process::this_program;
-use crate::service::Request;
 #[cfg(unix)]
 use crate::system;
 use crate::system::{BorrowedOsHandle, Connection, OsHandle, Received, describe};

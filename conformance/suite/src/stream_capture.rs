@@ -14,7 +14,7 @@ use libloading::{Library, Symbol};
 
 use crate::backend_under_test::DriverApi;
 use crate::context::Context;
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 /// The capture modes, with the numbers of both vendors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Capture {
         let (end, ended) = channel();
         let run = move || record(&api, ordinal, mode, fill, &begun, &ended);
         let thread = std::thread::Builder::new().name("capture".into()).spawn(run)?;
-        match started.recv_timeout(PATIENCE) {
+        match started.recv_timeout(WAIT_TIMEOUT) {
             Ok(()) => Ok(Self { end, thread }),
             // The thread has ended, or is about to.
             Err(RecvTimeoutError::Disconnected) => {

@@ -8,10 +8,10 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::Channel;
+use crate::process::Request;
 #[cfg(unix)]
 use crate::raw_cuda;
 use crate::scenario::{Role, Scenario};
-use crate::service::Request;
 use crate::{discovery, execution, process, scenarios};
 
 /// Scenarios and the backends they can run on.

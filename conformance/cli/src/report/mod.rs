@@ -1,20 +1,17 @@
 //! The report of a run.
 
-mod attempt;
 mod call_trace;
 mod emulated;
 pub(crate) mod html;
 pub(crate) mod junit;
 mod markdown;
 pub(crate) mod merge;
-mod merged;
 pub(crate) mod schema;
-mod selection;
 pub(crate) mod shards;
-mod stopped;
 pub(crate) mod text;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
 
 use chrono::{DateTime, Utc};
@@ -23,12 +20,9 @@ use gpu_interop_conformance::{Discovery, ErrorReport, ExporterName, ExporterRepo
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use attempt::Attempt;
 pub use call_trace::{Call, CallTrace, Returned};
 pub use emulated::Emulated;
-pub use merged::{MERGED_SCHEMA, Merged, NotRead, Sourced};
-pub use selection::{CaseList, JoinedShard, Shard};
-pub use stopped::{Cause, Stopped};
+pub use merge::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
 use crate::emulate;
 use crate::evidence::{Around, Host, KernelLine};
@@ -241,4 +235,121 @@ pub(crate) fn summarize(results: &[CaseReport]) -> BTreeMap<String, usize> {
 #[cfg(test)]
 pub(crate) fn example() -> Report {
     serde_json::from_str(include_str!("../../../results/host-lavapipe.json")).expect("a report")
+}
+
+/// One run of a case that ran several times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attempt {
+    /// Its outcome, before expectations.
+    pub outcome: Outcome,
+    /// The reason of an outcome other than `passed`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// The library's error behind a failure.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ErrorReport>,
+    /// The end of its process's output.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log: Option<String>,
+    /// Its driver calls, if it failed in a run with `--verbose`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calls: Option<CallTrace>,
+    /// Duration, microseconds.
+    pub duration_us: u64,
+}
+
+impl Attempt {
+    /// The runs in words: `failed in 1 of 2 runs`.
+    pub(crate) fn counted(attempts: &[Self]) -> String {
+        let failed = attempts.iter().filter(|attempt| attempt.outcome.is_failure()).count();
+        format!("failed in {failed} of {} runs", attempts.len())
+    }
+
+    /// Its heading among others: number, outcome and reason.
+    pub(crate) fn heading(&self, number: usize) -> String {
+        let reason = self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("run {number}: {}{reason}", self.outcome)
+    }
+}
+
+/// Why a run stopped before its last case. The remaining cases are `skipped`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stopped {
+    /// The cause.
+    pub cause: Cause,
+    /// The reason, for people.
+    pub reason: String,
+}
+
+/// The cause of an early end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The GPU is lost: a new process cannot open it any more.
+    GpuLost,
+    /// As many cases failed as `--max-failures` allows.
+    MaxFailures,
+    /// SIGINT or SIGTERM.
+    Interrupted,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+/// The list that selected the cases of a run: `--cases` or `--tier`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseList {
+    /// The tier, such as `core-1`, or the file's name.
+    pub name: String,
+    /// SHA-256 of the list's file, hexadecimal.
+    pub sha256: String,
+}
+
+/// The shard of a run: `--shard`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shard {
+    /// Its number, from 1.
+    pub index: usize,
+    /// The number of shards.
+    pub count: usize,
+    /// The number of cases of all shards.
+    pub total: usize,
+    /// SHA-256 of the names of the cases of all shards, in order, each followed by a newline; hexadecimal.
+    pub cases_sha256: String,
+    /// The place of each result among the cases of all shards, from 0.
+    pub positions: Vec<usize>,
+}
+
+impl Shard {
+    /// Fails if the numbers contradict each other or the number of results.
+    pub(super) fn check(&self, results: usize) -> Result<(), String> {
+        let Self { index, count, total, positions, .. } = self;
+        if !(1..=*count).contains(index) {
+            return Err(format!("`shard`: there is no number {index} among {count}"));
+        }
+        if positions.len() != results {
+            return Err(format!("`shard`: {results} results for {} positions", positions.len()));
+        }
+        match positions.iter().find(|position| *position >= total) {
+            Some(position) => Err(format!("`shard`: there is no position {position} among {total} cases")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One of the shards that a report was joined from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JoinedShard {
+    /// Its number, from 1.
+    pub index: usize,
+    /// The device that it ran on.
+    pub device: DeviceIdentity,
+    /// The start of its run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<DateTime<Utc>>,
+    /// Duration of its run, microseconds.
+    pub duration_us: u64,
 }

@@ -20,9 +20,9 @@ use gpu_interop_conformance::{
 };
 
 use crate::call_trace::{self, CallFile};
-use crate::case_list::CaseList;
 use crate::evidence::Evidence;
 use crate::report::{Environment, Report, SCHEMA, Shard, Tool, case_name, summarize};
+use crate::selection::CaseList;
 
 pub(crate) use case::Case;
 pub(crate) use journal::Journal;

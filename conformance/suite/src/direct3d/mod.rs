@@ -3,12 +3,10 @@
 mod gpu11;
 mod gpu12;
 mod library;
-mod texture12;
 
 pub(crate) use gpu11::Gpu11;
-pub(crate) use gpu12::{Gpu12, Way};
+pub(crate) use gpu12::{Gpu12, Subresource, Way};
 pub(crate) use library::Library;
-pub(crate) use texture12::Subresource;
 
 use gpu_interop::d3d::windows::core::Error;
 

@@ -3,7 +3,7 @@
 use gpu_interop::vulkan::MemoryPlacement;
 use gpu_interop::{Error, ErrorKind, MemoryImport};
 
-use super::timeline::{Exchange, Point, no_timelines};
+use super::semaphore::{Exchange, Point, no_timelines};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::{Pattern, verify_bytes};
 

@@ -15,7 +15,7 @@ use gpu_interop::{
 };
 
 use super::buffer::too_great;
-use super::timeline::handle_of;
+use super::semaphore::handle_of;
 use super::{
     BufferAccess, BufferSpec, D3D12_FENCES, D3D12_IMPORTS, D3D12_PLACEMENT, Exchange, ExportedBuffer,
     ExportedSemaphore, Exporter, Placement, Point, is_met,

@@ -5,31 +5,26 @@ mod buffer;
 mod d3d12;
 mod image;
 mod native;
-mod open;
 mod semaphore;
-mod timeline;
 mod vulkan;
 
 use std::sync::Arc;
 
-pub use buffer::{BufferAccess, BufferSpec, ExportedBuffer, Placement};
-use gpu_interop::{DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
-pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
-pub(crate) use open::open;
+use gpu_interop::{Device, DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
 use schemars::JsonSchema;
-pub use semaphore::ExportedSemaphore;
-pub(crate) use semaphore::is_met;
 use serde::{Deserialize, Serialize};
-use timeline::no_timelines;
-pub use timeline::{Exchange, Point};
-pub(crate) use timeline::{Unwrapping, Wrapper};
+
+pub use buffer::{BufferAccess, BufferSpec, ExportedBuffer, Placement};
+pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
+use semaphore::no_timelines;
+pub use semaphore::{Exchange, ExportedSemaphore, Point};
+pub(crate) use semaphore::{Unwrapping, Wrapper, is_met};
+pub use vulkan::same_device as vulkan_device;
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::system::{self, OsHandle};
-
-pub use vulkan::same_device as vulkan_device;
 
 /// The exporters of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -302,3 +297,25 @@ pub const NO_LAYER: &str = "validation layer not installed";
 
 /// Lists errors.
 pub type Complaints = Box<dyn Fn() -> Vec<String>>;
+
+/// Opens an exporter for `device`. With `signals_by_host`, its own checks must support a host thread that signals a
+/// timeline while another waits for it.
+///
+/// # Errors
+/// [`Stop::unsupported`](crate::Stop::unsupported) if the device does not support the exporter,
+/// [`Stop::skipped`](crate::Stop::skipped) with the packages to install if the machine lacks it.
+pub(crate) fn open(
+    name: ExporterName,
+    backend: &BackendUnderTest,
+    device: &Device,
+    signals_by_host: bool,
+) -> Verdict<Box<dyn Exporter>> {
+    match name {
+        ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
+        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(backend, device, signals_by_host)?)),
+        #[cfg(windows)]
+        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(backend, device)?)),
+        #[cfg(not(windows))]
+        ExporterName::D3d12 => Err(Stop::unsupported("Direct3D is part of Windows".into())),
+    }
+}

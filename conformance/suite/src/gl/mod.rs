@@ -17,7 +17,7 @@ use gpu_interop_kernels::INCREMENT;
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ExportedImage;
-use crate::outcome::{PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 pub(crate) use draw::Drawing;
 
@@ -142,7 +142,7 @@ impl<'a> GlSide<'a> {
             return self.succeeded("glFinish");
         };
         order.from_gl.gl.signal(barriers)?;
-        Ok(self.vulkan.submit(&[order.from_gl.operation()], &[], |_| Ok(()))?.wait(PATIENCE)?)
+        Ok(self.vulkan.submit(&[order.from_gl.operation()], &[], |_| Ok(()))?.wait(WAIT_TIMEOUT)?)
     }
 
     /// Fails if OpenGL has recorded an error.

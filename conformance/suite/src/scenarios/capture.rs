@@ -7,11 +7,15 @@ use gpu_interop::{ErrorKind, Timeline};
 
 use super::timeline::need_waits;
 use super::{BRIEF, expect_error, keeps_waiting};
-use crate::context::import_on;
+use crate::context::{Context, import_on};
+use crate::ensure;
+use crate::exporter::ExportedBuffer;
+use crate::gate::Gate;
+use crate::leak_check::ResourceSnapshot;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::stream_capture::{Capture, Mode, check_own_mode};
-use crate::{Context, ExportedBuffer, Gate, PATIENCE, ResourceSnapshot, Stop, Verdict, ensure};
 
 scenarios! {
     all need [Graphs, driver StreamCapture];
@@ -122,7 +126,7 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
         context.device().collect();
         keeps_waiting(&stream, BRIEF, "the stream did not wait")?;
         gate.open()?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.verify_all(value, "the fill of the dropped mapping has not run")?;
         context.device().collect();
         Ok(())
@@ -142,9 +146,9 @@ fn timeline(context: &Context) -> Verdict {
         stream.signal_timeline(&timeline, theirs + 1)?;
         std::thread::sleep(LATE / 4);
         exporter.signal(theirs)?;
-        exporter.wait(theirs + 1, PATIENCE)?;
+        exporter.wait(theirs + 1, WAIT_TIMEOUT)?;
         buffer.verify_all(value, "the signal was visible before the fill")?;
-        Ok(stream.synchronize_timeout(PATIENCE)?)
+        Ok(stream.synchronize_timeout(WAIT_TIMEOUT)?)
     })
 }
 
@@ -156,7 +160,7 @@ fn close(context: &Context) -> Verdict {
         let mapped = import_on(&device, &*buffer)?;
         let graph = device.record(|stream| stream.fill(&mapped, value))?;
         graph.launch(&stream)?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         graph.close()?;
         drop((stream, mapped, device));
         buffer.verify_all(value, "the graph of the other device did not run")

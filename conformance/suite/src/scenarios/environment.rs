@@ -2,9 +2,12 @@
 
 use gpu_interop::{DeviceIdentity, ErrorKind};
 
+use crate::backend_under_test::DriverApi;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::process::discover;
 use crate::scenario::scenarios;
-use crate::service::discover;
-use crate::{Context, DriverApi, Stop, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [driver VisibleDevices];

@@ -8,13 +8,15 @@ use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind
 
 use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, somewhere_else, works};
 use super::{expect_error, rejected};
+use crate::context::Context;
+use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
 use crate::image::{compare, plain_format};
 use crate::leak_check::leak_check;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{
-    BufferSpec, Context, ExportedBuffer, ExportedImage, ImageSpec, Pattern, Stop, Verdict, ensure, ensure_eq, request,
-};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     all need [exporter Vulkan];

@@ -3,11 +3,14 @@
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
 use super::keeps_waiting;
+use crate::context::Context;
 use crate::device_memory::DeviceMemory;
+use crate::exporter::ImageSpec;
+use crate::gate::Gate;
 use crate::image::{ImageKernels, SharedImage, plain_format};
 use crate::leak_check::leak_check;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
 use crate::scenario::scenarios;
-use crate::{Context, Gate, ImageSpec, PATIENCE, Stop, Verdict, WATCH};
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];
@@ -85,7 +88,7 @@ fn drop_with_copy_pending(context: &Context) -> Verdict {
     buffer.read(0, &mut found)?;
     before.verify(0, &found, "the target while the stream waits")?;
     gate.open()?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     buffer.read(0, &mut found)?;
     there.verify(0, &found, "the copy from the dropped image")
 }

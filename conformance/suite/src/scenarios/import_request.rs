@@ -11,9 +11,12 @@ use gpu_interop::{
 };
 
 use super::{rejected, rejected_before_driver};
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
 use crate::leak_check::{keeps_descriptors, leak_check};
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     "import.size_zero", Any, "A size of 0 is rejected; the handle works afterwards.", size_zero,

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::context::Context;
 use crate::device_memory::DeviceMemory;
-use crate::leak_check::leak_check;
+use crate::leak_check::{ResourceSnapshot, leak_check};
+use crate::outcome::Verdict;
 use crate::scenario::scenarios;
-use crate::{Context, ResourceSnapshot, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "leak.10000_cycles", Any,

@@ -3,10 +3,13 @@
 use gpu_interop::{KernelArg, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
+use crate::context::Context;
+use crate::exporter::{BufferSpec, Placement};
 use crate::image::for_each;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
-use crate::{BufferSpec, Context, Placement, Stop, Verdict, ensure, ensure_eq, pattern};
+use crate::{ensure, ensure_eq, pattern};
 
 scenarios! {
     "memory.read_device_local", Any, "The device reads the exporter's data in device-local memory.",

@@ -24,8 +24,6 @@ mod image_misuse;
 mod image_shapes;
 #[cfg(unix)]
 mod import_fd;
-#[cfg(unix)]
-mod import_fd_stress;
 mod import_request;
 #[cfg(windows)]
 mod import_win32;
@@ -49,7 +47,6 @@ mod size;
 mod stream;
 mod threads;
 mod timeline;
-mod two_devices;
 mod video;
 
 use std::fmt;
@@ -57,10 +54,10 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ImportError, Stream};
 
-use crate::{PROMPT, Stop, Verdict};
-
 pub(crate) use groups::{GROUPS, Group, roles, standard};
 pub(crate) use not_covered::NOT_COVERED;
+
+use crate::outcome::{PROMPT, Stop, Verdict};
 
 /// The error of a call that must fail with one of `kinds`, and the returned request.
 fn rejected<T, R: std::fmt::Debug>(

@@ -1,7 +1,11 @@
 //! Memory shared with other processes.
 
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::peer::Channel;
 use crate::scenario::{Role, scenarios};
-use crate::{Channel, Context, ExportedBuffer, Stop, Verdict, ensure_eq, system};
+use crate::{ensure_eq, system};
 
 scenarios! {
     "process.import_sent_fd", Any,

@@ -6,8 +6,12 @@ use gpu_interop::ErrorKind;
 
 use super::semaphore_misuse::{import_binary, import_timeline};
 use super::{expect_error, keeps_waiting};
+use crate::context::Context;
+use crate::exporter::ExportedSemaphore;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::peer::Channel;
 use crate::scenario::{Role, scenarios};
-use crate::{Channel, Context, ExportedSemaphore, PATIENCE, Stop, Verdict, WATCH, ensure, request, system};
+use crate::{ensure, request, system};
 
 scenarios! {
     "semaphore.cross_process_timeline", Any,
@@ -53,7 +57,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
             send_semaphore(peer.channel(), "timeline", &*exported)?;
             peer.channel().receive("ready")?;
         }
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         buffer.read(0, &mut found)?;
         let expected = context.pattern().byte(turn).wrapping_add(1);
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is missing");
@@ -71,7 +75,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     channel.send("ready", 0, &[])?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
         let found = context.read(&stream, &mapped)?;
         ensure!(
             found.iter().all(|found| *found == context.pattern().byte(turn)),
@@ -96,7 +100,7 @@ fn cross_process_binary(context: &Context) -> Verdict {
             keeps_waiting(&stream, WATCH, "the stream went on before the other process signalled")?;
         }
         peer.channel().send("signal", round, &[])?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.synchronize_timeout(WAIT_TIMEOUT)?;
     }
     peer.join()
 }
@@ -121,15 +125,15 @@ fn peer_killed(context: &Context) -> Verdict {
     send_semaphore(peer.channel(), "timeline", &*exported)?;
     peer.channel().receive("waiting")?;
     stream.wait(&[timeline.wait_value(1)])?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     stream.wait(&[timeline.wait_value(2)])?;
     peer.kill()?;
     let limit = Duration::from_millis(200);
     expect_error(stream.synchronize_timeout(limit), ErrorKind::Timeout, "a wait for a process that was killed")?;
     exported.signal(2)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     stream.signal(&[timeline.signal_value(3)])?;
-    ensure!(exported.wait(3, PATIENCE)?, "the semaphore does not work any more");
+    ensure!(exported.wait(3, WAIT_TIMEOUT)?, "the semaphore does not work any more");
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! Sizes at boundaries.
 
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::available_memory;
-use crate::{Context, Stop, Verdict};
 
 scenarios! {
     "size.1_byte", Any, "One byte goes both ways.", |context| both_ways(context, 1);

@@ -1,7 +1,12 @@
 //! Concurrent use from many threads.
 
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{Context, ExportedBuffer, Pattern, ResourceSnapshot, Stop, Verdict, ensure_eq};
 
 scenarios! {
     "threads.import_map_free", Any,

@@ -7,9 +7,12 @@ use gpu_interop::vulkan::{
 use gpu_interop::{ArrayRegion, ErrorKind, MappedMipmappedArray, MappedPlanes, Stream, VideoFormat};
 
 use super::{expect_error, expect_invalid};
+use crate::context::Context;
+use crate::ensure;
 use crate::image::for_each;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::{self, Pattern};
 use crate::scenario::scenarios;
-use crate::{Context, Pattern, Stop, Verdict, ensure, pattern};
 
 scenarios! {
     all need [exporter Images];

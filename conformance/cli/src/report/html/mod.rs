@@ -20,7 +20,7 @@ pub(crate) use self::number::{number, quantity};
 use self::run::Run;
 pub(crate) use self::run::{bar, cell, counts, in_order, tally, words};
 
-use super::merged::Merged;
+use super::merge::Merged;
 use crate::output::visible;
 
 const STYLE: &str = include_str!("style.css");

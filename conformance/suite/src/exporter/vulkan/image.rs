@@ -6,7 +6,7 @@ use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{self, ExportableImage, HeadlessContext, ImageOptions, OwnedImage, Recording, TexelFormat};
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
-use super::staging::Staging;
+use super::buffer::Staging;
 use crate::ensure;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};

@@ -6,7 +6,6 @@
 pub(super) mod names;
 pub(super) mod other_objects;
 pub(super) mod ownership;
-pub(super) mod sizes;
 pub(super) mod stress;
 
 use std::os::windows::io::{AsRawHandle, OwnedHandle, RawHandle};
@@ -17,8 +16,11 @@ use gpu_interop::{
 };
 
 use super::import_request::{SIZE, prepared};
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
 use crate::system::objects::{is_open, is_same_object};
-use crate::{Context, ExportedBuffer, Stop, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 /// Creates a memory handle of a kind for an object.
 fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandle> {

@@ -7,10 +7,13 @@ use gpu_interop::{ErrorKind, MemoryImport};
 use super::super::import_request::{resized, somewhere_else, works};
 use super::super::rejected;
 use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_of};
-use crate::leak_check::leak_check;
+use crate::context::Context;
+use crate::leak_check::{ResourceSnapshot, leak_check};
+use crate::need::Need;
+use crate::outcome::{Stop, StopKind, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects::{event, is_open, is_same_object};
-use crate::{Context, Need, ResourceSnapshot, Stop, StopKind, Verdict, ensure, ensure_eq, request};
+use crate::{ensure, ensure_eq, request};
 
 scenarios! {
     "import.win32_kept_handle", Any,

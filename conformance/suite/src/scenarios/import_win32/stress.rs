@@ -7,12 +7,16 @@ use std::sync::atomic::Ordering;
 
 use gpu_interop::ErrorKind;
 
+use super::super::expect_kind;
 use super::super::handle_reuse::{Counts, Stranger, among};
-use super::super::{expect_kind, import_request::somewhere_else};
+use super::super::import_request::somewhere_else;
 use super::{Kept, came_back, handle_of};
+use crate::context::Context;
+use crate::leak_check::ResourceSnapshot;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects;
-use crate::{Context, ResourceSnapshot, Stop, Verdict, ensure, ensure_eq};
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.win32_stress", Any,

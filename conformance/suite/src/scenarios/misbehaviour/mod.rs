@@ -4,18 +4,14 @@
 //! another version may behave better. The library must reject the same input with a typed error and leave the handle
 //! usable, or, if the input cannot be recognised, continue with correct data.
 
-pub(super) mod descriptor;
-pub(super) mod dma_buf;
-pub(super) mod import;
-pub(super) mod mapping;
-pub(super) mod native;
-pub(super) mod semaphore;
-pub(super) mod sort;
+pub(super) mod memory;
+pub(super) mod semaphores;
 
 use gpu_interop::{Error, MemoryImport, SemaphoreHandle};
 
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{RawCall, RawOutcome, RawProcess};
-use crate::{Context, Stop, Verdict};
 
 struct Rows<'a> {
     context: &'a Context,

@@ -1,10 +1,7 @@
 //! NvSciBuf and NvSciSync.
 
-pub(super) mod buffer;
-pub(super) mod fence;
-pub(super) mod image;
-pub(super) mod leaks;
-pub(super) mod refusal;
+pub(super) mod memory;
+pub(super) mod misuse;
 pub(super) mod sync;
 
 use gpu_interop::nvsci::{
@@ -13,7 +10,8 @@ use gpu_interop::nvsci::{
 };
 use gpu_interop::{ErrorKind, MappedBuffer, NvSciSyncUse, Uuid};
 
-use crate::{Context, Stop, Verdict};
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
 
 /// Open modules of both libraries, and the device's id.
 struct Rig {

@@ -2,12 +2,10 @@
 //!
 //! Failures are shrunk for some seconds and reported with the seed. The same seed makes the same requests.
 
-pub(super) mod buffer;
-pub(super) mod image;
 #[cfg(unix)]
 pub(super) mod import;
+pub(super) mod memory;
 pub(super) mod objects;
-pub(super) mod semaphore;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
@@ -16,8 +14,9 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
+use crate::context::Context;
 use crate::leak_check::keeps_descriptors;
-use crate::{Context, PATIENCE, Stop, Verdict};
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
 
 /// The number of shrinking steps.
 const SHRINKS: u32 = 4000;
@@ -102,7 +101,7 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
 
 /// Fails unless as many descriptors are open after `action` as before, once asynchronous releases have ended.
 fn with_all_descriptors_back(action: impl FnMut() -> Verdict) -> Verdict {
-    keeps_descriptors(PATIENCE, "open descriptors afterwards", action)
+    keeps_descriptors(WAIT_TIMEOUT, "open descriptors afterwards", action)
 }
 
 #[cfg(test)]

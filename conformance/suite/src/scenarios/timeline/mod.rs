@@ -3,7 +3,6 @@
 //! If a device has no timeline semaphores, the strategy `native` is unsupported with the reason; the bridge is
 //! available wherever a stream can wait for a word in memory.
 
-pub(super) mod abandoned;
 pub(super) mod dropped;
 pub(super) mod failure;
 pub(super) mod misuse;
@@ -16,7 +15,10 @@ use std::sync::Arc;
 
 use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
 
-use crate::{Context, PATIENCE, Pattern, Point, Stop, Verdict};
+use crate::context::Context;
+use crate::exporter::Point;
+use crate::outcome::{Stop, Verdict, WAIT_TIMEOUT};
+use crate::pattern::Pattern;
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
 /// `timeline.<id>.bridge`. The table may begin with the requirements of each, `native need [...], bridge need [...];`.
@@ -114,7 +116,7 @@ fn unless(reason: Option<&str>, what: &str) -> Verdict {
 /// Waits for a stream that was released from a failed timeline. Its late signals decrease the timeline or fail,
 /// depending on the driver.
 fn let_go(stream: &Stream) -> Verdict {
-    match stream.synchronize_timeout(PATIENCE) {
+    match stream.synchronize_timeout(WAIT_TIMEOUT) {
         Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
         synchronized => Ok(synchronized?),
     }

@@ -7,11 +7,13 @@ use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
 use super::super::{BRIEF, expect_error, keeps_waiting};
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
+use crate::context::Context;
+use crate::exporter::{ExportedBuffer, Point};
+use crate::outcome::{PROMPT, Stop, Verdict, WAIT_TIMEOUT, WATCH};
+use crate::peer::Channel;
 use crate::scenario::Role;
-use crate::system::{self};
-use crate::{
-    Channel, Context, ExportedBuffer, OsHandle, PATIENCE, PROMPT, Point, Stop, Verdict, WATCH, ensure, ensure_eq,
-};
+use crate::system::{self, OsHandle};
+use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "two_processes",
@@ -77,8 +79,8 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
         stream.fill(&mapped, context.pattern().byte(turn))?;
         stream.signal_timeline(&shared.device, 2 * turn + 2)?;
     }
-    stream.synchronize_timeout(PATIENCE)?;
-    shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
+    shared.device.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
         of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
@@ -95,7 +97,7 @@ fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
     }
-    timeline.wait(2 * u64::from(TURNS), PATIENCE)?;
+    timeline.wait(2 * u64::from(TURNS), WAIT_TIMEOUT)?;
     let found = buffer.contents()?;
     let last = context.pattern().byte(u64::from(TURNS) - 1);
     ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is missing");
@@ -111,7 +113,7 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     let stream = context.stream()?;
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&copy, &mapped)?;
-    stream.synchronize_timeout(PATIENCE)?;
+    stream.synchronize_timeout(WAIT_TIMEOUT)?;
     // The exporter's queue waits for 2, which is never signalled, and the stream for later values, turn by turn.
     peer.channel().receive("submitted")?;
     for turn in 1..=TURNS_OF_THE_DEAD {
@@ -126,16 +128,20 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     let start = Instant::now();
     // A native timeline is not polled while only streams wait.
     if S::STRATEGY == TimelineStrategy::Native {
-        expect_error(shared.device.wait(3, PATIENCE), ErrorKind::Cancelled, "a wait of the host for a killed process")?;
+        expect_error(
+            shared.device.wait(3, WAIT_TIMEOUT),
+            ErrorKind::Cancelled,
+            "a wait of the host for a killed process",
+        )?;
         let_go(&stream)?;
     } else {
-        let synchronized = stream.synchronize_timeout(PATIENCE);
+        let synchronized = stream.synchronize_timeout(WAIT_TIMEOUT);
         expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for a killed process")?;
     }
     let (taken, next) = (start.elapsed(), 2 * TURNS_OF_THE_DEAD + 3);
     ensure!(taken < PROMPT, "the end of the process was noticed after {taken:?}");
     for (what, result) in [
-        ("a wait of the host", shared.device.wait(3, PATIENCE)),
+        ("a wait of the host", shared.device.wait(3, WAIT_TIMEOUT)),
         ("a wait", stream.wait_timeline(&shared.device, next)),
         ("a signal", stream.signal_timeline(&shared.device, next)),
     ] {
